@@ -1,0 +1,285 @@
+//! The rules of the format, applied event by event, whether the events come from a file or from a recorder.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use super::draft::{Draft, DraftAction, DraftOp, EventType, Names};
+use super::intern::KeyType;
+use super::{Action, History, KeyId, Malformed, Op, Outcome, Seen, Session, SetRef, Speculation, Txn, TxnId};
+use super::{ListRef, Value};
+
+/// A duplicate write is only found once all writes are known, so the error carries the event that it belongs to.
+#[derive(Debug)]
+pub(crate) struct MalformedAt {
+    /// The index of the event.
+    pub(crate) event: u64,
+    pub(crate) reason: Malformed,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    open: Option<TxnId>,
+    last: Option<TxnId>,
+    /// It ended a transaction with an unknown outcome and must stay silent from then on.
+    retired: bool,
+}
+
+/// Builds a history from drafts.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    history: History,
+    processes: HashMap<u64, Process, FixedState>,
+    time: Option<i64>,
+}
+
+impl Builder {
+    /// Takes the next event, or says which rule it breaks.
+    pub(crate) fn event(&mut self, draft: &Draft, names: &mut Names) -> Result<(), Malformed> {
+        let index = self.history.events;
+        if draft.index != i64::from(index) {
+            return Err(Malformed::IndexNotContiguous { expected: index.into(), found: draft.index });
+        }
+        if self.history.ops.len() + draft.ops.len() >= u32::MAX as usize || index == u32::MAX - 1 {
+            return Err(Malformed::TooLong);
+        }
+        if let Some(before) = self.time.filter(|&before| draft.time < before) {
+            return Err(Malformed::TimeGoesBack { before, now: draft.time });
+        }
+        let process = u64::try_from(draft.process).map_err(|_| Malformed::NegativeProcess(draft.process))?;
+        self.require_types(draft, names)?;
+        match draft.event {
+            EventType::Invoke => self.invoke(process, draft)?,
+            EventType::Ok | EventType::Fail | EventType::Info => self.complete(process, draft)?,
+            EventType::Spec => self.speculate(process, draft)?,
+            EventType::Lost => self.lose(process, draft)?,
+        }
+        self.time = Some(draft.time);
+        self.history.events = index + 1;
+        Ok(())
+    }
+
+    /// The finished history. Values written twice to one key are found here.
+    pub(crate) fn finish(mut self, names: Names) -> Result<History, MalformedAt> {
+        if self.history.events == 0 {
+            return Err(MalformedAt { event: 0, reason: Malformed::Empty });
+        }
+        self.history.keys = names.keys;
+        self.history.sessions = names.sessions;
+        self.history.sites = names.sites;
+        self.refuse_duplicate_writes()?;
+        Ok(self.history)
+    }
+
+    fn require_types(&self, draft: &Draft, names: &mut Names) -> Result<(), Malformed> {
+        for op in &draft.ops {
+            let key_type = match op.action {
+                DraftAction::Append(_) | DraftAction::ReadList { .. } => KeyType::List,
+                DraftAction::Write(_) | DraftAction::ReadRegister(_) => KeyType::Register,
+                DraftAction::Add(_) | DraftAction::Remove(_) | DraftAction::ReadSet { .. } => {
+                    KeyType::CountingSet
+                }
+                DraftAction::ReadNull => continue,
+            };
+            names.keys.require_type(op.key, key_type)?;
+        }
+        Ok(())
+    }
+
+    fn invoke(&mut self, process_number: u64, draft: &Draft) -> Result<(), Malformed> {
+        let process = self.processes.entry(process_number).or_default();
+        if process.retired {
+            return Err(Malformed::ProcessReused(process_number));
+        }
+        if process.open.is_some() {
+            return Err(Malformed::TwoOpenTransactions(process_number));
+        }
+        let txn = TxnId(self.history.txns.len() as u32);
+        let previous_of_process = process.last.replace(txn);
+        process.open = Some(txn);
+        let ops_start = self.history.ops.len() as u32;
+        for op in &draft.ops {
+            let action = match op.action {
+                DraftAction::ReadNull => Action::Read(Seen::Nothing),
+                ref action => written_action(action).ok_or(Malformed::ReadInInvocation)?,
+            };
+            self.history.ops.push(Op { key: op.key, action });
+        }
+        self.history.txns.push(Txn {
+            invoke: self.history.events,
+            completion: None,
+            invoked_at: draft.time,
+            completed_at: draft.time,
+            process: process_number,
+            session: draft.session.map_or(Session::Process(process_number), Session::Named),
+            site: draft.site,
+            outcome: Outcome::Unknown,
+            observed: false,
+            lost: false,
+            speculation: None,
+            ts: draft.ts,
+            ops_start,
+            ops_end: self.history.ops.len() as u32,
+            previous_of_process,
+        });
+        Ok(())
+    }
+
+    fn complete(&mut self, process_number: u64, draft: &Draft) -> Result<(), Malformed> {
+        let id = self.open_transaction(process_number, draft)?;
+        let outcome = match draft.event {
+            EventType::Ok => Outcome::Committed,
+            EventType::Fail => Outcome::Aborted,
+            _ => Outcome::Unknown,
+        };
+        let observed = outcome == Outcome::Aborted && draft.observed;
+        let start = self.history.txns[id.index()].ops_start as usize;
+        if outcome == Outcome::Committed || observed {
+            for (at, op) in draft.ops.iter().enumerate() {
+                if let Some(seen) = self.seen(op, draft, outcome == Outcome::Committed)? {
+                    self.history.ops[start + at].action = Action::Read(seen);
+                }
+            }
+        }
+        let txn = &mut self.history.txns[id.index()];
+        txn.completion = Some(self.history.events);
+        txn.completed_at = draft.time;
+        txn.outcome = outcome;
+        txn.observed = observed;
+        txn.ts = draft.ts.or(txn.ts);
+        let process = self.processes.entry(process_number).or_default();
+        process.open = None;
+        process.retired = outcome == Outcome::Unknown;
+        Ok(())
+    }
+
+    fn speculate(&mut self, process_number: u64, draft: &Draft) -> Result<(), Malformed> {
+        let id = self.open_transaction(process_number, draft)?;
+        if self.history.txns[id.index()].speculation.is_some() {
+            return Err(Malformed::SecondSpeculation(process_number));
+        }
+        let ops_start = self.history.ops.len() as u32;
+        for op in &draft.ops {
+            let action = match self.seen(op, draft, false)? {
+                Some(seen) => Action::Read(seen),
+                None => written_action(&op.action).unwrap_or(Action::Read(Seen::Nothing)),
+            };
+            self.history.ops.push(Op { key: op.key, action });
+        }
+        let ops_end = self.history.ops.len() as u32;
+        let index = self.history.events;
+        self.history.txns[id.index()].speculation = Some(Speculation { index, ops_start, ops_end });
+        Ok(())
+    }
+
+    /// Marks the latest acknowledged transaction of the process that has these operations.
+    fn lose(&mut self, process_number: u64, draft: &Draft) -> Result<(), Malformed> {
+        let mut candidate = self.processes.get(&process_number).and_then(|process| process.last);
+        while let Some(id) = candidate {
+            let txn = &self.history.txns[id.index()];
+            let acknowledged = txn.outcome == Outcome::Committed && !txn.lost;
+            if acknowledged && (!draft.has_value || self.first_difference(txn, draft).is_none()) {
+                self.history.txns[id.index()].lost = true;
+                return Ok(());
+            }
+            candidate = txn.previous_of_process;
+        }
+        Err(Malformed::NothingLost(process_number))
+    }
+
+    fn open_transaction(&self, process_number: u64, draft: &Draft) -> Result<TxnId, Malformed> {
+        let process = self.processes.get(&process_number);
+        if process.is_some_and(|process| process.retired) {
+            return Err(Malformed::ProcessReused(process_number));
+        }
+        let open = process.and_then(|process| process.open);
+        let id = open.ok_or(Malformed::NoOpenTransaction(process_number))?;
+        let txn = &self.history.txns[id.index()];
+        if let Some(position) = self.first_difference(txn, draft) {
+            return Err(Malformed::ShapeDiffers { position });
+        }
+        if draft.session.is_some_and(|session| Session::Named(session) != txn.session) {
+            return Err(Malformed::OriginDiffers("session"));
+        }
+        if draft.site.is_some_and(|site| Some(site) != txn.site) {
+            return Err(Malformed::OriginDiffers("site"));
+        }
+        Ok(id)
+    }
+
+    /// The first operation, counted from 1, in which a draft differs from the invoked one, whatever its reads saw.
+    fn first_difference(&self, txn: &Txn, draft: &Draft) -> Option<usize> {
+        let invoked = self.history.ops(txn);
+        for (at, (op, draft_op)) in invoked.iter().zip(&draft.ops).enumerate() {
+            let same_action = match written_action(&draft_op.action) {
+                Some(action) => action == op.action,
+                None => matches!(op.action, Action::Read(_)),
+            };
+            if op.key != draft_op.key || !same_action {
+                return Some(at + 1);
+            }
+        }
+        (invoked.len() != draft.ops.len()).then(|| invoked.len().min(draft.ops.len()) + 1)
+    }
+
+    /// What a read of a completion saw; none for an operation that is not a read.
+    fn seen(&mut self, op: &DraftOp, draft: &Draft, acknowledged: bool) -> Result<Option<Seen>, Malformed> {
+        Ok(Some(match op.action {
+            DraftAction::ReadNull => Seen::Initial,
+            DraftAction::ReadRegister(value) => Seen::Register(value),
+            DraftAction::ReadList { start, end } if start == end => Seen::Initial,
+            DraftAction::ReadList { start, end } => {
+                let list = &draft.values[start..end];
+                Seen::List(ListRef(self.history.lists.add(op.key, list, acknowledged)))
+            }
+            DraftAction::ReadSet { start, end } if start == end => Seen::Initial,
+            DraftAction::ReadSet { start, end } => Seen::Set(self.add_set(&draft.counts[start..end])?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn add_set(&mut self, counts: &[(Value, i64)]) -> Result<SetRef, Malformed> {
+        let start = self.history.sets.len();
+        self.history.sets.extend_from_slice(counts);
+        let set = &mut self.history.sets[start..];
+        set.sort_unstable();
+        let repeated = set.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0]);
+        let zero = set.iter().copied().find(|&(_, count)| count == 0);
+        if let Some((element, _)) = repeated.or(zero) {
+            return Err(Malformed::BadElement(element));
+        }
+        Ok(SetRef { start: start as u32, len: counts.len() as u32 })
+    }
+
+    /// Sorts all writes by key and value; the later one of two equal neighbours is the duplicate.
+    fn refuse_duplicate_writes(&self) -> Result<(), MalformedAt> {
+        let history = &self.history;
+        let mut writes: Vec<(KeyId, Value, u32)> = Vec::new();
+        for txn in &history.txns {
+            for op in history.ops(txn) {
+                if let Some(value) = op.action.written() {
+                    writes.push((op.key, value, txn.invoke));
+                }
+            }
+        }
+        writes.sort_unstable();
+        let duplicates = writes.windows(2).filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1));
+        match duplicates.map(|pair| pair[1]).min_by_key(|&(key, value, invoke)| (invoke, key, value)) {
+            None => Ok(()),
+            Some((key, value, invoke)) => {
+                let key = history.key(key).to_string();
+                Err(MalformedAt { event: invoke.into(), reason: Malformed::DuplicateWrite { key, value } })
+            }
+        }
+    }
+}
+
+fn written_action(action: &DraftAction) -> Option<Action> {
+    match *action {
+        DraftAction::Append(value) => Some(Action::Append(value)),
+        DraftAction::Write(value) => Some(Action::Write(value)),
+        DraftAction::Add(value) => Some(Action::Add(value)),
+        DraftAction::Remove(value) => Some(Action::Remove(value)),
+        _ => None,
+    }
+}

@@ -1,0 +1,309 @@
+//! Recording a history while a workload runs: in memory, then judged directly or written as JSON lines.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::builder::Builder;
+use super::draft::{Draft, DraftAction, DraftOp, EventType, Names};
+use super::{History, Key, ReadError, Site, Timestamp, VALUE_BOUND, Value};
+use super::{Malformed, ReadError::Malformed as MalformedLine};
+
+/// A micro-operation as a workload records it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MicroOp {
+    /// Appends a value to a list.
+    Append(Key, Value),
+    /// Overwrites a register.
+    Write(Key, Value),
+    /// Adds one to the count of an element of a counting set.
+    Add(Key, Value),
+    /// Takes one from the count of an element of a counting set.
+    Remove(Key, Value),
+    /// Reads a key.
+    Read(Key, Observed),
+}
+
+/// The result of a read as a workload records it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observed {
+    /// Nothing was found, or the result is not known yet.
+    Null,
+    /// The value of a register.
+    Register(Value),
+    /// The elements of a list.
+    List(Vec<Value>),
+    /// The elements of a counting set with their counts.
+    Set(BTreeMap<Value, i64>),
+}
+
+/// Names a transaction of one recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedTxn(usize);
+
+#[derive(Debug, Clone, Default)]
+struct Recording {
+    process: u64,
+    session: Option<String>,
+    site: Option<String>,
+    ops: Vec<MicroOp>,
+    speculated: Option<Vec<MicroOp>>,
+    observed: bool,
+    ts: Option<Timestamp>,
+}
+
+/// Records events in the order in which they happen.
+///
+/// The order of the calls is the order of the history, and times must not go back; two events of one instant are
+/// recorded invocations first where that is possible. Operations need not be known at the invocation: those that are
+/// given with the outcome stand, and a transaction that stays open keeps those that [`Recorder::attempt`] announced.
+/// Announce a write before it is sent, or a reader of it will seem to have read a value that nobody wrote.
+///
+/// ```
+/// use quorate_checker::{Level, MicroOp, Observed, Recorder, Verdict, check};
+///
+/// let mut recorder = Recorder::new();
+/// let writer = recorder.invoke(0, 1_000);
+/// recorder.attempt(writer, MicroOp::Append("x".into(), 1));
+/// let reader = recorder.invoke(1, 2_000);
+/// recorder.ok(reader, 3_000, vec![MicroOp::Read("x".into(), Observed::List(vec![1]))]);
+/// let history = recorder.into_history()?;
+/// assert_eq!(check(&history, Level::StrictSerializable).verdict, Verdict::Valid);
+/// # Ok::<(), quorate_checker::ReadError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Recorder {
+    txns: Vec<Recording>,
+    events: Vec<(EventType, RecordedTxn, i64)>,
+}
+
+impl Recorder {
+    /// An empty recorder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of events so far.
+    pub fn event_count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// A process begins a transaction at `time`, in nanoseconds.
+    pub fn invoke(&mut self, process: u64, time: i64) -> RecordedTxn {
+        let txn = RecordedTxn(self.txns.len());
+        self.txns.push(Recording { process, ..Recording::default() });
+        self.events.push((EventType::Invoke, txn, time));
+        txn
+    }
+
+    /// Names the session of a transaction, which otherwise is its process.
+    pub fn session(&mut self, txn: RecordedTxn, session: impl Into<String>) {
+        self.txns[txn.0].session = Some(session.into());
+    }
+
+    /// Names the site where a transaction originates.
+    pub fn site(&mut self, txn: RecordedTxn, site: impl Into<String>) {
+        self.txns[txn.0].site = Some(site.into());
+    }
+
+    /// The servers gave this commit timestamp to the transaction.
+    pub fn timestamp(&mut self, txn: RecordedTxn, ts: Timestamp) {
+        self.txns[txn.0].ts = Some(ts);
+    }
+
+    /// Announces an operation that the transaction is about to perform.
+    pub fn attempt(&mut self, txn: RecordedTxn, op: MicroOp) {
+        self.txns[txn.0].ops.push(op);
+    }
+
+    /// The transaction committed; these are all its operations in program order.
+    pub fn ok(&mut self, txn: RecordedTxn, time: i64, ops: Vec<MicroOp>) {
+        self.txns[txn.0].ops = ops;
+        self.events.push((EventType::Ok, txn, time));
+    }
+
+    /// The transaction surely aborted, and what it read is not recorded.
+    pub fn fail(&mut self, txn: RecordedTxn, time: i64) {
+        self.events.push((EventType::Fail, txn, time));
+    }
+
+    /// The transaction surely aborted, and its reads are what it really saw.
+    pub fn fail_observed(&mut self, txn: RecordedTxn, time: i64, ops: Vec<MicroOp>) {
+        self.txns[txn.0].ops = ops;
+        self.txns[txn.0].observed = true;
+        self.events.push((EventType::Fail, txn, time));
+    }
+
+    /// The outcome is unknown. The process must not be used again.
+    pub fn info(&mut self, txn: RecordedTxn, time: i64) {
+        self.events.push((EventType::Info, txn, time));
+    }
+
+    /// A speculative commit was shown, with these operations; the outcome is still to come.
+    pub fn speculate(&mut self, txn: RecordedTxn, time: i64, ops: Vec<MicroOp>) {
+        self.txns[txn.0].ops.clone_from(&ops);
+        self.txns[txn.0].speculated = Some(ops);
+        self.events.push((EventType::Spec, txn, time));
+    }
+
+    /// The acknowledged transaction was abandoned by an aggressive site removal.
+    pub fn lost(&mut self, txn: RecordedTxn, time: i64) {
+        self.events.push((EventType::Lost, txn, time));
+    }
+
+    /// The history, for judging without a detour through a file.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`History::read`] of what [`Recorder::write_json`] writes.
+    pub fn into_history(self) -> Result<History, ReadError> {
+        self.to_history()
+    }
+
+    /// The history so far; the recorder can go on.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`History::read`] of what [`Recorder::write_json`] writes.
+    pub fn to_history(&self) -> Result<History, ReadError> {
+        let (mut names, mut draft, mut builder) = (Names::default(), Draft::new(), Builder::default());
+        for at in 0..self.events.len() {
+            let line = at as u64 + 1;
+            self.draft(at, &mut names, &mut draft).map_err(|reason| MalformedLine { line, reason })?;
+            builder.event(&draft, &mut names).map_err(|reason| MalformedLine { line, reason })?;
+        }
+        builder.finish(names).map_err(|error| MalformedLine { line: error.event + 1, reason: error.reason })
+    }
+
+    fn draft(&self, at: usize, names: &mut Names, draft: &mut Draft) -> Result<(), Malformed> {
+        let (event, txn, time) = self.events[at];
+        let recording = &self.txns[txn.0];
+        draft.clear();
+        draft.index = at as i64;
+        draft.event = event;
+        draft.process = i64::try_from(recording.process).map_err(|_| Malformed::TooLong)?;
+        draft.time = time;
+        draft.session = recording.session.as_deref().map(|name| names.sessions.intern(name));
+        draft.site = recording.site.as_deref().map(|name| Site(names.sites.intern(name)));
+        draft.observed = recording.observed && event == EventType::Fail;
+        draft.ts = recording.ts.filter(|_| event != EventType::Invoke);
+        draft.has_value = true;
+        for op in self.event_ops(event, recording) {
+            let (key, action) = draft_op(op, event, draft)?;
+            draft.ops.push(DraftOp { key: names.keys.intern(key), action });
+        }
+        Ok(())
+    }
+
+    fn event_ops<'a>(&self, event: EventType, recording: &'a Recording) -> &'a [MicroOp] {
+        match (&recording.speculated, event) {
+            (Some(ops), EventType::Spec) => ops,
+            _ => &recording.ops,
+        }
+    }
+
+    /// Writes the history as JSON lines.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `output` fails with. The rules of the format are not checked here.
+    pub fn write_json(&self, output: impl Write) -> io::Result<()> {
+        let mut out = io::BufWriter::new(output);
+        for (index, &(event, txn, time)) in self.events.iter().enumerate() {
+            let recording = &self.txns[txn.0];
+            write!(out, "{{\"index\":{index},\"type\":\"{}\",", event.name())?;
+            write!(out, "\"process\":{},\"f\":\"txn\",\"time\":{time}", recording.process)?;
+            for (field, name) in [("site", &recording.site), ("session", &recording.session)] {
+                if let Some(name) = name {
+                    write!(out, ",\"{field}\":{}", serde_json::to_string(name)?)?;
+                }
+            }
+            if recording.observed && event == EventType::Fail {
+                write!(out, ",\"observed\":true")?;
+            }
+            if let Some(ts) = recording.ts.filter(|_| event != EventType::Invoke) {
+                write!(out, ",\"ts\":[{},{}]", ts.time, ts.client)?;
+            }
+            write!(out, ",\"value\":[")?;
+            for (at, op) in self.event_ops(event, recording).iter().enumerate() {
+                write!(out, "{}", if at > 0 { "," } else { "" })?;
+                write_op(&mut out, op, event == EventType::Invoke)?;
+            }
+            writeln!(out, "]}}")?;
+        }
+        out.flush()
+    }
+}
+
+fn draft_op<'a>(
+    op: &'a MicroOp,
+    event: EventType,
+    draft: &mut Draft,
+) -> Result<(&'a Key, DraftAction), Malformed> {
+    if let MicroOp::Append(_, value)
+    | MicroOp::Write(_, value)
+    | MicroOp::Add(_, value)
+    | MicroOp::Remove(_, value) = op
+        && value.unsigned_abs() >= VALUE_BOUND.unsigned_abs()
+    {
+        return Err(Malformed::ValueTooLarge(*value));
+    }
+    Ok(match op {
+        MicroOp::Append(key, value) => (key, DraftAction::Append(*value)),
+        MicroOp::Write(key, value) => (key, DraftAction::Write(*value)),
+        MicroOp::Add(key, value) => (key, DraftAction::Add(*value)),
+        MicroOp::Remove(key, value) => (key, DraftAction::Remove(*value)),
+        MicroOp::Read(key, _) if event == EventType::Invoke => (key, DraftAction::ReadNull),
+        MicroOp::Read(key, observed) => (key, draft_read(observed, draft)),
+    })
+}
+
+fn draft_read(observed: &Observed, draft: &mut Draft) -> DraftAction {
+    match observed {
+        Observed::Null => DraftAction::ReadNull,
+        Observed::Register(value) => DraftAction::ReadRegister(*value),
+        Observed::List(list) => {
+            let start = draft.values.len();
+            draft.values.extend_from_slice(list);
+            DraftAction::ReadList { start, end: draft.values.len() }
+        }
+        Observed::Set(set) => {
+            let start = draft.counts.len();
+            draft.counts.extend(set.iter().map(|(&element, &count)| (element, count)));
+            DraftAction::ReadSet { start, end: draft.counts.len() }
+        }
+    }
+}
+
+fn write_op(out: &mut impl Write, op: &MicroOp, invoked: bool) -> io::Result<()> {
+    let (name, key) = match op {
+        MicroOp::Append(key, _) => ("append", key),
+        MicroOp::Write(key, _) => ("w", key),
+        MicroOp::Add(key, _) => ("add", key),
+        MicroOp::Remove(key, _) => ("rem", key),
+        MicroOp::Read(key, _) => ("r", key),
+    };
+    match key {
+        Key::Int(key) => write!(out, "[\"{name}\",{key},")?,
+        Key::Text(key) => write!(out, "[\"{name}\",{},", serde_json::to_string(key)?)?,
+    }
+    match op {
+        MicroOp::Append(_, value)
+        | MicroOp::Write(_, value)
+        | MicroOp::Add(_, value)
+        | MicroOp::Remove(_, value) => write!(out, "{value}]"),
+        MicroOp::Read(_, observed) if !invoked => write!(out, "{}]", observed_json(observed)),
+        MicroOp::Read(..) => write!(out, "null]"),
+    }
+}
+
+fn observed_json(observed: &Observed) -> serde_json::Value {
+    match observed {
+        Observed::Null => serde_json::Value::Null,
+        Observed::Register(value) => (*value).into(),
+        Observed::List(list) => list.as_slice().into(),
+        Observed::Set(set) => {
+            let counts = set.iter().map(|(element, &count)| (element.to_string(), count.into()));
+            serde_json::Value::Object(counts.collect())
+        }
+    }
+}

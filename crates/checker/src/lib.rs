@@ -1,0 +1,3 @@
+//! Judges.
+pub mod history;
+pub use history::*;

@@ -1,0 +1,174 @@
+//! One newtype for every id, and who can send or receive a message.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$meta:meta])* $name:ident($inner:ty), $prefix:literal) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, concat!($prefix, "{}"), self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "{self}")
+            }
+        }
+    };
+}
+
+id!(
+    /// A site: a region or data centre, by its position in the topology.
+    SiteId(u16),
+    "site"
+);
+id!(
+    /// A node: one server process, by its position in the topology.
+    NodeId(u16),
+    "node"
+);
+id!(
+    /// A keyspace, unique in its cluster and never used again. Zero is the built-in catalogue.
+    KeyspaceId(u32),
+    "keyspace"
+);
+id!(
+    /// A shard: one replication group of one keyspace. Unique in the cluster, over all keyspaces, and never used again.
+    ShardId(u32),
+    "shard"
+);
+id!(
+    /// The position of a replica in its group, below the group's size.
+    ReplicaIndex(u8),
+    "r"
+);
+id!(
+    /// A view of a replication group: replicas that answer in the same view hold the same base record.
+    View(u64),
+    "v"
+);
+id!(
+    /// Under which authority a coordinator acts on a transaction: zero for the coordinator that began it, a greater
+    /// number for each backup coordinator that was elected since. (The TAPIR paper, section 5.2.2, calls it the
+    /// coordinator-view number.)
+    Ballot(u32),
+    "b"
+);
+
+impl View {
+    /// The view that follows.
+    pub const fn next(self) -> View {
+        View(self.0 + 1)
+    }
+}
+
+impl Ballot {
+    /// The authority of the coordinator that began the transaction.
+    pub const ORIGINAL: Ballot = Ballot(0);
+}
+
+/// One incarnation of a client: drawn at random when a client starts, so that ids of an earlier life of the same
+/// program are never used again. Zero is never drawn.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u64);
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "c{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+/// One attempt of one transaction of one client.
+///
+/// The pair of client and sequence is what a user calls *the* transaction; each re-run of its closure is a further
+/// attempt, and a new attempt starts only once the fate of the previous one is known.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId {
+    /// The client incarnation that began it.
+    pub client: ClientId,
+    /// Counts the transactions of that incarnation.
+    pub sequence: u64,
+    /// Counts the attempts at this transaction, from zero.
+    pub attempt: u32,
+}
+
+impl fmt::Display for TransactionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}.{}", self.client, self.sequence, self.attempt)
+    }
+}
+
+impl fmt::Debug for TransactionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+/// One replica of one shard.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplicaId {
+    /// The shard that it holds.
+    pub shard: ShardId,
+    /// Its position in the group.
+    pub index: ReplicaIndex,
+}
+
+impl fmt::Display for ReplicaId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.shard, self.index)
+    }
+}
+
+impl fmt::Debug for ReplicaId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+/// Whoever can send or receive a protocol message. It names a role, not a place: the driver knows where each one is
+/// hosted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Address {
+    /// A replica of a shard.
+    Replica(ReplicaId),
+    /// A client, that is, the coordinator that runs inside it.
+    Client(ClientId),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Replica(replica) => write!(formatter, "{replica}"),
+            Address::Client(client) => write!(formatter, "{client}"),
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+impl From<ReplicaId> for Address {
+    fn from(replica: ReplicaId) -> Self {
+        Address::Replica(replica)
+    }
+}
+
+impl From<ClientId> for Address {
+    fn from(client: ClientId) -> Self {
+        Address::Client(client)
+    }
+}

@@ -1,0 +1,31 @@
+//! The vocabulary that every part of Quorate shares.
+//!
+//! The one idea of the project lives in [`machine`]: every participant of a protocol is a synchronous, deterministic
+//! state machine. Input goes in, typed effects come out into an [`Outbox`] that the caller owns, and two drivers (the
+//! simulator and the server's runtime) run the same machines. Everything else in this crate is what machines talk
+//! about: [`id`]s, the two kinds of [`time`], [`timestamp`]s, [`transaction`]s and their limits, [`quorum`] arithmetic
+//! and the [`topology`] of a cluster.
+//!
+//! This crate has no I/O, threads, clocks, unseeded randomness or iteration over hash order, and neither may anything
+//! that is built from it alone.
+
+pub mod hash;
+pub mod id;
+pub mod machine;
+pub mod quorum;
+pub mod random;
+pub mod time;
+pub mod timestamp;
+pub mod topology;
+pub mod transaction;
+
+pub use id::{
+    Address, Ballot, ClientId, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId, TransactionId,
+    View,
+};
+pub use machine::{Context, Effect, Input, Machine, Outbox};
+pub use quorum::GroupSize;
+pub use random::Random;
+pub use time::{ClockTime, Instant};
+pub use timestamp::Timestamp;
+pub use transaction::{Key, KeyRange, ReadVersion, Transaction, Value, Write};

@@ -1,0 +1,203 @@
+//! Machines, what goes into them and what comes out.
+//!
+//! ```text
+//!            message, timer, durability notice, command
+//!                               │
+//!                               ▼
+//!    context (now, clock, random) → Machine::step → outbox: send, set timer, persist, emit, in this order
+//! ```
+//!
+//! A machine owns its state and nothing else. Whatever it wants done it writes into the [`Outbox`]; the driver that
+//! called it carries the effects out, *in outbox order*.
+//!
+//! # Durability order
+//! An [`Effect::Send`] or [`Effect::Emit`] leaves only once every [`Effect::Persist`] that the same machine emitted
+//! before it, in this or any earlier step, is durable. So a reply never reveals what a crash could still take back, and
+//! a machine never waits for its disk. [`Effect::SendUnordered`] is exempt, for messages that stay safe if the machine
+//! forgets what they reveal; each use says why.
+//!
+//! # Recovery is construction
+//! [`Machine::restore`] rebuilds a machine from its durable records; the first boot is a restore from none. A crash may
+//! fall between any two effects.
+
+use std::time::Duration;
+
+use crate::id::Address;
+use crate::random::Random;
+use crate::time::{ClockTime, Instant};
+
+/// A participant of a protocol as a deterministic state machine.
+pub trait Machine: Sized {
+    /// What participants of this protocol send to each other.
+    type Message;
+    /// What this machine asks to be woken for. Setting a timer that is set already moves it.
+    type Timer: Clone + Ord;
+    /// What this machine keeps across a crash.
+    type Record;
+    /// What its host tells it to do.
+    type Command;
+    /// What it tells its host.
+    type Event;
+    /// What it is built from beside its records: who it is, its group, its time-outs.
+    type Config;
+
+    /// Builds the machine from what it had made durable, in the order in which it emitted it.
+    ///
+    /// Effects that a rebuilt machine wants are emitted when it is given [`Input::Start`].
+    fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self;
+
+    /// Takes one input, changes state and appends effects to `outbox`.
+    fn step(&mut self, context: &mut Context<'_>, input: InputOf<Self>, outbox: &mut OutboxOf<Self>);
+}
+
+/// The input type of a machine.
+pub type InputOf<M> = Input<<M as Machine>::Message, <M as Machine>::Timer, <M as Machine>::Command>;
+
+/// The outbox type of a machine.
+pub type OutboxOf<M> =
+    Outbox<<M as Machine>::Message, <M as Machine>::Timer, <M as Machine>::Record, <M as Machine>::Event>;
+
+/// The effect type of a machine.
+pub type EffectOf<M> =
+    Effect<<M as Machine>::Message, <M as Machine>::Timer, <M as Machine>::Record, <M as Machine>::Event>;
+
+/// What a machine may know of the world in one step.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The monotonic instant: drives timers and time-outs.
+    pub now: Instant,
+    /// The physical clock: forms timestamps; may be wrong, may jump, may stand still.
+    pub clock: ClockTime,
+    /// Seeded randomness, for back-off and choice.
+    pub random: &'a mut Random,
+}
+
+/// What goes into a machine.
+#[derive(Clone, Debug)]
+pub enum Input<Message, Timer, Command> {
+    /// Given once, first, after every construction.
+    Start,
+    /// A message has arrived. The network may lose, repeat and reorder messages, and deliver them minutes later.
+    Message {
+        /// Who sent it.
+        from: Address,
+        /// What it says.
+        message: Message,
+    },
+    /// A timer that the machine had set has fired.
+    Timer(Timer),
+    /// The record that was persisted with this token is durable now.
+    Persisted(PersistToken),
+    /// The host wants something done.
+    Command(Command),
+}
+
+/// Names a persisted record whose durability the machine wants to be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PersistToken(pub u64);
+
+/// What comes out of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect<Message, Timer, Record, Event> {
+    /// Send once everything persisted before is durable.
+    Send {
+        /// The receiver.
+        to: Address,
+        /// The message.
+        message: Message,
+    },
+    /// Send at once: safe even if this machine forgets what the message reveals.
+    SendUnordered {
+        /// The receiver.
+        to: Address,
+        /// The message.
+        message: Message,
+    },
+    /// Give [`Input::Timer`] after this long; replaces an earlier deadline of the same timer.
+    SetTimer {
+        /// Which timer.
+        timer: Timer,
+        /// From now on.
+        after: Duration,
+    },
+    /// Forget a timer; it is no mistake if it is not set.
+    CancelTimer(Timer),
+    /// Make a record durable, after those that were persisted before it.
+    Persist {
+        /// What to keep.
+        record: Record,
+        /// Give [`Input::Persisted`] with this token once the record is durable.
+        notify: Option<PersistToken>,
+    },
+    /// Tell the host something, once everything persisted before is durable.
+    Emit(Event),
+}
+
+/// Collects the effects of one or more steps, in order. The driver owns it and uses it again.
+#[derive(Debug)]
+pub struct Outbox<Message, Timer, Record, Event> {
+    effects: Vec<Effect<Message, Timer, Record, Event>>,
+}
+
+impl<Message, Timer, Record, Event> Default for Outbox<Message, Timer, Record, Event> {
+    fn default() -> Self {
+        Outbox { effects: Vec::new() }
+    }
+}
+
+impl<Message, Timer, Record, Event> Outbox<Message, Timer, Record, Event> {
+    /// An empty outbox.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sends a message once everything persisted before is durable.
+    pub fn send(&mut self, to: impl Into<Address>, message: Message) {
+        self.effects.push(Effect::Send { to: to.into(), message });
+    }
+
+    /// Sends a message at once. The caller states why this is safe.
+    pub fn send_unordered(&mut self, to: impl Into<Address>, message: Message) {
+        self.effects.push(Effect::SendUnordered { to: to.into(), message });
+    }
+
+    /// Sets or moves a timer.
+    pub fn set_timer(&mut self, timer: Timer, after: Duration) {
+        self.effects.push(Effect::SetTimer { timer, after });
+    }
+
+    /// Forgets a timer.
+    pub fn cancel_timer(&mut self, timer: Timer) {
+        self.effects.push(Effect::CancelTimer(timer));
+    }
+
+    /// Makes a record durable.
+    pub fn persist(&mut self, record: Record) {
+        self.effects.push(Effect::Persist { record, notify: None });
+    }
+
+    /// Makes a record durable and asks to be told.
+    pub fn persist_and_notify(&mut self, record: Record, token: PersistToken) {
+        self.effects.push(Effect::Persist { record, notify: Some(token) });
+    }
+
+    /// Tells the host something.
+    pub fn emit(&mut self, event: Event) {
+        self.effects.push(Effect::Emit(event));
+    }
+
+    /// Takes the effects out, in order, and leaves the outbox empty with its capacity.
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Effect<Message, Timer, Record, Event>> {
+        self.effects.drain(..)
+    }
+
+    /// The effects so far, in order.
+    pub fn effects(&self) -> &[Effect<Message, Timer, Record, Event>] {
+        &self.effects
+    }
+
+    /// True if there is no effect.
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+}

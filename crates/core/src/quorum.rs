@@ -1,0 +1,102 @@
+//! How many replies are enough. Pure functions of the size of a replication group.
+//!
+//! A group has n = 2f + 1 replicas and survives f simultaneous failures (TAPIR paper, section 3.2).
+
+use std::fmt;
+
+/// The size of a replication group: odd, at least one, at most [`GroupSize::MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupSize(u8);
+
+/// A group size that is even, zero or too great.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a replication group needs an odd number of replicas between 1 and {max}, not {0}", max = GroupSize::MAX)]
+pub struct InvalidGroupSize(pub usize);
+
+impl GroupSize {
+    /// The greatest number of replicas in a group.
+    pub const MAX: usize = 9;
+
+    /// A group of `replicas` replicas.
+    ///
+    /// # Errors
+    /// The number must be odd, so that it is 2f + 1 for some f, and no greater than [`GroupSize::MAX`].
+    pub const fn new(replicas: usize) -> Result<Self, InvalidGroupSize> {
+        if replicas % 2 == 1 && replicas <= Self::MAX {
+            Ok(GroupSize(replicas as u8))
+        } else {
+            Err(InvalidGroupSize(replicas))
+        }
+    }
+
+    /// The number of replicas, n.
+    pub const fn replicas(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The number of simultaneous failures that the group survives, f.
+    pub const fn failures(self) -> usize {
+        (self.0 as usize - 1) / 2
+    }
+
+    /// The majority f + 1: any two such sets share a replica.
+    pub const fn majority(self) -> usize {
+        self.failures() + 1
+    }
+
+    /// The fast quorum ⌈3f/2⌉ + 1: it shares at least ⌈f/2⌉ + 1 replicas with every majority, which is itself a majority
+    /// of that majority (TAPIR paper, section 3.3, property P2).
+    pub const fn fast_quorum(self) -> usize {
+        (3 * self.failures()).div_ceil(2) + 1
+    }
+
+    /// ⌈f/2⌉ + 1: how many of f + 1 records must agree for a result to have possibly reached a fast quorum.
+    pub const fn fast_witnesses(self) -> usize {
+        self.failures().div_ceil(2) + 1
+    }
+}
+
+impl fmt::Display for GroupSize {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quorums_as_a_table() {
+        //  n, f, majority, fast quorum, fast witnesses
+        let table = [(1, 0, 1, 1, 1), (3, 1, 2, 3, 2), (5, 2, 3, 4, 2), (7, 3, 4, 6, 3), (9, 4, 5, 7, 3)];
+        for (n, f, majority, fast, witnesses) in table {
+            let group = GroupSize::new(n).unwrap();
+            assert_eq!(group.failures(), f, "f of {n}");
+            assert_eq!(group.majority(), majority, "majority of {n}");
+            assert_eq!(group.fast_quorum(), fast, "fast quorum of {n}");
+            assert_eq!(group.fast_witnesses(), witnesses, "fast witnesses of {n}");
+        }
+    }
+
+    #[test]
+    fn quorums_intersect_as_the_proofs_need() {
+        for n in (1..=GroupSize::MAX).step_by(2) {
+            let group = GroupSize::new(n).unwrap();
+            assert!(2 * group.majority() > n, "two majorities share a replica");
+            assert!(group.fast_quorum() + group.majority() - n >= group.fast_witnesses());
+            assert!(
+                2 * group.fast_witnesses() > group.majority(),
+                "two fast results cannot both have witnesses"
+            );
+            assert!(group.fast_quorum() <= n);
+        }
+    }
+
+    #[test]
+    fn even_empty_and_huge_groups_are_refused() {
+        for n in [0, 2, 4, 10, 11, 1_000] {
+            assert_eq!(GroupSize::new(n), Err(InvalidGroupSize(n)));
+        }
+    }
+}

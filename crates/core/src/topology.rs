@@ -1,0 +1,306 @@
+//! Sites, nodes, keyspaces, shards: who holds what, and which shard a key belongs to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::id::{KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
+use crate::quorum::GroupSize;
+
+/// The guarantee that a keyspace gives, which decides the protocol that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Isolation {
+    /// Strict serializability, by TAPIR.
+    Strict,
+}
+
+impl Isolation {
+    /// Every isolation that this version can run.
+    pub const ALL: [Isolation; 1] = [Isolation::Strict];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isolation::Strict => "strict",
+        }
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A name that is no value of an option.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} \"{given}\" does not exist; choose one of: {choices}")]
+pub struct UnknownName {
+    /// What was being named.
+    pub what: &'static str,
+    /// What was written.
+    pub given: String,
+    /// What could have been written.
+    pub choices: String,
+}
+
+impl FromStr for Isolation {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Isolation::ALL.into_iter().find(|isolation| isolation.name() == name).ok_or_else(|| UnknownName {
+            what: "isolation",
+            given: name.to_owned(),
+            choices: Isolation::ALL.map(Isolation::name).join(", "),
+        })
+    }
+}
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Durability {
+    /// Acknowledged means on the disks of a majority: survives the loss of power everywhere at once.
+    #[default]
+    Sync,
+    /// Acknowledged means in the memory of a majority: survives f failures at a time, not all at once.
+    Memory,
+}
+
+impl Durability {
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Durability::Sync => "sync",
+            Durability::Memory => "memory",
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Durability {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        match name {
+            "sync" => Ok(Durability::Sync),
+            "memory" => Ok(Durability::Memory),
+            _ => Err(UnknownName {
+                what: "durability",
+                given: name.to_owned(),
+                choices: "sync, memory".to_owned(),
+            }),
+        }
+    }
+}
+
+/// One shard and where its replicas are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// The shard.
+    pub id: ShardId,
+    /// The node of each replica, by replica index.
+    pub replicas: Vec<NodeId>,
+}
+
+impl Shard {
+    /// The number of replicas.
+    ///
+    /// # Panics
+    /// If the number of replicas is not a [`GroupSize`]; keyspaces are checked when they are created.
+    pub fn group_size(&self) -> GroupSize {
+        GroupSize::new(self.replicas.len()).expect("shards are created with a valid group size")
+    }
+
+    /// The replicas, in order of their index.
+    pub fn replica_ids(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        (0..self.replicas.len()).map(|index| ReplicaId { shard: self.id, index: ReplicaIndex(index as u8) })
+    }
+}
+
+/// A keyspace: a name, a guarantee, and the shards that its keys map to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyspace {
+    /// The keyspace.
+    pub id: KeyspaceId,
+    /// Its name, unique in the cluster.
+    pub name: String,
+    /// What its transactions are promised.
+    pub isolation: Isolation,
+    /// What its acknowledged writes survive.
+    pub durability: Durability,
+    /// Its shards; a key belongs to the one at [`shard_position`].
+    pub shards: Vec<Shard>,
+}
+
+impl Keyspace {
+    /// The shard that holds `key`.
+    pub fn shard_of(&self, key: &[u8]) -> &Shard {
+        &self.shards[shard_position(key, self.shards.len())]
+    }
+}
+
+/// The most shards a keyspace can have.
+pub const SHARDS_MAX: usize = 4096;
+
+/// The longest keyspace name, in bytes.
+pub const KEYSPACE_NAME_BYTES_MAX: usize = 64;
+
+/// Which of `shards` shards holds `key`.
+///
+/// Only a documented part of the key counts: what stands between the first `{` and the next `}` if that is not empty,
+/// else the whole key. So keys that share a tag, like `{alice}/profile` and `{alice}/posts`, share a shard. The position
+/// is `crc32(part) * shards / 2^32` with the CRC-32 of zlib, which any client in any language can compute.
+pub fn shard_position(key: &[u8], shards: usize) -> usize {
+    ((u64::from(crc32fast::hash(placement_part(key))) * shards as u64) >> 32) as usize
+}
+
+fn placement_part(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
+    let rest = &key[open + 1..];
+    match rest.iter().position(|&byte| byte == b'}') {
+        Some(length) if length > 0 => &rest[..length],
+        _ => key,
+    }
+}
+
+/// A server process and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The node.
+    pub id: NodeId,
+    /// The site that it stands in.
+    pub site: SiteId,
+    /// Where it listens, as `host:port`.
+    pub address: String,
+}
+
+/// The sites and nodes of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// The names of the sites, by site id.
+    pub sites: Vec<String>,
+    /// The nodes, by node id.
+    pub nodes: Vec<Node>,
+}
+
+impl Topology {
+    /// Places `shards` shards of `replicas` replicas each: a shard's replicas go to different sites as far as there are
+    /// enough, and shards start at different nodes so that the load spreads.
+    ///
+    /// # Errors
+    /// The number of replicas is not a [`GroupSize`], or there are fewer nodes than replicas.
+    pub fn place(
+        &self,
+        shards: usize,
+        replicas: usize,
+        first: ShardId,
+        sites: &[SiteId],
+    ) -> Result<Vec<Shard>, PlacementError> {
+        GroupSize::new(replicas)?;
+        if shards == 0 || shards > SHARDS_MAX {
+            return Err(PlacementError::Shards { shards });
+        }
+        let by_site: Vec<Vec<NodeId>> = sites
+            .iter()
+            .map(|site| self.nodes.iter().filter(|node| node.site == *site).map(|node| node.id).collect())
+            .filter(|nodes: &Vec<NodeId>| !nodes.is_empty())
+            .collect();
+        let available: usize = by_site.iter().map(Vec::len).sum();
+        if available < replicas {
+            return Err(PlacementError::Nodes { replicas, nodes: available });
+        }
+        let mut placed = Vec::with_capacity(shards);
+        for shard in 0..shards {
+            let mut chosen = Vec::with_capacity(replicas);
+            let mut round = 0;
+            while chosen.len() < replicas {
+                for nodes in &by_site {
+                    if round < nodes.len() && chosen.len() < replicas {
+                        chosen.push(nodes[(shard + round) % nodes.len()]);
+                    }
+                }
+                round += 1;
+            }
+            placed.push(Shard { id: ShardId(first.0 + shard as u32), replicas: chosen });
+        }
+        Ok(placed)
+    }
+}
+
+/// Why shards cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// Not an odd number of replicas.
+    #[error(transparent)]
+    GroupSize(#[from] crate::quorum::InvalidGroupSize),
+    /// No shards, or too many.
+    #[error("a keyspace has between 1 and {max} shards, not {shards}", max = SHARDS_MAX)]
+    Shards {
+        /// How many were asked for.
+        shards: usize,
+    },
+    /// Fewer nodes than replicas.
+    #[error("{replicas} replicas need {replicas} nodes in the chosen sites, and there are {nodes}")]
+    Nodes {
+        /// How many replicas were asked for.
+        replicas: usize,
+        /// How many nodes there are.
+        nodes: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology(nodes_per_site: &[usize]) -> Topology {
+        let mut topology = Topology::default();
+        for (site, nodes) in nodes_per_site.iter().enumerate() {
+            topology.sites.push(format!("site{site}"));
+            for _ in 0..*nodes {
+                let id = NodeId(topology.nodes.len() as u16);
+                topology.nodes.push(Node { id, site: SiteId(site as u16), address: String::new() });
+            }
+        }
+        topology
+    }
+
+    #[test]
+    fn a_tag_in_braces_decides_the_shard() {
+        assert_eq!(shard_position(b"{alice}/posts", 64), shard_position(b"alice", 64));
+        assert_eq!(placement_part(b"{}x"), b"{}x");
+        assert_eq!(placement_part(b"a{b"), b"a{b");
+        assert_eq!(placement_part(b"a{b}{c}"), b"b");
+    }
+
+    #[test]
+    fn placement_is_pinned_for_ever() {
+        let keys = ["alice", "bob", "carol", "dave"];
+        assert_eq!(keys.map(|key| shard_position(key.as_bytes(), 16)), [2, 15, 6, 9]);
+    }
+
+    #[test]
+    fn replicas_of_a_shard_stand_in_different_sites() {
+        let topology = topology(&[2, 2, 2]);
+        let sites = [SiteId(0), SiteId(1), SiteId(2)];
+        let shards = topology.place(2, 3, ShardId(1), &sites).unwrap();
+        assert_eq!(shards[0].replicas, [NodeId(0), NodeId(2), NodeId(4)]);
+        assert_eq!(shards[1].replicas, [NodeId(1), NodeId(3), NodeId(5)]);
+        let shards = topology.place(1, 5, ShardId(1), &sites).unwrap();
+        assert_eq!(shards[0].replicas, [NodeId(0), NodeId(2), NodeId(4), NodeId(1), NodeId(3)]);
+    }
+
+    #[test]
+    fn impossible_placements_are_refused() {
+        let topology = topology(&[1, 1]);
+        let sites = [SiteId(0), SiteId(1)];
+        let error = topology.place(1, 3, ShardId(1), &sites).unwrap_err();
+        assert_eq!(error, PlacementError::Nodes { replicas: 3, nodes: 2 });
+        assert!(matches!(topology.place(1, 2, ShardId(1), &sites), Err(PlacementError::GroupSize(_))));
+        assert!(matches!(topology.place(0, 1, ShardId(1), &sites), Err(PlacementError::Shards { .. })));
+    }
+}

@@ -1,0 +1,47 @@
+//! Inconsistent replication (IR): fault-tolerant operations without an order between them.
+//!
+//! *Source*: "Building Consistent Transactions with Inconsistent Replication" (TAPIR), section 3, completed by its later
+//! published versions, which replaced the early recovery by FINALIZE, CONFIRM, `decide`, `merge` and `sync`.
+//!
+//! Two kinds of operation. An **inconsistent** operation is never lost once f + 1 replicas have recorded it, and runs at
+//! every replica in any order. A **consensus** operation also gives *one* verdict: on the fast path, when ⌈3f/2⌉ + 1
+//! replicas gave it alike, after one round trip; otherwise on the slow path, when the proposer's `decide` has picked
+//! one and f + 1 replicas have confirmed it. Both survive f failures through view changes.
+//!
+//! | file | role |
+//! |---|---|
+//! | [`message`] | everything that is said, who says it and what may be concluded from it |
+//! | [`record`] | what a replica remembers of operations, and how records of a view are merged |
+//! | [`call`] | the proposer's side of one operation: counts replies, knows when they suffice |
+//! | [`replica`] | the replica's side: operations in normal views, and view changes |
+//!
+//! # Where this deviates from the papers, and why
+//! * A record is a *base*, which every replica that was normal in a view shares, and a *tail*. View changes carry tails
+//!   and only as much of the base as the receiver lacks, in parts of bounded size, so a restart costs what was missed
+//!   and not what was ever done. A record names the views whose bases it is built from (its *lineage*).
+//! * A leader that is itself behind starts the next view instead of fetching what it lacks.
+//! * START-VIEW is pulled: a replica repeats DO-VIEW-CHANGE until it is answered.
+//! * FINALIZE carries a [`Ballot`](quorate_core::Ballot), so that a coordinator that was elected later overrules what
+//!   an earlier one finalized at fewer than f + 1 replicas, and never the other way round. Nothing overrules an equal
+//!   or greater ballot.
+//! * Replicas are silent unless they are normal, and confirm every FINALIZE, also of what they know already.
+
+pub mod message;
+pub mod record;
+
+pub use message::{Message, OperationId, Part};
+pub use record::{ConsensusEntry, InconsistentEntry, OperationEntries, RecordPage, State};
+
+use std::fmt::Debug;
+
+/// The operations that a protocol on top of IR invokes.
+pub trait Operations: Clone + Debug + PartialEq + Eq + 'static {
+    /// An operation whose effect does not depend on order.
+    type Inconsistent: Clone + Debug + PartialEq + Eq;
+    /// An operation whose verdict replicas must agree on.
+    type Consensus: Clone + Debug + PartialEq + Eq;
+    /// What replicas answer to a consensus operation.
+    type Verdict: Clone + Debug + PartialEq + Eq;
+    /// What a replica carries through a view change beside its record, such as promises to coordinators.
+    type Supplement: Clone + Debug + Default + PartialEq + Eq;
+}

@@ -1,0 +1,174 @@
+//! Everything that is said in inconsistent replication.
+
+use std::fmt;
+
+use quorate_core::{Ballot, TransactionId, View};
+
+use crate::Operations;
+use crate::record::RecordPage;
+
+/// Names one operation: the transaction that invokes it, and a number within it.
+///
+/// Ids must never be used again, also not by a later life of the same client (T15); that is why a
+/// [`ClientId`](quorate_core::ClientId) is a random incarnation.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId {
+    /// The transaction (to IR: any invocation) that the operation belongs to.
+    pub transaction: TransactionId,
+    /// Zero for the inconsistent operation of the transaction, from one upwards for its consensus operations.
+    pub number: u32,
+}
+
+impl OperationId {
+    /// The number of a transaction's inconsistent operation.
+    pub const INCONSISTENT: u32 = 0;
+}
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}#{}", self.transaction, self.number)
+    }
+}
+
+impl fmt::Debug for OperationId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+/// One of `count` parts of a message that is too large for one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which part, from zero.
+    pub index: u32,
+    /// How many parts there are, at least one.
+    pub count: u32,
+}
+
+impl Part {
+    /// The only part of a message that fits into one frame.
+    pub const WHOLE: Part = Part { index: 0, count: 1 };
+}
+
+/// What proposers and replicas say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message<O: Operations> {
+    /// Proposer → every replica: record this operation and, when f + 1 have done so, run it. Repeated until enough
+    /// replicas of one view have answered.
+    ProposeInconsistent {
+        /// The operation's id.
+        id: OperationId,
+        /// The operation.
+        operation: O::Inconsistent,
+    },
+    /// Proposer → every replica: run this operation, record your verdict and tell me.
+    ProposeConsensus {
+        /// The operation's id.
+        id: OperationId,
+        /// The operation.
+        operation: O::Consensus,
+    },
+    /// Replica → proposer: the inconsistent operation is in my record. From f + 1 of one view: it will not be lost.
+    InconsistentReply {
+        /// The operation's id.
+        id: OperationId,
+        /// The view in which the replica recorded it or holds it.
+        view: View,
+    },
+    /// Replica → proposer: my verdict, which I shall repeat whenever asked in this view. From ⌈3f/2⌉ + 1 of one view
+    /// and alike: the verdict is final.
+    ConsensusReply {
+        /// The operation's id.
+        id: OperationId,
+        /// The view of the replica.
+        view: View,
+        /// Its verdict.
+        verdict: O::Verdict,
+        /// True if a coordinator or a view change has already made this verdict final: the proposer must follow it.
+        finalized: bool,
+    },
+    /// Proposer → every replica, once f + 1 hold the inconsistent operation: run it now.
+    FinalizeInconsistent {
+        /// The operation's id.
+        id: OperationId,
+    },
+    /// Proposer → every replica: this is the verdict that was decided from the replies of `view`. Makes the slow path
+    /// final once f + 1 replicas of that view confirm it; on the fast path it only spares later view changes the work.
+    FinalizeConsensus {
+        /// The operation's id.
+        id: OperationId,
+        /// The decided verdict.
+        verdict: O::Verdict,
+        /// The view whose replies it was decided from; replicas in another view refuse it by confirming their own.
+        view: View,
+        /// The authority of the proposer.
+        ballot: Ballot,
+    },
+    /// Replica → proposer: what my record holds after your FINALIZE. It confirms the FINALIZE only if view and verdict
+    /// are those of the FINALIZE. Always sent, also for operations that are unknown or final already (T8).
+    Confirm {
+        /// The operation's id.
+        id: OperationId,
+        /// The view of the replica.
+        view: View,
+        /// The verdict in the record; none for an inconsistent operation, and for one that the record does not hold.
+        verdict: Option<O::Verdict>,
+    },
+    /// Proposer → a replica that answered in a view below another's: join at least this view (T22).
+    HigherView {
+        /// The greatest view seen.
+        view: View,
+    },
+    /// Replica → every replica: I have left my view for this one and answer nobody until it has started.
+    StartViewChange {
+        /// The new view.
+        view: View,
+    },
+    /// Replica → leader of `view` (replica `view mod n`), repeated until START-VIEW arrives: what I know. The view is
+    /// durable before this leaves, so the sender never again answers in a lower one.
+    DoViewChange {
+        /// The new view.
+        view: View,
+        /// The last view in which the sender was normal; none if the sender lost its record, so that it must be told
+        /// everything and must not count (T6).
+        last_normal: Option<View>,
+        /// The views whose bases the sender's record is built from, ascending; ends with `last_normal`.
+        lineage: Vec<View>,
+        /// Which part of the message this is.
+        part: Part,
+        /// What the sender recorded since it was last normal from the start of a view.
+        page: RecordPage<O>,
+        /// What travels beside the record; the same in every part.
+        supplement: O::Supplement,
+    },
+    /// Leader → replica: the merged record of the new view; adopt it and be normal.
+    StartView {
+        /// The new view.
+        view: View,
+        /// The view whose base the sender and the receiver share: `page` holds what came later. The receiver forgets
+        /// what its record gained since.
+        since: Option<View>,
+        /// The views whose bases the merged record is built from, ascending; ends with `view`.
+        lineage: Vec<View>,
+        /// Which part of the message this is.
+        part: Part,
+        /// What the base of `view` holds beyond the base of `since`; every verdict in it is final.
+        page: RecordPage<O>,
+        /// The merged supplement; the same in every part.
+        supplement: O::Supplement,
+    },
+    /// A replica without its record → every other replica: in which view are you? (T23)
+    ViewQuery {
+        /// Tells the answers to this query from those to an earlier one.
+        nonce: u64,
+    },
+    /// The answer to [`Message::ViewQuery`]. From f + 1 others: the asker had not been in a view above the greatest.
+    ViewQueryReply {
+        /// The query's nonce.
+        nonce: u64,
+        /// The view of the replica.
+        view: View,
+        /// True if the replica has lost its record as well: if more than f have, the group cannot recover by itself.
+        lost: bool,
+    },
+}

@@ -1,0 +1,188 @@
+//! What a client tells its coordinator, and what the coordinator tells the client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::topology::Keyspace;
+use quorate_core::{
+    Key, KeyRange, KeyspaceId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value,
+};
+
+use crate::message::Outcome;
+
+/// A keyspace as a client sees it: its shards, and which replica of each is near.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routes {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// For each shard, by position: its replicas, the nearest first.
+    pub nearest: Vec<Vec<ReplicaIndex>>,
+}
+
+/// What the client wants.
+///
+/// A transaction is named by the client. Each command about it is answered by exactly one event (but
+/// [`Command::Put`] by none, unless it fails the whole transaction); after [`Event::Finished`] its name means nothing to
+/// the coordinator any more.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Learn of a keyspace, or of a change of it.
+    Route(Arc<Routes>),
+    /// The connection to a replica came up or broke. Never needed for safety; spares waiting.
+    Reachable {
+        /// The replica.
+        replica: ReplicaId,
+        /// True if messages to it are likely to arrive.
+        reachable: bool,
+    },
+    /// Begin an attempt at a transaction.
+    Begin {
+        /// Its name. The previous attempt of the same transaction must have finished, and not as unknown.
+        transaction: TransactionId,
+        /// Where it reads and writes.
+        keyspace: KeyspaceId,
+        /// By when the client wants an answer, whatever it is.
+        patience: Duration,
+    },
+    /// Read a key: own write, else what was read before, else the nearest replica. Answered by [`Event::Got`].
+    Get {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+    },
+    /// Read the keys of a range in order, own writes included. Answered by [`Event::Scanned`].
+    Scan {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The range.
+        range: KeyRange,
+        /// At most so many keys.
+        limit: u32,
+    },
+    /// Write a key, or delete it. Buffered until commit.
+    Put {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+        /// The value; none deletes.
+        value: Option<Value>,
+    },
+    /// Commit. Answered by [`Event::Finished`].
+    Commit {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// Drop the transaction. Nothing has been sent about its writes, so this needs no answer from anybody; answered by
+    /// [`Event::Finished`].
+    Abort {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// Find out what became of a transaction, settling it if need be. Answered by [`Event::Resolved`].
+    Resolve {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that took part in it, sorted.
+        participants: Vec<ShardId>,
+        /// By when the client wants an answer.
+        patience: Duration,
+    },
+}
+
+/// What the coordinator tells the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// What a key holds.
+    Got {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+        /// Its value, if it is present.
+        value: Option<Value>,
+    },
+    /// What a range holds.
+    Scanned {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Keys and values, ascending.
+        entries: Vec<(Key, Value)>,
+        /// The first key that was not covered, because the limit was reached; none if the range was.
+        next: Option<Key>,
+    },
+    /// The transaction is over, as far as the client is concerned.
+    Finished {
+        /// The transaction.
+        transaction: TransactionId,
+        /// How it ended.
+        result: Result<Committed, Failure>,
+    },
+    /// What became of a transaction; none if it could not be found out in time.
+    Resolved {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its fate.
+        outcome: Option<Outcome>,
+    },
+}
+
+/// A committed transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Its timestamp; names the versions that it wrote. For diagnosis and for the checker: timestamps of strict
+    /// transactions do not follow real time.
+    pub timestamp: Timestamp,
+    /// True if every shard decided on the fast path.
+    pub fast: bool,
+    /// How many times it was prepared again at a higher timestamp.
+    pub retries: u32,
+}
+
+/// Why a transaction did not, or perhaps did not, commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Another transaction was in the way. Surely not committed; a new attempt may succeed.
+    Conflict,
+    /// The client aborted it.
+    Aborted,
+    /// These replicas did not answer while it read, or were known to be unreachable when it was to commit. Surely not
+    /// committed: no prepare had left.
+    Unavailable {
+        /// The replicas that are missing.
+        missing: Vec<ReplicaId>,
+    },
+    /// Time ran out after a prepare had left: it may have committed or may still do so.
+    Unknown {
+        /// Every shard that takes part, sorted: with the transaction's id this is enough to resolve it.
+        participants: Vec<ShardId>,
+    },
+    /// The call or the client's set-up was at fault. Surely not committed.
+    Invalid(Invalid),
+}
+
+/// What was wrong with a call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// A limit would be exceeded.
+    #[error(transparent)]
+    Limit(#[from] quorate_core::transaction::LimitExceeded),
+    /// The coordinator has no such keyspace.
+    #[error("{0} is not known here: it was dropped, or the client's directory is stale")]
+    UnknownKeyspace(KeyspaceId),
+    /// The transaction is not open, or its id is in use.
+    #[error("transaction {0} is not open")]
+    NotOpen(TransactionId),
+    /// The clock of the client is too far ahead of the replicas'.
+    #[error(
+        "the clock of this client is {ahead_micros} µs ahead of a replica's, and {ahead_max_micros} µs are allowed: \
+         set the clock of this machine"
+    )]
+    ClockAhead {
+        /// How far ahead.
+        ahead_micros: u64,
+        /// How far is allowed.
+        ahead_max_micros: u64,
+    },
+}

@@ -1,0 +1,98 @@
+//! Who a machine is and how long it waits.
+
+use std::time::Duration;
+
+use quorate_core::{ClientId, GroupSize, ReplicaId};
+
+use crate::rules::Rules;
+
+/// How a replica that has no records begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// The group is being created, by an explicit act: begin empty, in view 0.
+    Initialise,
+    /// The group exists, so records are missing: the disk is empty or durability is memory. Learn everything from the
+    /// others before answering anybody.
+    Rejoin,
+}
+
+/// What a replica is built from beside its records.
+#[derive(Clone, Debug)]
+pub struct ReplicaConfig {
+    /// Which replica this is.
+    pub replica: ReplicaId,
+    /// The size of its group.
+    pub group: GroupSize,
+    /// What to do without records.
+    pub boot: Boot,
+    /// The rules of validation: [`Rules::EXCLUSIVE`] outside tests.
+    pub rules: Rules,
+    /// A timestamp further ahead of the local clock than this gets no vote.
+    pub timestamp_ahead_max: Duration,
+    /// How old a prepared entry becomes before the replica has its transaction recovered.
+    pub recovery_timeout: Duration,
+    /// How long a view change may take before the next view is tried.
+    pub view_change_timeout: Duration,
+    /// Roughly how many bytes of record go into one message of a view change.
+    pub page_bytes_max: usize,
+    /// The most keys, live or deleted, in one reply to a scan.
+    pub scan_page_max: usize,
+}
+
+impl ReplicaConfig {
+    /// The configuration of `replica` with the defaults that servers use.
+    pub fn new(replica: ReplicaId, group: GroupSize, boot: Boot) -> Self {
+        ReplicaConfig {
+            replica,
+            group,
+            boot,
+            rules: Rules::EXCLUSIVE,
+            timestamp_ahead_max: Duration::from_secs(60),
+            recovery_timeout: Duration::from_secs(2),
+            view_change_timeout: Duration::from_millis(1_000),
+            page_bytes_max: 4 * 1024 * 1024,
+            scan_page_max: 1_000,
+        }
+    }
+}
+
+/// What a coordinator is built from.
+#[derive(Clone, Debug)]
+pub struct CoordinatorConfig {
+    /// The client incarnation: random, never used before.
+    pub client: ClientId,
+    /// The rules; only the simulator ever plants a bug here.
+    pub rules: Rules,
+    /// How long to wait for a reply to a read before another replica is asked.
+    pub read_timeout: Duration,
+    /// How long after the first replies of a shard to wait for a fast quorum before the slow path is taken. Does not
+    /// apply to replicas that are known to be unreachable or were silent the last time.
+    pub fast_path_timeout: Duration,
+    /// How long to wait before a proposal, a FINALIZE or a decision is sent again; doubles with each repetition.
+    pub resend_timeout: Duration,
+    /// How often a decision is repeated to a replica that does not confirm it, once a majority has.
+    pub decision_resends_max: u32,
+    /// After the client has been told "unknown", how long the coordinator goes on trying by itself.
+    pub abandon_after: Duration,
+    /// How often a transaction is prepared again at a higher timestamp within one attempt.
+    pub retries_max: u32,
+    /// The most keys in one page of a scan.
+    pub scan_page_max: u32,
+}
+
+impl CoordinatorConfig {
+    /// The configuration of `client` with the defaults that the client library uses.
+    pub fn new(client: ClientId) -> Self {
+        CoordinatorConfig {
+            client,
+            rules: Rules::EXCLUSIVE,
+            read_timeout: Duration::from_millis(500),
+            fast_path_timeout: Duration::from_millis(500),
+            resend_timeout: Duration::from_millis(1_000),
+            decision_resends_max: 4,
+            abandon_after: Duration::from_secs(10),
+            retries_max: 10,
+            scan_page_max: 1_000,
+        }
+    }
+}

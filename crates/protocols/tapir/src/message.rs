@@ -1,0 +1,240 @@
+//! Everything that is said in TAPIR. A reader who knows only this file knows the protocol.
+//!
+//! PREPARE, COMMIT and ABORT are operations of inconsistent replication, so they travel as [`Message::Ir`]:
+//!
+//! | paper | here |
+//! |---|---|
+//! | Prepare(txn, ts) and its reply | `ProposeConsensus` of a [`Prepare`], `ConsensusReply` with a [`Vote`] |
+//! | the slow path | `FinalizeConsensus`, `Confirm` |
+//! | Commit(txn, ts), Abort(txn) | `ProposeInconsistent` of a [`Decision`], `InconsistentReply`, `FinalizeInconsistent` |
+
+use std::sync::Arc;
+
+use quorate_core::{Ballot, Key, KeyRange, ShardId, Timestamp, Transaction, TransactionId, Value, View};
+use quorate_ir::Operations;
+
+/// The operations that TAPIR invokes through inconsistent replication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tapir;
+
+impl Operations for Tapir {
+    type Inconsistent = Decision;
+    type Consensus = Prepare;
+    type Verdict = Vote;
+    type Supplement = Supplement;
+}
+
+/// The consensus operation: may this part of a transaction commit at this timestamp?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepare {
+    /// What the transaction read and writes at this shard.
+    pub transaction: Arc<Transaction>,
+    /// The proposed timestamp.
+    pub timestamp: Timestamp,
+}
+
+/// What a replica answers to a [`Prepare`] (TAPIR paper, section 5.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Vote {
+    /// PREPARE-OK: nothing conflicts; the replica holds the transaction's keys until it is told the outcome.
+    Ok,
+    /// ABSTAIN: a prepared transaction is in the way, and its outcome is not known here.
+    Abstain,
+    /// ABORT: a committed transaction has overwritten what was read.
+    Abort,
+    /// RETRY: a committed transaction is in the way of a write; a timestamp above this one may do.
+    Retry(Timestamp),
+}
+
+/// The inconsistent operation: the fate of a transaction. It is a fact once it is sent: one transaction never has both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Install the writes at the timestamp. Self-contained, because a replica may never have seen the prepare.
+    Commit {
+        /// What the transaction read and writes at this shard.
+        transaction: Arc<Transaction>,
+        /// The timestamp at which it commits at every shard.
+        timestamp: Timestamp,
+    },
+    /// Forget the transaction, and never prepare it again.
+    Abort,
+}
+
+/// The fate of a transaction, without its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It committed at this timestamp.
+    Committed(Timestamp),
+    /// It did not and will not commit.
+    Aborted,
+}
+
+/// What a replica has promised to the coordinators of one transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promise {
+    /// The greatest ballot that was promised: coordinators of a lower one are refused.
+    pub ballot: Ballot,
+    /// At the backup shard: the outcome that a backup coordinator recorded here, and its ballot.
+    pub accepted: Option<(Ballot, Outcome)>,
+}
+
+/// What a replica carries through a view change beside its record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Supplement {
+    /// Promises to backup coordinators of undecided transactions, sorted by transaction. Merged by their maximum before
+    /// prepares are merged (T26).
+    pub promises: Vec<(TransactionId, Promise)>,
+    /// The greatest timestamp at which anything was read: after the view change no replica of the new view accepts a
+    /// write below it, whatever it knew of single keys.
+    pub read_floor: Timestamp,
+}
+
+/// A prepare that a replica has recorded for a transaction, as told to a backup coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedVote {
+    /// The number of the prepare operation.
+    pub number: u32,
+    /// What was to be prepared.
+    pub prepare: Prepare,
+    /// The verdict in the record.
+    pub vote: Vote,
+    /// Under which ballot the verdict was made final, if it was.
+    pub finalized: Option<Ballot>,
+    /// True if the replica holds the transaction prepared at this very timestamp, by its own validation or a view
+    /// change: only such replicas keep conflicting transactions out.
+    pub held: bool,
+}
+
+/// One key that a scan found, or found deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScannedKey {
+    /// The key.
+    pub key: Key,
+    /// Its newest version.
+    pub version: Timestamp,
+    /// Its value; none if that version deleted it.
+    pub value: Option<Value>,
+}
+
+/// What coordinators and replicas say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Coordinator → one replica, the nearest first: the newest version of a key. Validated at prepare, so it may be
+    /// stale and needs neither quorum nor disk.
+    Read {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+    },
+    /// Replica → coordinator: the newest version that I have.
+    ReadReply {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+        /// The version: [`Timestamp::ZERO`] if I know no version.
+        version: Timestamp,
+        /// The value; none if the key is absent or deleted.
+        value: Option<Value>,
+    },
+    /// Coordinator → one replica: the keys of your shard in a range.
+    Scan {
+        /// The transaction that scans.
+        transaction: TransactionId,
+        /// Counts the scan requests of the transaction, to tell replies apart.
+        request: u32,
+        /// The range.
+        range: KeyRange,
+        /// How many live keys are wanted at most.
+        limit: u32,
+    },
+    /// Replica → coordinator: a page of the range.
+    ScanReply {
+        /// The transaction that scans.
+        transaction: TransactionId,
+        /// The request.
+        request: u32,
+        /// The keys found, ascending, with the deleted ones.
+        keys: Vec<ScannedKey>,
+        /// The first key that the page does not cover; none if it covers the range.
+        next: Option<Key>,
+    },
+    /// An operation of inconsistent replication.
+    Ir(quorate_ir::Message<Tapir>),
+    /// Replica with an old prepared entry, or client that lost track of a transaction → a replica of its backup shard:
+    /// find out or settle its fate. Repeated, to the next replica each time, until the outcome is known.
+    Recover {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that takes part in it, sorted.
+        participants: Vec<ShardId>,
+    },
+    /// Backup coordinator → every replica of every participant: follow me from now on and tell me what you know. From
+    /// f + 1 replicas of a shard: no earlier coordinator can reach a verdict there any more.
+    CoordinatorChange {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The ballot that the sender wants to act under.
+        ballot: Ballot,
+    },
+    /// Replica → backup coordinator: I have promised your ballot, durably. This is all I know.
+    CoordinatorChangeReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The promised ballot.
+        ballot: Ballot,
+        /// The view of the replica: replies count only within one.
+        view: View,
+        /// The transaction's fate, if a COMMIT or ABORT has arrived: it must be followed.
+        outcome: Option<Outcome>,
+        /// The contents at this shard, if a COMMIT has arrived.
+        committed: Option<Arc<Transaction>>,
+        /// The prepares that I have recorded; none at all is a vote against, now that I have promised.
+        votes: Vec<RecordedVote>,
+        /// What an earlier backup coordinator recorded here.
+        accepted: Option<(Ballot, Outcome)>,
+    },
+    /// Backup coordinator → every replica of the backup shard: this is the outcome. Decided once f + 1 of one view
+    /// accept it.
+    RecordOutcome {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The ballot of the sender.
+        ballot: Ballot,
+        /// The outcome.
+        outcome: Outcome,
+    },
+    /// Replica of the backup shard → backup coordinator: recorded, durably.
+    RecordOutcomeReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The accepted ballot.
+        ballot: Ballot,
+        /// The view of the replica.
+        view: View,
+    },
+    /// Replica → coordinator: I have promised a greater ballot; another coordinator settles this transaction.
+    Superseded {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The promised ballot.
+        promised: Ballot,
+    },
+    /// Backup coordinator → whoever asked it to recover a transaction: this is its fate.
+    RecoverReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its fate.
+        outcome: Outcome,
+    },
+    /// Replica → coordinator: I cast no vote, because the proposed timestamp lies too far ahead of my clock.
+    ClockAhead {
+        /// The transaction.
+        transaction: TransactionId,
+        /// How far ahead of the replica's clock the timestamp is, in microseconds.
+        ahead_micros: u64,
+        /// How far it may be, in microseconds.
+        ahead_max_micros: u64,
+    },
+}

@@ -1,0 +1,78 @@
+//! What a replica keeps across a crash.
+//!
+//! Records are replayed in the order in which they were emitted. Between the first and the last record of an installed
+//! view a crash may fall: an install that did not reach its [`Record::ViewInstalled`] has not happened.
+
+use quorate_core::{Ballot, TransactionId, View};
+use quorate_ir::{OperationId, RecordPage};
+
+use crate::message::{Decision, Prepare, Promise, Supplement, Tapir, Vote};
+
+/// One durable fact about a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The replica was created, empty and in view 0, together with its whole group. Always the first record.
+    Initialised,
+    /// The replica has left its view for this one and never again answers in a lower one.
+    ViewEntered {
+        /// The view.
+        view: View,
+    },
+    /// The verdict on a prepare; persisted before the reply leaves.
+    Voted {
+        /// The operation.
+        id: OperationId,
+        /// What was to be prepared.
+        prepare: Prepare,
+        /// The verdict.
+        vote: Vote,
+    },
+    /// A verdict was made final.
+    VoteFinalized {
+        /// The operation.
+        id: OperationId,
+        /// The final verdict.
+        vote: Vote,
+        /// The ballot of the coordinator.
+        ballot: Ballot,
+    },
+    /// A COMMIT or ABORT was recorded.
+    Decided {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its fate and contents.
+        decision: Decision,
+        /// True if it has taken effect here, which with f > 1 it does only once f + 1 replicas hold it.
+        executed: bool,
+    },
+    /// A decision that was recorded earlier has taken effect.
+    DecisionExecuted {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// A promise to a backup coordinator, or an outcome accepted from one.
+    Promised {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The promise.
+        promise: Promise,
+    },
+    /// A part of the record of a view that is about to be installed.
+    ViewPage {
+        /// The view.
+        view: View,
+        /// Entries of the merged record.
+        page: RecordPage<Tapir>,
+    },
+    /// All parts of a view's record are persisted: from here on the replica is normal in it.
+    ViewInstalled {
+        /// The view.
+        view: View,
+        /// The view whose base was kept; what the record gained since is forgotten.
+        since: Option<View>,
+        /// The views whose bases the record is built from.
+        lineage: Vec<View>,
+        /// What came with the record.
+        supplement: Supplement,
+    },
+}
