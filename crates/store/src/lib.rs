@@ -1,1 +1,17 @@
-//! (to be written)
+//! What a replica keeps of its shard, in memory.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`versions`] | the multi-version key space: a hash index for points, an ordered index for scans |
+//! | [`read_timestamps`] | at which timestamps keys and ranges have been read, so that no write slips below a read |
+//! | [`prepared`] | transactions that are prepared and not yet decided, and the keys that they hold |
+//!
+//! Nothing here decides anything: protocols look things up and draw their own conclusions.
+
+pub mod prepared;
+pub mod read_timestamps;
+pub mod versions;
+
+pub use prepared::{Prepared, PreparedSet};
+pub use read_timestamps::ReadTimestamps;
+pub use versions::{Version, Versions};

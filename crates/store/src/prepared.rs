@@ -1,0 +1,243 @@
+//! Transactions that are prepared and not yet decided, and the keys that they hold.
+//!
+//! Lookups answer "who else?": a transaction never stands in its own way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::hash::FixedMap;
+use quorate_core::{Instant, Key, KeyRange, Timestamp, Transaction, TransactionId};
+
+/// A prepared transaction.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Its part at this shard.
+    pub transaction: Arc<Transaction>,
+    /// The timestamp at which it is prepared.
+    pub timestamp: Timestamp,
+    /// When it was prepared here, for finding those whose coordinator has died.
+    pub since: Instant,
+}
+
+/// A transaction that holds a key, and the timestamp at which it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// Where it is prepared.
+    pub timestamp: Timestamp,
+}
+
+/// The prepared transactions of a shard.
+#[derive(Debug, Default)]
+pub struct PreparedSet {
+    transactions: FixedMap<TransactionId, Prepared>,
+    readers: FixedMap<Key, Vec<Holder>>,
+    /// Ordered, because scans ask for the writers within a range.
+    writers: BTreeMap<Key, Vec<Holder>>,
+    scanners: Vec<(Holder, KeyRange)>,
+}
+
+impl PreparedSet {
+    /// Nothing is prepared.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The prepared entry of a transaction.
+    pub fn entry(&self, transaction: TransactionId) -> Option<&Prepared> {
+        self.transactions.get(&transaction)
+    }
+
+    /// How many transactions are prepared.
+    pub fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// True if none is.
+    pub fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
+    /// Adds a transaction; replaces an entry of the same transaction, which then keeps its age.
+    pub fn insert(&mut self, id: TransactionId, mut prepared: Prepared) {
+        if let Some(previous) = self.remove(id) {
+            prepared.since = previous.since.min(prepared.since);
+        }
+        let holder = Holder { transaction: id, timestamp: prepared.timestamp };
+        for read in &prepared.transaction.reads {
+            self.readers.entry(read.key.clone()).or_default().push(holder);
+        }
+        for write in &prepared.transaction.writes {
+            self.writers.entry(write.key.clone()).or_default().push(holder);
+        }
+        for range in &prepared.transaction.ranges {
+            self.scanners.push((holder, range.clone()));
+        }
+        self.transactions.insert(id, prepared);
+    }
+
+    /// Removes a transaction, if it is prepared, and gives up what it held.
+    pub fn remove(&mut self, id: TransactionId) -> Option<Prepared> {
+        let prepared = self.transactions.remove(&id)?;
+        for read in &prepared.transaction.reads {
+            let holders = self.readers.get_mut(read.key.as_ref()).expect("a prepared read is indexed");
+            holders.retain(|holder| holder.transaction != id);
+            if holders.is_empty() {
+                self.readers.remove(read.key.as_ref());
+            }
+        }
+        for write in &prepared.transaction.writes {
+            let holders = self.writers.get_mut(write.key.as_ref()).expect("a prepared write is indexed");
+            holders.retain(|holder| holder.transaction != id);
+            if holders.is_empty() {
+                self.writers.remove(write.key.as_ref());
+            }
+        }
+        if !prepared.transaction.ranges.is_empty() {
+            self.scanners.retain(|(holder, _)| holder.transaction != id);
+        }
+        Some(prepared)
+    }
+
+    /// The other transactions that are about to write `key`.
+    pub fn other_writers(&self, key: &[u8], id: TransactionId) -> impl Iterator<Item = Holder> + '_ {
+        others(self.writers.get(key), id)
+    }
+
+    /// The other transactions that have read `key` by itself or in a scan.
+    pub fn other_readers<'a>(
+        &'a self,
+        key: &'a [u8],
+        id: TransactionId,
+    ) -> impl Iterator<Item = Holder> + 'a {
+        let scanners = self
+            .scanners
+            .iter()
+            .filter(move |(holder, range)| holder.transaction != id && range.contains(key))
+            .map(|(holder, _)| *holder);
+        others(self.readers.get(key), id).chain(scanners)
+    }
+
+    /// The other transactions that are about to write a key in `range`.
+    pub fn other_writers_in(&self, range: &KeyRange, id: TransactionId) -> impl Iterator<Item = Holder> + '_ {
+        let bounds = match &range.to {
+            // A range that ends before it starts holds nothing; the index would not take its bounds.
+            Some(to) if range.is_empty() => (std::ops::Bound::Included(to), std::ops::Bound::Excluded(to)),
+            Some(to) => (std::ops::Bound::Included(&range.from), std::ops::Bound::Excluded(to)),
+            None => (std::ops::Bound::Included(&range.from), std::ops::Bound::Unbounded),
+        };
+        let writers = if range.is_empty() { None } else { Some(self.writers.range::<Bytes, _>(bounds)) };
+        writers.into_iter().flatten().flat_map(move |(_, holders)| others(Some(holders), id))
+    }
+
+    /// The transactions that were prepared no later than `cutoff`, ascending.
+    pub fn older_than(&self, cutoff: Instant) -> Vec<TransactionId> {
+        let mut old: Vec<TransactionId> = self
+            .transactions
+            .iter()
+            .filter(|(_, prepared)| prepared.since <= cutoff)
+            .map(|(id, _)| *id)
+            .collect();
+        old.sort_unstable();
+        old
+    }
+
+    /// Every prepared transaction, ascending.
+    pub fn ids(&self) -> Vec<TransactionId> {
+        let mut ids: Vec<TransactionId> = self.transactions.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+fn others(holders: Option<&Vec<Holder>>, id: TransactionId) -> impl Iterator<Item = Holder> + '_ {
+    holders.into_iter().flatten().copied().filter(move |holder| holder.transaction != id)
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{ClientId, ReadVersion, Write};
+
+    use super::*;
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { client: ClientId(1), sequence, attempt: 0 }
+    }
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    fn key(name: &'static str) -> Key {
+        Bytes::from_static(name.as_bytes())
+    }
+
+    fn prepared(
+        reads: &[&'static str],
+        writes: &[&'static str],
+        ranges: &[(&'static str, &'static str)],
+    ) -> Prepared {
+        let transaction = Transaction {
+            reads: reads
+                .iter()
+                .map(|name| ReadVersion { key: key(name), version: Timestamp::ZERO })
+                .collect(),
+            writes: writes.iter().map(|name| Write { key: key(name), value: None }).collect(),
+            ranges: ranges.iter().map(|(from, to)| KeyRange { from: key(from), to: Some(key(to)) }).collect(),
+            participants: Vec::new(),
+        };
+        Prepared { transaction: Arc::new(transaction), timestamp: at(5), since: Instant::from_nanos(9) }
+    }
+
+    #[test]
+    fn a_transaction_never_stands_in_its_own_way() {
+        let mut set = PreparedSet::new();
+        set.insert(id(1), prepared(&["a"], &["a"], &[("a", "c")]));
+        assert_eq!(set.other_writers(b"a", id(1)).count(), 0);
+        assert_eq!(set.other_readers(b"a", id(1)).count(), 0);
+        assert_eq!(set.other_writers(b"a", id(2)).count(), 1);
+        assert_eq!(set.other_readers(b"a", id(2)).count(), 2);
+        assert_eq!(set.other_readers(b"b", id(2)).count(), 1);
+    }
+
+    #[test]
+    fn writers_in_a_range_are_found() {
+        let mut set = PreparedSet::new();
+        set.insert(id(1), prepared(&[], &["b", "d"], &[]));
+        let range = |from, to| KeyRange { from: key(from), to: Some(key(to)) };
+        assert_eq!(set.other_writers_in(&range("a", "c"), id(2)).count(), 1);
+        assert_eq!(set.other_writers_in(&range("c", "d"), id(2)).count(), 0);
+        assert_eq!(set.other_writers_in(&range("d", "a"), id(2)).count(), 0);
+        assert_eq!(set.other_writers_in(&KeyRange { from: key("a"), to: None }, id(2)).count(), 2);
+    }
+
+    #[test]
+    fn removal_gives_up_everything() {
+        let mut set = PreparedSet::new();
+        set.insert(id(1), prepared(&["a"], &["b"], &[("a", "c")]));
+        set.insert(id(2), prepared(&["a"], &["b"], &[("a", "c")]));
+        assert!(set.remove(id(1)).is_some());
+        assert!(set.remove(id(1)).is_none());
+        set.remove(id(2));
+        assert!(
+            set.readers.is_empty() && set.writers.is_empty() && set.scanners.is_empty() && set.is_empty()
+        );
+    }
+
+    #[test]
+    fn a_replaced_entry_keeps_its_age() {
+        let mut set = PreparedSet::new();
+        set.insert(id(1), prepared(&["a"], &[], &[]));
+        set.insert(
+            id(1),
+            Prepared { since: Instant::from_nanos(20), timestamp: at(7), ..prepared(&["b"], &[], &[]) },
+        );
+        assert_eq!(set.entry(id(1)).unwrap().since, Instant::from_nanos(9));
+        assert_eq!(set.entry(id(1)).unwrap().timestamp, at(7));
+        assert_eq!(set.other_readers(b"a", id(2)).count(), 0);
+        assert_eq!(set.older_than(Instant::from_nanos(8)), []);
+        assert_eq!(set.older_than(Instant::from_nanos(9)), [id(1)]);
+    }
+}
