@@ -1,1 +1,58 @@
-//! (to be written)
+//! The real world around the machines: timers, sockets, disks.
+//!
+//! A machine (see [`quorate_core::machine`]) never waits and never does I/O. This crate carries out what machines ask
+//! for, the same way for a server, which hosts replicas, and for a client, which hosts a coordinator:
+//!
+//! ```text
+//!   sockets ── readers ──▶ Host::on_packet ──▶ Driver::step ──▶ Carrier: send, persist, emit
+//!                             ▲                    │                        │
+//!              Transport::with (user calls)     timers,              per-link buffers, log
+//!                                               held sends                  │
+//!                       end of turn: Host::on_turn_end, one log write per log, one write per dirty link
+//! ```
+//!
+//! * [`driver`]: [`Driver`](driver::Driver) hosts one machine. It keeps the machine's timers and holds sends and events
+//!   back until what was persisted before them is durable.
+//! * [`transport`]: [`Transport`](transport::Transport) hosts the connections of one process and one
+//!   [`Host`](transport::Host), the code that owns the drivers. All of it is tasks on the tokio runtime of whoever
+//!   starts it; the host stands behind one mutex, which on a `current_thread` runtime is never contended, so a call of
+//!   a user steps the coordinator in place, without a hop to another task or thread.
+//! * [`wan`]: emulated wide-area delay between sites.
+//! * [`clock`]: the two kinds of time, read once per turn.
+//!
+//! # One turn
+//! A reader task reads all that its socket has, decodes it and gives it to the host, which steps machines; what they
+//! send gathers in one buffer per link. The first change of a turn wakes the turn task, which stands behind all readers
+//! that were woken with it; when it runs it lets the host write its logs ([`Host::on_turn_end`]) and then writes each
+//! dirty link to its socket, once. So a turn costs one read per readable socket, one write per log and one write per
+//! peer, however many messages there were.
+//!
+//! [`Host::on_turn_end`]: transport::Host::on_turn_end
+//!
+//! # How to host a machine
+//! A host owns its [`Driver`](driver::Driver)s, implements [`Host`](transport::Host) and gives each step a
+//! [`Carrier`](driver::Carrier), typically a short-lived struct of `&mut` borrows of its routes and of the
+//! [`Turn`](transport::Turn):
+//!
+//! ```ignore
+//! impl Host for ClientHost {
+//!     fn on_link_up(&mut self, link: LinkId, peer: &Peer, turn: &mut Turn<'_>) { /* node id → link; Command::Reachable */ }
+//!     fn on_link_down(&mut self, link: LinkId, peer: &Peer, reason: &str, turn: &mut Turn<'_>) { … }
+//!     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
+//!         if let Packet::Envelope { from, message: ProtocolMessage::Tapir(message), .. } = packet {
+//!             let mut carrier = Carrier { routes: &self.routes, waiters: &mut self.waiters, turn };
+//!             self.coordinator.step(turn.time, Input::Message { from, message }, &mut carrier);
+//!         }
+//!         Ok(())
+//!     }
+//!     fn on_turn_end(&mut self, turn: &mut Turn<'_>) { self.coordinator.fire_timers(turn.time, …) }
+//!     fn next_deadline(&mut self) -> Option<Instant> { self.coordinator.next_deadline() }
+//! }
+//!
+//! let transport = Transport::start(host, Options::new(cluster, site));      // on the caller's runtime
+//! let dialled = transport.dial(Target { address, expect: Some(node) });     // connects, and again whenever it breaks
+//! transport.with(|host, turn| host.begin(transaction, turn));               // a user's call
+//! ```
+
+pub mod clock;
+pub mod driver;
