@@ -1,1 +1,37 @@
-//! (to be written)
+//! Deterministic workloads: what transactions do, written once for the simulator and for real clusters.
+//!
+//! ```text
+//!    Workload ──next(random)──▶ Plan ──Execution::new(fresh values)──▶ Execution
+//!                                                                        │ ▲
+//!                                    Step: get, scan, put, commit        ▼ │ what was read
+//!                                                                   a simulated or a real client
+//! ```
+//!
+//! A [`Workload`] draws transactions from a seeded generator; a [`Plan`] says what one transaction does; an
+//! [`Execution`] is one attempt at it, a small state machine that says what to do next and is told what was read. It
+//! knows no client, so a simulated and a real one run the same code, and it ends with the micro-operations that a
+//! history records.
+//!
+//! | workload | what | source |
+//! |---|---|---|
+//! | [`rmw`] | one key is read and written | TAPIR paper, section 7.3 |
+//! | [`retwis`] | a social network: users, followers, posts, timelines | TAPIR paper, section 7.4 |
+//! | [`lists`] | conflicts on purpose: appends, registers, scans, absent keys | the judged workload of simulator and demo |
+
+pub mod execution;
+pub mod key;
+pub mod lists;
+pub mod operation;
+pub mod retwis;
+pub mod rmw;
+pub mod unique;
+pub mod value;
+pub mod workload;
+pub mod zipf;
+
+pub use execution::{Execution, Step};
+pub use operation::{Operation, Plan};
+pub use unique::UniqueValues;
+pub use value::{Content, Undecodable};
+pub use workload::{Parameters, Workload, WorkloadKind};
+pub use zipf::{Distribution, Popularity};

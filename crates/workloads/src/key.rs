@@ -1,0 +1,58 @@
+//! How keys are named.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_core::Key;
+
+/// The key with this number of a workload over numbered keys: `k` and ten digits, so that names sort like numbers.
+pub fn numbered(number: u64) -> Key {
+    let mut name = BytesMut::with_capacity(11);
+    name.put_u8(b'k');
+    put_digits(&mut name, number, 10);
+    name.freeze()
+}
+
+/// The key in a slot of a generation of the [`lists`](crate::lists) workload: its type, six digits and three digits.
+/// The keys of one generation and type are neighbours.
+pub fn slotted(kind: u8, generation: u64, slot: u64) -> Key {
+    let mut name = BytesMut::with_capacity(12);
+    name.put_u8(kind);
+    put_digits(&mut name, generation, 6);
+    name.put_u8(b'-');
+    put_digits(&mut name, slot, 3);
+    name.freeze()
+}
+
+/// The key as a history spells it.
+pub fn in_history(key: &Bytes) -> quorate_checker::Key {
+    quorate_checker::Key::from(String::from_utf8_lossy(key).into_owned())
+}
+
+fn put_digits(name: &mut BytesMut, number: u64, width: u32) {
+    let mut divisor = 10u64.pow(width - 1);
+    while number / divisor >= 10 {
+        divisor *= 10;
+    }
+    while divisor > 0 {
+        name.put_u8(b'0' + (number / divisor % 10) as u8);
+        divisor /= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_as_a_table() {
+        assert_eq!(numbered(0), "k0000000000");
+        assert_eq!(numbered(1_234_567), "k0001234567");
+        assert_eq!(numbered(98_765_432_109), "k98765432109");
+        assert_eq!(slotted(b'l', 12, 7), "l000012-007");
+    }
+
+    #[test]
+    fn names_sort_like_numbers() {
+        let names: Vec<Key> = [0, 9, 10, 99, 1_000, 999_999].map(numbered).to_vec();
+        assert!(names.is_sorted());
+    }
+}

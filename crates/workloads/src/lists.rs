@@ -1,0 +1,222 @@
+//! `lists`: the judged workload. It looks for conflicts, and a checker can see every one of them.
+//!
+//! Keys are lists that grow by appends, whose order a single read reveals, and registers. Every key belongs to a
+//! *generation*; clients move to the next one as they go, so lists stay short, and absent keys are read all the time. The
+//! declared universe of a generation is [`Lists::universe`]: a scan is recorded as one read for each of its keys.
+//!
+//! | transaction | operations | looks for |
+//! |---|---|---|
+//! | `append` | appends to 1 to 3 lists | lost updates, torn multi-shard commits |
+//! | `read` | reads 2 to 5 keys | fractured and stale reads |
+//! | `skew` | reads 1 to 3 keys, appends to another | write skew, over absent keys too |
+//! | `transfer` | updates 2 registers and reads a third | lost updates, reads of what was aborted |
+//! | `blind` | writes 1 or 2 registers unread, reads a list | writes slipped below committed reads |
+//! | `scan` | reads a range of lists, sometimes only its first page | phantoms, fractured reads |
+//! | `count` | reads a range of lists, appends to one list, within the range or not | phantom write skew |
+//! | `own` | appends, reads the key again, appends again | a transaction's view of its own writes |
+
+use quorate_core::{Key, KeyRange, Random};
+
+use crate::key::slotted;
+use crate::operation::{Operation, Plan, Scan};
+use crate::zipf::{Distribution, Popularity};
+
+const LIST: u8 = b'l';
+const REGISTER: u8 = b'r';
+
+/// How often a client works on the generation after its current one, so that generations overlap and first writes race.
+const AHEAD_PROBABILITY: f64 = 0.05;
+
+/// The fewest lists of a generation that transactions need to tell apart.
+pub const LISTS_MIN: u64 = 5;
+
+/// The fewest registers of a generation that transactions need to tell apart.
+pub const REGISTERS_MIN: u64 = 3;
+
+/// The judged workload, as one client draws it.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    lists: Distribution,
+    registers: Distribution,
+    /// After so many transactions of one client the next generation begins.
+    generation_transactions: u64,
+    drawn: u64,
+}
+
+impl Lists {
+    /// Generations of `keys` keys (raised to the fewest that are needed), two thirds of them lists.
+    pub fn new(keys: u64, popularity: Popularity, generation_transactions: u64) -> Self {
+        let registers = (keys / 3).max(REGISTERS_MIN);
+        let lists = keys.saturating_sub(registers).max(LISTS_MIN);
+        Lists {
+            lists: Distribution::new(lists, popularity),
+            registers: Distribution::new(registers, popularity),
+            generation_transactions: generation_transactions.max(1),
+            drawn: 0,
+        }
+    }
+
+    /// The generation that the next transaction works on, give or take one.
+    pub fn generation(&self) -> u64 {
+        self.drawn / self.generation_transactions
+    }
+
+    /// Every key that was or will be written in a generation, ascending.
+    pub fn universe(&self, generation: u64) -> Vec<Key> {
+        let lists = (0..self.lists.count()).map(|slot| slotted(LIST, generation, slot));
+        lists.chain((0..self.registers.count()).map(|slot| slotted(REGISTER, generation, slot))).collect()
+    }
+
+    /// The next transaction.
+    pub fn draw(&mut self, random: &mut Random) -> Plan {
+        let generation = self.generation() + u64::from(random.chance(AHEAD_PROBABILITY));
+        self.drawn += 1;
+        let draw = Draw { lists: self, generation };
+        let (kind, operations) = match random.below(100) {
+            0..22 => ("append", draw.append(random)),
+            22..40 => ("read", draw.read(random)),
+            40..56 => ("skew", draw.skew(random)),
+            56..68 => ("transfer", draw.transfer(random)),
+            68..74 => ("blind", draw.blind(random)),
+            74..84 => ("scan", vec![draw.scan(random)]),
+            84..94 => ("count", draw.count(random)),
+            _ => ("own", draw.own(random)),
+        };
+        Plan { kind, operations }
+    }
+}
+
+/// Draws operations within one generation.
+struct Draw<'a> {
+    lists: &'a Lists,
+    generation: u64,
+}
+
+impl Draw<'_> {
+    fn list(&self, slot: u64) -> Key {
+        slotted(LIST, self.generation, slot)
+    }
+
+    fn register(&self, slot: u64) -> Key {
+        slotted(REGISTER, self.generation, slot)
+    }
+
+    fn some_lists(&self, low: u64, high: u64, random: &mut Random) -> Vec<Key> {
+        let wanted = random.between(low, high) as usize;
+        let slots = self.lists.lists.draw_distinct(random, wanted);
+        slots.into_iter().map(|slot| self.list(slot)).collect()
+    }
+
+    fn some_registers(&self, wanted: u64, random: &mut Random) -> Vec<Key> {
+        let slots = self.lists.registers.draw_distinct(random, wanted as usize);
+        slots.into_iter().map(|slot| self.register(slot)).collect()
+    }
+
+    fn append(&self, random: &mut Random) -> Vec<Operation> {
+        self.some_lists(1, 3, random).into_iter().map(Operation::Append).collect()
+    }
+
+    fn read(&self, random: &mut Random) -> Vec<Operation> {
+        let mut keys = self.some_lists(2, 4, random);
+        if random.chance(0.3) {
+            keys.extend(self.some_registers(1, random));
+        }
+        keys.into_iter().map(Operation::Get).collect()
+    }
+
+    fn skew(&self, random: &mut Random) -> Vec<Operation> {
+        let mut keys = self.some_lists(2, 4, random);
+        let written = keys.pop().map(Operation::Append);
+        keys.into_iter().map(Operation::Get).chain(written).collect()
+    }
+
+    fn transfer(&self, random: &mut Random) -> Vec<Operation> {
+        let mut keys = self.some_registers(3, random);
+        let read = keys.pop().map(Operation::Get);
+        keys.into_iter().map(Operation::Update).chain(read).collect()
+    }
+
+    fn blind(&self, random: &mut Random) -> Vec<Operation> {
+        let wanted = random.between(1, 2);
+        let writes = self.some_registers(wanted, random).into_iter().map(Operation::Put);
+        writes.chain(self.some_lists(1, 1, random).into_iter().map(Operation::Get)).collect()
+    }
+
+    fn scan(&self, random: &mut Random) -> Operation {
+        let count = self.lists.lists.count();
+        let first = random.below(count);
+        let end = random.between(first + 1, count);
+        let range = KeyRange { from: self.list(first), to: Some(self.list(end)) };
+        let universe = (first..end).map(|slot| self.list(slot)).collect();
+        let page = if random.chance(0.5) { 1_000 } else { random.between(1, 3) as u32 };
+        let pages_max = if random.chance(0.8) { u32::MAX } else { 1 };
+        Operation::Scan(Scan { range, universe, page, pages_max })
+    }
+
+    fn count(&self, random: &mut Random) -> Vec<Operation> {
+        let scan = self.scan(random);
+        let written = self.some_lists(1, 1, random).into_iter().map(Operation::Append);
+        std::iter::once(scan).chain(written).collect()
+    }
+
+    fn own(&self, random: &mut Random) -> Vec<Operation> {
+        let keys = self.some_lists(1, 1, random);
+        let again = || keys.iter().cloned();
+        again()
+            .map(Operation::Append)
+            .chain(again().map(Operation::Get))
+            .chain(again().map(Operation::Append))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn drawn(count: usize) -> (Lists, Vec<Plan>) {
+        let mut lists = Lists::new(9, Popularity::Zipf(0.8), 50);
+        let mut random = Random::new(5);
+        let plans = (0..count).map(|_| lists.draw(&mut random)).collect();
+        (lists, plans)
+    }
+
+    #[test]
+    fn every_shape_is_drawn_and_judgeable() {
+        let (_, plans) = drawn(1_000);
+        let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
+        for plan in &plans {
+            *kinds.entry(plan.kind).or_default() += 1;
+            assert!(plan.is_judgeable(), "{plan:?}");
+        }
+        assert_eq!(kinds.len(), 8, "{kinds:?}");
+        assert!(plans.iter().filter(|plan| plan.is_read_only()).count() > 100);
+    }
+
+    #[test]
+    fn nothing_outside_the_universe_is_touched() {
+        let (lists, plans) = drawn(400);
+        let generations = 0..=lists.generation() + 1;
+        let universe: BTreeSet<Key> = generations.flat_map(|generation| lists.universe(generation)).collect();
+        for operation in plans.iter().flat_map(|plan| &plan.operations) {
+            match operation {
+                Operation::Scan(scan) => {
+                    let expected: Vec<&Key> =
+                        universe.iter().filter(|key| scan.range.contains(key)).collect();
+                    assert_eq!(scan.universe.iter().collect::<Vec<_>>(), expected);
+                }
+                Operation::Get(key) => assert!(universe.contains(key)),
+                other => assert!(other.key_written().is_some_and(|key| universe.contains(key))),
+            }
+        }
+    }
+
+    #[test]
+    fn generations_move_on() {
+        let (lists, _) = drawn(400);
+        assert_eq!(lists.generation(), 8);
+        assert!(lists.universe(8).is_sorted());
+        assert_eq!(lists.universe(8).len(), 9);
+    }
+}

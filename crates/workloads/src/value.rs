@@ -1,0 +1,154 @@
+//! How workloads encode what a key holds: compact, and readable without knowing the key.
+//!
+//! ```text
+//!    register:  1, integer, padding…          list:  2, count, integer, integer, …, padding…
+//! ```
+//!
+//! Integers are unsigned LEB128, as in protocol buffers. Padding brings a value to the size that a benchmark asks for.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_checker::Observed;
+use quorate_core::{Value, transaction::readable};
+
+const REGISTER: u8 = 1;
+const LIST: u8 = 2;
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// One integer.
+    Register(i64),
+    /// Integers in the order in which they were appended.
+    List(Vec<i64>),
+}
+
+/// A value that no workload wrote.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the value {value} is not one that this workload writes: is something else writing to its keys?")]
+pub struct Undecodable {
+    /// The beginning of the value, readable.
+    pub value: String,
+}
+
+impl Content {
+    /// The bytes of this content, padded with zeros to at least `bytes_min`.
+    pub fn encode(&self, bytes_min: usize) -> Value {
+        let elements = match self {
+            Content::Register(_) => 1,
+            Content::List(elements) => elements.len() + 1,
+        };
+        let mut value = BytesMut::with_capacity(bytes_min.max(1 + 8 * elements));
+        match self {
+            Content::Register(register) => {
+                value.put_u8(REGISTER);
+                put_integer(&mut value, *register as u64);
+            }
+            Content::List(elements) => {
+                value.put_u8(LIST);
+                put_integer(&mut value, elements.len() as u64);
+                for element in elements {
+                    put_integer(&mut value, *element as u64);
+                }
+            }
+        }
+        if value.len() < bytes_min {
+            value.resize(bytes_min, 0);
+        }
+        value.freeze()
+    }
+
+    /// What a value holds.
+    ///
+    /// # Errors
+    /// The value was not written by [`Content::encode`].
+    pub fn decode(value: &Bytes) -> Result<Content, Undecodable> {
+        decode(value).ok_or_else(|| Undecodable { value: readable(value) })
+    }
+
+    /// This content as a history records it.
+    pub fn into_observed(self) -> Observed {
+        match self {
+            Content::Register(register) => Observed::Register(register),
+            Content::List(elements) => Observed::List(elements),
+        }
+    }
+}
+
+fn decode(value: &[u8]) -> Option<Content> {
+    let (&kind, mut rest) = value.split_first()?;
+    match kind {
+        REGISTER => Some(Content::Register(take_integer(&mut rest)? as i64)),
+        LIST => {
+            let count = take_integer(&mut rest)?;
+            if count > rest.len() as u64 {
+                return None;
+            }
+            let elements: Option<Vec<i64>> =
+                (0..count).map(|_| take_integer(&mut rest).map(|element| element as i64)).collect();
+            elements.map(Content::List)
+        }
+        _ => None,
+    }
+}
+
+fn put_integer(bytes: &mut BytesMut, mut integer: u64) {
+    while integer >= 0x80 {
+        bytes.put_u8(integer as u8 | 0x80);
+        integer >>= 7;
+    }
+    bytes.put_u8(integer as u8);
+}
+
+fn take_integer(bytes: &mut &[u8]) -> Option<u64> {
+    let mut integer = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        integer |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(integer);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn encodings_are_pinned() {
+        assert_eq!(Content::Register(300).encode(0).as_ref(), [1, 0xac, 0x02]);
+        assert_eq!(Content::List(vec![1, 128]).encode(0).as_ref(), [2, 2, 1, 0x80, 0x01]);
+        assert_eq!(Content::Register(1).encode(5).as_ref(), [1, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn foreign_values_are_refused() {
+        for foreign in [&b""[..], b"hello", &[1], &[1, 0x80], &[2, 3, 1, 1], &[2, 0xff, 0xff, 0xff, 0xff, 1]]
+        {
+            assert!(Content::decode(&Bytes::copy_from_slice(foreign)).is_err(), "{foreign:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn contents_survive_a_round_trip(
+            elements in proptest::collection::vec(0i64..1 << 53, 0..50),
+            register in 0i64..1 << 53,
+            padding in 0usize..200,
+        ) {
+            for content in [Content::List(elements.clone()), Content::Register(register)] {
+                let value = content.encode(padding);
+                prop_assert!(value.len() >= padding);
+                prop_assert_eq!(Content::decode(&value), Ok(content));
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_decoding_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = Content::decode(&Bytes::from(bytes));
+        }
+    }
+}

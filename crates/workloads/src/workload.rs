@@ -1,0 +1,214 @@
+//! The workloads by name, with their parameters.
+
+use std::fmt;
+use std::str::FromStr;
+
+use quorate_core::topology::UnknownName;
+use quorate_core::{Key, Random};
+
+use crate::key::numbered;
+use crate::lists::Lists;
+use crate::operation::Plan;
+use crate::zipf::{Distribution, Popularity};
+use crate::{retwis, rmw};
+
+/// Which workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorkloadKind {
+    /// See [`rmw`].
+    Rmw,
+    /// See [`retwis`].
+    Retwis,
+    /// See [`lists`](crate::lists).
+    Lists,
+}
+
+impl WorkloadKind {
+    /// Every workload.
+    pub const ALL: [WorkloadKind; 3] = [WorkloadKind::Rmw, WorkloadKind::Retwis, WorkloadKind::Lists];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WorkloadKind::Rmw => "rmw",
+            WorkloadKind::Retwis => "retwis",
+            WorkloadKind::Lists => "lists",
+        }
+    }
+
+    /// What its transactions do, in a sentence.
+    pub const fn what(self) -> &'static str {
+        match self {
+            WorkloadKind::Rmw => "reads one key and writes it",
+            WorkloadKind::Retwis => "a social network: 5% add user, 15% follow, 30% post, 50% timeline",
+            WorkloadKind::Lists => {
+                "provokes conflicts that a checker can judge: appends, registers, scans, absent keys"
+            }
+        }
+    }
+}
+
+impl fmt::Display for WorkloadKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for WorkloadKind {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        WorkloadKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownName {
+            what: "workload",
+            given: name.to_owned(),
+            choices: WorkloadKind::ALL.map(WorkloadKind::name).join(", "),
+        })
+    }
+}
+
+/// The size and shape of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// Which workload.
+    pub kind: WorkloadKind,
+    /// How many keys there are; for `lists`, in each generation.
+    pub keys: u64,
+    /// How popular they are.
+    pub popularity: Popularity,
+    /// Written values have at least this many bytes.
+    pub value_bytes_min: usize,
+    /// True if the history will be judged: then no register is written that was not read. `lists` is always judged.
+    pub judged: bool,
+    /// `lists` only: after so many transactions of one client the next generation of keys begins.
+    pub generation_transactions: u64,
+}
+
+impl Parameters {
+    /// The defaults of a workload: a million keys and 100-byte values for benchmarks, a dozen keys for `lists`.
+    pub fn new(kind: WorkloadKind) -> Self {
+        let (keys, popularity, value_bytes_min) = match kind {
+            WorkloadKind::Rmw => (1_000_000, Popularity::Uniform, 100),
+            WorkloadKind::Retwis => (1_000_000, Popularity::Zipf(0.6), 100),
+            WorkloadKind::Lists => (12, Popularity::Zipf(0.6), 0),
+        };
+        Parameters { kind, keys, popularity, value_bytes_min, judged: false, generation_transactions: 50 }
+    }
+
+    /// Lists grow to about 60 elements before their generation ends if so many clients run at the same pace: an average
+    /// transaction appends to one list.
+    pub fn for_clients(mut self, clients: u64) -> Self {
+        self.generation_transactions = (60 * self.keys / clients.max(1)).max(1);
+        self
+    }
+}
+
+/// The transactions of one client.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    parameters: Parameters,
+    shape: Shape,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Numbered(Distribution),
+    Lists(Lists),
+}
+
+impl Workload {
+    /// The workload with these parameters. Too few keys are raised to the fewest that it needs.
+    pub fn new(parameters: Parameters) -> Self {
+        let numbered = |keys| Shape::Numbered(Distribution::new(keys, parameters.popularity));
+        let shape = match parameters.kind {
+            WorkloadKind::Rmw => numbered(parameters.keys.max(1)),
+            WorkloadKind::Retwis => numbered(parameters.keys.max(retwis::KEYS_MIN)),
+            WorkloadKind::Lists => Shape::Lists(Lists::new(
+                parameters.keys,
+                parameters.popularity,
+                parameters.generation_transactions,
+            )),
+        };
+        Workload { parameters, shape }
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The next transaction.
+    pub fn draw(&mut self, random: &mut Random) -> Plan {
+        match (&mut self.shape, self.parameters.kind) {
+            (Shape::Lists(lists), _) => lists.draw(random),
+            (Shape::Numbered(keys), WorkloadKind::Retwis) => {
+                retwis::draw(keys, self.parameters.judged, random)
+            }
+            (Shape::Numbered(keys), _) => rmw::draw(keys, random),
+        }
+    }
+
+    /// How many generations of keys this client has touched or may touch next.
+    pub fn generations(&self) -> u64 {
+        match &self.shape {
+            Shape::Numbered(_) => 1,
+            Shape::Lists(lists) => lists.generation() + 2,
+        }
+    }
+
+    /// Every key of a generation, ascending. Large for the workloads over numbered keys.
+    pub fn universe(&self, generation: u64) -> Vec<Key> {
+        match &self.shape {
+            Shape::Numbered(keys) => (0..keys.count()).map(numbered).collect(),
+            Shape::Lists(lists) => lists.universe(generation),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_unknown_ones_explained() {
+        for kind in WorkloadKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let error = "ycsb".parse::<WorkloadKind>().unwrap_err().to_string();
+        assert!(error.contains("ycsb") && error.contains("rmw, retwis, lists"), "{error}");
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same_transactions() {
+        for kind in WorkloadKind::ALL {
+            let draw = |seed| {
+                let mut workload = Workload::new(Parameters::new(kind));
+                let mut random = Random::new(seed);
+                (0..100).map(|_| workload.draw(&mut random)).collect::<Vec<_>>()
+            };
+            assert_eq!(draw(1), draw(1), "{kind}");
+            assert_ne!(draw(1), draw(2), "{kind}");
+        }
+    }
+
+    #[test]
+    fn tiny_parameters_are_raised_to_what_the_workload_needs() {
+        for kind in WorkloadKind::ALL {
+            let parameters = Parameters { keys: 0, judged: true, ..Parameters::new(kind) };
+            let mut workload = Workload::new(parameters);
+            let mut random = Random::new(1);
+            for _ in 0..200 {
+                assert!(workload.draw(&mut random).is_judgeable());
+            }
+            assert!(!workload.universe(0).is_empty() && workload.generations() >= 1);
+        }
+    }
+
+    #[test]
+    fn lists_stay_short_whatever_the_number_of_clients() {
+        for clients in [1, 8, 1_000] {
+            let parameters = Parameters::new(WorkloadKind::Lists).for_clients(clients);
+            let appends_per_generation = parameters.generation_transactions * clients;
+            assert!((parameters.keys..=120 * parameters.keys).contains(&appends_per_generation), "{clients}");
+        }
+    }
+}
