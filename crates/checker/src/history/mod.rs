@@ -177,6 +177,18 @@ pub enum Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListRef(pub(crate) ListRead);
 
+impl ListRef {
+    /// The first `len` elements of a key's spine.
+    pub(crate) fn shared(len: u32) -> Self {
+        ListRef(ListRead::Prefix(len))
+    }
+
+    /// Whether the list is a prefix of its key's spine. Two shared lists of one key are prefixes of one another.
+    pub(crate) fn is_shared(self) -> bool {
+        matches!(self.0, ListRead::Prefix(_))
+    }
+}
+
 /// A counting set that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetRef {

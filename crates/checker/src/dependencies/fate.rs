@@ -1,0 +1,109 @@
+//! What became of each transaction, as far as committed levels care.
+//!
+//! An acknowledged transaction committed. One with an unknown outcome committed if a committed transaction read a write of
+//! it; otherwise nobody can tell that it happened, so it is dropped. A lost transaction, and what read from it at its
+//! site, is judged as aborted.
+
+use crate::dependencies::writes::WriteIndex;
+use crate::history::{Action, History, KeyId, Outcome, Seen, TxnId, Value};
+
+/// What became of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It committed, and its reads are known.
+    Committed,
+    /// Its outcome was never reported, yet somebody read from it: it committed, and its reads are not known.
+    Observed,
+    /// Its outcome was never reported, and nobody can tell.
+    Dropped,
+    /// It aborted, or was lost.
+    Aborted,
+}
+
+impl Fate {
+    /// Whether its writes exist.
+    pub(crate) fn is_effective(self) -> bool {
+        matches!(self, Fate::Committed | Fate::Observed)
+    }
+}
+
+pub(crate) fn decide_fates(history: &History, writes: &WriteIndex) -> Vec<Fate> {
+    let mut fates: Vec<Fate> = history
+        .txns()
+        .iter()
+        .map(|txn| match txn.outcome {
+            Outcome::Committed if txn.lost => Fate::Aborted,
+            Outcome::Committed => Fate::Committed,
+            Outcome::Aborted => Fate::Aborted,
+            Outcome::Unknown => Fate::Dropped,
+        })
+        .collect();
+    spread_loss(history, writes, &mut fates);
+    if !fates.contains(&Fate::Dropped) {
+        return fates;
+    }
+    let mut longest_seen = vec![0_usize; history.key_count()];
+    for at in 0..fates.len() {
+        if fates[at] == Fate::Committed {
+            for_each_value_read(history, TxnId(at as u32), Some(&mut longest_seen), |key, value| {
+                if let Some(write) = writes.find(key, value) {
+                    let writer = writes.write(write).txn.index();
+                    if fates[writer] == Fate::Dropped {
+                        fates[writer] = Fate::Observed;
+                    }
+                }
+            });
+        }
+    }
+    fates
+}
+
+/// Visits values that a transaction read. With `longest_seen`, elements that an earlier call visited in another prefix of
+/// the same list are passed over, which keeps the walk over all prefixes of one list linear.
+fn for_each_value_read(
+    history: &History,
+    txn: TxnId,
+    mut longest_seen: Option<&mut [usize]>,
+    mut visit: impl FnMut(KeyId, Value),
+) {
+    for op in history.ops(history.txn(txn)) {
+        match op.action {
+            Action::Read(Seen::Register(value)) => visit(op.key, value),
+            Action::Read(Seen::List(list)) => {
+                let values = history.list(op.key, list);
+                let mut from = 0;
+                if let Some(longest_seen) = longest_seen.as_deref_mut().filter(|_| list.is_shared()) {
+                    let longest = &mut longest_seen[op.key.index()];
+                    from = values.len().min(*longest);
+                    *longest = values.len().max(*longest);
+                }
+                values[from..].iter().for_each(|&value| visit(op.key, value));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What read from a lost transaction at its site is lost with it.
+fn spread_loss(history: &History, writes: &WriteIndex, fates: &mut [Fate]) {
+    let mut lost: Vec<bool> = history.txns().iter().map(|txn| txn.lost).collect();
+    let mut spreading = lost.contains(&true);
+    while spreading {
+        spreading = false;
+        for at in 0..fates.len() {
+            if fates[at] != Fate::Committed {
+                continue;
+            }
+            let site = history.txns()[at].site;
+            let mut reads_lost = false;
+            for_each_value_read(history, TxnId(at as u32), None, |key, value| {
+                let writer = writes.find(key, value).map(|write| writes.write(write).txn);
+                reads_lost |=
+                    writer.is_some_and(|writer| lost[writer.index()] && history.txn(writer).site == site);
+            });
+            if reads_lost {
+                (lost[at], fates[at], spreading) = (true, Fate::Aborted, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! From a history to the dependencies between its committed transactions, which every level is judged by.
+//!
+//! The steps, each in its own module: who wrote a value ([`writes`]), what became of each transaction ([`fate`]), what
+//! each one read from others once its own operations agree ([`reads`]), and the version order of [`lists`] and
+//! [`registers`], which gives the [`edges`]. Violations that need no cycle are found on the way.
+
+mod edges;
+mod fate;
+mod lists;
+mod reads;
+mod registers;
+mod writes;
+
+pub(crate) use edges::{Edge, EdgeKind, Tail};
+pub(crate) use fate::{Fate, decide_fates};
+pub(crate) use reads::{ExternalReads, collect as collect_reads};
+pub(crate) use registers::{Chain, OpenOrder};
+pub(crate) use writes::WriteIndex;
+
+use crate::history::{History, KeyType};
+use crate::report::Anomalies;
+
+/// The dependencies between committed transactions.
+pub(crate) struct Dependencies {
+    /// What became of each transaction.
+    pub(crate) fates: Vec<Fate>,
+    /// Edges between adjacent versions.
+    pub(crate) edges: Vec<Edge>,
+    /// Versions at the end of a key in no known order.
+    pub(crate) tails: Vec<Tail>,
+    /// Registers whose version order is open.
+    pub(crate) open: Vec<OpenOrder>,
+    /// Committed transactions use counting sets, which this module says nothing about.
+    pub(crate) has_sets: bool,
+}
+
+impl Dependencies {
+    /// Derives the dependencies, and reports the anomalies that need no cycle.
+    pub(crate) fn derive(history: &History, anomalies: &mut Anomalies) -> Self {
+        let writes = WriteIndex::new(history);
+        let fates = fate::decide_fates(history, &writes);
+        let reads = reads::collect(history, &writes, &fates, anomalies);
+        let mut edges = Vec::new();
+        let lists = lists::Lists::place(history, &writes, &fates, &reads, anomalies);
+        lists.check_program_order(anomalies);
+        let mut tails = lists.add_edges(&mut edges, anomalies);
+        let registers =
+            registers::add_edges(history, &writes, &fates, &reads.registers, &mut edges, anomalies);
+        tails.extend(registers.tails);
+        let has_sets = history.txns().iter().zip(&fates).any(|(txn, fate)| {
+            fate.is_effective()
+                && history.ops(txn).iter().any(|op| history.key_type(op.key) == Some(KeyType::CountingSet))
+        });
+        Dependencies { fates, edges, tails, open: registers.open, has_sets }
+    }
+}

@@ -1,0 +1,168 @@
+//! Short cycles inside of a strongly connected component, the most telling class first.
+
+use std::collections::VecDeque;
+
+use super::{ALL, Graph, Subgraph};
+use crate::dependencies::{Edge, EdgeKind};
+
+/// So many edges may be walked in the search for the shortest cycle; after that the best one so far stands.
+const EDGES_WALKED_MAX: usize = 20_000_000;
+
+/// Which edges a class of cycles may have.
+#[derive(Debug, Clone, Copy)]
+struct CycleShape {
+    /// Kinds that may occur any number of times.
+    mask: u8,
+    /// A kind that must occur, and does so exactly once unless the mask holds it too.
+    once: Option<EdgeKind>,
+}
+
+const ORDER: u8 = 1 << EdgeKind::SessionOrder as u8 | 1 << EdgeKind::RealTime as u8;
+const WW: u8 = 1 << EdgeKind::WriteOrder as u8;
+const WR: u8 = 1 << EdgeKind::ReadsFrom as u8;
+const RW: u8 = 1 << EdgeKind::AntiDependency as u8;
+const ONWARD: u8 = 1 << EdgeKind::Onward as u8;
+
+impl CycleShape {
+    /// Cycles by severity: first those that data alone closes, and among them those that weaker levels forbid too.
+    const BY_SEVERITY: [CycleShape; 7] = [
+        CycleShape { mask: WW, once: None },
+        CycleShape { mask: WW | WR, once: None },
+        CycleShape { mask: WW | WR, once: Some(EdgeKind::AntiDependency) },
+        CycleShape { mask: WW | WR | RW, once: None },
+        CycleShape { mask: WW | WR | ORDER, once: None },
+        CycleShape { mask: WW | WR | ORDER, once: Some(EdgeKind::AntiDependency) },
+        CycleShape { mask: ALL, once: None },
+    ];
+}
+
+/// The shortest cycle of the most severe class within a strongly connected component, as edges between transactions.
+pub(crate) fn find_cycle(part: &Subgraph) -> Vec<Edge> {
+    for shape in CycleShape::BY_SEVERITY {
+        let path = match shape.once {
+            None => part.graph.shortest_cycle(shape.mask | ONWARD),
+            Some(kind) => part.graph.shortest_cycle_with_one(kind, shape.mask | ONWARD),
+        };
+        if !path.is_empty() {
+            return part.contract(&path);
+        }
+    }
+    Vec::new()
+}
+
+impl Graph {
+    /// The shortest cycle over edges in `mask`, counted in transactions; empty if there is none.
+    fn shortest_cycle(&self, mask: u8) -> Vec<Edge> {
+        let mut walk = Walk::new(self, mask);
+        let mut best: Option<Vec<Edge>> = None;
+        for component in self.cyclic_components(mask) {
+            for &start in component.iter().filter(|&&node| self.is_txn(node)) {
+                let bound = best.as_ref().map_or(usize::MAX, |best| txn_edges(best));
+                if let Some(path) = walk.path(start, start, bound) {
+                    best = Some(path);
+                }
+                if walk.is_exhausted() && best.is_some() {
+                    return best.unwrap_or_default();
+                }
+            }
+        }
+        best.unwrap_or_default()
+    }
+
+    /// The shortest cycle with exactly one edge of `kind`, the rest of it over edges in `mask`; empty if there is none.
+    fn shortest_cycle_with_one(&self, kind: EdgeKind, mask: u8) -> Vec<Edge> {
+        let mut walk = Walk::new(self, mask);
+        let mut best: Option<Vec<Edge>> = None;
+        for node in 0..self.node_count() as u32 {
+            for edge in self.edges_from(node).iter().filter(|edge| edge.kind == kind) {
+                let bound = best.as_ref().map_or(usize::MAX, |best| txn_edges(best));
+                if let Some(path) = walk.path(edge.to, edge.from, bound.saturating_sub(1)) {
+                    best = Some(std::iter::once(*edge).chain(path).collect());
+                }
+                if walk.is_exhausted() {
+                    return best.unwrap_or_default();
+                }
+            }
+        }
+        best.unwrap_or_default()
+    }
+}
+
+/// The length of a path in transactions: edges onward from auxiliary nodes are free.
+fn txn_edges(path: &[Edge]) -> usize {
+    path.iter().filter(|edge| edge.kind != EdgeKind::Onward).count()
+}
+
+/// Breadth-first searches that share their buffers and their budget.
+struct Walk<'a> {
+    graph: &'a Graph,
+    mask: u8,
+    walked: usize,
+    /// Per node the edge by which the current search first came, with the number of that search.
+    reached: Vec<Option<(u32, Edge)>>,
+    distance: Vec<usize>,
+    round: u32,
+}
+
+impl<'a> Walk<'a> {
+    fn new(graph: &'a Graph, mask: u8) -> Self {
+        let nodes = graph.node_count();
+        Walk { graph, mask, walked: 0, reached: vec![None; nodes], distance: vec![0; nodes], round: 0 }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.walked > EDGES_WALKED_MAX
+    }
+
+    /// A shortest path of at least one edge and of fewer than `bound` transaction edges.
+    fn path(&mut self, from: u32, to: u32, bound: usize) -> Option<Vec<Edge>> {
+        self.round += 1;
+        let mut queue = VecDeque::from([(from, 0)]);
+        while let Some((node, length)) = queue.pop_front() {
+            let is_outdated = self.edge_into(node).is_some() && self.distance[node as usize] < length;
+            if is_outdated && node != from {
+                continue;
+            }
+            if node == to && length > 0 {
+                return (length < bound).then(|| self.trace(from, to));
+            }
+            if length >= bound {
+                return None;
+            }
+            for edge in self.graph.edges_from(node).iter().filter(|edge| edge.kind.bit() & self.mask != 0) {
+                self.walked += 1;
+                let free = edge.kind == EdgeKind::Onward;
+                let next = length + usize::from(!free);
+                if self.edge_into(edge.to).is_some() && self.distance[edge.to as usize] <= next {
+                    continue;
+                }
+                self.reached[edge.to as usize] = Some((self.round, *edge));
+                self.distance[edge.to as usize] = next;
+                if free {
+                    queue.push_front((edge.to, next));
+                } else {
+                    queue.push_back((edge.to, next));
+                }
+            }
+        }
+        None
+    }
+
+    fn edge_into(&self, node: u32) -> Option<Edge> {
+        self.reached[node as usize].filter(|&(round, _)| round == self.round).map(|(_, edge)| edge)
+    }
+
+    fn trace(&self, from: u32, to: u32) -> Vec<Edge> {
+        let mut path = Vec::new();
+        let mut node = to;
+        while let Some(edge) = self.edge_into(node) {
+            path.push(edge);
+            node = edge.from;
+            if node == from {
+                break;
+            }
+        }
+        path.reverse();
+        path
+    }
+}

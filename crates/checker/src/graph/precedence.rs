@@ -1,0 +1,83 @@
+//! Real-time and session order in a linear number of edges.
+//!
+//! Pairwise, n transactions have up to n² such edges. Instead, a chain of barrier nodes follows the completions: a
+//! completed transaction leads to the barrier that is open, an invocation closes it and hangs from it, and each barrier
+//! leads to the next. One transaction then reaches another through the chain exactly if it completed before the other was
+//! invoked. Sessions have a chain each. A transaction of unknown outcome has no completion: it may take effect at any
+//! later time.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::dependencies::{Edge, EdgeKind, Fate};
+use crate::history::{History, KeyId, Session};
+use crate::level::Precedence;
+
+/// A chain of barriers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Chain {
+    /// The barrier that gathers completions since the last invocation.
+    open: Option<u32>,
+    /// The barrier that later invocations hang from.
+    closed: Option<u32>,
+}
+
+/// Adds the edges of `precedence` between effective transactions. New nodes are numbered from `node_count`; returns the
+/// number of nodes afterwards.
+pub(crate) fn add_precedence(
+    history: &History,
+    fates: &[Fate],
+    precedence: Precedence,
+    node_count: usize,
+    edges: &mut Vec<Edge>,
+) -> usize {
+    let kind = match precedence {
+        Precedence::None => return node_count,
+        Precedence::Session => EdgeKind::SessionOrder,
+        Precedence::RealTime => EdgeKind::RealTime,
+    };
+    let mut chains: HashMap<Option<Session>, Chain, FixedState> = HashMap::default();
+    let mut next_node = node_count as u32;
+    let edge = |from, to, kind| Edge { from, to, key: KeyId(0), kind };
+    for event in timeline(history, fates) {
+        let session = history.txns()[event.txn as usize].session;
+        let chain = chains.entry((precedence == Precedence::Session).then_some(session)).or_default();
+        if event.is_invocation {
+            if let Some(open) = chain.open.take() {
+                edges.extend(chain.closed.map(|closed| edge(closed, open, EdgeKind::Onward)));
+                chain.closed = Some(open);
+            }
+            edges.extend(chain.closed.map(|closed| edge(closed, event.txn, EdgeKind::Onward)));
+        } else {
+            let open = *chain.open.get_or_insert_with(|| {
+                next_node += 1;
+                next_node - 1
+            });
+            edges.push(edge(event.txn, open, kind));
+        }
+    }
+    next_node as usize
+}
+
+#[derive(Debug, Clone, Copy)]
+struct TimelineEvent {
+    txn: u32,
+    is_invocation: bool,
+}
+
+/// Invocations of effective transactions and completions of committed ones, in the order of the history.
+fn timeline(history: &History, fates: &[Fate]) -> Vec<TimelineEvent> {
+    const NONE: TimelineEvent = TimelineEvent { txn: u32::MAX, is_invocation: false };
+    let mut events = vec![NONE; history.event_count() as usize];
+    for ((txn, record), fate) in (0..).zip(history.txns()).zip(fates) {
+        if fate.is_effective() {
+            events[record.invoke as usize] = TimelineEvent { txn, is_invocation: true };
+        }
+        if let (Fate::Committed, Some(completion)) = (fate, record.completion) {
+            events[completion as usize] = TimelineEvent { txn, is_invocation: false };
+        }
+    }
+    events.retain(|event| event.txn != u32::MAX);
+    events
+}
