@@ -1,0 +1,516 @@
+//! How the fields of a message stand on the wire.
+//!
+//! A [`Kind`] says how one value is written; a [`Field`] says when: a kind by itself leaves a default value out, as
+//! protocol buffers do, [`Optional`] writes whatever is present, [`Repeated`] and [`Packed`] write lists.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_core::topology::{Durability, Isolation};
+use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
+use quorate_core::{Ballot, ClientId, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, View};
+
+use super::reader::{Reader, WireType};
+use super::{Wire, varint};
+use crate::error::{DecodeError, Fault};
+
+/// How one value is written.
+pub(crate) trait Kind<T> {
+    const WIRE_TYPE: WireType;
+    /// The length of the value with its own length prefix, if it has one.
+    fn value_len(value: &T) -> usize;
+    fn put(value: &T, out: &mut BytesMut);
+    fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError>;
+    /// What an absent field means; none if it must be present.
+    fn default() -> Option<T>;
+    fn is_default(value: &T) -> bool;
+}
+
+/// When the values of a field are written, and what their absence means.
+pub(crate) trait Field<T> {
+    fn encoded_len(number: u32, value: &T) -> usize;
+    fn encode(number: u32, value: &T, out: &mut BytesMut);
+    fn merge(slot: &mut Option<T>, wire_type: WireType, reader: &mut Reader<'_>) -> Result<(), DecodeError>;
+    fn absent() -> Option<T>;
+}
+
+/// The length of a field with its tag, whatever the value.
+#[inline]
+pub(crate) fn present_len<T, K: Kind<T>>(number: u32, value: &T) -> usize {
+    varint::len(u64::from(number << 3)) + K::value_len(value)
+}
+
+/// Appends a field with its tag, whatever the value.
+#[inline]
+pub(crate) fn put_present<T, K: Kind<T>>(number: u32, value: &T, out: &mut BytesMut) {
+    put_tag(number, K::WIRE_TYPE, out);
+    K::put(value, out);
+}
+
+#[inline]
+pub(crate) fn put_tag(number: u32, wire_type: WireType, out: &mut BytesMut) {
+    varint::put(u64::from(number << 3 | wire_type as u32), out);
+}
+
+#[inline]
+pub(crate) fn take_present<T, K: Kind<T>>(
+    wire_type: WireType,
+    reader: &mut Reader<'_>,
+) -> Result<T, DecodeError> {
+    if wire_type != K::WIRE_TYPE {
+        return Err(Fault::WireType.into());
+    }
+    K::take(reader)
+}
+
+/// The bytes of a nested message.
+#[inline]
+pub(crate) fn take_body<'a>(wire_type: WireType, reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
+    if wire_type != WireType::Delimited {
+        return Err(Fault::WireType.into());
+    }
+    reader.delimited()
+}
+
+impl<T, K: Kind<T>> Field<T> for K {
+    #[inline]
+    fn encoded_len(number: u32, value: &T) -> usize {
+        if K::is_default(value) { 0 } else { present_len::<T, K>(number, value) }
+    }
+
+    #[inline]
+    fn encode(number: u32, value: &T, out: &mut BytesMut) {
+        if !K::is_default(value) {
+            put_present::<T, K>(number, value, out);
+        }
+    }
+
+    #[inline]
+    fn merge(slot: &mut Option<T>, wire_type: WireType, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        *slot = Some(take_present::<T, K>(wire_type, reader)?);
+        Ok(())
+    }
+
+    #[inline]
+    fn absent() -> Option<T> {
+        K::default()
+    }
+}
+
+/// A value that may be absent, which is not the same as its default.
+pub(crate) struct Optional<K>(PhantomData<K>);
+
+impl<T, K: Kind<T>> Field<Option<T>> for Optional<K> {
+    #[inline]
+    fn encoded_len(number: u32, value: &Option<T>) -> usize {
+        value.as_ref().map_or(0, |value| present_len::<T, K>(number, value))
+    }
+
+    #[inline]
+    fn encode(number: u32, value: &Option<T>, out: &mut BytesMut) {
+        if let Some(value) = value {
+            put_present::<T, K>(number, value, out);
+        }
+    }
+
+    #[inline]
+    fn merge(
+        slot: &mut Option<Option<T>>,
+        wire_type: WireType,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), DecodeError> {
+        *slot = Some(Some(take_present::<T, K>(wire_type, reader)?));
+        Ok(())
+    }
+
+    #[inline]
+    fn absent() -> Option<Option<T>> {
+        Some(None)
+    }
+}
+
+/// The most entries of a list that has no smaller limit of its own: so many cannot be meant, and a frame full of the
+/// shortest entries must not become a hundred times its size in memory.
+pub(crate) const ENTRIES_MAX: usize = 1 << 20;
+
+/// A list, one field for each entry.
+pub(crate) struct Repeated<K, const MAX: usize = ENTRIES_MAX>(PhantomData<K>);
+
+impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
+    #[inline]
+    fn encoded_len(number: u32, values: &Vec<T>) -> usize {
+        values.iter().map(|value| present_len::<T, K>(number, value)).sum()
+    }
+
+    #[inline]
+    fn encode(number: u32, values: &Vec<T>, out: &mut BytesMut) {
+        for value in values {
+            put_present::<T, K>(number, value, out);
+        }
+    }
+
+    #[inline]
+    fn merge(
+        slot: &mut Option<Vec<T>>,
+        wire_type: WireType,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), DecodeError> {
+        let values = slot.get_or_insert_default();
+        if values.len() >= MAX {
+            return Err(Fault::Entries { max: MAX }.into());
+        }
+        values.push(take_present::<T, K>(wire_type, reader)?);
+        Ok(())
+    }
+
+    #[inline]
+    fn absent() -> Option<Vec<T>> {
+        Some(Vec::new())
+    }
+}
+
+/// A list of numbers in one field.
+pub(crate) struct Packed;
+
+impl<T: Scalar> Field<Vec<T>> for Packed {
+    fn encoded_len(number: u32, values: &Vec<T>) -> usize {
+        if values.is_empty() {
+            return 0;
+        }
+        let length = packed_len(values);
+        varint::len(u64::from(number << 3)) + varint::len(length as u64) + length
+    }
+
+    fn encode(number: u32, values: &Vec<T>, out: &mut BytesMut) {
+        if values.is_empty() {
+            return;
+        }
+        put_tag(number, WireType::Delimited, out);
+        varint::put(packed_len(values) as u64, out);
+        for value in values {
+            varint::put(value.to_u64(), out);
+        }
+    }
+
+    /// Reads the packed form and the unpacked one, as every reader of protocol buffers must.
+    fn merge(
+        slot: &mut Option<Vec<T>>,
+        wire_type: WireType,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), DecodeError> {
+        let values = slot.get_or_insert_default();
+        let mut take = |reader: &mut Reader<'_>| -> Result<(), DecodeError> {
+            if values.len() >= ENTRIES_MAX {
+                return Err(Fault::Entries { max: ENTRIES_MAX }.into());
+            }
+            values.push(Varint::take(reader)?);
+            Ok(())
+        };
+        match wire_type {
+            WireType::Varint => take(reader),
+            WireType::Delimited => {
+                let mut inner = Reader::new(reader.delimited()?);
+                while !inner.is_empty() {
+                    take(&mut inner)?;
+                }
+                Ok(())
+            }
+            _ => Err(Fault::WireType.into()),
+        }
+    }
+
+    fn absent() -> Option<Vec<T>> {
+        Some(Vec::new())
+    }
+}
+
+fn packed_len<T: Scalar>(values: &[T]) -> usize {
+    values.iter().map(|value| varint::len(value.to_u64())).sum()
+}
+
+/// Something that is a number on the wire. Zero is its default.
+pub(crate) trait Scalar: Sized {
+    fn to_u64(&self) -> u64;
+    /// None if the number means nothing here.
+    fn from_u64(number: u64) -> Option<Self>;
+}
+
+macro_rules! scalar {
+    ($($integer:ty),*; $($id:ident($inner:ty)),*) => {
+        $(impl Scalar for $integer {
+            #[inline]
+            fn to_u64(&self) -> u64 {
+                u64::from(*self)
+            }
+
+            #[inline]
+            fn from_u64(number: u64) -> Option<Self> {
+                <$integer>::try_from(number).ok()
+            }
+        })*
+        $(impl Scalar for $id {
+            #[inline]
+            fn to_u64(&self) -> u64 {
+                u64::from(self.0)
+            }
+
+            #[inline]
+            fn from_u64(number: u64) -> Option<Self> {
+                <$inner>::try_from(number).ok().map($id)
+            }
+        })*
+    };
+}
+
+scalar!(u8, u16, u32, u64;
+    SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), ClientId(u64));
+
+impl Scalar for bool {
+    fn to_u64(&self) -> u64 {
+        u64::from(*self)
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        Some(number != 0)
+    }
+}
+
+/// Microseconds.
+impl Scalar for Duration {
+    fn to_u64(&self) -> u64 {
+        u64::try_from(self.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        Some(Duration::from_micros(number))
+    }
+}
+
+/// Zero is not used: a missing isolation is refused.
+impl Scalar for Isolation {
+    fn to_u64(&self) -> u64 {
+        match self {
+            Isolation::Strict => 1,
+        }
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        Isolation::ALL.into_iter().find(|isolation| isolation.to_u64() == number)
+    }
+}
+
+/// Zero is not used: a missing durability is refused.
+impl Scalar for Durability {
+    fn to_u64(&self) -> u64 {
+        match self {
+            Durability::Sync => 1,
+            Durability::Memory => 2,
+        }
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        [Durability::Sync, Durability::Memory].into_iter().find(|durability| durability.to_u64() == number)
+    }
+}
+
+/// A number of variable length.
+pub(crate) struct Varint;
+
+impl<T: Scalar> Kind<T> for Varint {
+    const WIRE_TYPE: WireType = WireType::Varint;
+
+    #[inline]
+    fn value_len(value: &T) -> usize {
+        varint::len(value.to_u64())
+    }
+
+    #[inline]
+    fn put(value: &T, out: &mut BytesMut) {
+        varint::put(value.to_u64(), out);
+    }
+
+    #[inline]
+    fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError> {
+        T::from_u64(reader.varint()?).ok_or_else(|| Fault::OutOfRange.into())
+    }
+
+    #[inline]
+    fn default() -> Option<T> {
+        T::from_u64(0)
+    }
+
+    #[inline]
+    fn is_default(value: &T) -> bool {
+        value.to_u64() == 0
+    }
+}
+
+/// A number of eight bytes, for those that are random or a time and would take more as a varint.
+pub(crate) struct Fixed64;
+
+impl<T: Scalar> Kind<T> for Fixed64 {
+    const WIRE_TYPE: WireType = WireType::Fixed64;
+
+    #[inline]
+    fn value_len(_: &T) -> usize {
+        8
+    }
+
+    #[inline]
+    fn put(value: &T, out: &mut BytesMut) {
+        out.put_u64_le(value.to_u64());
+    }
+
+    #[inline]
+    fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError> {
+        T::from_u64(reader.fixed64()?).ok_or_else(|| Fault::OutOfRange.into())
+    }
+
+    #[inline]
+    fn default() -> Option<T> {
+        T::from_u64(0)
+    }
+
+    #[inline]
+    fn is_default(value: &T) -> bool {
+        value.to_u64() == 0
+    }
+}
+
+/// A message in a message. It has no default: absent means malformed, unless it is [`Optional`] or [`Repeated`].
+pub(crate) struct Nested;
+
+impl<T: Wire> Kind<T> for Nested {
+    const WIRE_TYPE: WireType = WireType::Delimited;
+
+    #[inline]
+    fn value_len(value: &T) -> usize {
+        let length = value.encoded_len();
+        varint::len(length as u64) + length
+    }
+
+    #[inline]
+    fn put(value: &T, out: &mut BytesMut) {
+        varint::put(value.encoded_len() as u64, out);
+        value.encode(out);
+    }
+
+    #[inline]
+    fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError> {
+        T::decode(reader.delimited()?)
+    }
+
+    fn default() -> Option<T> {
+        None
+    }
+
+    #[inline]
+    fn is_default(_: &T) -> bool {
+        false
+    }
+}
+
+macro_rules! bytes_kind {
+    ($(#[$meta:meta])* $kind:ident, default $default:expr, check |$bytes:ident| $check:expr) => {
+        $(#[$meta])*
+        pub(crate) struct $kind;
+
+        impl Kind<Bytes> for $kind {
+            const WIRE_TYPE: WireType = WireType::Delimited;
+
+            #[inline]
+            fn value_len(value: &Bytes) -> usize {
+                varint::len(value.len() as u64) + value.len()
+            }
+
+            #[inline]
+            fn put(value: &Bytes, out: &mut BytesMut) {
+                varint::put(value.len() as u64, out);
+                out.put_slice(value);
+            }
+
+            #[inline]
+            fn take(reader: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
+                let $bytes = reader.delimited()?;
+                $check?;
+                Ok(Bytes::copy_from_slice($bytes))
+            }
+
+            #[inline]
+            fn default() -> Option<Bytes> {
+                $default
+            }
+
+            #[inline]
+            fn is_default(value: &Bytes) -> bool {
+                value.is_empty() && $default.is_some()
+            }
+        }
+    };
+}
+
+bytes_kind!(
+    /// A key: never empty, so it has no default.
+    KeyBytes,
+    default None::<Bytes>,
+    check |bytes| validate_key(bytes)
+);
+
+bytes_kind!(
+    /// The bound of a range, which may be empty, and one byte longer than a key: the successor of the longest key.
+    BoundBytes,
+    default Some(Bytes::new()),
+    check |bytes| if bytes.len() > KEY_BYTES_MAX + 1 {
+        Err(LimitExceeded::Key { key: readable(bytes), bytes: bytes.len() })
+    } else {
+        Ok(())
+    }
+);
+
+bytes_kind!(
+    /// A value.
+    ValueBytes,
+    default Some(Bytes::new()),
+    check |bytes| if bytes.len() > VALUE_BYTES_MAX {
+        Err(Fault::Value { bytes: bytes.len() })
+    } else {
+        Ok(())
+    }
+);
+
+bytes_kind!(
+    /// Bytes that are limited only by the frame.
+    PlainBytes,
+    default Some(Bytes::new()),
+    check |bytes| Ok::<(), Fault>(())
+);
+
+/// A text.
+pub(crate) struct Text;
+
+impl Kind<String> for Text {
+    const WIRE_TYPE: WireType = WireType::Delimited;
+
+    fn value_len(value: &String) -> usize {
+        varint::len(value.len() as u64) + value.len()
+    }
+
+    fn put(value: &String, out: &mut BytesMut) {
+        varint::put(value.len() as u64, out);
+        out.put_slice(value.as_bytes());
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+        let text = std::str::from_utf8(reader.delimited()?).map_err(|_| Fault::Utf8)?;
+        Ok(text.to_owned())
+    }
+
+    fn default() -> Option<String> {
+        Some(String::new())
+    }
+
+    fn is_default(value: &String) -> bool {
+        value.is_empty()
+    }
+}

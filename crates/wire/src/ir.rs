@@ -1,0 +1,63 @@
+//! The field numbers of inconsistent replication, as TAPIR uses it.
+
+use quorate_core::TransactionId;
+use quorate_ir::{Message, OperationEntries, OperationId, Part, RecordPage};
+use quorate_tapir::Tapir;
+
+use crate::codec::field::{Nested, Optional, Packed, Repeated, Varint};
+use crate::codec::table::{alternatives, message, pair};
+use crate::error::Fault;
+
+message!(OperationId, "ir.OperationId", {
+    1 transaction: Nested,
+    2 number: Varint,
+});
+
+message!(Part, "ir.Part", {
+    1 index: Varint,
+    2 count: Varint,
+}, check validate_part);
+
+fn validate_part(part: &Part) -> Result<(), Fault> {
+    if part.index < part.count {
+        Ok(())
+    } else {
+        Err(Fault::Meaningless("the index of a part must be below the count of parts"))
+    }
+}
+
+message!(RecordPage<Tapir>, "ir.RecordPage", {
+    1 entries: Repeated<Nested>,
+});
+
+pair!((TransactionId, OperationEntries<Tapir>), "ir.RecordPage.Entry", 1 transaction: Nested, 2 entries: Nested);
+
+alternatives!(Message<Tapir>, "ir.Message", messages {
+    1 ProposeInconsistent { 1 id: Nested, 2 operation: Nested }
+    2 ProposeConsensus { 1 id: Nested, 2 operation: Nested }
+    3 InconsistentReply { 1 id: Nested, 2 view: Varint }
+    4 ConsensusReply { 1 id: Nested, 2 view: Varint, 3 verdict: Nested, 4 finalized: Varint }
+    5 FinalizeInconsistent { 1 id: Nested }
+    6 FinalizeConsensus { 1 id: Nested, 2 verdict: Nested, 3 view: Varint, 4 ballot: Varint }
+    7 Confirm { 1 id: Nested, 2 view: Varint, 3 verdict: Optional<Nested> }
+    8 HigherView { 1 view: Varint }
+    9 StartViewChange { 1 view: Varint }
+    10 DoViewChange {
+        1 view: Varint,
+        2 last_normal: Optional<Varint>,
+        3 lineage: Packed,
+        4 part: Nested,
+        5 page: Nested,
+        6 supplement: Nested,
+    }
+    11 StartView {
+        1 view: Varint,
+        2 since: Optional<Varint>,
+        3 lineage: Packed,
+        4 part: Nested,
+        5 page: Nested,
+        6 supplement: Nested,
+    }
+    12 ViewQuery { 1 nonce: Varint }
+    13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint }
+});

@@ -1,0 +1,160 @@
+//! What one end of a connection says to the other.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::topology::{Keyspace, Topology};
+use quorate_core::{Address, ClientId, NodeId};
+
+use crate::codec::field::{Fixed64, Nested, PlainBytes, Text, Varint};
+use crate::codec::table::{alternatives, message};
+
+/// One thing said on a connection. Several travel in one frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// Either → either: a message of a protocol.
+    Envelope(Envelope),
+    /// Whoever connected → the other, first: who I am, and which cluster I want.
+    Hello(Hello),
+    /// The answer to [`Packet::Hello`]: who I am.
+    Welcome(Welcome),
+    /// Server → client: I am overloaded and have not started what you sent.
+    Busy {
+        /// When trying again has a chance.
+        retry_after: Duration,
+    },
+    /// Server → client: keyspaces were created or dropped; what you know may be old.
+    CatalogueChanged,
+    /// Client → server: who is in the cluster?
+    DirectoryRequest,
+    /// The answer to [`Packet::DirectoryRequest`].
+    Directory(Directory),
+    /// Client → server: how are you?
+    StatusRequest,
+    /// The answer to [`Packet::StatusRequest`].
+    Status {
+        /// One JSON object.
+        json: Bytes,
+    },
+    /// Either → either: I am about to close the connection.
+    Goodbye {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+/// A message of a protocol with its sender and receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Who sends it.
+    pub from: Address,
+    /// Who is to receive it.
+    pub to: Address,
+    /// What it says.
+    pub message: ProtocolMessage,
+}
+
+/// A message of one of the protocols.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProtocolMessage {
+    /// A message of TAPIR.
+    Tapir(quorate_tapir::Message),
+}
+
+impl From<quorate_tapir::Message> for ProtocolMessage {
+    fn from(message: quorate_tapir::Message) -> Self {
+        ProtocolMessage::Tapir(message)
+    }
+}
+
+/// The first packet of whoever connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The cluster that the sender belongs to; zero, which only a client may say, for whichever this is.
+    pub cluster: u64,
+    /// Who connects.
+    pub peer: Peer,
+    /// The name of the site that the sender stands in; empty if it does not know.
+    pub site: String,
+}
+
+/// Who connects to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Another node of the cluster.
+    Node(NodeId),
+    /// A client.
+    Client(ClientId),
+}
+
+/// The answer to a [`Hello`] that is accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The cluster.
+    pub cluster: u64,
+    /// The node that answers.
+    pub node: NodeId,
+    /// The name of its site.
+    pub site: String,
+    /// The version of its program, for people.
+    pub version: String,
+}
+
+/// What a client has to know to reach the catalogue of keyspaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// The sites and nodes.
+    pub topology: Topology,
+    /// The built-in keyspace `_system`.
+    pub system: Keyspace,
+}
+
+alternatives!(Packet, "Packet",
+    messages {
+        4 Busy { 1 retry_after: Varint }
+        5 CatalogueChanged {}
+        6 DirectoryRequest {}
+        8 StatusRequest {}
+        9 Status { 1 json: PlainBytes }
+        10 Goodbye { 1 reason: Text }
+    },
+    fields {
+        1 Envelope: Nested,
+        2 Hello: Nested,
+        3 Welcome: Nested,
+        7 Directory: Nested,
+    }
+);
+
+message!(Envelope, "Envelope", {
+    1 from: Nested,
+    2 to: Nested,
+    3 message: Nested,
+});
+
+alternatives!(ProtocolMessage, "ProtocolMessage", fields {
+    1 Tapir: Nested,
+});
+
+message!(Hello, "Hello", {
+    1 cluster: Fixed64,
+    2 peer: Nested,
+    3 site: Text,
+});
+
+alternatives!(Peer, "Peer", fields {
+    1 Node: Varint,
+    2 Client: Fixed64,
+});
+
+message!(Welcome, "Welcome", {
+    1 cluster: Fixed64,
+    2 node: Varint,
+    3 site: Text,
+    4 version: Text,
+});
+
+message!(Directory, "Directory", {
+    1 topology: Nested,
+    2 system: Nested,
+});

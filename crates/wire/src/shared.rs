@@ -1,0 +1,249 @@
+//! Messages that hold the same transaction more than once.
+//!
+//! A replica may know a transaction as several prepares (one for each timestamp that was tried) and as a decision. Near
+//! the limit of a transaction two copies would exceed a frame, so here each distinct transaction is written once, and
+//! the prepares and the decision name it by its position. Reading restores the sharing.
+
+use std::sync::Arc;
+
+use quorate_core::{Ballot, Timestamp, Transaction, TransactionId, View};
+use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, State};
+use quorate_tapir::message::{Decision, Prepare, RecordedVote, Vote};
+use quorate_tapir::{Message, Outcome, Tapir};
+
+use crate::codec::field::{Nested, Optional, Repeated, Varint};
+use crate::codec::table::{Through, alternatives, message, through};
+use crate::error::Fault;
+
+/// The distinct transactions of a message, by position.
+type Transactions = Vec<Arc<Transaction>>;
+
+fn position_of(transactions: &mut Transactions, transaction: &Arc<Transaction>) -> u32 {
+    let known = transactions.iter().position(|known| Arc::ptr_eq(known, transaction) || known == transaction);
+    known.unwrap_or_else(|| {
+        transactions.push(Arc::clone(transaction));
+        transactions.len() - 1
+    }) as u32
+}
+
+fn at_position(transactions: &Transactions, position: u32) -> Result<Arc<Transaction>, Fault> {
+    let transaction = transactions.get(position as usize);
+    transaction
+        .cloned()
+        .ok_or(Fault::Meaningless("a prepare or decision names a transaction that is not there"))
+}
+
+/// [`OperationEntries`] with every distinct transaction once.
+pub(crate) struct SharedEntries {
+    transactions: Transactions,
+    inconsistent: Option<SharedInconsistentEntry>,
+    consensus: Vec<SharedConsensusEntry>,
+}
+
+/// An [`InconsistentEntry`] whose transaction is a position.
+struct SharedInconsistentEntry {
+    decision: SharedDecision,
+    executed: bool,
+}
+
+/// A [`Decision`] whose transaction is a position.
+enum SharedDecision {
+    Commit { transaction: u32, timestamp: Timestamp },
+    Abort,
+}
+
+/// A [`ConsensusEntry`] whose transaction is a position.
+struct SharedConsensusEntry {
+    number: u32,
+    transaction: u32,
+    timestamp: Timestamp,
+    verdict: Vote,
+    finalized: Option<Ballot>,
+}
+
+message!(SharedEntries, "ir.OperationEntries", {
+    1 transactions: Repeated<Nested>,
+    2 inconsistent: Optional<Nested>,
+    3 consensus: Repeated<Nested>,
+});
+
+message!(SharedInconsistentEntry, "ir.InconsistentEntry", {
+    1 decision: Nested,
+    2 executed: Varint,
+});
+
+alternatives!(SharedDecision, "ir.InconsistentEntry.Decision", messages {
+    1 Commit { 1 transaction: Varint, 2 timestamp: Nested }
+    2 Abort {}
+});
+
+message!(SharedConsensusEntry, "ir.ConsensusEntry", {
+    1 number: Varint,
+    2 transaction: Varint,
+    3 timestamp: Nested,
+    4 verdict: Nested,
+    5 finalized: Optional<Varint>,
+});
+
+through!(OperationEntries<Tapir>, SharedEntries);
+
+impl Through<OperationEntries<Tapir>> for SharedEntries {
+    fn of(entries: &OperationEntries<Tapir>) -> Self {
+        let mut transactions = Transactions::new();
+        let inconsistent = entries.inconsistent.as_ref().map(|entry| SharedInconsistentEntry {
+            decision: match &entry.operation {
+                Decision::Commit { transaction, timestamp } => SharedDecision::Commit {
+                    transaction: position_of(&mut transactions, transaction),
+                    timestamp: *timestamp,
+                },
+                Decision::Abort => SharedDecision::Abort,
+            },
+            executed: entry.executed,
+        });
+        let consensus = entries.consensus.iter().map(|entry| SharedConsensusEntry {
+            number: entry.number,
+            transaction: position_of(&mut transactions, &entry.operation.transaction),
+            timestamp: entry.operation.timestamp,
+            verdict: entry.verdict,
+            finalized: match entry.state {
+                State::Tentative => None,
+                State::Finalized(ballot) => Some(ballot),
+            },
+        });
+        let consensus = consensus.collect();
+        SharedEntries { transactions, inconsistent, consensus }
+    }
+
+    fn restore(self) -> Result<OperationEntries<Tapir>, Fault> {
+        let SharedEntries { transactions, inconsistent, consensus } = self;
+        let inconsistent = match inconsistent {
+            None => None,
+            Some(SharedInconsistentEntry { decision, executed }) => Some(InconsistentEntry {
+                operation: match decision {
+                    SharedDecision::Commit { transaction, timestamp } => {
+                        Decision::Commit { transaction: at_position(&transactions, transaction)?, timestamp }
+                    }
+                    SharedDecision::Abort => Decision::Abort,
+                },
+                executed,
+            }),
+        };
+        let consensus = consensus.into_iter().map(|entry| {
+            let transaction = at_position(&transactions, entry.transaction)?;
+            Ok(ConsensusEntry {
+                number: entry.number,
+                operation: Prepare { transaction, timestamp: entry.timestamp },
+                verdict: entry.verdict,
+                state: entry.finalized.map_or(State::Tentative, State::Finalized),
+            })
+        });
+        Ok(OperationEntries { inconsistent, consensus: consensus.collect::<Result<_, Fault>>()? })
+    }
+}
+
+/// [`Message::CoordinatorChangeReply`] with every distinct transaction once.
+pub(crate) struct SharedCoordinatorChangeReply {
+    transaction: TransactionId,
+    ballot: Ballot,
+    view: View,
+    outcome: Option<Outcome>,
+    transactions: Transactions,
+    committed: Option<u32>,
+    votes: Vec<SharedRecordedVote>,
+    accepted: Option<(Ballot, Outcome)>,
+}
+
+/// A [`RecordedVote`] whose transaction is a position.
+struct SharedRecordedVote {
+    number: u32,
+    transaction: u32,
+    timestamp: Timestamp,
+    vote: Vote,
+    finalized: Option<Ballot>,
+    held: bool,
+}
+
+message!(SharedCoordinatorChangeReply, "tapir.CoordinatorChangeReply", {
+    1 transaction: Nested,
+    2 ballot: Varint,
+    3 view: Varint,
+    4 outcome: Optional<Nested>,
+    5 transactions: Repeated<Nested>,
+    6 committed: Optional<Varint>,
+    7 votes: Repeated<Nested>,
+    8 accepted: Optional<Nested>,
+});
+
+message!(SharedRecordedVote, "tapir.RecordedVote", {
+    1 number: Varint,
+    2 transaction: Varint,
+    3 timestamp: Nested,
+    4 vote: Nested,
+    5 finalized: Optional<Varint>,
+    6 held: Varint,
+});
+
+impl Through<Message> for SharedCoordinatorChangeReply {
+    /// # Panics
+    /// If the message is not a CoordinatorChangeReply; the table of [`Message`] names this type for no other.
+    fn of(message: &Message) -> Self {
+        let Message::CoordinatorChangeReply {
+            transaction,
+            ballot,
+            view,
+            outcome,
+            committed,
+            votes,
+            accepted,
+        } = message
+        else {
+            unreachable!("only a CoordinatorChangeReply is encoded this way");
+        };
+        let mut transactions = Transactions::new();
+        let committed = committed.as_ref().map(|committed| position_of(&mut transactions, committed));
+        let votes = votes.iter().map(|recorded| SharedRecordedVote {
+            number: recorded.number,
+            transaction: position_of(&mut transactions, &recorded.prepare.transaction),
+            timestamp: recorded.prepare.timestamp,
+            vote: recorded.vote,
+            finalized: recorded.finalized,
+            held: recorded.held,
+        });
+        let votes = votes.collect();
+        SharedCoordinatorChangeReply {
+            transaction: *transaction,
+            ballot: *ballot,
+            view: *view,
+            outcome: *outcome,
+            transactions,
+            committed,
+            votes,
+            accepted: *accepted,
+        }
+    }
+
+    fn restore(self) -> Result<Message, Fault> {
+        let transactions = self.transactions;
+        let votes = self.votes.into_iter().map(|recorded| {
+            let transaction = at_position(&transactions, recorded.transaction)?;
+            Ok(RecordedVote {
+                number: recorded.number,
+                prepare: Prepare { transaction, timestamp: recorded.timestamp },
+                vote: recorded.vote,
+                finalized: recorded.finalized,
+                held: recorded.held,
+            })
+        });
+        let votes = votes.collect::<Result<_, Fault>>()?;
+        let committed = self.committed.map(|position| at_position(&transactions, position)).transpose()?;
+        Ok(Message::CoordinatorChangeReply {
+            transaction: self.transaction,
+            ballot: self.ballot,
+            view: self.view,
+            outcome: self.outcome,
+            committed,
+            votes,
+            accepted: self.accepted,
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! The field numbers of TAPIR.
+
+use quorate_core::{Ballot, TransactionId};
+use quorate_tapir::message::{Decision, Prepare, Promise, ScannedKey, Supplement, Vote};
+use quorate_tapir::{Message, Outcome};
+
+use crate::codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
+use crate::codec::table::{alternatives, message, pair};
+use crate::shared::SharedCoordinatorChangeReply;
+
+message!(Prepare, "tapir.Prepare", {
+    1 transaction: Nested,
+    2 timestamp: Nested,
+});
+
+alternatives!(Vote, "tapir.Vote",
+    messages {
+        1 Ok {}
+        2 Abstain {}
+        3 Abort {}
+    },
+    fields {
+        4 Retry: Nested,
+    }
+);
+
+alternatives!(Decision, "tapir.Decision", messages {
+    1 Commit { 1 transaction: Nested, 2 timestamp: Nested }
+    2 Abort {}
+});
+
+alternatives!(Outcome, "tapir.Outcome",
+    messages {
+        2 Aborted {}
+    },
+    fields {
+        1 Committed: Nested,
+    }
+);
+
+pair!((Ballot, Outcome), "tapir.AcceptedOutcome", 1 ballot: Varint, 2 outcome: Nested);
+
+message!(Promise, "tapir.Promise", {
+    1 ballot: Varint,
+    2 accepted: Optional<Nested>,
+});
+
+pair!((TransactionId, Promise), "tapir.Supplement.Entry", 1 transaction: Nested, 2 promise: Nested);
+
+message!(Supplement, "tapir.Supplement", {
+    1 promises: Repeated<Nested>,
+    2 read_floor: Nested,
+});
+
+message!(ScannedKey, "tapir.ScannedKey", {
+    1 key: KeyBytes,
+    2 version: Nested,
+    3 value: Optional<ValueBytes>,
+});
+
+alternatives!(Message, "tapir.Message",
+    messages {
+        1 Read { 1 transaction: Nested, 2 key: KeyBytes }
+        2 ReadReply { 1 transaction: Nested, 2 key: KeyBytes, 3 version: Nested, 4 value: Optional<ValueBytes> }
+        3 Scan { 1 transaction: Nested, 2 request: Varint, 3 range: Nested, 4 limit: Varint }
+        4 ScanReply {
+            1 transaction: Nested,
+            2 request: Varint,
+            3 keys: Repeated<Nested>,
+            4 next: Optional<BoundBytes>,
+        }
+        6 Recover { 1 transaction: Nested, 2 participants: Packed }
+        7 CoordinatorChange { 1 transaction: Nested, 2 ballot: Varint }
+        9 RecordOutcome { 1 transaction: Nested, 2 ballot: Varint, 3 outcome: Nested }
+        10 RecordOutcomeReply { 1 transaction: Nested, 2 ballot: Varint, 3 view: Varint }
+        11 Superseded { 1 transaction: Nested, 2 promised: Varint }
+        12 RecoverReply { 1 transaction: Nested, 2 outcome: Nested }
+        13 ClockAhead { 1 transaction: Nested, 2 ahead_micros: Varint, 3 ahead_max_micros: Varint }
+    },
+    fields {
+        5 Ir: Nested,
+    },
+    through {
+        8 CoordinatorChangeReply: SharedCoordinatorChangeReply,
+    }
+);

@@ -1,0 +1,49 @@
+//! The field numbers of sites, nodes, keyspaces and shards.
+
+use quorate_core::GroupSize;
+use quorate_core::topology::{KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, SHARDS_MAX, Shard, Topology};
+
+use crate::codec::field::{Nested, Packed, Repeated, Text, Varint};
+use crate::codec::table::message;
+use crate::error::Fault;
+
+message!(Topology, "Topology", {
+    1 sites: Repeated<Text>,
+    2 nodes: Repeated<Nested>,
+});
+
+message!(Node, "Node", {
+    1 id: Varint,
+    2 site: Varint,
+    3 address: Text,
+});
+
+message!(Keyspace, "Keyspace", {
+    1 id: Varint,
+    2 name: Text,
+    3 isolation: Varint,
+    4 durability: Varint,
+    5 shards: Repeated<Nested, SHARDS_MAX>,
+}, check validate_keyspace);
+
+message!(Shard, "Shard", {
+    1 id: Varint,
+    2 replicas: Packed,
+}, check validate_shard);
+
+fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
+    if keyspace.shards.is_empty() {
+        Err(Fault::Meaningless("a keyspace must have a shard"))
+    } else if keyspace.name.is_empty() || keyspace.name.len() > KEYSPACE_NAME_BYTES_MAX {
+        Err(Fault::Meaningless("the name of a keyspace is empty or too long"))
+    } else {
+        Ok(())
+    }
+}
+
+fn validate_shard(shard: &Shard) -> Result<(), Fault> {
+    match GroupSize::new(shard.replicas.len()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Fault::Meaningless("a shard must have an odd number of replicas")),
+    }
+}

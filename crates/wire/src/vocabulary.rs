@@ -1,0 +1,79 @@
+//! The field numbers of ids, addresses, timestamps and transactions.
+
+use quorate_core::transaction::{LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable};
+use quorate_core::{
+    Address, Key, KeyRange, ReadVersion, ReplicaId, Timestamp, Transaction, TransactionId, Write,
+};
+
+use crate::codec::field::{
+    BoundBytes, Fixed64, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
+};
+use crate::codec::table::{alternatives, message};
+use crate::error::Fault;
+
+message!(TransactionId, "TransactionId", {
+    1 client: Fixed64,
+    2 sequence: Varint,
+    3 attempt: Varint,
+});
+
+message!(ReplicaId, "ReplicaId", {
+    1 shard: Varint,
+    2 index: Varint,
+});
+
+alternatives!(Address, "Address", fields {
+    1 Replica: Nested,
+    2 Client: Fixed64,
+});
+
+message!(Timestamp, "Timestamp", {
+    1 micros: Fixed64,
+    2 client: Fixed64,
+});
+
+message!(KeyRange, "KeyRange", {
+    1 from: BoundBytes,
+    2 to: Optional<BoundBytes>,
+});
+
+message!(ReadVersion, "ReadVersion", {
+    1 key: KeyBytes,
+    2 version: Nested,
+});
+
+message!(Write, "Write", {
+    1 key: KeyBytes,
+    2 value: Optional<ValueBytes>,
+});
+
+message!(Transaction, "Transaction", {
+    1 reads: Repeated<Nested, TRANSACTION_ENTRIES_MAX>,
+    2 writes: Repeated<Nested, TRANSACTION_ENTRIES_MAX>,
+    3 ranges: Repeated<Nested, TRANSACTION_ENTRIES_MAX>,
+    4 participants: Packed,
+}, check validate_transaction);
+
+/// What everybody who handles a transaction relies on: it is within the limits that the client should have checked, and
+/// its keys ascend.
+fn validate_transaction(transaction: &Transaction) -> Result<(), Fault> {
+    let entries = transaction.reads.len() + transaction.writes.len() + transaction.ranges.len();
+    let bytes = transaction.bytes();
+    if entries > TRANSACTION_ENTRIES_MAX || bytes > TRANSACTION_BYTES_MAX {
+        let key = readable(last_key(transaction).map_or(b"", |key| key));
+        return Err(if bytes > TRANSACTION_BYTES_MAX {
+            LimitExceeded::Transaction { key, bytes }.into()
+        } else {
+            LimitExceeded::Entries { key, entries }.into()
+        });
+    }
+    let ascends = transaction.reads.is_sorted_by(|one, next| one.key < next.key)
+        && transaction.writes.is_sorted_by(|one, next| one.key < next.key)
+        && transaction.participants.is_sorted_by(|one, next| one < next);
+    if ascends { Ok(()) } else { Err(Fault::Unsorted) }
+}
+
+fn last_key(transaction: &Transaction) -> Option<&Key> {
+    let written = transaction.writes.last().map(|write| &write.key);
+    written.or_else(|| transaction.reads.last().map(|read| &read.key))
+}
