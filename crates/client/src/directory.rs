@@ -1,0 +1,169 @@
+//! Which sites and nodes there are, and which replicas are near.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use quorate_core::topology::{Keyspace, Topology};
+use quorate_core::{NodeId, ReplicaId, ReplicaIndex, SiteId};
+use quorate_tapir::Routes;
+
+use crate::error::{Invalid, MissingReplica};
+
+/// What a client knows of the cluster's places. Sites and nodes do not change while it is connected.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    topology: Topology,
+    /// How far each node is, by node id.
+    distance: Vec<Distance>,
+}
+
+/// How far a node is: first by place, then by what was measured or is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Distance {
+    /// False sorts first: the node stands in the site of this client.
+    pub(crate) elsewhere: bool,
+    /// The round trip; the greatest duration if it is not known.
+    pub(crate) round_trip: Duration,
+}
+
+impl Directory {
+    /// The directory as seen from a client; `round_trip` tells how far a node is, if that is known.
+    pub(crate) fn new(
+        topology: Topology,
+        site: Option<SiteId>,
+        round_trip: impl Fn(NodeId) -> Option<Duration>,
+    ) -> Self {
+        let distance = topology
+            .nodes
+            .iter()
+            .map(|node| Distance {
+                elsewhere: site != Some(node.site),
+                round_trip: round_trip(node.id).unwrap_or(Duration::MAX),
+            })
+            .collect();
+        Directory { topology, distance }
+    }
+
+    /// The sites and nodes.
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// A keyspace with its replicas sorted by distance, the nearest first.
+    pub(crate) fn routes(&self, keyspace: Keyspace) -> Routes {
+        let nearest = keyspace
+            .shards
+            .iter()
+            .map(|shard| {
+                let mut replicas: Vec<(Reverse<bool>, Distance, ReplicaIndex)> = shard
+                    .replicas
+                    .iter()
+                    .zip(0u8..)
+                    .map(|(node, index)| {
+                        let distance = self.distance.get(usize::from(node.0)).copied();
+                        let unknown = Distance { elsewhere: true, round_trip: Duration::MAX };
+                        (Reverse(distance.is_some()), distance.unwrap_or(unknown), ReplicaIndex(index))
+                    })
+                    .collect();
+                replicas.sort_unstable();
+                replicas.into_iter().map(|(_, _, index)| index).collect()
+            })
+            .collect();
+        Routes { keyspace, nearest }
+    }
+
+    /// Where replicas that do not answer should be.
+    pub(crate) fn describe(&self, keyspace: &Keyspace, missing: &[ReplicaId]) -> Vec<MissingReplica> {
+        missing.iter().map(|replica| self.describe_one(keyspace, *replica)).collect()
+    }
+
+    fn describe_one(&self, keyspace: &Keyspace, replica: ReplicaId) -> MissingReplica {
+        let node = keyspace
+            .shards
+            .iter()
+            .find(|shard| shard.id == replica.shard)
+            .and_then(|shard| shard.replicas.get(usize::from(replica.index.0)))
+            .and_then(|node| self.topology.nodes.get(usize::from(node.0)));
+        let site = node.and_then(|node| self.topology.sites.get(usize::from(node.site.0)));
+        MissingReplica {
+            replica,
+            address: node.map_or_else(|| "an unknown address".to_owned(), |node| node.address.clone()),
+            site: site.map_or_else(|| "unknown site".to_owned(), String::clone),
+        }
+    }
+
+    /// The sites with these names; all sites if none are named.
+    pub(crate) fn sites(&self, names: &[String]) -> Result<Vec<SiteId>, Invalid> {
+        if names.is_empty() {
+            return Ok((0..self.topology.sites.len()).map(|site| SiteId(site as u16)).collect());
+        }
+        names.iter().map(|name| site_named(&self.topology, name)).collect()
+    }
+}
+
+/// The site with this name.
+pub(crate) fn site_named(topology: &Topology, name: &str) -> Result<SiteId, Invalid> {
+    let position = topology.sites.iter().position(|site| site == name);
+    position.map(|position| SiteId(position as u16)).ok_or_else(|| Invalid::NoSuchSite {
+        name: name.to_owned(),
+        existing: topology.sites.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::topology::{Durability, Isolation, Node, Shard};
+    use quorate_core::{KeyspaceId, ShardId};
+
+    fn topology() -> Topology {
+        let node = |id: u16| Node { id: NodeId(id), site: SiteId(id), address: format!("host{id}:7400") };
+        Topology { sites: vec!["us".into(), "eu".into(), "asia".into()], nodes: (0..3).map(node).collect() }
+    }
+
+    fn keyspace() -> Keyspace {
+        Keyspace {
+            id: KeyspaceId(1),
+            name: "accounts".into(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: vec![Shard { id: ShardId(4), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
+        }
+    }
+
+    fn nearest(directory: &Directory) -> Vec<u8> {
+        directory.routes(keyspace()).nearest[0].iter().map(|index| index.0).collect()
+    }
+
+    #[test]
+    fn the_own_site_comes_first_and_then_the_shortest_way() {
+        let round_trip = |node: NodeId| Some(Duration::from_millis([100, 300, 200][usize::from(node.0)]));
+        assert_eq!(nearest(&Directory::new(topology(), Some(SiteId(1)), round_trip)), [1, 0, 2]);
+        assert_eq!(nearest(&Directory::new(topology(), None, round_trip)), [0, 2, 1]);
+    }
+
+    #[test]
+    fn nodes_that_were_not_reached_come_last() {
+        let round_trip = |node: NodeId| (node != NodeId(0)).then_some(Duration::from_millis(5));
+        assert_eq!(nearest(&Directory::new(topology(), None, round_trip)), [1, 2, 0]);
+    }
+
+    #[test]
+    fn missing_replicas_are_told_by_place() {
+        let directory = Directory::new(topology(), None, |_| None);
+        let known = ReplicaId { shard: ShardId(4), index: ReplicaIndex(2) };
+        let unknown = ReplicaId { shard: ShardId(9), index: ReplicaIndex(0) };
+        let described = directory.describe(&keyspace(), &[known, unknown]);
+        assert_eq!(described[0].to_string(), "shard4/r2 at host2:7400 (asia)");
+        assert_eq!(described[1].to_string(), "shard9/r0 at an unknown address (unknown site)");
+    }
+
+    #[test]
+    fn unknown_sites_are_named_with_the_known_ones() {
+        let directory = Directory::new(topology(), None, |_| None);
+        assert_eq!(directory.sites(&[]).unwrap().len(), 3);
+        assert_eq!(directory.sites(&["eu".into()]).unwrap(), [SiteId(1)]);
+        let error = directory.sites(&["mars".into()]).unwrap_err().to_string();
+        assert!(error.contains("mars") && error.contains("us, eu, asia"), "{error}");
+    }
+}

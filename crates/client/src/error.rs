@@ -1,0 +1,257 @@
+//! What can go wrong, what it means for the data, and what to do.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use quorate_core::ReplicaId;
+use quorate_core::topology::PlacementError;
+use quorate_core::transaction::LimitExceeded;
+
+use crate::token::{InvalidToken, Token};
+
+/// The result of everything that asks the cluster.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call did not do what it was asked to.
+///
+/// Every variant says whether the transaction can have committed: all but [`Error::Unknown`] mean that it surely has
+/// not.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another transaction was in the way. Surely not committed.
+    #[error("another transaction was in the way, and nothing was committed: run the transaction again")]
+    Conflict,
+    /// Too few replicas can be reached. Surely not committed: no prepare had left.
+    #[error(
+        "too few replicas can be reached, and nothing was committed; missing: {}: try again when they are back",
+        list(missing)
+    )]
+    Unavailable {
+        /// The replicas that did not answer.
+        missing: Vec<MissingReplica>,
+    },
+    /// The cluster, or this client, has more work than it takes. Surely not started.
+    #[error("the cluster is overloaded, and nothing was started: try again in {retry_after:?}")]
+    Overloaded {
+        /// How long to wait before the next try.
+        retry_after: Duration,
+    },
+    /// Time ran out after a prepare had left. It may have committed, or may still do so.
+    #[error("the transaction may or may not have committed: ask for the outcome of {token}")]
+    Unknown {
+        /// Answers, with [`Database::outcome`](crate::Database::outcome), what became of it.
+        token: Token,
+    },
+    /// The call is at fault. Nothing was sent.
+    #[error("{0}")]
+    Invalid(#[from] Invalid),
+    /// The outcome was asked for after the cluster may have forgotten it.
+    #[error(
+        "transaction {token} began more than {} ago, and older outcomes are not kept: look at the data",
+        hours(*retention)
+    )]
+    TooOld {
+        /// What was asked for.
+        token: Token,
+        /// How long outcomes are kept.
+        retention: Duration,
+    },
+    /// No node of the cluster could be reached.
+    #[error("cannot reach the cluster ({}): check the address, and that a server runs there", reasons(tried))]
+    Connect {
+        /// Each address that was tried and what happened.
+        tried: Vec<(String, String)>,
+    },
+    /// A server answered, but not as a server of this cluster and version does.
+    #[error("the server at {address} refused the connection: {reason}")]
+    Handshake {
+        /// The server.
+        address: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The database handle was closed, or the runtime that it lived on has ended.
+    #[error("the connection to the database is closed: connect again")]
+    Closed,
+    /// The transaction's own code gave up. Surely not committed.
+    #[error("{0}")]
+    Application(Box<dyn StdError + Send + Sync>),
+}
+
+impl Error {
+    /// An error of the transaction's own, to leave a [`transact`](crate::Keyspace::transact) closure without
+    /// committing.
+    ///
+    /// Reads are validated only at commit: a closure that gives up has possibly seen an inconsistent state.
+    pub fn application(reason: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Error::Application(reason.into())
+    }
+
+    /// True if the same transaction can simply be run again: it surely has not committed, and it may succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Conflict | Error::Unavailable { .. } | Error::Overloaded { .. })
+    }
+}
+
+impl From<LimitExceeded> for Error {
+    fn from(limit: LimitExceeded) -> Self {
+        Error::Invalid(Invalid::Limit(limit))
+    }
+}
+
+/// A call that cannot work, whatever the cluster does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// A key, a value or the transaction is too large.
+    #[error(transparent)]
+    Limit(#[from] LimitExceeded),
+    /// Too many transactions are open at once.
+    #[error(
+        "{max} transactions are open, which is the limit of this client: end some first, or raise \
+         `open_transactions_max`"
+    )]
+    OpenTransactions {
+        /// The limit.
+        max: usize,
+    },
+    /// There is no such keyspace.
+    #[error("there is no keyspace {name:?}; there are: {}", none_or_list(existing))]
+    NoSuchKeyspace {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        existing: Vec<String>,
+    },
+    /// The keyspace exists already.
+    #[error("there is a keyspace {name:?} already: choose another name, or drop it first")]
+    KeyspaceExists {
+        /// Its name.
+        name: String,
+    },
+    /// The name cannot name a keyspace.
+    #[error(
+        "{name:?} cannot name a keyspace: use 1 to {max} letters, digits, '-', '_' or '.', and begin with a letter",
+        max = quorate_core::topology::KEYSPACE_NAME_BYTES_MAX
+    )]
+    KeyspaceName {
+        /// What was given.
+        name: String,
+    },
+    /// The built-in catalogue can neither be created nor dropped.
+    #[error("{name:?} is the built-in catalogue, which cannot be created, dropped or written to")]
+    SystemKeyspace {
+        /// Its name.
+        name: String,
+    },
+    /// There is no such site.
+    #[error("there is no site {name:?}; there are: {}", none_or_list(existing))]
+    NoSuchSite {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        existing: Vec<String>,
+    },
+    /// The keyspace's shards cannot be placed.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// The clock of this machine is wrong.
+    #[error(
+        "the clock of this machine is {ahead_micros} µs ahead of a replica's, and {ahead_max_micros} µs are allowed: \
+         set it right"
+    )]
+    ClockAhead {
+        /// How far it is ahead.
+        ahead_micros: u64,
+        /// How far it may be.
+        ahead_max_micros: u64,
+    },
+    /// The keyspace was dropped while it was in use.
+    #[error("the keyspace {name:?} was dropped")]
+    KeyspaceDropped {
+        /// Its name.
+        name: String,
+    },
+    /// The transaction has ended, because an earlier call of it failed or took too long.
+    #[error("the transaction is over: begin a new one")]
+    TransactionOver,
+    /// Not a token.
+    #[error(transparent)]
+    Token(#[from] InvalidToken),
+}
+
+/// A replica that did not answer, and where it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingReplica {
+    /// The replica.
+    pub replica: ReplicaId,
+    /// The address of its node, if the directory knows it.
+    pub address: String,
+    /// The name of its site, if the directory knows it.
+    pub site: String,
+}
+
+impl fmt::Display for MissingReplica {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at {} ({})", self.replica, self.address, self.site)
+    }
+}
+
+fn list(missing: &[MissingReplica]) -> String {
+    missing.iter().map(MissingReplica::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn none_or_list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+fn reasons(tried: &[(String, String)]) -> String {
+    tried.iter().map(|(address, reason)| format!("{address}: {reason}")).collect::<Vec<_>>().join("; ")
+}
+
+fn hours(retention: Duration) -> String {
+    let seconds = retention.as_secs();
+    if seconds >= 3600 && seconds.is_multiple_of(3600) {
+        format!("{} h", seconds / 3600)
+    } else {
+        format!("{retention:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::{ReplicaIndex, ShardId};
+
+    #[test]
+    fn messages_say_what_happened_and_what_to_do() {
+        let missing = MissingReplica {
+            replica: ReplicaId { shard: ShardId(3), index: ReplicaIndex(1) },
+            address: "10.0.0.2:7400".to_owned(),
+            site: "eu".to_owned(),
+        };
+        let table = [
+            (Error::Conflict, vec!["nothing was committed", "again"]),
+            (Error::Unavailable { missing: vec![missing] }, vec!["shard3/r1 at 10.0.0.2:7400 (eu)", "again"]),
+            (Error::Overloaded { retry_after: Duration::from_millis(20) }, vec!["nothing was started", "20ms"]),
+            (Error::Connect { tried: vec![("a:1".into(), "refused".into())] }, vec!["a:1: refused", "check"]),
+            (Invalid::NoSuchKeyspace { name: "x".into(), existing: vec![] }.into(), vec!["\"x\"", "none"]),
+        ];
+        for (error, parts) in table {
+            let message = error.to_string();
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        }
+    }
+
+    #[test]
+    fn only_what_surely_did_not_commit_may_simply_be_run_again() {
+        let token: Token = "a.1.0.1.1".parse().unwrap();
+        assert!(Error::Conflict.is_retryable());
+        assert!(!Error::Unknown { token: token.clone() }.is_retryable());
+        let too_old = Error::TooOld { token, retention: Duration::from_secs(24 * 3600) };
+        assert!(!too_old.is_retryable());
+        assert!(too_old.to_string().contains("more than 24 h ago"), "{too_old}");
+    }
+}

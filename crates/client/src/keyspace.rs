@@ -1,0 +1,206 @@
+//! A keyspace: where transactions happen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::topology::{Durability, Isolation};
+use quorate_core::{TransactionId, Value};
+use quorate_tapir::Outcome;
+
+use crate::batch::{Applied, Batch};
+use crate::database::Shared;
+use crate::error::{Error, Result};
+use crate::retry::Retries;
+use crate::token::Token;
+use crate::transaction::{Page, Receipt, Transaction};
+
+/// A handle on one keyspace. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Keyspace {
+    shared: Arc<Shared>,
+    definition: Arc<quorate_core::topology::Keyspace>,
+    writable: bool,
+    deadline: Duration,
+}
+
+impl Keyspace {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        definition: Arc<quorate_core::topology::Keyspace>,
+        writable: bool,
+    ) -> Self {
+        let deadline = shared.options.deadline;
+        Keyspace { shared, definition, writable, deadline }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    /// What its transactions are promised.
+    pub fn isolation(&self) -> Isolation {
+        self.definition.isolation
+    }
+
+    /// What its acknowledged writes survive.
+    pub fn durability(&self) -> Durability {
+        self.definition.durability
+    }
+
+    /// Its shards and where their replicas are.
+    pub fn definition(&self) -> &quorate_core::topology::Keyspace {
+        &self.definition
+    }
+
+    /// The same keyspace with another deadline for what is begun through this handle.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Begins a transaction that is not run again by itself: commit it with [`Transaction::commit`].
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] if the cluster wants no new work, [`Error::Invalid`] if too many transactions are open.
+    pub async fn begin(&self) -> Result<Transaction> {
+        self.open(self.shared.session.next_transaction(), self.deadline)
+    }
+
+    fn open(&self, id: TransactionId, patience: Duration) -> Result<Transaction> {
+        Transaction::open(Arc::clone(&self.shared), Arc::clone(&self.definition), self.writable, id, patience)
+    }
+
+    /// Runs a transaction: reads and writes through `body`, then commits; runs `body` again if another transaction was
+    /// in the way, until the deadline.
+    ///
+    /// `body` must be free of side effects other than on the transaction. The next attempt begins only once the
+    /// previous one has surely not committed, so what `body` does is applied at most once.
+    ///
+    /// ```no_run
+    /// # async fn example(accounts: quorate::Keyspace) -> quorate::Result<()> {
+    /// let visits = accounts
+    ///     .transact(async |txn| {
+    ///         let visits = txn.get("visits").await?.map_or(0, |value| value.len()) + 1;
+    ///         txn.put("visits", vec![b'|'; visits])?;
+    ///         Ok(visits)
+    ///     })
+    ///     .await?;
+    /// # drop(visits);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Whatever `body` returns, but [`Error::Conflict`] only if the deadline has passed; [`Error::Unknown`] with the
+    /// token if what became of an attempt could not be found out.
+    pub async fn transact<T>(&self, body: impl AsyncFnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.transact_with_receipt(body).await.map(|(value, _)| value)
+    }
+
+    /// As [`Keyspace::transact`], and tells what is known of the committed transaction.
+    ///
+    /// # Errors
+    /// As [`Keyspace::transact`].
+    pub async fn transact_with_receipt<T>(
+        &self,
+        mut body: impl AsyncFnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<(T, Receipt)> {
+        let first = self.shared.session.next_transaction();
+        let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
+        loop {
+            let (attempt, patience) = retries.begin();
+            let mut txn = self.open(TransactionId { attempt, ..first }, patience)?;
+            match body(&mut txn).await {
+                Ok(value) => match txn.commit().await {
+                    Ok(receipt) => return Ok((value, receipt)),
+                    Err(Error::Conflict) => {}
+                    Err(Error::Unknown { token }) => {
+                        match self.settle(&token, retries.remaining()).await {
+                            Some(Outcome::Committed(timestamp)) => {
+                                let attempts = retries.attempts();
+                                return Ok((value, Receipt { token, timestamp, fast: false, attempts }));
+                            }
+                            Some(Outcome::Aborted) => {}
+                            None => return Err(Error::Unknown { token }),
+                        }
+                    }
+                    Err(error) => return Err(error),
+                },
+                Err(Error::Conflict) => drop(txn),
+                Err(error) => return Err(error),
+            }
+            if !retries.pause().await {
+                return Err(Error::Conflict);
+            }
+        }
+    }
+
+    /// Finds out what became of an attempt; none if that takes too long.
+    async fn settle(&self, token: &Token, patience: Duration) -> Option<Outcome> {
+        self.shared.session.resolve(token, patience)?.await.ok().flatten()
+    }
+
+    /// Reads a key in a transaction of its own.
+    ///
+    /// # Errors
+    /// As [`Keyspace::transact`].
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let key = key.as_ref();
+        self.transact(async |txn| txn.get(key).await).await
+    }
+
+    /// Writes a key in a transaction of its own.
+    ///
+    /// # Errors
+    /// As [`Keyspace::transact`].
+    pub async fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.transact(async |txn| txn.put(key, value)).await
+    }
+
+    /// Deletes a key in a transaction of its own.
+    ///
+    /// # Errors
+    /// As [`Keyspace::transact`].
+    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        self.transact(async |txn| txn.delete(key)).await
+    }
+
+    /// Reads a range in a transaction of its own, see [`Transaction::scan`].
+    ///
+    /// # Errors
+    /// As [`Keyspace::transact`].
+    pub async fn scan(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, limit: u32) -> Result<Page> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        self.transact(async |txn| txn.scan(from, to, limit).await).await
+    }
+
+    /// Reads, compares and writes at once: the writes are made only if every comparison of the batch holds.
+    ///
+    /// # Errors
+    /// As [`Keyspace::transact`]. That a comparison does not hold is no error, see [`Applied::holds`].
+    pub async fn apply(&self, batch: Batch) -> Result<Applied> {
+        let Batch { reads, expected, writes } = &batch;
+        let ((holds, values), receipt) = self
+            .transact_with_receipt(async |txn| {
+                let keys = reads.iter().chain(expected.iter().map(|(key, _)| key));
+                let mut values = txn.get_many(keys).await?;
+                let compared = values.split_off(reads.len());
+                let holds = compared.iter().zip(expected).all(|(found, (_, wanted))| found == wanted);
+                if holds {
+                    for (key, value) in writes {
+                        match value {
+                            Some(value) => txn.put(key, value)?,
+                            None => txn.delete(key)?,
+                        }
+                    }
+                }
+                Ok((holds, values))
+            })
+            .await?;
+        Ok(Applied { holds, values, receipt })
+    }
+}

@@ -1,0 +1,38 @@
+//! What a user can choose when connecting.
+
+use std::time::Duration;
+
+/// How a [`Database`](crate::Database) behaves. Every wait and every queue has a bound here.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The name of the site that this client stands in: its replicas are asked first. Without one, the nodes that
+    /// answer fastest are near.
+    pub site: Option<String>,
+    /// How long to wait for a node when connecting.
+    pub connect_timeout: Duration,
+    /// How long a transaction may take in all, with its attempts and with finding out what became of them; also how
+    /// long any single call of a transaction may take. Can be changed per keyspace handle.
+    pub deadline: Duration,
+    /// How many transactions may be open at once.
+    pub open_transactions_max: usize,
+    /// How many commits may be in flight at once; further ones wait.
+    pub commits_in_flight_max: usize,
+    /// How long the cluster remembers outcomes, as its servers are configured: older tokens are refused.
+    pub outcome_retention: Duration,
+    /// Emulates the delays between the sites of a matrix on one machine; the servers must do so as well.
+    pub delays: Option<()>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            site: None,
+            connect_timeout: Duration::from_secs(5),
+            deadline: Duration::from_secs(10),
+            open_transactions_max: 65_536,
+            commits_in_flight_max: 16_384,
+            outcome_retention: Duration::from_secs(24 * 3600),
+            delays: None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! When to run a transaction again, and for how long at most.
+
+use std::time::Duration;
+
+use quorate_core::Random;
+use tokio::time::Instant;
+
+/// The first pause is drawn from up to this, if the attempt was even shorter.
+const PAUSE_MIN: Duration = Duration::from_micros(200);
+
+/// No pause is longer.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// The bound doubles with each attempt, this many times at most.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// The part of the whole deadline that is kept for finding out what became of an attempt, as a divisor.
+const RESERVE_DIVISOR: u32 = 4;
+
+/// The pauses between the attempts at one transaction.
+///
+/// A pause is drawn evenly from zero up to the duration of the attempt, doubled with each further attempt: two
+/// transactions that met once are apart by as much as they take, on a local network as over an ocean, without a
+/// constant that fits neither.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    deadline: Instant,
+    reserve: Duration,
+    attempts: u32,
+    attempt_began: Instant,
+    random: Random,
+}
+
+impl Retries {
+    /// Attempts that must all have ended within `deadline` from now.
+    pub(crate) fn new(deadline: Duration, seed: u64) -> Self {
+        let now = Instant::now();
+        Retries {
+            deadline: now + deadline,
+            reserve: deadline / RESERVE_DIVISOR,
+            attempts: 0,
+            attempt_began: now,
+            random: Random::new(seed),
+        }
+    }
+
+    /// Begins an attempt: its number, and how long it may take.
+    pub(crate) fn begin(&mut self) -> (u32, Duration) {
+        self.attempt_began = Instant::now();
+        let attempt = self.attempts;
+        self.attempts += 1;
+        (attempt, self.remaining().saturating_sub(self.reserve))
+    }
+
+    /// How many attempts were begun.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// How long there is until the deadline.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits before the next attempt; false if there is no time for one.
+    pub(crate) async fn pause(&mut self) -> bool {
+        let pause = self.draw(self.attempt_began.elapsed());
+        if self.remaining() <= pause + self.reserve {
+            return false;
+        }
+        tokio::time::sleep(pause).await;
+        true
+    }
+
+    fn draw(&mut self, attempt_took: Duration) -> Duration {
+        let doublings = self.attempts.saturating_sub(1).min(DOUBLINGS_MAX);
+        let bound = attempt_took.max(PAUSE_MIN).saturating_mul(1 << doublings).min(PAUSE_MAX);
+        bound.mul_f64(self.random.unit())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_with_the_attempts_up_to_their_bound() {
+        let mut retries = Retries::new(Duration::from_secs(3600), 1);
+        let mut bounds = Vec::new();
+        for _ in 0..12 {
+            retries.begin();
+            let longest = (0..400).map(|_| retries.draw(Duration::from_millis(10))).max().unwrap();
+            bounds.push(longest.as_secs_f64());
+        }
+        assert!(bounds[0] <= 0.010 && bounds[0] > 0.009, "{bounds:?}");
+        assert!(bounds[3] <= 0.080 && bounds[3] > 0.070, "{bounds:?}");
+        assert!(bounds[11] <= 0.640 && bounds[11] > 0.600, "{bounds:?}");
+        assert!(retries.draw(Duration::from_secs(60)) <= PAUSE_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_are_jittered() {
+        let mut retries = Retries::new(Duration::from_secs(60), 2);
+        retries.begin();
+        let drawn: Vec<Duration> = (0..100).map(|_| retries.draw(Duration::from_millis(8))).collect();
+        assert!(drawn.iter().any(|pause| *pause < Duration::from_millis(2)));
+        assert!(drawn.iter().any(|pause| *pause > Duration::from_millis(6)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_end_before_the_deadline_and_leave_time_to_resolve() {
+        let mut retries = Retries::new(Duration::from_secs(8), 3);
+        let (attempt, patience) = retries.begin();
+        assert_eq!((attempt, patience), (0, Duration::from_secs(6)));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(retries.begin(), (1, Duration::from_secs(1)));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!retries.pause().await, "no time is left for a third attempt");
+        assert_eq!(retries.attempts(), 2);
+        assert_eq!(retries.remaining(), Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,200 @@
+//! What all handles of one [`Database`](crate::Database) share: names for transactions, the way to the coordinator, and
+//! the limits of this client.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorate_core::{ClientId, Key, KeyRange, KeyspaceId, TransactionId, Value};
+use quorate_tapir::{Command, Failure, Outcome};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::time::Instant;
+
+use crate::waiters::{FinishAnswer, OpenError, ScanAnswer, Waiters};
+
+/// The way to the host of the coordinator. Tests put a fake one in its place.
+pub(crate) trait Port: Send + Sync {
+    /// Lets `call` change what is waited for, and then steps the coordinator with the commands that it has put into
+    /// the vector, all before anything else happens to either.
+    fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>));
+
+    /// Until when a node that holds part of the keyspace wants no new transactions, if one said so.
+    fn busy_until(&self, keyspace: KeyspaceId) -> Option<Instant>;
+}
+
+/// The shared part of all handles.
+pub(crate) struct Session {
+    client: ClientId,
+    open_max: usize,
+    next_sequence: AtomicU64,
+    commits: Semaphore,
+    port: Box<dyn Port>,
+}
+
+impl Session {
+    pub(crate) fn new(
+        client: ClientId,
+        open_max: usize,
+        commits_in_flight_max: usize,
+        port: impl Port + 'static,
+    ) -> Self {
+        let commits = Semaphore::new(commits_in_flight_max.clamp(1, Semaphore::MAX_PERMITS));
+        Session { client, open_max, next_sequence: AtomicU64::new(0), commits, port: Box::new(port) }
+    }
+
+    pub(crate) fn client(&self) -> ClientId {
+        self.client
+    }
+
+    pub(crate) fn open_max(&self) -> usize {
+        self.open_max
+    }
+
+    /// A name for a new transaction's first attempt.
+    pub(crate) fn next_transaction(&self) -> TransactionId {
+        let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
+        TransactionId { client: self.client, sequence, attempt: 0 }
+    }
+
+    /// How long to wait before a new transaction, if the cluster asked to.
+    pub(crate) fn retry_after(&self, keyspace: KeyspaceId) -> Option<Duration> {
+        let wait = self.port.busy_until(keyspace)?.saturating_duration_since(Instant::now());
+        (!wait.is_zero()).then_some(wait)
+    }
+
+    /// Waits for a place in the window of commits that are in flight; none if the session is closed.
+    pub(crate) async fn commit_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.commits.acquire().await.ok()
+    }
+
+    /// Makes room for the answers to a transaction.
+    pub(crate) fn open(&self, transaction: TransactionId) -> Result<(), OpenError> {
+        let mut result = Ok(());
+        self.port.with(&mut |waiters, _| result = waiters.open(transaction, self.open_max));
+        result
+    }
+
+    /// Forgets a transaction after giving a last command about it, if any.
+    pub(crate) fn forget(&self, transaction: TransactionId, last: Option<Command>) {
+        let mut last = last;
+        self.port.with(&mut |waiters, commands| {
+            waiters.forget(transaction);
+            commands.extend(last.take());
+        });
+    }
+
+    /// How a transaction ended before it was asked to; none if the session is closed.
+    pub(crate) fn failure(&self, transaction: TransactionId) -> Option<Failure> {
+        let mut failure = None;
+        self.port.with(&mut |waiters, _| failure = waiters.failure(transaction));
+        failure
+    }
+
+    /// Begins a transaction, so that calls of it can follow.
+    pub(crate) fn begin(&self, transaction: TransactionId, keyspace: KeyspaceId, patience: Duration) {
+        self.port.with(&mut |_, commands| commands.push(Command::Begin { transaction, keyspace, patience }));
+    }
+
+    /// Asks for a key.
+    pub(crate) fn get(
+        &self,
+        transaction: TransactionId,
+        key: &Key,
+    ) -> Option<oneshot::Receiver<Option<Value>>> {
+        self.ask(
+            |waiters, sender| waiters.expect_get(transaction, key.clone(), sender),
+            || Command::Get { transaction, key: key.clone() },
+        )
+    }
+
+    /// Asks for a page of a range.
+    pub(crate) fn scan(
+        &self,
+        transaction: TransactionId,
+        range: &KeyRange,
+        limit: u32,
+    ) -> Option<oneshot::Receiver<ScanAnswer>> {
+        self.ask(
+            |waiters, sender| waiters.expect_scan(transaction, sender),
+            || Command::Scan { transaction, range: range.clone(), limit },
+        )
+    }
+
+    /// Writes or deletes a key, in the coordinator's memory.
+    pub(crate) fn put(&self, transaction: TransactionId, key: Key, value: Option<Value>) {
+        let mut command = Some(Command::Put { transaction, key, value });
+        self.port.with(&mut |_, commands| commands.extend(command.take()));
+    }
+
+    /// Asks to commit.
+    pub(crate) fn commit(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
+        self.ask(
+            |waiters, sender| waiters.expect_finish(transaction, sender),
+            || Command::Commit { transaction },
+        )
+    }
+
+    /// Asks to drop a transaction.
+    pub(crate) fn abort(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
+        self.ask(
+            |waiters, sender| waiters.expect_finish(transaction, sender),
+            || Command::Abort { transaction },
+        )
+    }
+
+    /// Asks what became of a transaction.
+    pub(crate) fn resolve(
+        &self,
+        token: &crate::Token,
+        patience: Duration,
+    ) -> Option<oneshot::Receiver<Option<Outcome>>> {
+        let transaction = token.transaction;
+        self.ask(
+            |waiters, sender| waiters.expect_outcome(transaction, sender),
+            || Command::Resolve { transaction, participants: token.participants.clone(), patience },
+        )
+    }
+
+    /// Registers the call and gives the command, as one step; none if it cannot be made any more. The receiver is woken
+    /// without an answer if the transaction or the session ends.
+    fn ask<Answer>(
+        &self,
+        mut expect: impl FnMut(&mut Waiters, oneshot::Sender<Answer>) -> bool,
+        command: impl Fn() -> Command,
+    ) -> Option<oneshot::Receiver<Answer>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut sender = Some(sender);
+        let mut given = false;
+        self.port.with(&mut |waiters, commands| {
+            if let Some(sender) = sender.take()
+                && expect(waiters, sender)
+            {
+                commands.push(command());
+                given = true;
+            }
+        });
+        given.then_some(receiver)
+    }
+
+    /// True once the session has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.commits.is_closed()
+    }
+
+    /// Gives a command that is about no transaction.
+    pub(crate) fn tell(&self, command: Command) {
+        let mut command = Some(command);
+        self.port.with(&mut |_, commands| commands.extend(command.take()));
+    }
+
+    /// Ends the session: every waiting call is woken.
+    pub(crate) fn close(&self) {
+        self.commits.close();
+        self.port.with(&mut |waiters, _| waiters.close());
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Session").field("client", &self.client).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,240 @@
+//! The handles against a fake coordinator: retries, limits, what is told to whom.
+
+use std::time::Duration;
+
+use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX};
+use quorate_core::{ClientId, ShardId, Timestamp};
+use quorate_tapir::{Failure, Outcome};
+
+use crate::fake::{End, Fake};
+use crate::{Batch, Error, Invalid, Options, Value};
+
+fn conflict() -> End {
+    End::Fail(Failure::Conflict)
+}
+
+fn unknown() -> End {
+    End::Fail(Failure::Unknown { participants: vec![ShardId(1)] })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_tried_again_under_the_next_attempt_number() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    fake.next_ends([conflict(), conflict()]);
+    let mut runs = 0;
+    let (value, receipt) = accounts
+        .transact_with_receipt(async |txn| {
+            runs += 1;
+            txn.put("alice", runs.to_string())?;
+            Ok(runs)
+        })
+        .await
+        .unwrap();
+    assert_eq!((value, receipt.attempts), (3, 3));
+    assert_eq!(receipt.token.transaction.attempt, 2);
+    assert_eq!(fake.value("alice"), Some(Value::from("3")));
+    let expected = ["begin c7.0.0", "commit c7.0.0", "begin c7.0.1", "commit c7.0.1", "begin c7.0.2", "commit c7.0.2"];
+    assert_eq!(fake.heard(), expected);
+    assert_eq!(fake.open_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_are_not_tried_for_ever() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default()).with_deadline(Duration::from_secs(4));
+    fake.next_ends(std::iter::repeat_n(conflict(), 1_000_000));
+    let before = tokio::time::Instant::now();
+    let result = accounts.put("alice", "1").await;
+    assert!(matches!(result, Err(Error::Conflict)), "{result:?}");
+    assert!(before.elapsed() <= Duration::from_secs(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_conflicts_are_tried_again() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    fake.next_ends([End::Fail(Failure::Unavailable { missing: Vec::new() })]);
+    assert!(matches!(accounts.put("a", "1").await, Err(Error::Unavailable { .. })));
+    let result: crate::Result<()> = accounts.transact(async |_| Err(Error::application("not enough money"))).await;
+    assert_eq!(result.unwrap_err().to_string(), "not enough money");
+    assert_eq!(fake.heard().len(), 2, "one begin and one commit in all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_attempt_is_settled_before_the_next_one_begins() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    fake.next_ends([unknown()]);
+    fake.next_outcomes([Some(Outcome::Aborted)]);
+    accounts.put("alice", "1").await.unwrap();
+    let expected = ["begin c7.0.0", "commit c7.0.0", "resolve c7.0.0", "begin c7.0.1", "commit c7.0.1"];
+    assert_eq!(fake.heard(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_attempt_that_turns_out_committed_is_not_run_again() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let timestamp = Timestamp { micros: 5, client: ClientId(7) };
+    fake.next_ends([unknown()]);
+    fake.next_outcomes([Some(Outcome::Committed(timestamp))]);
+    let (_, receipt) = accounts.transact_with_receipt(async |txn| txn.put("alice", "1")).await.unwrap();
+    assert_eq!((receipt.timestamp, receipt.attempts), (timestamp, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_cannot_be_settled_is_told_with_its_token() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    fake.next_ends([unknown()]);
+    fake.next_outcomes([None]);
+    let Err(Error::Unknown { token }) = accounts.put("alice", "1").await else { panic!("it is unknown") };
+    assert_eq!(token.participants, [ShardId(1)]);
+    assert_eq!(fake.heard(), ["begin c7.0.0", "commit c7.0.0", "resolve c7.0.0"]);
+}
+
+#[tokio::test]
+async fn limits_are_raised_at_the_call_and_nothing_is_sent() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options { open_transactions_max: 2, ..Options::default() });
+    let mut txn = accounts.begin().await.unwrap();
+    let limit = |result: crate::Result<()>| match result {
+        Err(Error::Invalid(Invalid::Limit(limit))) => limit,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(limit(txn.put("", "x")), LimitExceeded::EmptyKey);
+    assert!(matches!(limit(txn.put(vec![b'k'; KEY_BYTES_MAX + 1], "x")), LimitExceeded::Key { .. }));
+    assert!(matches!(limit(txn.put("photo", vec![0; VALUE_BYTES_MAX + 1])), LimitExceeded::Value { .. }));
+    assert_eq!(limit(txn.get("").await.map(|_| ())), LimitExceeded::EmptyKey);
+    assert_eq!(fake.heard(), [""; 0]);
+    for key in 0..9 {
+        txn.put([key], vec![0; VALUE_BYTES_MAX]).unwrap();
+    }
+    assert!(matches!(limit(txn.put("last", vec![0; VALUE_BYTES_MAX])), LimitExceeded::Transaction { .. }));
+    let _second = accounts.begin().await.unwrap();
+    let error = accounts.begin().await.unwrap_err();
+    assert!(matches!(error, Error::Invalid(Invalid::OpenTransactions { max: 2 })), "{error}");
+    drop(txn);
+    accounts.begin().await.unwrap();
+}
+
+#[tokio::test]
+async fn dropping_a_transaction_aborts_it() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let mut txn = accounts.begin().await.unwrap();
+    txn.put("alice", "1").unwrap();
+    drop(txn);
+    drop(accounts.begin().await.unwrap());
+    let mut txn = accounts.begin().await.unwrap();
+    txn.get("alice").await.unwrap();
+    txn.abort().await.unwrap();
+    assert_eq!(fake.heard(), ["begin c7.0.0", "abort c7.0.0", "begin c7.2.0", "abort c7.2.0"]);
+    assert_eq!((fake.open_count(), fake.value("alice")), (0, None));
+}
+
+#[tokio::test]
+async fn a_commit_whose_caller_went_away_is_left_to_end_by_itself() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    fake.next_ends([End::Never]);
+    let mut txn = accounts.begin().await.unwrap();
+    txn.put("alice", "1").unwrap();
+    let commit = tokio::time::timeout(Duration::from_millis(5), txn.commit()).await;
+    assert!(commit.is_err());
+    assert_eq!(fake.heard(), ["begin c7.0.0", "commit c7.0.0"], "an abort must not follow a commit");
+    assert_eq!(fake.open_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_cluster_is_left_alone_until_it_is_not() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    fake.busy_for(Duration::from_millis(30));
+    let Err(Error::Overloaded { retry_after }) = accounts.put("a", "1").await else { panic!("it is busy") };
+    assert_eq!(retry_after, Duration::from_millis(30));
+    assert_eq!(fake.heard(), [""; 0]);
+    tokio::time::advance(retry_after).await;
+    accounts.put("a", "1").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_writes_only_if_its_comparisons_hold() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    accounts.put("alice", "100").await.unwrap();
+    let batch = || Batch::new().read("alice").expect_absent("bob").put("alice", "60").put("bob", "40");
+    let applied = accounts.apply(batch()).await.unwrap();
+    assert!(applied.holds);
+    assert_eq!(applied.values, [Some(Value::from("100"))]);
+    let applied = accounts.apply(batch()).await.unwrap();
+    assert!(!applied.holds);
+    assert_eq!(applied.values, [Some(Value::from("60"))]);
+    let applied = accounts.apply(Batch::new().expect("bob", "40").delete("bob")).await.unwrap();
+    assert!(applied.holds && applied.values.is_empty());
+    assert_eq!(fake.value("bob"), None);
+}
+
+#[tokio::test]
+async fn ranges_are_read_in_pages() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    for key in ["a", "b", "c"] {
+        accounts.put(key, key).await.unwrap();
+    }
+    let page = accounts.scan("a", "c", 10).await.unwrap();
+    assert_eq!((page.entries.len(), page.next), (2, None));
+    let page = accounts.scan("", "", 2).await.unwrap();
+    assert_eq!(page.next, Some(Value::from("c")));
+    assert_eq!(accounts.scan("c", "a", 2).await.unwrap(), crate::Page::default());
+}
+
+#[tokio::test]
+async fn transactions_can_run_in_spawned_tasks() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let task = tokio::spawn(async move {
+        accounts
+            .transact(async |txn| {
+                let before = txn.get(b"alice").await?;
+                txn.put(b"alice", b"1")?;
+                Ok(before)
+            })
+            .await
+    });
+    assert_eq!(task.await.unwrap().unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_long_transaction_has_a_bound_of_its_own() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default()).with_deadline(Duration::from_secs(3600));
+    fake.next_ends([End::Never]);
+    let mut txn = accounts.begin().await.unwrap();
+    txn.put("alice", "1").unwrap();
+    let result = txn.commit().await;
+    assert!(matches!(result, Err(Error::Unknown { .. })), "{result:?}");
+}
+
+#[tokio::test]
+async fn the_window_of_commits_in_flight_is_bounded() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options {
+        commits_in_flight_max: 1,
+        deadline: Duration::from_millis(50),
+        ..Options::default()
+    });
+    fake.next_ends([End::Never]);
+    let mut stuck = accounts.begin().await.unwrap();
+    stuck.put("a", "1").unwrap();
+    let stuck = tokio::spawn(stuck.commit());
+    tokio::task::yield_now().await;
+    let mut next = accounts.begin().await.unwrap();
+    next.put("b", "1").unwrap();
+    let result = next.commit().await;
+    assert!(matches!(result, Err(Error::Overloaded { .. })), "{result:?}");
+    stuck.abort();
+    let _ = stuck.await;
+    accounts.put("b", "2").await.unwrap();
+}

@@ -1,0 +1,240 @@
+//! The calls that wait for the coordinator, and which event ends which wait.
+//!
+//! Each open transaction has a slot. A call never waits longer than its slot lives: when the transaction finishes, all
+//! its waiting calls are woken, and when the host ends, all calls of all transactions are. To be woken without an
+//! answer means to look into [`Waiters::failure`].
+
+use quorate_core::hash::FixedMap;
+use quorate_core::{Key, TransactionId, Value};
+use quorate_tapir::{Committed, Event, Failure, Outcome};
+use tokio::sync::oneshot;
+
+/// A page of a scan, as the coordinator gives it: keys and values, and the first key that is not covered.
+pub(crate) type ScanAnswer = (Vec<(Key, Value)>, Option<Key>);
+
+/// How a transaction ended, as the coordinator says.
+pub(crate) type FinishAnswer = Result<Committed, Failure>;
+
+/// All calls that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    slots: FixedMap<TransactionId, Slot>,
+    resolving: FixedMap<TransactionId, Vec<oneshot::Sender<Option<Outcome>>>>,
+    closed: bool,
+}
+
+/// The calls of one transaction that wait for an answer, and how it ended if it has.
+#[derive(Debug, Default)]
+struct Slot {
+    gets: Vec<(Key, oneshot::Sender<Option<Value>>)>,
+    scan: Option<oneshot::Sender<ScanAnswer>>,
+    finish: Option<oneshot::Sender<FinishAnswer>>,
+    failure: Option<Failure>,
+}
+
+/// Why a transaction cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenError {
+    /// As many are open as the limit allows.
+    TooMany,
+    /// The host has ended.
+    Closed,
+}
+
+impl Waiters {
+    /// Makes room for the answers to a transaction, if fewer than `open_max` are open.
+    pub(crate) fn open(&mut self, transaction: TransactionId, open_max: usize) -> Result<(), OpenError> {
+        if self.closed {
+            return Err(OpenError::Closed);
+        }
+        if self.slots.len() >= open_max {
+            return Err(OpenError::TooMany);
+        }
+        self.slots.insert(transaction, Slot::default());
+        Ok(())
+    }
+
+    /// Forgets a transaction: answers to it that are still to come go nowhere.
+    pub(crate) fn forget(&mut self, transaction: TransactionId) {
+        self.slots.remove(&transaction);
+    }
+
+    /// A call waits for a key. False, and the call is woken at once, if the transaction is over.
+    pub(crate) fn expect_get(
+        &mut self,
+        transaction: TransactionId,
+        key: Key,
+        sender: oneshot::Sender<Option<Value>>,
+    ) -> bool {
+        self.live(transaction).map(|slot| slot.gets.push((key, sender))).is_some()
+    }
+
+    /// A call waits for a page of a range; at most one at a time per transaction.
+    pub(crate) fn expect_scan(
+        &mut self,
+        transaction: TransactionId,
+        sender: oneshot::Sender<ScanAnswer>,
+    ) -> bool {
+        self.live(transaction).map(|slot| slot.scan = Some(sender)).is_some()
+    }
+
+    /// A call waits for the end of a transaction.
+    pub(crate) fn expect_finish(
+        &mut self,
+        transaction: TransactionId,
+        sender: oneshot::Sender<FinishAnswer>,
+    ) -> bool {
+        self.live(transaction).map(|slot| slot.finish = Some(sender)).is_some()
+    }
+
+    /// A call waits for what became of a transaction.
+    pub(crate) fn expect_outcome(
+        &mut self,
+        transaction: TransactionId,
+        sender: oneshot::Sender<Option<Outcome>>,
+    ) -> bool {
+        if !self.closed {
+            self.resolving.entry(transaction).or_default().push(sender);
+        }
+        !self.closed
+    }
+
+    /// How a transaction ended before it was asked to; none if the host has ended.
+    pub(crate) fn failure(&self, transaction: TransactionId) -> Option<Failure> {
+        self.slots.get(&transaction).and_then(|slot| slot.failure.clone())
+    }
+
+    fn live(&mut self, transaction: TransactionId) -> Option<&mut Slot> {
+        self.slots.get_mut(&transaction).filter(|slot| slot.failure.is_none())
+    }
+
+    /// Hands an event of the coordinator to the call that waits for it. A call that no longer waits misses nothing.
+    pub(crate) fn deliver(&mut self, event: Event) {
+        match event {
+            Event::Got { transaction, key, value } => {
+                let Some(slot) = self.slots.get_mut(&transaction) else { return };
+                if let Some(position) = slot.gets.iter().position(|(wanted, _)| *wanted == key) {
+                    let _ = slot.gets.swap_remove(position).1.send(value);
+                }
+            }
+            Event::Scanned { transaction, entries, next } => {
+                if let Some(sender) = self.slots.get_mut(&transaction).and_then(|slot| slot.scan.take()) {
+                    let _ = sender.send((entries, next));
+                }
+            }
+            Event::Finished { transaction, result } => self.deliver_end(transaction, result),
+            Event::Resolved { transaction, outcome } => {
+                for sender in self.resolving.remove(&transaction).into_iter().flatten() {
+                    let _ = sender.send(outcome);
+                }
+            }
+        }
+    }
+
+    fn deliver_end(&mut self, transaction: TransactionId, result: FinishAnswer) {
+        let Some(slot) = self.slots.get_mut(&transaction) else { return };
+        match slot.finish.take() {
+            Some(sender) => {
+                let _ = sender.send(result);
+            }
+            None => {
+                slot.failure = Some(result.err().unwrap_or(Failure::Aborted));
+                slot.gets.clear();
+                slot.scan = None;
+            }
+        }
+    }
+
+    /// The host ends: every waiting call is woken, and none can wait any more.
+    pub(crate) fn close(&mut self) {
+        *self = Waiters { closed: true, ..Waiters::default() };
+    }
+
+    /// How many transactions are open.
+    pub(crate) fn open_count(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::ClientId;
+
+    fn transaction(sequence: u64) -> TransactionId {
+        TransactionId { client: ClientId(1), sequence, attempt: 0 }
+    }
+
+    fn got(key: &'static str, value: &'static str) -> Event {
+        Event::Got { transaction: transaction(1), key: Key::from(key), value: Some(Value::from(value)) }
+    }
+
+    #[test]
+    fn an_answer_reaches_the_call_that_asked_for_its_key() {
+        let mut waiters = Waiters::default();
+        waiters.open(transaction(1), 10).unwrap();
+        let (sender_a, mut a) = oneshot::channel();
+        let (sender_b, mut b) = oneshot::channel();
+        assert!(waiters.expect_get(transaction(1), Key::from("a"), sender_a));
+        assert!(waiters.expect_get(transaction(1), Key::from("b"), sender_b));
+        waiters.deliver(got("b", "2"));
+        assert_eq!(b.try_recv().unwrap(), Some(Value::from("2")));
+        assert!(a.try_recv().is_err());
+        waiters.deliver(got("a", "1"));
+        assert_eq!(a.try_recv().unwrap(), Some(Value::from("1")));
+        waiters.deliver(got("a", "again"));
+    }
+
+    #[test]
+    fn a_transaction_that_fails_while_it_reads_wakes_its_calls_and_remembers_why() {
+        let mut waiters = Waiters::default();
+        waiters.open(transaction(1), 10).unwrap();
+        let (sender, mut receiver) = oneshot::channel();
+        waiters.expect_get(transaction(1), Key::from("a"), sender);
+        let failure = Failure::Unavailable { missing: Vec::new() };
+        waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure.clone()) });
+        assert_eq!(receiver.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(waiters.failure(transaction(1)), Some(failure));
+        let (sender, mut receiver) = oneshot::channel();
+        assert!(!waiters.expect_finish(transaction(1), sender), "nothing may be asked of it any more");
+        assert_eq!(receiver.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+    }
+
+    #[test]
+    fn open_transactions_are_bounded() {
+        let mut waiters = Waiters::default();
+        waiters.open(transaction(1), 2).unwrap();
+        waiters.open(transaction(2), 2).unwrap();
+        assert_eq!(waiters.open(transaction(3), 2), Err(OpenError::TooMany));
+        waiters.forget(transaction(1));
+        waiters.open(transaction(3), 2).unwrap();
+    }
+
+    #[test]
+    fn closing_wakes_everybody_and_takes_nobody_in() {
+        let mut waiters = Waiters::default();
+        waiters.open(transaction(1), 2).unwrap();
+        let (sender, mut finish) = oneshot::channel();
+        waiters.expect_finish(transaction(1), sender);
+        let (sender, mut outcome) = oneshot::channel();
+        waiters.expect_outcome(transaction(9), sender);
+        waiters.close();
+        assert!(finish.try_recv().is_err() && outcome.try_recv().is_err());
+        assert_eq!(waiters.open(transaction(2), 2), Err(OpenError::Closed));
+        let (sender, _receiver) = oneshot::channel();
+        assert!(!waiters.expect_outcome(transaction(9), sender));
+        assert_eq!(waiters.open_count(), 0);
+    }
+
+    #[test]
+    fn two_calls_can_wait_for_one_outcome() {
+        let mut waiters = Waiters::default();
+        let (sender, mut first) = oneshot::channel();
+        waiters.expect_outcome(transaction(5), sender);
+        let (sender, mut second) = oneshot::channel();
+        waiters.expect_outcome(transaction(5), sender);
+        waiters.deliver(Event::Resolved { transaction: transaction(5), outcome: Some(Outcome::Aborted) });
+        assert_eq!(first.try_recv().unwrap(), Some(Outcome::Aborted));
+        assert_eq!(second.try_recv().unwrap(), Some(Outcome::Aborted));
+    }
+}
