@@ -36,10 +36,10 @@
 //!
 //! ```ignore
 //! impl Host for ClientHost {
-//!     fn on_link_up(&mut self, link: LinkId, peer: &Peer, turn: &mut Turn<'_>) { /* node id → link; Command::Reachable */ }
-//!     fn on_link_down(&mut self, link: LinkId, peer: &Peer, reason: &str, turn: &mut Turn<'_>) { … }
+//!     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) { /* node id → link; Command::Reachable */ }
+//!     fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, turn: &mut Turn<'_>) { … }
 //!     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
-//!         if let Packet::Envelope { from, message: ProtocolMessage::Tapir(message), .. } = packet {
+//!         if let Packet::Envelope(Envelope { from, message: ProtocolMessage::Tapir(message), .. }) = packet {
 //!             let mut carrier = Carrier { routes: &self.routes, waiters: &mut self.waiters, turn };
 //!             self.coordinator.step(turn.time, Input::Message { from, message }, &mut carrier);
 //!         }
@@ -49,10 +49,17 @@
 //!     fn next_deadline(&mut self) -> Option<Instant> { self.coordinator.next_deadline() }
 //! }
 //!
-//! let transport = Transport::start(host, Options::new(cluster, site));      // on the caller's runtime
+//! let options = Options::new(cluster, Peer::Client(client), site);
+//! let (transport, turns) = Transport::start(host, options, Clock::start(), TurnWaker::default()); // on the caller's runtime
 //! let dialled = transport.dial(Target { address, expect: Some(node) });     // connects, and again whenever it breaks
 //! transport.with(|host, turn| host.begin(transaction, turn));               // a user's call
 //! ```
 
 pub mod clock;
 pub mod driver;
+pub mod transport;
+pub mod wan;
+
+pub use clock::{Clock, Time};
+pub use driver::{Carrier, Driver, Kept};
+pub use transport::{Host, LinkId, Transport, Turn};

@@ -1,0 +1,294 @@
+//! One connection: handshake, then read all that is there, decode it and hand it over.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_wire::FrameWriter;
+use quorate_wire::packet::{Hello, Packet, Peer, Welcome};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+
+use super::inbound::Inbound;
+use super::link::{DialId, LinkId, Remote};
+use super::{Host, Shared, Target, Turn, Violation};
+
+/// How long a peer that is being closed may take to read why.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// Why a connection came to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    /// The peer closed it.
+    #[error("the peer closed the connection")]
+    Closed,
+    /// The peer closed it and said why.
+    #[error("the peer said goodbye: {0}")]
+    Goodbye(String),
+    /// The network broke it.
+    #[error("{0}")]
+    Broken(#[from] std::io::Error),
+    /// Connecting and introducing each other took too long.
+    #[error("no handshake within {0:?}")]
+    HandshakeTimeout(Duration),
+    /// The peer broke the rules, or is not who it should be.
+    #[error("{0}")]
+    Violation(#[from] Violation),
+}
+
+/// A connection whose handshake is complete.
+struct Established {
+    stream: TcpStream,
+    inbound: Inbound,
+    remote: Remote,
+}
+
+/// Serves a connection that a peer has made, to its end.
+pub(super) async fn serve_accepted<H: Host>(shared: Arc<Shared<H>>, stream: TcpStream, address: SocketAddr) {
+    let timeout = shared.options.handshake_timeout;
+    let established = tokio::time::timeout(timeout, welcome(&shared, stream, address)).await;
+    let end = match established {
+        Ok(Ok(established)) => serve(&shared, established).await,
+        Ok(Err(end)) => refused(&shared, end),
+        Err(_) => refused(&shared, End::HandshakeTimeout(timeout)),
+    };
+    tracing::debug!(%address, reason = %end, "connection ended");
+}
+
+/// Makes a connection and serves it to its end.
+///
+/// # Errors
+/// The connection could not be made, or the peers do not belong together.
+pub(super) async fn serve_dialled<H: Host>(
+    shared: &Arc<Shared<H>>,
+    dial: DialId,
+    target: &Target,
+) -> Result<End, End> {
+    let timeout = shared.options.handshake_timeout;
+    let introduced = tokio::time::timeout(timeout, introduce(shared, dial, target)).await;
+    let established = introduced.map_err(|_| End::HandshakeTimeout(timeout))??;
+    Ok(serve(shared, established).await)
+}
+
+/// Tells a stranger why it is not served.
+pub(super) async fn refuse(mut stream: TcpStream, reason: String) {
+    // Whatever goes wrong here, the connection is closed.
+    if write_one(&mut stream, &Packet::Goodbye { reason }).await.is_ok() && stream.shutdown().await.is_ok() {
+        discard(&mut stream).await;
+    }
+}
+
+fn refused<H: Host>(shared: &Shared<H>, end: End) -> End {
+    shared.with(|_, turn| turn.links.counters.refused += 1);
+    end
+}
+
+/// The accepting side of the handshake.
+async fn welcome<H: Host>(
+    shared: &Shared<H>,
+    mut stream: TcpStream,
+    address: SocketAddr,
+) -> Result<Established, End> {
+    prepare(&stream)?;
+    let mut inbound = Inbound::for_handshake();
+    let outcome = match read_one(&mut stream, &mut inbound).await {
+        Ok(Packet::Hello(hello)) => validate_hello(shared, hello),
+        Ok(_) => Err(Violation("the first packet must be a hello".into())),
+        Err(End::Violation(violation)) => Err(violation),
+        Err(end) => return Err(end),
+    };
+    match outcome {
+        Ok(hello) => {
+            let Hello { cluster, peer: identity, site } = hello;
+            write_one(&mut stream, &Packet::Welcome(own_welcome(shared))).await?;
+            inbound.finish_handshake();
+            Ok(Established {
+                stream,
+                inbound,
+                remote: Remote { identity, cluster, site, dial: None, address },
+            })
+        }
+        Err(violation) => {
+            tracing::warn!(%address, reason = %violation, "connection refused");
+            refuse(stream, violation.to_string()).await;
+            Err(violation.into())
+        }
+    }
+}
+
+/// The dialling side of the handshake.
+async fn introduce<H: Host>(shared: &Shared<H>, dial: DialId, target: &Target) -> Result<Established, End> {
+    let mut stream = TcpStream::connect(&target.address).await?;
+    prepare(&stream)?;
+    let address = stream.peer_addr()?;
+    let options = &shared.options;
+    let hello = Hello { cluster: options.cluster, peer: options.identity, site: options.site.clone() };
+    write_one(&mut stream, &Packet::Hello(hello)).await?;
+    let mut inbound = Inbound::for_handshake();
+    let welcome = match read_one(&mut stream, &mut inbound).await? {
+        Packet::Welcome(welcome) => welcome,
+        Packet::Goodbye { reason } => return Err(End::Goodbye(reason)),
+        _ => return Err(Violation("the first packet must be a welcome".into()).into()),
+    };
+    if options.cluster != 0 && welcome.cluster != options.cluster {
+        let (theirs, ours) = (welcome.cluster, options.cluster);
+        return Err(Violation(format!("it belongs to cluster {theirs}, not to {ours}").into()).into());
+    }
+    if target.expect.is_some_and(|expected| expected != welcome.node) {
+        return Err(Violation(
+            format!("it is {}, which was not expected at this address", welcome.node).into(),
+        )
+        .into());
+    }
+    inbound.finish_handshake();
+    let Welcome { cluster, node, site, .. } = welcome;
+    let remote = Remote { identity: Peer::Node(node), cluster, site, dial: Some(dial), address };
+    Ok(Established { stream, inbound, remote })
+}
+
+fn validate_hello<H: Host>(shared: &Shared<H>, hello: Hello) -> Result<Hello, Violation> {
+    let ours = shared.options.cluster;
+    let any_will_do = hello.cluster == 0 && matches!(hello.peer, Peer::Client(_));
+    if hello.cluster != ours && !any_will_do {
+        let theirs = hello.cluster;
+        return Err(Violation(format!("this is cluster {ours}, and you belong to cluster {theirs}").into()));
+    }
+    Ok(hello)
+}
+
+fn own_welcome<H: Host>(shared: &Shared<H>) -> Welcome {
+    let node = match shared.options.identity {
+        Peer::Node(node) => node,
+        Peer::Client(_) => unreachable!("only servers accept connections"),
+    };
+    Welcome {
+        cluster: shared.options.cluster,
+        node,
+        site: shared.options.site.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn prepare(stream: &TcpStream) -> Result<(), End> {
+    stream.set_nodelay(true)?;
+    // A peer whose machine has lost power says nothing; the kernel asks it now and then.
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5));
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)?;
+    Ok(())
+}
+
+/// Reads the one packet of a handshake.
+async fn read_one(stream: &mut TcpStream, inbound: &mut Inbound) -> Result<Packet, End> {
+    let mut packets = Vec::new();
+    loop {
+        if stream.read_buf(inbound.space()).await? == 0 {
+            return Err(End::Closed);
+        }
+        inbound.decode_into(&mut packets)?;
+        if packets.len() > 1 {
+            return Err(Violation("more than one packet before the handshake is complete".into()).into());
+        }
+        if let Some(packet) = packets.pop() {
+            return Ok(packet);
+        }
+    }
+}
+
+/// Writes the one packet of a handshake.
+async fn write_one(stream: &mut TcpStream, packet: &Packet) -> Result<(), End> {
+    let mut frames = FrameWriter::new();
+    frames.push(packet).map_err(|error| Violation(error.to_string().into()))?;
+    stream.write_all(&frames.take()).await?;
+    Ok(())
+}
+
+/// Registers the connection, reads until it ends, and unregisters it.
+async fn serve<H: Host>(shared: &Arc<Shared<H>>, established: Established) -> End {
+    let Established { stream, mut inbound, remote } = established;
+    let (mut reader, writer) = stream.into_split();
+    let link = shared.with(|host, turn| {
+        let link = turn.links.insert(remote.clone(), Arc::new(writer), &shared.options);
+        host.on_link_up(link, &remote, turn);
+        if shared.is_closed() {
+            turn.links.shut_all("this process stops");
+        }
+        link
+    });
+    let end = read_loop(shared, link, &mut reader, &mut inbound).await;
+    if let End::Violation(violation) = &end {
+        tracing::warn!(address = %remote.address, reason = %violation, "connection closed");
+        shared.with(|_, turn| {
+            turn.links.counters.violations += 1;
+            turn.close(link, violation.0.clone());
+        });
+        discard(&mut reader).await;
+    }
+    shared.with(|host, turn| {
+        let Some((remote, own_reason)) = turn.links.remove(link) else { return };
+        let reason = own_reason.unwrap_or_else(|| end.to_string());
+        host.on_link_down(link, &remote, &reason, turn);
+    });
+    end
+}
+
+/// Lets a peer that is being closed read why: reads what it still sends, for a moment. A socket that is closed with
+/// unread bytes would take back what was written to it.
+async fn discard(reader: &mut (impl AsyncRead + Unpin)) {
+    let mut rest = [0; 4096];
+    let discard = async { while matches!(reader.read(&mut rest).await, Ok(length) if length > 0) {} };
+    // The peer has had its time, or has closed.
+    let _ = tokio::time::timeout(LINGER, discard).await;
+}
+
+/// Reads, decodes and hands over until the connection ends.
+async fn read_loop<H: Host>(
+    shared: &Shared<H>,
+    link: LinkId,
+    reader: &mut OwnedReadHalf,
+    inbound: &mut Inbound,
+) -> End {
+    let mut packets = Vec::new();
+    loop {
+        let received = match reader.read_buf(inbound.space()).await {
+            Ok(0) => return End::Closed,
+            Ok(received) => received,
+            Err(error) => return error.into(),
+        };
+        let decoded = inbound.decode_into(&mut packets);
+        let delivered = shared.with(|host, turn| {
+            let unfinished = inbound.has_partial_frame().then_some(!packets.is_empty());
+            turn.links.on_received(link, received, unfinished, turn.time.now);
+            deliver(host, link, &mut packets, turn)
+        });
+        if let Err(end) = delivered.and(decoded.map_err(End::from)) {
+            return end;
+        }
+    }
+}
+
+/// Hands packets to the host.
+fn deliver<H: Host>(
+    host: &mut H,
+    link: LinkId,
+    packets: &mut Vec<Packet>,
+    turn: &mut Turn<'_>,
+) -> Result<(), End> {
+    for packet in packets.drain(..) {
+        match packet {
+            Packet::Goodbye { reason } => return Err(End::Goodbye(reason)),
+            Packet::Hello(_) | Packet::Welcome(_) => {
+                return Err(Violation("a second handshake".into()).into());
+            }
+            packet => {
+                if let Packet::Envelope(_) = packet {
+                    turn.links.counters.messages_received += 1;
+                }
+                host.on_packet(link, packet, turn)?;
+            }
+        }
+    }
+    Ok(())
+}

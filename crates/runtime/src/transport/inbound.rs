@@ -1,0 +1,63 @@
+//! The incoming side of one connection: bytes in, packets out.
+
+use bytes::BytesMut;
+use quorate_wire::packet::Packet;
+use quorate_wire::{DecodeError, FRAME_BYTES_MAX, Fault, FrameError, FrameReader};
+
+use super::Violation;
+
+/// The longest frame of a handshake, in bytes: strangers get no more memory than this.
+const HANDSHAKE_BYTES_MAX: usize = 4 * 1024;
+
+/// How much room a read is given, in bytes.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What a peer has sent and nobody has seen yet.
+pub(super) struct Inbound {
+    frames: FrameReader,
+    read_bytes: usize,
+}
+
+impl Inbound {
+    /// For a peer that has not said who it is.
+    pub(super) fn for_handshake() -> Self {
+        Inbound { frames: FrameReader::with_limit(HANDSHAKE_BYTES_MAX), read_bytes: HANDSHAKE_BYTES_MAX }
+    }
+
+    /// The peer is known from here on.
+    pub(super) fn finish_handshake(&mut self) {
+        self.frames.set_limit(FRAME_BYTES_MAX);
+        self.read_bytes = READ_BYTES;
+    }
+
+    /// Where bytes that arrive are appended.
+    pub(super) fn space(&mut self) -> &mut BytesMut {
+        self.frames.space(self.read_bytes)
+    }
+
+    /// True if a frame has begun and not ended.
+    pub(super) fn has_partial_frame(&self) -> bool {
+        self.frames.buffered() > 0
+    }
+
+    /// Appends the packets of all complete frames to `packets`.
+    pub(super) fn decode_into(&mut self, packets: &mut Vec<Packet>) -> Result<(), Violation> {
+        while let Some(frame) = self.frames.next_frame()? {
+            for packet in frame {
+                match packet {
+                    Ok(packet) => packets.push(packet),
+                    // A later version may say more than this one understands.
+                    Err(DecodeError { message: "Packet", fault: Fault::UnknownAlternative, .. }) => {}
+                    Err(error) => return Err(Violation(error.to_string().into())),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<FrameError> for Violation {
+    fn from(error: FrameError) -> Self {
+        Violation(error.to_string().into())
+    }
+}

@@ -1,0 +1,191 @@
+//! All links of a process, and what they have carried.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::Instant;
+use quorate_core::hash::FixedMap;
+use quorate_wire::packet::Packet;
+use tokio::net::tcp::OwnedWriteHalf;
+
+use super::link::{DialId, Link, LinkId, Remote, Written};
+use super::options::Options;
+
+/// What the links of a process have carried since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Protocol messages handed over for sending.
+    pub messages_sent: u64,
+    /// Protocol messages received.
+    pub messages_received: u64,
+    /// Bytes written to sockets.
+    pub bytes_sent: u64,
+    /// Bytes read from sockets.
+    pub bytes_received: u64,
+    /// Calls that wrote to a socket.
+    pub socket_writes: u64,
+    /// Calls that read from a socket.
+    pub socket_reads: u64,
+    /// Connections that were refused, in the handshake or because there were too many.
+    pub refused: u64,
+    /// Connections that were closed because their peer broke the rules.
+    pub violations: u64,
+    /// Connections that were closed because their peer did not read.
+    pub slow_readers: u64,
+}
+
+/// All links of a process.
+#[derive(Default)]
+pub(super) struct Links {
+    links: FixedMap<LinkId, Link>,
+    /// The links with something to write in this turn.
+    dirty: Vec<LinkId>,
+    /// The links that hold bytes which may not leave yet.
+    delayed: Vec<LinkId>,
+    /// How much waits to be written, over all links.
+    queued_bytes: usize,
+    last: u64,
+    pub(super) counters: Counters,
+}
+
+impl Links {
+    /// Takes in a connection whose handshake is complete.
+    pub(super) fn insert(
+        &mut self,
+        remote: Remote,
+        socket: Arc<OwnedWriteHalf>,
+        options: &Options,
+    ) -> LinkId {
+        self.last += 1;
+        let id = LinkId(self.last);
+        let bytes_max = options.link_bytes_max(remote.identity);
+        let delay = options.delay_to(&remote.site);
+        self.links.insert(id, Link::new(remote, socket, bytes_max, delay));
+        id
+    }
+
+    /// Forgets a connection, and gives back who it was with and why this side closed it, if it did.
+    pub(super) fn remove(&mut self, id: LinkId) -> Option<(Remote, Option<String>)> {
+        let link = self.links.remove(&id)?;
+        self.queued_bytes -= link.queued_bytes();
+        Some((link.remote, link.closing.into_reason()))
+    }
+
+    pub(super) fn get(&self, id: LinkId) -> Option<&Link> {
+        self.links.get(&id)
+    }
+
+    pub(super) fn ids(&self) -> Vec<LinkId> {
+        let mut ids: Vec<_> = self.links.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Adds a packet to a link; a link that is gone swallows it.
+    pub(super) fn push(&mut self, id: LinkId, packet: &Packet) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if let Packet::Envelope(_) = packet {
+            self.counters.messages_sent += 1;
+        }
+        let before = link.queued_bytes();
+        link.push(packet, &mut self.counters);
+        self.queued_bytes += link.queued_bytes() - before;
+        self.mark_dirty(id);
+    }
+
+    /// Says goodbye on a link and closes it once that is written.
+    pub(super) fn say_goodbye(&mut self, id: LinkId, packet: &Packet, reason: String) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let before = link.queued_bytes();
+        link.say_goodbye(packet, reason);
+        self.queued_bytes += link.queued_bytes() - before;
+        self.mark_dirty(id);
+    }
+
+    /// Sees to it that the link is written to in this turn.
+    pub(super) fn mark_dirty(&mut self, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id)
+            && !link.dirty
+        {
+            link.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// The socket of a link was found writable.
+    pub(super) fn on_writable(&mut self, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.waited_for = false;
+            self.mark_dirty(id);
+        }
+    }
+
+    /// Writes every dirty link, and every link whose delayed bytes may leave now, once. Links whose socket is full are
+    /// added to `blocked`.
+    pub(super) fn flush(&mut self, now: Instant, blocked: &mut Vec<(LinkId, Arc<OwnedWriteHalf>)>) {
+        for id in std::mem::take(&mut self.delayed) {
+            self.mark_dirty(id);
+        }
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for id in dirty.drain(..) {
+            let Some(link) = self.links.get_mut(&id) else { continue };
+            link.dirty = false;
+            let before = link.queued_bytes();
+            if link.flush(now, &mut self.counters) == Written::Blocked && !link.waited_for {
+                link.waited_for = true;
+                blocked.push((id, link.socket()));
+            }
+            self.queued_bytes -= before - link.queued_bytes();
+            if link.next_release().is_some() {
+                self.delayed.push(id);
+            }
+        }
+        self.dirty = dirty;
+    }
+
+    /// When the next delayed bytes may leave.
+    pub(super) fn next_release(&self) -> Option<Instant> {
+        self.delayed.iter().filter_map(|id| self.links.get(id)?.next_release()).min()
+    }
+
+    /// Bytes have arrived on a link. `unfinished`: its reader holds an unfinished frame, which is a new one if true.
+    pub(super) fn on_received(&mut self, id: LinkId, bytes: usize, unfinished: Option<bool>, now: Instant) {
+        self.counters.socket_reads += 1;
+        self.counters.bytes_received += bytes as u64;
+        if let Some(link) = self.links.get_mut(&id) {
+            link.partial_since = unfinished.map(|new| link.partial_since.filter(|_| !new).unwrap_or(now));
+        }
+    }
+
+    /// Forgets the connections that came of a dial.
+    pub(super) fn remove_dialled(&mut self, dial: DialId) -> Vec<(LinkId, Remote)> {
+        let mut ids = self.ids();
+        ids.retain(|id| self.links[id].remote.dial == Some(dial));
+        ids.into_iter().filter_map(|id| self.remove(id).map(|(remote, _)| (id, remote))).collect()
+    }
+
+    /// Closes every link at once.
+    pub(super) fn shut_all(&mut self, reason: &str) {
+        for link in self.links.values_mut() {
+            link.shut(reason.to_owned());
+        }
+    }
+
+    /// Closes links whose peer has stalled.
+    pub(super) fn sweep(&mut self, now: Instant, timeout: Duration) {
+        for link in self.links.values_mut() {
+            if let Some(reason) = link.stalled(now, timeout) {
+                self.counters.slow_readers += 1;
+                link.shut(reason.to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Who this process is to its peers, and the bounds within which it serves them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_wire::Peer;
+
+use crate::wan::Matrix;
+
+/// How a transport behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cluster that this process belongs to; a client may say 0, which is any.
+    pub cluster: u64,
+    /// What this process is.
+    pub identity: Peer,
+    /// The site that it stands in, for emulated delay; empty if it does not say.
+    pub site: String,
+    /// Delays between sites to emulate; none in real clusters.
+    pub delays: Option<Arc<Matrix>>,
+    /// How long a new connection may take to be established and to say who it is.
+    pub handshake_timeout: Duration,
+    /// How long a frame may take from its first byte to its last, and a peer to take any of what waits for it.
+    pub stall_timeout: Duration,
+    /// How much may wait to be written to a client before it counts as a slow reader and is disconnected, in bytes.
+    pub client_link_bytes_max: usize,
+    /// The same for a node, to which whole records may be on their way, in bytes.
+    pub node_link_bytes_max: usize,
+    /// The most connections that are accepted at a time.
+    pub connections_max: usize,
+    /// The first pause before a broken connection is dialled again; doubles from one failure to the next.
+    pub redial_pause_min: Duration,
+    /// The longest such pause.
+    pub redial_pause_max: Duration,
+}
+
+impl Options {
+    /// Options for a process of `cluster`, with the defaults that servers and clients use.
+    pub fn new(cluster: u64, identity: Peer, site: impl Into<String>) -> Self {
+        Options {
+            cluster,
+            identity,
+            site: site.into(),
+            delays: None,
+            handshake_timeout: Duration::from_secs(5),
+            stall_timeout: Duration::from_secs(30),
+            client_link_bytes_max: 64 * 1024 * 1024,
+            node_link_bytes_max: 1024 * 1024 * 1024,
+            connections_max: 1_024,
+            redial_pause_min: Duration::from_millis(20),
+            redial_pause_max: Duration::from_secs(1),
+        }
+    }
+
+    /// How much may wait to be written to a peer.
+    pub(super) fn link_bytes_max(&self, peer: Peer) -> usize {
+        match peer {
+            Peer::Node(_) => self.node_link_bytes_max,
+            Peer::Client(_) => self.client_link_bytes_max,
+        }
+    }
+
+    /// How long messages to a site are delayed.
+    pub(super) fn delay_to(&self, site: &str) -> Duration {
+        self.delays.as_ref().and_then(|delays| delays.one_way(&self.site, site)).unwrap_or(Duration::ZERO)
+    }
+}
