@@ -1,1 +1,3 @@
-//! (to be written)
+//! A deterministic simulator.
+pub mod fault;
+pub mod world;

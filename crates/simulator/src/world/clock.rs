@@ -1,0 +1,95 @@
+//! Physical clocks: wrong from the start, fast or slow, jumping, standing still.
+
+use quorate_core::{ClockTime, Instant};
+
+/// What a perfect clock shows when a simulation starts, in microseconds since the Unix epoch.
+pub const START_MICROS: i64 = 1_800_000_000_000_000;
+
+/// The physical clock of one node.
+#[derive(Clone, Debug, Default)]
+pub struct PhysicalClock {
+    /// How far ahead of a perfect clock it was at `since`.
+    offset_micros: i64,
+    /// How much it gains in a million microseconds.
+    drift_ppm: i64,
+    since: Instant,
+    /// What it shows while it stands still.
+    frozen_at: Option<ClockTime>,
+}
+
+impl PhysicalClock {
+    /// A clock that starts so far ahead (or, if negative, behind) and gains so much.
+    pub fn new(offset_micros: i64, drift_ppm: i64) -> Self {
+        PhysicalClock { offset_micros, drift_ppm, since: Instant::START, frozen_at: None }
+    }
+
+    /// What it shows.
+    pub fn reading(&self, now: Instant) -> ClockTime {
+        self.frozen_at.unwrap_or_else(|| {
+            let perfect = START_MICROS + (now.as_nanos() / 1_000) as i64;
+            ClockTime::from_micros((perfect + self.error_micros(now)).max(0) as u64)
+        })
+    }
+
+    /// How far it is ahead of a perfect clock, as long as it runs.
+    pub fn error_micros(&self, now: Instant) -> i64 {
+        let elapsed = ((now.as_nanos() - self.since.as_nanos()) / 1_000) as i64;
+        self.offset_micros + elapsed / 1_000 * self.drift_ppm / 1_000
+    }
+
+    /// Moves it, forward or back.
+    pub fn jump(&mut self, by_micros: i64) {
+        self.offset_micros += by_micros;
+    }
+
+    /// Makes it gain so much from now on.
+    pub fn set_drift(&mut self, now: Instant, drift_ppm: i64) {
+        self.offset_micros = self.error_micros(now);
+        self.since = now;
+        self.drift_ppm = drift_ppm;
+    }
+
+    /// Makes it stand still.
+    pub fn freeze(&mut self, now: Instant) {
+        self.frozen_at = Some(self.reading(now));
+    }
+
+    /// Makes it run again and show what it would show had it never stood still.
+    pub fn thaw(&mut self) {
+        self.frozen_at = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn ahead(clock: &PhysicalClock, seconds: u64) -> i64 {
+        clock.reading(at(seconds)).as_micros() as i64 - START_MICROS - seconds as i64 * 1_000_000
+    }
+
+    #[test]
+    fn skew_drift_and_jumps_add_up() {
+        let mut clock = PhysicalClock::new(-300, 100);
+        assert_eq!(ahead(&clock, 0), -300);
+        assert_eq!(ahead(&clock, 10), 700);
+        clock.set_drift(at(10), -50);
+        assert_eq!(ahead(&clock, 10), 700);
+        assert_eq!(ahead(&clock, 20), 200);
+        clock.jump(-5_000_000);
+        assert_eq!(ahead(&clock, 20), -4_999_800);
+    }
+
+    #[test]
+    fn a_frozen_clock_stands_still_and_catches_up() {
+        let mut clock = PhysicalClock::new(0, 0);
+        clock.freeze(at(1));
+        assert_eq!(ahead(&clock, 3), -2_000_000);
+        clock.thaw();
+        assert_eq!(ahead(&clock, 3), 0);
+    }
+}

@@ -1,0 +1,211 @@
+//! One machine in the world: its timers, its disk, and what it has said but may not say yet.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+use std::time::Duration;
+
+use quorate_core::machine::{InputOf, OutboxOf, PersistToken};
+use quorate_core::{Address, ClockTime, Context, Effect, Input, Instant, Machine, Random};
+
+use super::disk::{Disk, Medium};
+
+/// What a host asks of the world around it.
+pub(super) trait Surroundings<M: Machine> {
+    /// The monotonic instant.
+    fn now(&self) -> Instant;
+    /// The physical clock of the node.
+    fn clock(&self, node: usize) -> ClockTime;
+    /// Sends a message.
+    fn transmit(&mut self, node: usize, from: Address, to: Address, message: M::Message);
+    /// Tells whoever runs the simulation what the machine said.
+    fn emitted(&mut self, host: usize, event: M::Event);
+    /// Schedules something that happens to a host.
+    fn schedule(&mut self, after: Duration, event: HostEvent<M::Timer>);
+    /// How long the sync that begins now takes.
+    fn sync_time(&mut self, node: usize) -> Duration;
+}
+
+/// Something that happens to a host by itself. It concerns one incarnation, and nobody after it.
+#[derive(Debug)]
+pub(super) struct HostEvent<T> {
+    pub(super) host: usize,
+    pub(super) incarnation: u32,
+    pub(super) what: HostEventKind<T>,
+}
+
+#[derive(Debug)]
+pub(super) enum HostEventKind<T> {
+    /// A timer fires, unless it was set again since.
+    Timer { timer: T, setting: u64 },
+    /// A sync ends.
+    Synced,
+}
+
+/// An effect that waits for the disk.
+enum Held<M: Machine> {
+    Send { to: Address, message: M::Message },
+    Emit(M::Event),
+}
+
+/// A machine and what it needs.
+pub(super) struct Host<M: Machine> {
+    pub(super) id: usize,
+    pub(super) address: Address,
+    pub(super) node: usize,
+    /// None while it is down.
+    pub(super) machine: Option<M>,
+    pub(super) disk: Disk<M::Record>,
+    incarnation: u32,
+    timers: BTreeMap<M::Timer, u64>,
+    timers_set: u64,
+    held: VecDeque<(u64, Held<M>)>,
+    durable: VecDeque<PersistToken>,
+    random: Random,
+}
+
+impl<M: Machine> Host<M>
+where
+    M::Record: Clone,
+{
+    pub(super) fn new(id: usize, address: Address, node: usize, medium: Medium, random: Random) -> Self {
+        Host {
+            id,
+            address,
+            node,
+            machine: None,
+            disk: Disk::new(medium),
+            incarnation: 0,
+            timers: BTreeMap::new(),
+            timers_set: 0,
+            held: VecDeque::new(),
+            durable: VecDeque::new(),
+            random,
+        }
+    }
+
+    /// Boots a machine that was restored from the disk.
+    pub(super) fn boot(&mut self, machine: M, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
+        self.machine = Some(machine);
+        self.step(Input::Start, outbox, around);
+    }
+
+    /// The machine is gone, with everything that it had not made durable or said.
+    pub(super) fn crash(&mut self) {
+        self.machine = None;
+        self.incarnation += 1;
+        self.timers.clear();
+        self.held.clear();
+        self.durable.clear();
+        self.disk.crash(&mut self.random);
+    }
+
+    /// True if an event concerns the machine that runs now.
+    pub(super) fn concerns(&self, event: &HostEvent<M::Timer>) -> bool {
+        let current = event.incarnation == self.incarnation && self.machine.is_some();
+        current
+            && match &event.what {
+                HostEventKind::Timer { timer, setting } => self.timers.get(timer) == Some(setting),
+                HostEventKind::Synced => true,
+            }
+    }
+
+    /// Lets something happen that concerns the machine.
+    pub(super) fn happen(
+        &mut self,
+        event: HostEventKind<M::Timer>,
+        outbox: &mut OutboxOf<M>,
+        around: &mut impl Surroundings<M>,
+    ) {
+        match event {
+            HostEventKind::Timer { timer, .. } => {
+                self.timers.remove(&timer);
+                self.step(Input::Timer(timer), outbox, around);
+            }
+            HostEventKind::Synced => {
+                self.end_sync(around);
+                self.notify(outbox, around);
+                self.begin_sync(around);
+            }
+        }
+    }
+
+    /// Gives the machine one input and carries out what it wants; nothing if it is down.
+    pub(super) fn step(
+        &mut self,
+        input: InputOf<M>,
+        outbox: &mut OutboxOf<M>,
+        around: &mut impl Surroundings<M>,
+    ) {
+        self.step_once(input, outbox, around);
+        self.notify(outbox, around);
+        self.begin_sync(around);
+    }
+
+    /// Tells the machine which of its records are durable, for as long as that makes more of them so.
+    fn notify(&mut self, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
+        loop {
+            if self.disk.medium() == Medium::Memory && self.disk.begin_sync() {
+                self.end_sync(around);
+            }
+            let Some(token) = self.durable.pop_front() else { return };
+            self.step_once(Input::Persisted(token), outbox, around);
+        }
+    }
+
+    fn step_once(&mut self, input: InputOf<M>, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
+        let Some(machine) = &mut self.machine else { return };
+        let mut context =
+            Context { now: around.now(), clock: around.clock(self.node), random: &mut self.random };
+        machine.step(&mut context, input, outbox);
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Send { to, message } => {
+                    self.held.push_back((self.disk.appended(), Held::Send { to, message }));
+                }
+                Effect::SendUnordered { to, message } => {
+                    around.transmit(self.node, self.address, to, message)
+                }
+                Effect::SetTimer { timer, after } => {
+                    self.timers_set += 1;
+                    self.timers.insert(timer.clone(), self.timers_set);
+                    let what = HostEventKind::Timer { timer, setting: self.timers_set };
+                    around.schedule(after, HostEvent { host: self.id, incarnation: self.incarnation, what });
+                }
+                Effect::CancelTimer(timer) => {
+                    self.timers.remove(&timer);
+                }
+                Effect::Persist { record, notify } => self.disk.append(record, notify),
+                Effect::Emit(event) => self.held.push_back((self.disk.appended(), Held::Emit(event))),
+            }
+        }
+        self.release(around);
+    }
+
+    /// Lets go of what waited for records that are durable now.
+    fn release(&mut self, around: &mut impl Surroundings<M>) {
+        let synced = self.disk.synced();
+        while self.held.front().is_some_and(|(after, _)| *after <= synced) {
+            match self.held.pop_front() {
+                Some((_, Held::Send { to, message })) => {
+                    around.transmit(self.node, self.address, to, message)
+                }
+                Some((_, Held::Emit(event))) => around.emitted(self.id, event),
+                None => break,
+            }
+        }
+    }
+
+    fn begin_sync(&mut self, around: &mut impl Surroundings<M>) {
+        if self.disk.medium() == Medium::Disk && self.disk.begin_sync() {
+            let after = around.sync_time(self.node);
+            let event =
+                HostEvent { host: self.id, incarnation: self.incarnation, what: HostEventKind::Synced };
+            around.schedule(after, event);
+        }
+    }
+
+    fn end_sync(&mut self, around: &mut impl Surroundings<M>) {
+        self.disk.end_sync(&mut self.durable);
+        self.release(around);
+    }
+}

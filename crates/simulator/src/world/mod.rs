@@ -1,0 +1,448 @@
+//! The deterministic world: machines, the network between them, their clocks and disks, and virtual time.
+//!
+//! ```text
+//!    whoever runs the simulation
+//!      │ command, crash, restart, pause, alarm        ▲ Happening: what a machine emitted, or an alarm
+//!      ▼                                              │
+//!    World ── queue of events, ordered by (time, order of scheduling) ── now
+//!      ├── host: a machine, its timers, its disk, what waits for the disk
+//!      ├── network: delay, loss, duplication, reordering, cuts
+//!      └── clocks: one per node, skewed, drifting, jumping
+//! ```
+//!
+//! Nothing in here knows a protocol. Everything is derived from the seeds that the parts were built with, so the same
+//! calls give the same execution, which the hash of the [`Trace`] names.
+
+pub mod clock;
+pub mod disk;
+mod host;
+pub mod network;
+pub mod queue;
+#[cfg(test)]
+mod tests;
+pub mod trace;
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::machine::OutboxOf;
+use quorate_core::{Address, ClockTime, Input, Instant, Machine, Outbox, Random};
+
+use clock::PhysicalClock;
+use disk::Medium;
+use host::{Host, HostEvent, Surroundings};
+use network::Network;
+use queue::EventQueue;
+use trace::{Trace, TraceHash};
+
+/// The machines that a protocol consists of.
+pub trait Protocol: Sized {
+    /// What they say to each other.
+    type Message: Clone + Debug;
+    /// The machine that keeps data.
+    type Server: Machine<Message = Self::Message, Record: Clone + Debug, Timer: Debug, Event: Debug, Command: Debug>;
+    /// The machine inside a client.
+    type Client: Machine<Message = Self::Message, Record: Clone + Debug, Timer: Debug, Event: Debug, Command: Debug>;
+
+    /// Folds a message into the hash of an execution, so that two executions that differ in it differ in their hash.
+    fn digest(message: &Self::Message, hash: &mut TraceHash);
+}
+
+/// What whoever runs the simulation is told.
+#[derive(Debug)]
+pub enum Happening<P: Protocol, A> {
+    /// A server emitted an event.
+    Server(usize, <P::Server as Machine>::Event),
+    /// A client emitted an event.
+    Client(usize, <P::Client as Machine>::Event),
+    /// An alarm goes off.
+    Alarm(A),
+}
+
+enum Event<P: Protocol, A> {
+    Deliver { from: Address, to: Address, message: P::Message },
+    Server(HostEvent<<P::Server as Machine>::Timer>),
+    Client(HostEvent<<P::Client as Machine>::Timer>),
+    Alarm(A),
+}
+
+#[derive(Clone, Copy)]
+enum Endpoint {
+    Server(usize),
+    Client(usize),
+}
+
+/// The kinds of event, as the hash of a trace tells them apart.
+mod kind {
+    pub(super) const DELIVERED: u64 = 1;
+    pub(super) const SERVER: u64 = 2;
+    pub(super) const CLIENT: u64 = 3;
+    pub(super) const ALARM: u64 = 4;
+    pub(super) const SERVER_EMITTED: u64 = 5;
+    pub(super) const CLIENT_EMITTED: u64 = 6;
+    pub(super) const CRASHED: u64 = 7;
+    pub(super) const BOOTED: u64 = 8;
+}
+
+/// What hosts share.
+struct Fabric<P: Protocol, A> {
+    now: Instant,
+    queue: EventQueue<Event<P, A>>,
+    network: Network,
+    clocks: Vec<PhysicalClock>,
+    /// Per node, between which bounds a sync takes.
+    sync_times: Vec<(Duration, Duration)>,
+    endpoints: FixedMap<Address, (Endpoint, usize)>,
+    random: Random,
+    happenings: VecDeque<Happening<P, A>>,
+    trace: Trace,
+    messages: u64,
+}
+
+/// A deterministic world of machines.
+pub struct World<P: Protocol, A> {
+    fabric: Fabric<P, A>,
+    servers: Vec<Host<P::Server>>,
+    clients: Vec<Host<P::Client>>,
+    paused_until: Vec<Instant>,
+    server_outbox: OutboxOf<P::Server>,
+    client_outbox: OutboxOf<P::Client>,
+}
+
+impl<P: Protocol, A> World<P, A> {
+    /// A world of as many nodes as there are clocks and the network has, and without machines.
+    pub fn new(network: Network, clocks: Vec<PhysicalClock>, random: Random, trace: Trace) -> Self {
+        assert_eq!(network.nodes(), clocks.len(), "every node has a clock");
+        let nodes = clocks.len();
+        World {
+            fabric: Fabric {
+                now: Instant::START,
+                queue: EventQueue::default(),
+                network,
+                clocks,
+                sync_times: vec![(Duration::from_micros(50), Duration::from_millis(2)); nodes],
+                endpoints: FixedMap::default(),
+                random,
+                happenings: VecDeque::new(),
+                trace,
+                messages: 0,
+            },
+            servers: Vec::new(),
+            clients: Vec::new(),
+            paused_until: vec![Instant::START; nodes],
+            server_outbox: Outbox::new(),
+            client_outbox: Outbox::new(),
+        }
+    }
+
+    /// The monotonic instant, which is also the global clock of histories.
+    pub fn now(&self) -> Instant {
+        self.fabric.now
+    }
+
+    /// The network.
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.fabric.network
+    }
+
+    /// The physical clock of a node.
+    pub fn clock(&mut self, node: usize) -> &mut PhysicalClock {
+        &mut self.fabric.clocks[node]
+    }
+
+    /// Between which bounds a sync of a node takes from now on.
+    pub fn set_sync_time(&mut self, node: usize, low: Duration, high: Duration) {
+        self.fabric.sync_times[node] = (low, high);
+    }
+
+    /// How many messages were delivered.
+    pub fn messages(&self) -> u64 {
+        self.fabric.messages
+    }
+
+    /// The hash of everything that happened so far.
+    pub fn trace_hash(&self) -> TraceHash {
+        self.fabric.trace.hash()
+    }
+
+    /// Adds a line to the readable trace, if one is kept.
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        self.fabric.trace.line(self.fabric.now, line);
+    }
+
+    /// Ends the world and returns the readable trace, if one was kept.
+    pub fn into_trace(self) -> Option<String> {
+        self.fabric.trace.into_text()
+    }
+
+    /// Runs until a machine or an alarm has something to tell, or until `limit` is reached without that.
+    pub fn advance(&mut self, limit: Instant) -> Option<Happening<P, A>> {
+        loop {
+            if let Some(happening) = self.fabric.happenings.pop_front() {
+                return Some(happening);
+            }
+            match self.fabric.queue.next_at() {
+                Some(at) if at <= limit => {}
+                _ => {
+                    self.fabric.now = self.fabric.now.max(limit);
+                    return None;
+                }
+            }
+            if let Some((at, event)) = self.fabric.queue.pop() {
+                self.fabric.now = at;
+                self.happen(event);
+            }
+        }
+    }
+
+    /// Sets an alarm.
+    pub fn set_alarm(&mut self, after: Duration, alarm: A) {
+        self.fabric.queue.push(self.fabric.now + after, Event::Alarm(alarm));
+    }
+
+    /// The node, or a client's machine, does nothing until `until`; what should happen to it happens then.
+    pub fn pause(&mut self, node: usize, until: Instant) {
+        self.paused_until[node] = self.paused_until[node].max(until);
+        self.note(|| format!("node {node} pauses until {until}"));
+    }
+
+    /// Ends every pause.
+    pub fn resume_all(&mut self) {
+        self.paused_until.fill(Instant::START);
+    }
+
+    fn happen(&mut self, event: Event<P, A>) {
+        let node = match &event {
+            Event::Deliver { to, .. } => self.fabric.endpoints.get(to).map(|(_, node)| *node),
+            Event::Server(event) => Some(self.servers[event.host].node),
+            Event::Client(event) => Some(self.clients[event.host].node),
+            Event::Alarm(_) => None,
+        };
+        if let Some(until) = node.map(|node| self.paused_until[node]).filter(|until| *until > self.fabric.now)
+        {
+            self.fabric.queue.push(until, event);
+            return;
+        }
+        let now = self.fabric.now;
+        match event {
+            Event::Deliver { from, to, message } => self.deliver(from, to, message),
+            Event::Server(event) if self.servers[event.host].concerns(&event) => {
+                self.fabric.trace.event(now, kind::SERVER, event.host as u64, 0);
+                let host = &mut self.servers[event.host];
+                self.fabric.trace.line(now, || format!("{} {:?}", host.address, event.what));
+                host.happen(event.what, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+            }
+            Event::Client(event) if self.clients[event.host].concerns(&event) => {
+                self.fabric.trace.event(now, kind::CLIENT, event.host as u64, 0);
+                let host = &mut self.clients[event.host];
+                self.fabric.trace.line(now, || format!("{} {:?}", host.address, event.what));
+                host.happen(event.what, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+            }
+            // The machine that this concerned has set its timer again or is gone.
+            Event::Server(_) | Event::Client(_) => {}
+            Event::Alarm(alarm) => {
+                self.fabric.trace.event(now, kind::ALARM, 0, 0);
+                self.fabric.happenings.push_back(Happening::Alarm(alarm));
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: Address, to: Address, message: P::Message) {
+        let now = self.fabric.now;
+        let endpoint = self.fabric.endpoints.get(&to).map(|(endpoint, _)| *endpoint);
+        let is_up = match endpoint {
+            Some(Endpoint::Server(at)) => self.servers[at].machine.is_some(),
+            Some(Endpoint::Client(at)) => self.clients[at].machine.is_some(),
+            None => false,
+        };
+        if !is_up {
+            self.fabric.trace.line(now, || format!("{from} → {to} ✗ nobody there  {message:?}"));
+            return;
+        }
+        self.fabric.messages += 1;
+        let mut digest = TraceHash::default();
+        P::digest(&message, &mut digest);
+        self.fabric.trace.line(now, || format!("{from} → {to}  {message:?}"));
+        match endpoint {
+            Some(Endpoint::Server(at)) => {
+                self.fabric.trace.event(now, kind::DELIVERED, at as u64, digest.value());
+                let input = Input::Message { from, message };
+                self.servers[at].step(input, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+            }
+            Some(Endpoint::Client(at)) => {
+                self.fabric.trace.event(now, kind::DELIVERED, (1 << 32) + at as u64, digest.value());
+                let input = Input::Message { from, message };
+                self.clients[at].step(input, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+            }
+            None => {}
+        }
+    }
+}
+
+/// Servers.
+impl<P: Protocol, A> World<P, A> {
+    /// Adds a server, down and with an empty disk, and returns its number.
+    pub fn add_server(&mut self, address: Address, node: usize, medium: Medium) -> usize {
+        let id = self.servers.len();
+        let random = self.fabric.random.fork();
+        self.servers.push(Host::new(id, address, node, medium, random));
+        self.fabric.endpoints.insert(address, (Endpoint::Server(id), node));
+        id
+    }
+
+    /// How many servers there are.
+    pub fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// The machine of a server, unless it is down.
+    pub fn server(&self, server: usize) -> Option<&P::Server> {
+        self.servers[server].machine.as_ref()
+    }
+
+    /// The node of a server.
+    pub fn node_of_server(&self, server: usize) -> usize {
+        self.servers[server].node
+    }
+
+    /// The address of a server.
+    pub fn address_of_server(&self, server: usize) -> Address {
+        self.servers[server].address
+    }
+
+    /// What the disk of a server holds.
+    pub fn records(&self, server: usize) -> &[<P::Server as Machine>::Record] {
+        self.servers[server].disk.records()
+    }
+
+    /// Boots a machine that was restored from the server's records.
+    pub fn boot_server(&mut self, server: usize, machine: P::Server) {
+        self.fabric.trace.event(self.fabric.now, kind::BOOTED, server as u64, 0);
+        let host = &mut self.servers[server];
+        self.fabric.trace.line(self.fabric.now, || format!("{} boots", host.address));
+        host.boot(machine, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+    }
+
+    /// Crashes a server: what it had not made durable is lost. With `wipe`, so is the rest.
+    pub fn crash_server(&mut self, server: usize, wipe: bool) {
+        self.fabric.trace.event(self.fabric.now, kind::CRASHED, server as u64, u64::from(wipe));
+        let host = &mut self.servers[server];
+        self.fabric.trace.line(self.fabric.now, || {
+            format!("{} crashes{}", host.address, if wipe { " and loses its disk" } else { "" })
+        });
+        host.crash();
+        if wipe {
+            host.disk.wipe();
+        }
+    }
+}
+
+/// Clients.
+impl<P: Protocol, A> World<P, A> {
+    /// Adds a client with a running machine and returns its number. Clients keep nothing across a crash.
+    pub fn add_client(&mut self, address: Address, node: usize, machine: P::Client) -> usize {
+        let id = self.clients.len();
+        let random = self.fabric.random.fork();
+        self.fabric.endpoints.insert(address, (Endpoint::Client(id), node));
+        self.clients.push(Host::new(id, address, node, Medium::Memory, random));
+        self.fabric.trace.event(self.fabric.now, kind::BOOTED, (1 << 32) + id as u64, 0);
+        self.fabric.trace.line(self.fabric.now, || format!("{address} starts"));
+        self.clients[id].boot(machine, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+        id
+    }
+
+    /// The machine of a client, unless it has crashed.
+    pub fn client(&self, client: usize) -> Option<&P::Client> {
+        self.clients[client].machine.as_ref()
+    }
+
+    /// The node of a client.
+    pub fn node_of_client(&self, client: usize) -> usize {
+        self.clients[client].node
+    }
+
+    /// Gives a command to a client's machine; nothing happens if it has crashed.
+    pub fn command(&mut self, client: usize, command: <P::Client as Machine>::Command) {
+        let host = &mut self.clients[client];
+        self.fabric.trace.line(self.fabric.now, || format!("{} ⇐ {command:?}", host.address));
+        host.step(Input::Command(command), &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+    }
+
+    /// A client vanishes for ever.
+    pub fn crash_client(&mut self, client: usize) {
+        self.fabric.trace.event(self.fabric.now, kind::CRASHED, (1 << 32) + client as u64, 0);
+        let host = &mut self.clients[client];
+        self.fabric.trace.line(self.fabric.now, || format!("{} vanishes", host.address));
+        host.crash();
+    }
+}
+
+impl<P: Protocol, A> Fabric<P, A> {
+    fn transmit(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
+        // Whoever is not known here is an incarnation of a client that never was.
+        let Some(&(_, receiver)) = self.endpoints.get(&to) else { return };
+        let arrivals = self.network.route(node, receiver);
+        if arrivals.first.is_none() {
+            self.trace.line(self.now, || format!("{from} → {to} ✗ lost  {message:?}"));
+        }
+        if let Some(after) = arrivals.second {
+            let message = message.clone();
+            self.queue.push(self.now + after, Event::Deliver { from, to, message });
+        }
+        if let Some(after) = arrivals.first {
+            self.queue.push(self.now + after, Event::Deliver { from, to, message });
+        }
+    }
+
+    fn sync_time(&mut self, node: usize) -> Duration {
+        let (low, high) = self.sync_times[node];
+        Duration::from_nanos(self.random.between(low.as_nanos() as u64, high.as_nanos() as u64))
+    }
+
+    fn clock(&self, node: usize) -> ClockTime {
+        self.clocks[node].reading(self.now)
+    }
+}
+
+/// The surroundings of a server.
+struct ServerSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
+
+/// The surroundings of a client.
+struct ClientSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
+
+macro_rules! surroundings {
+    ($side:ident, $machine:ident, $event:ident, $kind:expr) => {
+        impl<P: Protocol, A> Surroundings<P::$machine> for $side<'_, P, A> {
+            fn now(&self) -> Instant {
+                self.0.now
+            }
+
+            fn clock(&self, node: usize) -> ClockTime {
+                self.0.clock(node)
+            }
+
+            fn transmit(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
+                self.0.transmit(node, from, to, message);
+            }
+
+            fn emitted(&mut self, host: usize, event: <P::$machine as Machine>::Event) {
+                self.0.trace.event(self.0.now, $kind, host as u64, 0);
+                self.0.trace.line(self.0.now, || format!("{} {host} ⇒ {event:?}", stringify!($event)));
+                self.0.happenings.push_back(Happening::$event(host, event));
+            }
+
+            fn schedule(&mut self, after: Duration, event: HostEvent<<P::$machine as Machine>::Timer>) {
+                self.0.queue.push(self.0.now + after, Event::$event(event));
+            }
+
+            fn sync_time(&mut self, node: usize) -> Duration {
+                self.0.sync_time(node)
+            }
+        }
+    };
+}
+
+surroundings!(ServerSide, Server, Server, kind::SERVER_EMITTED);
+surroundings!(ClientSide, Client, Client, kind::CLIENT_EMITTED);

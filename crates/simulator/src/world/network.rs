@@ -1,0 +1,214 @@
+//! The network: how long a message takes, and what goes wrong on its way.
+
+use std::time::Duration;
+
+use quorate_core::Random;
+
+use crate::fault::{Fault, FaultCounts};
+
+/// The probability of each misfortune of a single message.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Misfortunes {
+    /// It is lost.
+    pub loss: f64,
+    /// It arrives twice within moments.
+    pub duplication: f64,
+    /// It arrives again much later, within [`Network::LATE_DUPLICATE_MAX`].
+    pub late_duplicate: f64,
+    /// It takes up to ten times as long, so that others overtake it.
+    pub reordering: f64,
+    /// It takes seconds, up to [`Network::LATE_MAX`].
+    pub late: f64,
+}
+
+/// When a message arrives, if it does, and when a second copy of it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrivals {
+    /// The message.
+    pub first: Option<Duration>,
+    /// The copy.
+    pub second: Option<Duration>,
+}
+
+/// Links between nodes.
+#[derive(Debug)]
+pub struct Network {
+    nodes: usize,
+    /// One-way delay of each link without jitter, by sender and receiver.
+    delays: Vec<Duration>,
+    /// What share of its delay a message may take longer.
+    jitter: f64,
+    /// What happens to single messages.
+    pub misfortunes: Misfortunes,
+    /// Links that carry nothing: how many reasons there are for it.
+    cuts: Vec<u32>,
+    /// By how much what a node sends is delayed.
+    spikes: Vec<Duration>,
+    random: Random,
+    /// What was injected.
+    pub injected: FaultCounts,
+}
+
+impl Network {
+    /// No late message takes longer.
+    pub const LATE_MAX: Duration = Duration::from_secs(8);
+
+    /// No late copy of a message arrives later.
+    pub const LATE_DUPLICATE_MAX: Duration = Duration::from_secs(180);
+
+    /// Healthy links between nodes; `delay` gives the one-way delay from one to another.
+    pub fn new(nodes: usize, jitter: f64, random: Random, delay: impl Fn(usize, usize) -> Duration) -> Self {
+        let links = (0..nodes * nodes).map(|link| delay(link / nodes, link % nodes));
+        Network {
+            nodes,
+            delays: links.collect(),
+            jitter,
+            misfortunes: Misfortunes::default(),
+            cuts: vec![0; nodes * nodes],
+            spikes: vec![Duration::ZERO; nodes],
+            random,
+            injected: FaultCounts::default(),
+        }
+    }
+
+    /// The number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// The one-way delay of a link, without jitter.
+    pub fn delay(&self, from: usize, to: usize) -> Duration {
+        self.delays[from * self.nodes + to]
+    }
+
+    /// True if the link carries messages.
+    pub fn is_open(&self, from: usize, to: usize) -> bool {
+        self.cuts[from * self.nodes + to] == 0
+    }
+
+    /// Cuts the link in this direction. Cuts add up: each needs its own [`Network::mend`].
+    pub fn cut(&mut self, from: usize, to: usize) {
+        self.cuts[from * self.nodes + to] += 1;
+    }
+
+    /// Takes back one [`Network::cut`].
+    pub fn mend(&mut self, from: usize, to: usize) {
+        let cuts = &mut self.cuts[from * self.nodes + to];
+        *cuts = cuts.saturating_sub(1);
+    }
+
+    /// Delays everything that a node sends by so much more.
+    pub fn set_spike(&mut self, node: usize, extra: Duration) {
+        self.spikes[node] = extra;
+    }
+
+    /// From now on nothing goes wrong. What is late already stays late.
+    pub fn heal(&mut self) {
+        self.misfortunes = Misfortunes::default();
+        self.cuts.fill(0);
+        self.spikes.fill(Duration::ZERO);
+    }
+
+    /// Draws the fate of one message.
+    pub fn route(&mut self, from: usize, to: usize) -> Arrivals {
+        if !self.is_open(from, to) {
+            return Arrivals::default();
+        }
+        let misfortunes = self.misfortunes;
+        let mut arrivals = Arrivals { first: Some(self.draw_delay(from, to)), second: None };
+        if self.strikes(misfortunes.duplication, Fault::Duplication) {
+            arrivals.second = Some(self.draw_delay(from, to) * 3);
+        }
+        if self.strikes(misfortunes.late_duplicate, Fault::LateDuplicates) {
+            arrivals.second = Some(Self::LATE_DUPLICATE_MAX.mul_f64(self.random.unit()));
+        }
+        if self.strikes(misfortunes.reordering, Fault::Reordering) {
+            arrivals.first = arrivals.first.map(|delay| delay.mul_f64(1.0 + 9.0 * self.random.unit()));
+        }
+        if self.strikes(misfortunes.late, Fault::LateMessages) {
+            // Mostly fractions of a second, sometimes many: the square makes small delays likelier.
+            let share = self.random.unit() * self.random.unit();
+            arrivals.first = arrivals.first.map(|delay| delay + Self::LATE_MAX.mul_f64(share));
+        }
+        if self.strikes(misfortunes.loss, Fault::Loss) {
+            arrivals.first = None;
+        }
+        arrivals
+    }
+
+    fn strikes(&mut self, probability: f64, fault: Fault) -> bool {
+        let strikes = probability > 0.0 && self.random.chance(probability);
+        if strikes {
+            self.injected.add(fault);
+        }
+        strikes
+    }
+
+    fn draw_delay(&mut self, from: usize, to: usize) -> Duration {
+        let delay = self.delay(from, to) + self.spikes[from];
+        delay.mul_f64(1.0 + self.jitter * self.random.unit()) + Duration::from_nanos(self.random.below(1_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(misfortunes: Misfortunes) -> Network {
+        let delay = |from: usize, to: usize| Duration::from_millis(10 * (1 + from.abs_diff(to) as u64));
+        Network { misfortunes, ..Network::new(3, 0.1, Random::new(9), delay) }
+    }
+
+    #[test]
+    fn a_healthy_link_takes_its_delay_and_some_jitter() {
+        let mut network = network(Misfortunes::default());
+        for _ in 0..100 {
+            let arrivals = network.route(0, 2);
+            let delay = arrivals.first.unwrap().as_micros();
+            assert!((30_000..=33_001).contains(&delay) && arrivals.second.is_none());
+        }
+        assert_eq!(network.injected, FaultCounts::default());
+    }
+
+    #[test]
+    fn a_cut_is_one_way_and_needs_as_many_mends() {
+        let mut network = network(Misfortunes::default());
+        network.cut(0, 1);
+        network.cut(0, 1);
+        network.mend(0, 1);
+        assert_eq!(network.route(0, 1), Arrivals::default());
+        assert!(network.route(1, 0).first.is_some());
+        network.mend(0, 1);
+        network.mend(0, 1);
+        assert!(network.route(0, 1).first.is_some());
+    }
+
+    #[test]
+    fn every_misfortune_strikes_and_is_counted_and_ends_with_healing() {
+        let all =
+            Misfortunes { loss: 0.3, duplication: 0.3, late_duplicate: 0.3, reordering: 0.3, late: 0.3 };
+        let mut network = network(all);
+        let routes: Vec<Arrivals> = (0..1_000).map(|_| network.route(0, 1)).collect();
+        for fault in
+            [Fault::Loss, Fault::Duplication, Fault::LateDuplicates, Fault::Reordering, Fault::LateMessages]
+        {
+            assert!((200..400).contains(&network.injected.of(fault)), "{fault}");
+        }
+        let firsts = || routes.iter().filter_map(|arrivals| arrivals.first);
+        assert!(firsts().count() < 800);
+        assert!(firsts().any(|delay| delay > Duration::from_secs(1)));
+        assert!(routes.iter().any(|arrivals| arrivals.second > Some(Duration::from_secs(60))));
+        network.set_spike(0, Duration::from_secs(5));
+        network.cut(0, 1);
+        network.heal();
+        assert!(network.route(0, 1).first.unwrap() < Duration::from_millis(30));
+    }
+
+    #[test]
+    fn a_spike_delays_what_one_node_sends() {
+        let mut network = network(Misfortunes::default());
+        network.set_spike(0, Duration::from_secs(1));
+        assert!(network.route(0, 1).first.unwrap() > Duration::from_secs(1));
+        assert!(network.route(1, 0).first.unwrap() < Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,244 @@
+//! The world with a toy protocol: a server that counts durably, and a client that asks it to.
+
+use std::convert::Infallible;
+
+use quorate_core::machine::PersistToken;
+use quorate_core::{ClientId, Context, Input, ReplicaId};
+
+use super::network::Misfortunes;
+use super::*;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Message {
+    Count,
+    Counted(u64),
+    /// Tells what is counted and not yet durable: sent unordered.
+    Gossip(u64),
+}
+
+struct Counter {
+    count: u64,
+    told_durable: u64,
+}
+
+impl Machine for Counter {
+    type Message = Message;
+    type Timer = ();
+    type Record = u64;
+    type Command = Infallible;
+    type Event = u64;
+    type Config = ();
+
+    fn restore((): (), records: impl IntoIterator<Item = u64>) -> Self {
+        Counter { count: records.into_iter().last().unwrap_or(0), told_durable: 0 }
+    }
+
+    fn step(
+        &mut self,
+        _: &mut Context<'_>,
+        input: Input<Message, (), Infallible>,
+        outbox: &mut Outbox<Message, (), u64, u64>,
+    ) {
+        match input {
+            Input::Message { from, message: Message::Count } => {
+                self.count += 1;
+                outbox.send_unordered(from, Message::Gossip(self.count));
+                outbox.persist_and_notify(self.count, PersistToken(self.count));
+                outbox.send(from, Message::Counted(self.count));
+                outbox.emit(self.count);
+            }
+            Input::Persisted(token) => self.told_durable = token.0,
+            _ => {}
+        }
+    }
+}
+
+struct Asker {
+    server: Address,
+}
+
+impl Machine for Asker {
+    type Message = Message;
+    type Timer = u8;
+    type Record = Infallible;
+    type Command = ();
+    type Event = Message;
+    type Config = Address;
+
+    fn restore(server: Address, _: impl IntoIterator<Item = Infallible>) -> Self {
+        Asker { server }
+    }
+
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Message, u8, ()>,
+        outbox: &mut Outbox<Message, u8, Infallible, Message>,
+    ) {
+        match input {
+            Input::Start => {
+                outbox.set_timer(1, Duration::from_millis(500));
+                outbox.set_timer(1, Duration::from_millis(900));
+                outbox.set_timer(2, Duration::from_millis(1));
+                outbox.cancel_timer(2);
+            }
+            Input::Command(()) => outbox.send(self.server, Message::Count),
+            Input::Message { message, .. } => outbox.emit(message),
+            Input::Timer(1) => outbox.emit(Message::Gossip(context.now.as_nanos())),
+            Input::Timer(_) | Input::Persisted(_) => unreachable!(),
+        }
+    }
+}
+
+struct Toy;
+
+impl Protocol for Toy {
+    type Message = Message;
+    type Server = Counter;
+    type Client = Asker;
+
+    fn digest(message: &Message, hash: &mut TraceHash) {
+        match message {
+            Message::Count => hash.fold(1),
+            Message::Counted(count) => hash.fold(count + 2),
+            Message::Gossip(count) => hash.fold(count << 32),
+        }
+    }
+}
+
+const SERVER: usize = 0;
+const CLIENT: usize = 0;
+
+/// A server on node 0, whose syncs take 5 ms, and a client on node 1, 10 ms away.
+fn world(medium: Medium, seed: u64) -> World<Toy, &'static str> {
+    let network = Network::new(2, 0.0, Random::new(seed), |_, _| Duration::from_millis(10));
+    let clocks = vec![PhysicalClock::default(), PhysicalClock::default()];
+    let mut world = World::new(network, clocks, Random::new(seed + 1), Trace::new(true));
+    let address = Address::Replica(ReplicaId::default());
+    world.add_server(address, 0, medium);
+    world.set_sync_time(0, Duration::from_millis(5), Duration::from_millis(5));
+    world.boot_server(SERVER, Counter::restore((), []));
+    world.add_client(Address::Client(ClientId(1)), 1, Asker::restore(address, []));
+    world
+}
+
+fn millis(count: u64) -> Instant {
+    Instant::from_nanos(count * 1_000_000)
+}
+
+/// Runs until the limit and returns what was emitted, with whole milliseconds.
+fn run(world: &mut World<Toy, &'static str>, limit: Instant) -> Vec<(u64, String)> {
+    let mut told = Vec::new();
+    while let Some(happening) = world.advance(limit) {
+        let at = world.now().as_nanos() / 1_000_000;
+        told.push(match happening {
+            Happening::Server(_, count) => (at, format!("server {count}")),
+            Happening::Client(_, message) => (at, format!("client {message:?}")),
+            Happening::Alarm(alarm) => (at, format!("alarm {alarm}")),
+        });
+    }
+    told
+}
+
+fn told(list: &[(u64, &str)]) -> Vec<(u64, String)> {
+    list.iter().map(|(at, what)| (*at, (*what).to_owned())).collect()
+}
+
+#[test]
+fn replies_and_events_wait_for_the_disk_and_unordered_messages_do_not() {
+    let mut world = world(Medium::Disk, 1);
+    world.command(CLIENT, ());
+    let expected = [(15, "server 1"), (20, "client Gossip(1)"), (25, "client Counted(1)")];
+    assert_eq!(run(&mut world, millis(100)), told(&expected));
+    assert_eq!(world.server(SERVER).unwrap().told_durable, 1);
+}
+
+#[test]
+fn in_memory_nothing_waits() {
+    let mut world = world(Medium::Memory, 1);
+    world.command(CLIENT, ());
+    let expected = [(10, "server 1"), (20, "client Gossip(1)"), (20, "client Counted(1)")];
+    assert_eq!(run(&mut world, millis(100)), told(&expected));
+    assert_eq!(world.server(SERVER).unwrap().told_durable, 1);
+    assert!(world.records(SERVER).is_empty());
+}
+
+#[test]
+fn a_crash_before_the_sync_ends_keeps_the_reply_back() {
+    let mut world = world(Medium::Disk, 1);
+    world.command(CLIENT, ());
+    assert!(run(&mut world, millis(12)).is_empty());
+    world.crash_server(SERVER, false);
+    assert!(world.server(SERVER).is_none());
+    let durable = world.records(SERVER).to_vec();
+    world.boot_server(SERVER, Counter::restore((), durable));
+    assert_eq!(run(&mut world, millis(100)), told(&[(20, "client Gossip(1)")]));
+}
+
+#[test]
+fn what_was_durable_survives_a_crash_but_not_a_wipe() {
+    let mut world = world(Medium::Disk, 1);
+    for _ in 0..3 {
+        world.command(CLIENT, ());
+    }
+    run(&mut world, millis(100));
+    world.crash_server(SERVER, false);
+    assert_eq!(world.records(SERVER), [1, 2, 3]);
+    world.crash_server(SERVER, true);
+    assert!(world.records(SERVER).is_empty());
+}
+
+#[test]
+fn messages_to_a_machine_that_is_down_are_lost() {
+    let mut world = world(Medium::Disk, 1);
+    world.crash_server(SERVER, false);
+    world.command(CLIENT, ());
+    assert!(run(&mut world, millis(100)).is_empty());
+    world.crash_client(CLIENT);
+    assert!(world.client(CLIENT).is_none());
+    assert!(run(&mut world, millis(2_000)).is_empty(), "its timer died with it");
+}
+
+#[test]
+fn a_timer_that_is_set_again_moves_and_a_cancelled_one_is_silent() {
+    let mut world = world(Medium::Disk, 1);
+    assert_eq!(run(&mut world, millis(2_000)), told(&[(900, "client Gossip(900000000)")]));
+    assert_eq!(world.now(), millis(2_000), "time reaches the limit even if nothing happens");
+}
+
+#[test]
+fn a_paused_node_gets_everything_when_it_resumes_in_order() {
+    let mut world = world(Medium::Memory, 1);
+    world.pause(0, millis(500));
+    for _ in 0..2 {
+        world.command(CLIENT, ());
+    }
+    let told_by_server: Vec<_> =
+        run(&mut world, millis(800)).into_iter().filter(|(_, what)| what.starts_with("server")).collect();
+    assert_eq!(told_by_server, told(&[(500, "server 1"), (500, "server 2")]));
+}
+
+#[test]
+fn alarms_go_off_in_order() {
+    let mut world = world(Medium::Memory, 1);
+    world.set_alarm(Duration::from_millis(7), "second");
+    world.set_alarm(Duration::from_millis(3), "first");
+    assert_eq!(run(&mut world, millis(8)), told(&[(3, "alarm first"), (7, "alarm second")]));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_one_does_not() {
+    let trace = |seed| {
+        let mut world = world(Medium::Disk, seed);
+        world.network().misfortunes =
+            Misfortunes { loss: 0.2, duplication: 0.2, reordering: 0.2, late: 0.1, late_duplicate: 0.1 };
+        for _ in 0..100 {
+            world.command(CLIENT, ());
+        }
+        run(&mut world, Instant::from_nanos(1 << 40));
+        (world.trace_hash(), world.into_trace().unwrap())
+    };
+    assert_eq!(trace(3), trace(3));
+    assert_ne!(trace(3).0, trace(4).0);
+    assert!(trace(3).1.contains("✗ lost"), "losses are struck out in the trace");
+}
