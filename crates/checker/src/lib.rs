@@ -10,6 +10,7 @@
 //! | judge | [`check`]`(&history, `[`Level`]`)`, linear in the size of the history |
 //! | judge commit timestamps | [`check_timestamps`]`(&history)`, white-box |
 //! | print | [`Report`] is `Display` for people and `Serialize` for machines |
+//! | judge tiny histories slowly | [`oracle`], straight from the definitions |
 //!
 //! How it works: the [`history`] module types the events; dependencies between transactions are derived from values (who
 //! wrote what was read, in which order versions followed one another); a level is a statement about cycles in them. The
@@ -20,6 +21,7 @@ mod explain;
 mod graph;
 pub mod history;
 mod level;
+pub mod oracle;
 mod report;
 mod serializable;
 mod timestamps;

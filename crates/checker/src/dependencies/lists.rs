@@ -196,10 +196,13 @@ impl<'a> Lists<'a> {
         self.check_own_futures(anomalies);
         let fitting = self.check_apart(anomalies);
         let mut tails = self.tails();
-        for read in self.reads.lists.iter().chain(&fitting) {
+        for read in &self.reads.lists {
             if self.check_shared(read, anomalies) {
                 self.add_read(read, edges, &mut tails, anomalies);
             }
+        }
+        for read in &fitting {
+            self.add_read(read, edges, &mut tails, anomalies);
         }
         tails.iter_mut().for_each(|tail| tail.readers.sort_unstable());
         tails

@@ -179,9 +179,7 @@ fn read(scanner: &mut Scanner<'_>, draft: &mut Draft) -> Result<DraftAction, Mal
     let mut first = true;
     if scanner.take(b'[') {
         let start = draft.values.len();
-        while scanner.next_element(&mut first)? {
-            draft.values.push(scanner.integer("an integer element")?);
-        }
+        scanner.integers(&mut draft.values, "an integer element")?;
         return Ok(DraftAction::ReadList { start, end: draft.values.len() });
     }
     if scanner.take(b'{') {
