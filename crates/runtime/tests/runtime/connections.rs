@@ -1,0 +1,105 @@
+//! Connections as they should be: made, used, broken, made again.
+
+use std::time::Duration;
+
+use quorate_core::NodeId;
+use quorate_runtime::transport::{Options, Target};
+use quorate_wire::{Packet, Peer};
+
+use crate::harness::{Seen, client, client_options, envelope, node, node_options};
+
+#[tokio::test]
+async fn messages_of_one_turn_arrive_in_order_and_leave_in_one_write() {
+    let server = node(node_options()).await;
+    let mut client = client(client_options(1));
+    let _dialled = client.transport.dial(server.target());
+    let link = client.link_up().await;
+    client.transport.with(|_, turn| {
+        for sequence in 0..1_000 {
+            turn.send(link, &envelope(sequence));
+        }
+    });
+    for sequence in 0..1_000 {
+        let Seen::Packet(Packet::Envelope(answer)) = client.next().await else { panic!("no answer") };
+        let Packet::Envelope(asked) = envelope(sequence) else { unreachable!() };
+        assert_eq!(answer.message, asked.message);
+    }
+    let counters = client.transport.with(|_, turn| turn.counters());
+    assert_eq!(counters.messages_sent, 1_000);
+    assert_eq!(counters.messages_received, 1_000);
+    assert_eq!(counters.socket_writes, 1);
+    assert_eq!(client.transport.with(|_, turn| turn.queued_bytes()), 0);
+}
+
+#[tokio::test]
+async fn a_client_connects_again_when_the_node_comes_back() {
+    let mut server = node(node_options()).await;
+    let mut client = client(client_options(1));
+    let _dialled = client.transport.dial(server.target());
+    client.link_up().await;
+    server.link_up().await;
+
+    let address = server.address;
+    server.transport.close("this node stops", Duration::from_secs(1)).await;
+    let Seen::Down(reason) = client.next().await else { panic!("not down") };
+    assert!(reason.contains("this node stops"), "{reason}");
+
+    let (host_seen, listener) = loop {
+        match tokio::net::TcpListener::bind(address).await {
+            Ok(listener) => break (node(node_options()).await, listener),
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    host_seen.transport.listen(listener);
+    client.link_up().await;
+}
+
+#[tokio::test]
+async fn a_dial_that_fails_says_why_and_is_repeated() {
+    let mut client = client(client_options(1));
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let _dialled = client.transport.dial(Target { address: unused.to_string(), expect: None });
+    for _ in 0..3 {
+        let Seen::DialFailed(reason) = client.next().await else { panic!("connected") };
+        assert!(reason.contains("refused"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn an_unexpected_node_or_cluster_is_not_accepted() {
+    let server = node(node_options()).await;
+    let mut first = client(client_options(1));
+    let _dialled = first.transport.dial(Target { expect: Some(NodeId(5)), ..server.target() });
+    let Seen::DialFailed(reason) = first.next().await else { panic!("connected") };
+    assert!(reason.contains("node1"), "{reason}");
+
+    let mut second = client(Options { cluster: 8, ..client_options(2) });
+    let _dialled = second.transport.dial(server.target());
+    let Seen::DialFailed(reason) = second.next().await else { panic!("connected") };
+    assert!(reason.contains("cluster 7") && reason.contains("cluster 8"), "{reason}");
+}
+
+#[tokio::test]
+async fn dropping_a_dial_closes_its_connection() {
+    let mut server = node(node_options()).await;
+    let mut client = client(client_options(1));
+    let dialled = client.transport.dial(server.target());
+    client.link_up().await;
+    let Seen::Up(_, Peer::Client(_)) = server.next().await else { panic!("no client") };
+    drop(dialled);
+    assert!(matches!(client.next().await, Seen::Down(_)));
+    assert!(matches!(server.next().await, Seen::Down(_)));
+    assert_eq!(client.transport.with(|_, turn| turn.links_len()), 0);
+}
+
+#[tokio::test]
+async fn abandoning_closes_at_once() {
+    let mut server = node(node_options()).await;
+    let mut client = client(client_options(1));
+    let _dialled = client.transport.dial(server.target());
+    client.link_up().await;
+    server.link_up().await;
+    server.transport.abandon();
+    assert!(matches!(client.next().await, Seen::Down(_)));
+    assert!(matches!(client.next().await, Seen::DialFailed(_)), "nobody listens any more");
+}
