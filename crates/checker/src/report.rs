@@ -47,15 +47,15 @@ pub enum AnomalyKind {
     /// A list that holds one value twice.
     #[serde(rename = "duplicate-value")]
     DuplicateValue,
-    /// Two lists of one key of which neither is a prefix of the other.
-    #[serde(rename = "incompatible-order")]
-    IncompatibleOrder,
     /// Aborted read: a committed transaction read what an aborted one wrote.
     #[serde(rename = "G1a")]
     AbortedRead,
     /// Intermediate read: a transaction read what another one overwrote or appended to itself.
     #[serde(rename = "G1b")]
     IntermediateRead,
+    /// Two lists of one key of which neither is a prefix of the other.
+    #[serde(rename = "incompatible-order")]
+    IncompatibleOrder,
     /// Write cycle.
     #[serde(rename = "G0")]
     WriteCycle,

@@ -10,28 +10,28 @@ const TAIL_SAMPLE: usize = 8;
 /// Counts over the dependencies between adjacent versions.
 pub(crate) fn measure(history: &History, dependencies: &Dependencies) -> Vacuity {
     let commits = dependencies.fates.iter().filter(|&&fate| fate == Fate::Committed).count() as u64;
-    let mut conflict_edges = 0;
-    let mut overlapping_pairs = 0;
-    // Edges of one reader or one key stand together, so most repeated pairs are neighbours.
-    let mut before: Option<(u32, u32)> = None;
-    for edge in &dependencies.edges {
-        conflict_edges += u64::from(is_conflict(edge));
-        let pair = (edge.from.min(edge.to), edge.from.max(edge.to));
-        if before != Some(pair) && overlap(history, TxnId(pair.0), TxnId(pair.1)) {
-            overlapping_pairs += 1;
+    let mut conflict_edges = dependencies.edges.iter().filter(|edge| is_conflict(edge)).count() as u64;
+    let mut pairs = Vec::new();
+    let mut add_pair = |one: TxnId, other: TxnId| {
+        if one != other && overlap(history, one, other) {
+            pairs.push((one.min(other), one.max(other)));
         }
-        before = Some(pair);
+    };
+    for edge in &dependencies.edges {
+        add_pair(TxnId(edge.from), TxnId(edge.to));
     }
     for tail in &dependencies.tails {
-        let sources = tail.readers.iter().chain(&tail.last).take(TAIL_SAMPLE);
-        let has_sources = tail.last.is_some() || !tail.readers.is_empty();
-        conflict_edges += if has_sources { (tail.readers.len() + tail.targets.len()) as u64 } else { 0 };
-        for source in sources {
-            let targets = tail.targets.iter().take(TAIL_SAMPLE).filter(|&target| target != source);
-            overlapping_pairs += targets.filter(|&&target| overlap(history, *source, target)).count() as u64;
+        let follows = |reader: &&TxnId| tail.targets.iter().any(|target| target != *reader);
+        let readers = tail.readers.iter().filter(follows).count();
+        let writers = if tail.last.is_some() { tail.targets.len() } else { 0 };
+        conflict_edges += (readers + writers) as u64;
+        for &source in tail.last.iter().chain(&tail.readers).take(TAIL_SAMPLE) {
+            tail.targets.iter().take(TAIL_SAMPLE).for_each(|&target| add_pair(source, target));
         }
     }
-    Vacuity { commits, conflict_edges, overlapping_pairs }
+    pairs.sort_unstable();
+    pairs.dedup();
+    Vacuity { commits, conflict_edges, overlapping_pairs: pairs.len() as u64 }
 }
 
 fn is_conflict(edge: &Edge) -> bool {

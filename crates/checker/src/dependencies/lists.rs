@@ -88,8 +88,10 @@ impl<'a> Lists<'a> {
         if misplaced.is_empty() {
             return;
         }
+        let is_shared =
+            |key: KeyId| self.reads.longest[key.index()].is_some_and(|longest| longest.list.is_shared());
         let mut first_reader = vec![None; misplaced.len()];
-        for read in &self.reads.lists {
+        for read in self.reads.lists.iter().filter(|read| is_shared(read.key)) {
             let from = misplaced.partition_point(|&(key, _)| key < read.key);
             let of_key = misplaced[from..].iter().take_while(|&&(key, _)| key == read.key);
             for (at, _) in of_key.enumerate().filter(|(_, (_, position))| *position < read.len) {

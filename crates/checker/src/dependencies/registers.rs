@@ -154,13 +154,11 @@ impl Judge<'_> {
 
     /// Links versions by read-modify-writes, and leaves the order of the resulting chains open.
     fn chained(&mut self, key: KeyId, installed: &[WriteId], reads: &[RegisterVersion]) {
-        let (successors, mut is_head) = self.successors(key, installed, reads);
+        let (successors, is_head) = self.successors(key, installed, reads);
         let mut initial = self.chain(key, None, installed, &successors, reads);
         let mut open = Vec::new();
-        for at in 0..installed.len() {
-            if std::mem::take(&mut is_head[at]) {
-                open.push(self.chain(key, Some(at), installed, &successors, reads));
-            }
+        for (at, _) in is_head.iter().enumerate().filter(|(_, is_head)| **is_head) {
+            open.push(self.chain(key, Some(at), installed, &successors, reads));
         }
         if !open.is_empty() {
             let mut targets: Vec<TxnId> = open.iter().filter_map(|chain| chain.first).collect();

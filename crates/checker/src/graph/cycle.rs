@@ -36,7 +36,8 @@ impl CycleShape {
     ];
 }
 
-/// The shortest cycle of the most severe class within a strongly connected component, as edges between transactions.
+/// The shortest cycle of the most severe class within a strongly connected component, as edges between transactions,
+/// from the earliest of them on.
 pub(crate) fn find_cycle(part: &Subgraph) -> Vec<Edge> {
     for shape in CycleShape::BY_SEVERITY {
         let path = match shape.once {
@@ -44,7 +45,10 @@ pub(crate) fn find_cycle(part: &Subgraph) -> Vec<Edge> {
             Some(kind) => part.graph.shortest_cycle_with_one(kind, shape.mask | ONWARD),
         };
         if !path.is_empty() {
-            return part.contract(&path);
+            let mut cycle = part.contract(&path);
+            let earliest = (0..cycle.len()).min_by_key(|&at| cycle[at].from).unwrap_or(0);
+            cycle.rotate_left(earliest);
+            return cycle;
         }
     }
     Vec::new()

@@ -44,7 +44,8 @@ impl ListStore {
 
     pub(crate) fn values(&self, key: KeyId, read: ListRead) -> &[Value] {
         match read {
-            ListRead::Prefix(len) => &self.spines[key.index()][..len as usize],
+            // A key without a spine has only empty prefixes.
+            ListRead::Prefix(len) => self.spines.get(key.index()).map_or(&[], |spine| &spine[..len as usize]),
             ListRead::Apart(at) => {
                 let (start, end) = self.apart_ranges[at as usize];
                 &self.apart[start..end]

@@ -87,6 +87,11 @@ impl Recorder {
         self.events.len()
     }
 
+    /// The transactions so far, in the order of their invocations.
+    pub fn txns(&self) -> impl Iterator<Item = RecordedTxn> + use<> {
+        (0..self.txns.len()).map(RecordedTxn)
+    }
+
     /// A process begins a transaction at `time`, in nanoseconds.
     pub fn invoke(&mut self, process: u64, time: i64) -> RecordedTxn {
         let txn = RecordedTxn(self.txns.len());

@@ -13,7 +13,7 @@ use quorate_checker::{History, Level, Report, check};
 /// Reads a history whose lines are written briefly, and judges it.
 ///
 /// Each line is `invoke|ok|fail|info|spec|lost PROCESS [OPERATIONS]`; index and time are filled in. An `@NAME` after the
-/// process names the session, `#NAME` the site, `!` an observed abort, `ts=N` a commit timestamp.
+/// process names the session, `#NAME` the site, `!` an observed abort, `ts=N` or `ts=N:CLIENT` a commit timestamp.
 fn brief(text: &str) -> History {
     let json = expand(text);
     History::read(json.as_bytes()).unwrap_or_else(|error| panic!("{error} in\n{json}"))
@@ -33,7 +33,11 @@ fn expand(text: &str) -> String {
                 ("@", name) => format!("\"session\":\"{name}\","),
                 ("#", name) => format!("\"site\":\"{name}\","),
                 ("!", _) => "\"observed\":true,".to_string(),
-                _ => format!("\"ts\":{},", word.strip_prefix("ts=").expect("a known field")),
+                _ => {
+                    let ts = word.strip_prefix("ts=").expect("a known field");
+                    let pair = ts.split_once(':').map(|(time, client)| format!("[{time},{client}]"));
+                    format!("\"ts\":{},", pair.as_deref().unwrap_or(ts))
+                }
             };
         }
         let time = index * 10;
