@@ -1,0 +1,255 @@
+//! The configuration file: TOML, with a line for every mistake.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
+use quorate_core::{GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
+use quorate_runtime::wan::{Matrix, MatrixError};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Config, Limits};
+use crate::SYSTEM_KEYSPACE;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("the configuration {path} cannot be read: {source}; `quorate server --print-config` writes an example", path = path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Not TOML, or with a field that is unknown, missing or of the wrong type. The text names line and column.
+    #[error("{0}")]
+    Syntax(#[from] toml::de::Error),
+    /// A field with a value that makes no sense.
+    #[error("line {line}: {mistake}")]
+    Value {
+        /// The line, from one.
+        line: usize,
+        /// What is wrong, and what would be right.
+        mistake: String,
+    },
+    /// The delay matrix cannot be used.
+    #[error("line {line}: {source}")]
+    Matrix {
+        /// The line that asks for it.
+        line: usize,
+        /// What is wrong with it.
+        source: MatrixError,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    node: Spanned<u16>,
+    data_directory: PathBuf,
+    http: Option<Spanned<String>>,
+    sites: Vec<Spanned<String>>,
+    cluster: FileCluster,
+    nodes: Vec<FileNode>,
+    system: FileSystem,
+    wan: Option<FileWan>,
+    #[serde(default)]
+    limits: FileLimits,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileCluster {
+    name: String,
+    id: Spanned<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileNode {
+    site: Spanned<String>,
+    address: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileSystem {
+    replicas: Spanned<Vec<u16>>,
+    durability: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileWan {
+    matrix: Spanned<String>,
+}
+
+/// Declares the limits once: the fields of the file, and how each one overrides a default.
+macro_rules! limits {
+    ($($field:ident: $type:ty => $limit:ident = $convert:expr;)*) => {
+        #[derive(Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct FileLimits {
+            $($field: Option<Spanned<$type>>,)*
+        }
+
+        impl FileLimits {
+            fn apply(self, text: &str) -> Result<Limits, ConfigError> {
+                let mut limits = Limits::default();
+                $(if let Some(value) = self.$field {
+                    if *value.get_ref() == 0 {
+                        return Err(mistake(text, value.span(), concat!(stringify!($field), " must not be 0")));
+                    }
+                    limits.$limit = $convert(value.into_inner());
+                })*
+                Ok(limits)
+            }
+        }
+    };
+}
+
+limits! {
+    connections_max: usize => connections_max = usize::from;
+    handshake_timeout_ms: u64 => handshake_timeout = Duration::from_millis;
+    stall_timeout_ms: u64 => stall_timeout = Duration::from_millis;
+    client_queue_bytes_max: usize => client_queue_bytes_max = usize::from;
+    node_queue_bytes_max: usize => node_queue_bytes_max = usize::from;
+    queued_bytes_high: usize => queued_bytes_high = usize::from;
+    prepared_high: usize => prepared_high = usize::from;
+    log_lag_bytes_high: u64 => log_lag_bytes_high = u64::from;
+    busy_retry_after_ms: u64 => busy_retry_after = Duration::from_millis;
+    catalogue_interval_ms: u64 => catalogue_interval = Duration::from_millis;
+    drain_timeout_ms: u64 => drain_timeout = Duration::from_millis;
+}
+
+/// Reads a configuration.
+pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
+    let file: File = toml::from_str(text)?;
+    if *file.cluster.id.get_ref() == 0 {
+        return Err(mistake(
+            text,
+            file.cluster.id.span(),
+            "the cluster's id must not be 0: choose a random number",
+        ));
+    }
+    let sites = file.sites.iter().map(|site| site.get_ref().clone()).collect::<Vec<_>>();
+    for (at, site) in file.sites.iter().enumerate() {
+        if sites[..at].contains(site.get_ref()) {
+            return Err(mistake(
+                text,
+                site.span(),
+                format!("the site \"{}\" is listed twice", site.get_ref()),
+            ));
+        }
+    }
+    let topology = Topology { nodes: nodes(text, &file.nodes, &sites)?, sites };
+    let node = *file.node.get_ref();
+    if usize::from(node) >= topology.nodes.len() {
+        let known = topology.nodes.len();
+        let advice = format!("there is no node {node}: {known} [[nodes]] are listed, counted from 0");
+        return Err(mistake(text, file.node.span(), advice));
+    }
+    if let Some(http) = &file.http {
+        validate_address(text, http)?;
+    }
+    Ok(Config {
+        cluster_name: file.cluster.name,
+        cluster: file.cluster.id.into_inner(),
+        node: NodeId(node),
+        system: system(text, &file.system, &topology)?,
+        data_directory: file.data_directory,
+        http: file.http.map(Spanned::into_inner),
+        wan: file.wan.map(|wan| matrix(text, &wan.matrix, &topology)).transpose()?,
+        limits: file.limits.apply(text)?,
+        topology,
+    })
+}
+
+fn nodes(text: &str, nodes: &[FileNode], sites: &[String]) -> Result<Vec<Node>, ConfigError> {
+    nodes
+        .iter()
+        .zip(0u16..)
+        .map(|(node, id)| {
+            let name = node.site.get_ref();
+            let site = sites.iter().position(|site| site == name).ok_or_else(|| {
+                let known = sites.join(", ");
+                mistake(text, node.site.span(), format!("the site \"{name}\" is not one of: {known}"))
+            })?;
+            validate_address(text, &node.address)?;
+            let address = node.address.get_ref().clone();
+            Ok(Node { id: NodeId(id), site: SiteId(site as u16), address })
+        })
+        .collect()
+}
+
+fn system(text: &str, system: &FileSystem, topology: &Topology) -> Result<Keyspace, ConfigError> {
+    let replicas = system.replicas.get_ref();
+    let span = || system.replicas.span();
+    GroupSize::new(replicas.len()).map_err(|error| mistake(text, span(), error.to_string()))?;
+    for (at, replica) in replicas.iter().enumerate() {
+        if usize::from(*replica) >= topology.nodes.len() {
+            let known = topology.nodes.len();
+            let advice = format!("there is no node {replica}: {known} [[nodes]] are listed, counted from 0");
+            return Err(mistake(text, span(), advice));
+        }
+        if replicas[..at].contains(replica) {
+            return Err(mistake(
+                text,
+                span(),
+                format!("node {replica} cannot hold two replicas of one shard"),
+            ));
+        }
+    }
+    let durability = match &system.durability {
+        None => Durability::default(),
+        Some(name) => Durability::from_str(name.get_ref())
+            .map_err(|error| mistake(text, name.span(), error.to_string()))?,
+    };
+    Ok(system_keyspace(replicas.iter().copied().map(NodeId).collect(), durability))
+}
+
+/// The built-in keyspace, with one shard on these nodes.
+pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> Keyspace {
+    Keyspace {
+        id: KeyspaceId(0),
+        name: SYSTEM_KEYSPACE.to_owned(),
+        isolation: Isolation::Strict,
+        durability,
+        shards: vec![Shard { id: ShardId(0), replicas }],
+    }
+}
+
+fn matrix(text: &str, name: &Spanned<String>, topology: &Topology) -> Result<Arc<Matrix>, ConfigError> {
+    let sites = topology.sites.iter().map(String::as_str);
+    let load = || -> Result<Matrix, MatrixError> {
+        let matrix = Matrix::load(name.get_ref())?;
+        matrix.require(sites)?;
+        Ok(matrix)
+    };
+    load().map(Arc::new).map_err(|source| ConfigError::Matrix { line: line(text, name.span()), source })
+}
+
+fn validate_address(text: &str, address: &Spanned<String>) -> Result<(), ConfigError> {
+    let given = address.get_ref();
+    let valid =
+        given.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if valid {
+        Ok(())
+    } else {
+        let advice = format!("\"{given}\" is not an address: write host:port, like \"127.0.0.1:7400\"");
+        Err(mistake(text, address.span(), advice))
+    }
+}
+
+fn mistake(text: &str, span: Range<usize>, mistake: impl Into<String>) -> ConfigError {
+    ConfigError::Value { line: line(text, span), mistake: mistake.into() }
+}
+
+fn line(text: &str, span: Range<usize>) -> usize {
+    text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}

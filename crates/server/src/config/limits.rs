@@ -1,0 +1,48 @@
+//! The bounds of every queue of a node.
+
+use std::time::Duration;
+
+/// The bounds within which a node works. `quorate server --print-config` documents them with their defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections that are accepted at a time.
+    pub connections_max: usize,
+    /// How long a connection may take to introduce itself.
+    pub handshake_timeout: Duration,
+    /// How long a frame may take to arrive, and a peer to take some of what waits for it.
+    pub stall_timeout: Duration,
+    /// What may wait for a client before it is disconnected as a slow reader, in bytes.
+    pub client_queue_bytes_max: usize,
+    /// What may wait for another node before it is disconnected, in bytes.
+    pub node_queue_bytes_max: usize,
+    /// What may wait to be sent over all connections before new work is refused, in bytes.
+    pub queued_bytes_high: usize,
+    /// How many transactions one replica may hold prepared before new work is refused.
+    pub prepared_high: usize,
+    /// What of one replica may wait for the disk before new work is refused, in bytes.
+    pub log_lag_bytes_high: u64,
+    /// How long refused clients are told to wait.
+    pub busy_retry_after: Duration,
+    /// How often the catalogue is read without a reason.
+    pub catalogue_interval: Duration,
+    /// How long a stopping node waits for transactions under way.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: 1_024,
+            handshake_timeout: Duration::from_secs(5),
+            stall_timeout: Duration::from_secs(30),
+            client_queue_bytes_max: 64 * 1024 * 1024,
+            node_queue_bytes_max: 1024 * 1024 * 1024,
+            queued_bytes_high: 256 * 1024 * 1024,
+            prepared_high: 50_000,
+            log_lag_bytes_high: 64 * 1024 * 1024,
+            busy_retry_after: Duration::from_millis(50),
+            catalogue_interval: Duration::from_secs(5),
+            drain_timeout: Duration::from_secs(8),
+        }
+    }
+}

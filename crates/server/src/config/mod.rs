@@ -1,0 +1,84 @@
+//! What a node is told by its operator, and every limit that it works within.
+//!
+//! A mistake is answered with the line it stands on and with what to write instead.
+
+mod file;
+mod limits;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quorate_core::NodeId;
+use quorate_core::topology::{Keyspace, Node, Topology};
+use quorate_runtime::wan::Matrix;
+
+pub use file::ConfigError;
+pub(crate) use file::system_keyspace;
+pub use limits::Limits;
+
+/// The configuration of one node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The name of the cluster, for people.
+    pub cluster_name: String,
+    /// Tells the cluster from others; not zero.
+    pub cluster: u64,
+    /// Which node this is.
+    pub node: NodeId,
+    /// The sites and nodes of the cluster.
+    pub topology: Topology,
+    /// The built-in keyspace that holds the catalogue, and where it is.
+    pub system: Keyspace,
+    /// Where this node keeps what must survive it.
+    pub data_directory: PathBuf,
+    /// Where `/metrics`, `/health` and `/status` are served, as `host:port`; none if nowhere.
+    pub http: Option<String>,
+    /// The delays between sites to emulate.
+    pub wan: Option<Arc<Matrix>>,
+    /// The bounds of every queue.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// Reads a configuration from the text of a file.
+    ///
+    /// # Errors
+    /// The text is not a configuration; the error names the line.
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        file::parse(text)
+    }
+
+    /// Reads a configuration from a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a configuration.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        Config::parse(&text)
+    }
+
+    /// This node's entry in the topology.
+    ///
+    /// # Panics
+    /// If the topology has no such node, which [`Config::parse`] refuses.
+    pub fn own_node(&self) -> &Node {
+        &self.topology.nodes[usize::from(self.node.0)]
+    }
+
+    /// The name of the site that this node stands in.
+    ///
+    /// # Panics
+    /// As [`Config::own_node`].
+    pub fn own_site(&self) -> &str {
+        &self.topology.sites[usize::from(self.own_node().site.0)]
+    }
+}
+
+/// A commented example of a configuration file. It can be read back.
+pub fn print_config() -> &'static str {
+    include_str!("example.toml")
+}
+
+#[cfg(test)]
+mod tests;

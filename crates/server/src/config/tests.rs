@@ -1,0 +1,65 @@
+//! The example can be read, its defaults are the real ones, and mistakes are named with their line.
+
+use std::time::Duration;
+
+use quorate_core::topology::Durability;
+use quorate_core::{NodeId, SiteId};
+
+use super::{Config, Limits, print_config};
+
+#[test]
+fn the_example_parses_back() {
+    let config = Config::parse(print_config()).unwrap();
+    assert_eq!(config.cluster, 4242);
+    assert_eq!(config.node, NodeId(0));
+    assert_eq!(config.own_site(), "us");
+    assert_eq!(config.own_node().address, "127.0.0.1:7400");
+    assert_eq!(config.topology.sites, ["us", "europe", "asia"]);
+    assert_eq!(config.topology.nodes[2].site, SiteId(2));
+    assert_eq!(config.system.shards[0].replicas, [NodeId(0), NodeId(1), NodeId(2)]);
+    assert_eq!(config.system.durability, Durability::Sync);
+    assert_eq!(config.http.as_deref(), Some("127.0.0.1:7500"));
+    assert_eq!(config.wan, None);
+}
+
+#[test]
+fn the_limits_in_the_example_are_the_defaults_and_may_be_left_out() {
+    let with = Config::parse(print_config()).unwrap();
+    assert_eq!(with.limits, Limits::default());
+    let (without, _) = print_config().split_once("[limits]").unwrap();
+    assert_eq!(Config::parse(without).unwrap().limits, Limits::default());
+}
+
+#[test]
+fn what_is_commented_out_in_the_example_can_be_used() {
+    let text = print_config().replace("# [wan]", "[wan]").replace("# matrix =", "matrix =");
+    let wan = Config::parse(&text).unwrap().wan.unwrap();
+    assert_eq!(wan.one_way("us", "europe"), Some(Duration::from_micros(55_500)));
+}
+
+#[test]
+fn mistakes_are_named_with_their_line() {
+    let table = [
+        ("node = 0", "node = 3", "line 4: there is no node 3: 3 [[nodes]] are listed"),
+        ("node = 0", "node = \"zero\"", "line 4"),
+        ("node = 0", "nodule = 0", "unknown field `nodule`"),
+        ("node = 0\n", "", "missing field `node`"),
+        ("id = 4242", "id = 0", "must not be 0"),
+        ("http = \"127.0.0.1:7500\"", "http = \"7500\"", "line 12: \"7500\" is not an address"),
+        ("site = \"asia\"", "site = \"mars\"", "the site \"mars\" is not one of: us, europe, asia"),
+        ("\"asia\"]", "\"us\"]", "line 15: the site \"us\" is listed twice"),
+        ("replicas = [0, 1, 2]", "replicas = [0, 1]", "odd number"),
+        ("replicas = [0, 1, 2]", "replicas = [0, 1, 9]", "there is no node 9"),
+        ("replicas = [0, 1, 2]", "replicas = [0, 1, 1]", "two replicas"),
+        ("durability = \"sync\"", "durability = \"tape\"", "choose one of: sync, memory"),
+        ("connections_max = 1024", "connections_max = 0", "connections_max must not be 0"),
+        ("connections_max = 1024", "conections_max = 1024", "unknown field `conections_max`"),
+        ("# [wan]\n# matrix = \"tapir\"", "[wan]\nmatrix = \"walter\"", "does not know the site \"us\""),
+        ("# [wan]\n# matrix = \"tapir\"", "[wan]\nmatrix = \"nowhere\"", "no built-in delay matrix"),
+    ];
+    for (right, wrong, expected) in table {
+        assert!(print_config().contains(right), "{right}");
+        let error = Config::parse(&print_config().replacen(right, wrong, 1)).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("line"), "{wrong}\n{error}");
+    }
+}

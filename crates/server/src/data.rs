@@ -1,0 +1,425 @@
+//! The data directory of a node: whose it is, and which replicas it holds.
+//!
+//! ```text
+//!   identity.toml                   cluster, node, a random incarnation; written once, by explicit initialisation
+//!   lock                            locked while a server uses the directory
+//!   replicas/shard-7-r1/
+//!     replica.toml                  the marker: this replica has been created here, and how it begins without records
+//!     log/                          its log; absent for durability `memory`
+//! ```
+//!
+//! # Why markers
+//! A replica may begin empty exactly once in its life, when its group is created. Later, beginning empty would mean to
+//! forget votes that others rely on, so it must learn everything from its group instead. The marker makes that "once"
+//! durable: it is on disk before the replica says its first word. A replica that is found
+//!
+//! | marker | log | durability | begins |
+//! |---|---|---|---|
+//! | no | – | any | empty, as part of its new group; leftovers of a log are from before its first word and are removed |
+//! | initialise | there | sync | from its log, which may still be empty |
+//! | initialise | gone | sync | by rejoining; the marker says so first |
+//! | rejoin | there | sync | from its log, or by rejoining if that is not complete |
+//! | any | – | memory | by rejoining |
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
+use quorate_core::{KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
+use quorate_tapir::Boot;
+use serde::{Deserialize, Serialize};
+
+/// The version of the layout of a data directory that this program reads and writes.
+const FORMAT: u32 = 1;
+
+/// How a server deals with a data directory that is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Initialise {
+    /// The directory must be there: a mistyped path or an unmounted disk is no reason to begin anew.
+    #[default]
+    No,
+    /// Create it: the cluster is new, or at least this node has never been part of it.
+    New,
+    /// Create it: this node has been part of the cluster and has lost its disk. Its replicas learn everything from
+    /// their groups before they count again.
+    Replace,
+}
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// It is not there.
+    #[error(
+        "there is no data directory at {path}: if this node is new, start it once with --initialise; if it has lost \
+         its disk, with --initialise=replace; otherwise check the path and whether the disk is mounted",
+        path = path.display()
+    )]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It is there already.
+    #[error("the data directory {path} exists already: start without --initialise", path = path.display())]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It belongs to somebody else.
+    #[error(
+        "the data directory {path} belongs to {found_node} of cluster {found_cluster}, not to {node} of cluster \
+         {cluster}: check `data_directory`, `node` and `cluster.id`",
+        path = path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        found_node: NodeId,
+        /// In which cluster.
+        found_cluster: u64,
+        /// Who wants it.
+        node: NodeId,
+        /// In which cluster.
+        cluster: u64,
+    },
+    /// It was written by a later version.
+    #[error(
+        "{path} is in format {found}, and this program knows format {FORMAT}: it was written by a later version, \
+         which has to be used",
+        path = path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// Another server uses it.
+    #[error("another server uses the data directory {path}", path = path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file in it is not what it should be.
+    #[error("{path} is damaged: {reason}; restore it from a backup, or replace this node with --initialise=replace", path = path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The operating system refused.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct IdentityFile {
+    format: u32,
+    cluster: u64,
+    node: u16,
+    incarnation: u64,
+    replaced: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MarkerFile {
+    format: u32,
+    keyspace: u32,
+    keyspace_name: String,
+    isolation: String,
+    durability: String,
+    shard: u32,
+    index: u8,
+    nodes: Vec<u16>,
+    boot: MarkerBoot,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum MarkerBoot {
+    Initialise,
+    Rejoin,
+}
+
+/// A replica that is, or is to be, hosted here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placement {
+    /// The replica.
+    pub(crate) replica: ReplicaId,
+    /// The keyspace that its shard belongs to.
+    pub(crate) keyspace: KeyspaceId,
+    /// The name of that keyspace.
+    pub(crate) keyspace_name: String,
+    /// The guarantee that the keyspace gives.
+    pub(crate) isolation: Isolation,
+    /// What acknowledged writes survive.
+    pub(crate) durability: Durability,
+    /// The nodes of its group, by replica index.
+    pub(crate) nodes: Vec<NodeId>,
+}
+
+impl Placement {
+    /// The replicas of a keyspace that a node is to host.
+    pub(crate) fn on_node(keyspace: &Keyspace, node: NodeId) -> Vec<Placement> {
+        let on_shard = |shard: &Shard| {
+            let index = shard.replicas.iter().position(|host| *host == node)?;
+            Some(Placement {
+                replica: ReplicaId { shard: shard.id, index: ReplicaIndex(index as u8) },
+                keyspace: keyspace.id,
+                keyspace_name: keyspace.name.clone(),
+                isolation: keyspace.isolation,
+                durability: keyspace.durability,
+                nodes: shard.replicas.clone(),
+            })
+        };
+        keyspace.shards.iter().filter_map(on_shard).collect()
+    }
+}
+
+/// How a replica that was prepared by [`DataDirectory::prepare_replica`] begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Prepared {
+    /// What it does without records.
+    pub(crate) boot: Boot,
+    /// Where its log is to be opened; none for durability `memory`.
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// The data directory of this node, locked.
+#[derive(Debug)]
+pub(crate) struct DataDirectory {
+    path: PathBuf,
+    replaced: bool,
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Opens the directory of a node, or creates it if that is what is asked for.
+    pub(crate) fn open(
+        path: &Path,
+        cluster: u64,
+        node: NodeId,
+        initialise: Initialise,
+        incarnation: u64,
+    ) -> Result<Self, DataError> {
+        let identity = path.join("identity.toml");
+        let is_there = exists(&identity)?;
+        match (is_there, initialise) {
+            (false, Initialise::No) => return Err(DataError::Missing { path: path.to_owned() }),
+            (true, Initialise::New | Initialise::Replace) => {
+                return Err(DataError::Exists { path: path.to_owned() });
+            }
+            (false, _) => create_all(path)?,
+            (true, Initialise::No) => {}
+        }
+        let lock = lock(path)?;
+        if !is_there {
+            create_all(&path.join("replicas"))?;
+            let replaced = initialise == Initialise::Replace;
+            let file = IdentityFile { format: FORMAT, cluster, node: node.0, incarnation, replaced };
+            write_durably(&identity, &file)?;
+        }
+        let found: IdentityFile = read(&identity)?;
+        if found.cluster != cluster || found.node != node.0 {
+            let (found_node, found_cluster) = (NodeId(found.node), found.cluster);
+            return Err(DataError::Foreign {
+                path: path.to_owned(),
+                found_node,
+                found_cluster,
+                node,
+                cluster,
+            });
+        }
+        Ok(DataDirectory { path: path.to_owned(), replaced: found.replaced, _lock: lock })
+    }
+
+    /// True if this node had been part of its cluster before the directory was created.
+    pub(crate) fn is_replacement(&self) -> bool {
+        self.replaced
+    }
+
+    /// The replicas that have been created here.
+    pub(crate) fn replicas(&self) -> Result<Vec<Placement>, DataError> {
+        let directory = self.path.join("replicas");
+        let mut placements = Vec::new();
+        for entry in fs::read_dir(&directory).map_err(|source| io_error(&directory, source))? {
+            let marker = entry.map_err(|source| io_error(&directory, source))?.path().join("replica.toml");
+            if exists(&marker)? {
+                placements.push(read::<MarkerFile>(&marker)?.placement(&marker)?);
+            }
+        }
+        placements.sort_by_key(|placement| placement.replica);
+        Ok(placements)
+    }
+
+    /// Gets a replica ready to be built, by the table above. `group_is_new` says how one without a marker begins, and
+    /// `create_log` creates an empty log in the directory that it is given.
+    pub(crate) fn prepare_replica<E: From<DataError>>(
+        &self,
+        placement: &Placement,
+        group_is_new: bool,
+        create_log: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<Prepared, E> {
+        let directory = self.replica_directory(placement.replica);
+        let (marker, log) = (directory.join("replica.toml"), directory.join("log"));
+        let (has_marker, has_log) = (exists(&marker)?, exists(&log)?);
+        let wants_log = placement.durability == Durability::Sync;
+        let boot = match has_marker {
+            true if wants_log && has_log => read::<MarkerFile>(&marker)?.boot,
+            true => MarkerBoot::Rejoin,
+            false if group_is_new => MarkerBoot::Initialise,
+            false => MarkerBoot::Rejoin,
+        };
+        create_all(&directory)?;
+        if boot == MarkerBoot::Rejoin {
+            // First of all: once an empty log is there it must not pass for one that was never used.
+            write_durably(&marker, &MarkerFile::new(placement, boot))?;
+        }
+        if wants_log && !(has_marker && has_log) {
+            let new = directory.join("log.new");
+            remove_all(&new)?;
+            remove_all(&log)?;
+            create_all(&new)?;
+            create_log(&new)?;
+            rename_durably(&new, &log)?;
+        }
+        if boot == MarkerBoot::Initialise {
+            // Last of all: without a marker whatever is here is thrown away.
+            write_durably(&marker, &MarkerFile::new(placement, boot))?;
+        }
+        let boot = match boot {
+            MarkerBoot::Initialise => Boot::Initialise,
+            MarkerBoot::Rejoin => Boot::Rejoin,
+        };
+        Ok(Prepared { boot, log: wants_log.then_some(log) })
+    }
+
+    /// Forgets a replica whose keyspace has been dropped.
+    pub(crate) fn remove_replica(&self, replica: ReplicaId) -> Result<(), DataError> {
+        remove_all(&self.replica_directory(replica))
+    }
+
+    fn replica_directory(&self, replica: ReplicaId) -> PathBuf {
+        self.path.join("replicas").join(format!("shard-{}-r{}", replica.shard.0, replica.index.0))
+    }
+}
+
+impl MarkerFile {
+    fn new(placement: &Placement, boot: MarkerBoot) -> Self {
+        MarkerFile {
+            format: FORMAT,
+            keyspace: placement.keyspace.0,
+            keyspace_name: placement.keyspace_name.clone(),
+            isolation: placement.isolation.name().to_owned(),
+            durability: placement.durability.name().to_owned(),
+            shard: placement.replica.shard.0,
+            index: placement.replica.index.0,
+            nodes: placement.nodes.iter().map(|node| node.0).collect(),
+            boot,
+        }
+    }
+
+    fn placement(self, path: &Path) -> Result<Placement, DataError> {
+        let damaged = |reason: String| DataError::Damaged { path: path.to_owned(), reason };
+        if usize::from(self.index) >= self.nodes.len() {
+            return Err(damaged(format!("replica {} of {} nodes", self.index, self.nodes.len())));
+        }
+        Ok(Placement {
+            replica: ReplicaId { shard: ShardId(self.shard), index: ReplicaIndex(self.index) },
+            keyspace: KeyspaceId(self.keyspace),
+            keyspace_name: self.keyspace_name,
+            isolation: self.isolation.parse().map_err(|error| damaged(format!("{error}")))?,
+            durability: self.durability.parse().map_err(|error| damaged(format!("{error}")))?,
+            nodes: self.nodes.into_iter().map(NodeId).collect(),
+        })
+    }
+}
+
+/// What every file here begins with.
+#[derive(Deserialize)]
+struct FormatOnly {
+    format: u32,
+}
+
+fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, DataError> {
+    let text = fs::read_to_string(path).map_err(|source| io_error(path, source))?;
+    let damaged = |error: toml::de::Error| DataError::Damaged {
+        path: path.to_owned(),
+        reason: error.to_string().trim_end().to_owned(),
+    };
+    let FormatOnly { format } = toml::from_str(&text).map_err(damaged)?;
+    if format > FORMAT {
+        return Err(DataError::Newer { path: path.to_owned(), found: format });
+    }
+    toml::from_str(&text).map_err(damaged)
+}
+
+/// Replaces a file as a whole: after a crash it is either the old one or the new one.
+fn write_durably(path: &Path, contents: &impl Serialize) -> Result<(), DataError> {
+    let text = toml::to_string(contents)
+        .map_err(|error| DataError::Damaged { path: path.to_owned(), reason: error.to_string() })?;
+    let temporary = path.with_extension("new");
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(|source| io_error(path, source))?;
+    rename_durably(&temporary, path)
+}
+
+fn rename_durably(from: &Path, to: &Path) -> Result<(), DataError> {
+    fs::rename(from, to).and_then(|()| sync_parent(to)).map_err(|source| io_error(to, source))
+}
+
+/// Removes a directory with all that is in it, if it is there.
+fn remove_all(path: &Path) -> Result<(), DataError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn exists(path: &Path) -> Result<bool, DataError> {
+    path.try_exists().map_err(|source| io_error(path, source))
+}
+
+/// Creates a directory and those above it, durably.
+fn create_all(path: &Path) -> Result<(), DataError> {
+    let create = || -> io::Result<()> {
+        fs::create_dir_all(path)?;
+        sync_parent(path)
+    };
+    create().map_err(|source| io_error(path, source))
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn lock(path: &Path) -> Result<File, DataError> {
+    let file = path.join("lock");
+    let lock = File::create(&file).map_err(|source| io_error(&file, source))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(DataError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(io_error(&file, source)),
+    }
+}
+
+fn io_error(path: &Path, source: io::Error) -> DataError {
+    DataError::Io { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Whose directory it is, and that a replica begins empty once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quorate_core::NodeId;
+use quorate_core::topology::Durability;
+use quorate_tapir::Boot;
+
+use super::{DataDirectory, DataError, Initialise, Placement, Prepared};
+use crate::config::system_keyspace;
+
+const CLUSTER: u64 = 7;
+const NODE: NodeId = NodeId(1);
+
+fn open(path: &Path, initialise: Initialise) -> Result<DataDirectory, DataError> {
+    DataDirectory::open(path, CLUSTER, NODE, initialise, 99)
+}
+
+fn placement(durability: Durability) -> Placement {
+    Placement::on_node(&system_keyspace(vec![NodeId(0), NODE, NodeId(2)], durability), NODE).remove(0)
+}
+
+/// Prepares the replica as a server does, with a log that is one file.
+fn prepare(data: &DataDirectory, durability: Durability, group_is_new: bool) -> Prepared {
+    let create =
+        |path: &Path| fs::write(path.join("segment"), b"").map_err(|source| super::io_error(path, source));
+    data.prepare_replica(&placement(durability), group_is_new, create).unwrap()
+}
+
+struct Fixture {
+    root: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Fixture { root: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.path().join("node")
+    }
+
+    fn replica_file(&self, name: &str) -> PathBuf {
+        self.path().join("replicas/shard-0-r1").join(name)
+    }
+}
+
+#[test]
+fn a_missing_directory_is_not_created_unless_asked() {
+    let fixture = Fixture::new();
+    let error = open(&fixture.path(), Initialise::No).unwrap_err();
+    assert!(matches!(error, DataError::Missing { .. }));
+    assert!(error.to_string().contains("--initialise"), "{error}");
+    assert!(!fixture.path().exists());
+    assert!(!open(&fixture.path(), Initialise::New).unwrap().is_replacement());
+    assert!(!open(&fixture.path(), Initialise::No).unwrap().is_replacement());
+}
+
+#[test]
+fn an_existing_directory_is_not_initialised_again() {
+    let fixture = Fixture::new();
+    drop(open(&fixture.path(), Initialise::Replace).unwrap());
+    for initialise in [Initialise::New, Initialise::Replace] {
+        assert!(matches!(open(&fixture.path(), initialise), Err(DataError::Exists { .. })));
+    }
+    assert!(open(&fixture.path(), Initialise::No).unwrap().is_replacement());
+}
+
+#[test]
+fn a_foreign_directory_is_refused() {
+    let fixture = Fixture::new();
+    drop(open(&fixture.path(), Initialise::New).unwrap());
+    for (cluster, node) in [(8, NODE), (CLUSTER, NodeId(2))] {
+        let error = DataDirectory::open(&fixture.path(), cluster, node, Initialise::No, 99).unwrap_err();
+        assert!(matches!(error, DataError::Foreign { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_in_use_is_refused() {
+    let fixture = Fixture::new();
+    let _first = open(&fixture.path(), Initialise::New).unwrap();
+    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::InUse { .. })));
+}
+
+#[test]
+fn a_newer_or_damaged_identity_is_refused() {
+    let fixture = Fixture::new();
+    drop(open(&fixture.path(), Initialise::New).unwrap());
+    let identity = fixture.path().join("identity.toml");
+    fs::write(&identity, "format = 2\nshape = \"unknown\"\n").unwrap();
+    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 2, .. })));
+    fs::write(&identity, "form").unwrap();
+    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Damaged { .. })));
+}
+
+#[test]
+fn a_replica_begins_empty_once_and_then_from_its_log() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    assert_eq!(data.replicas().unwrap(), []);
+    for _ in 0..2 {
+        let prepared = prepare(&data, Durability::Sync, true);
+        assert_eq!(prepared, Prepared { boot: Boot::Initialise, log: Some(fixture.replica_file("log")) });
+        assert!(fixture.replica_file("log/segment").exists());
+        assert_eq!(data.replicas().unwrap(), [placement(Durability::Sync)]);
+    }
+}
+
+#[test]
+fn a_replica_that_has_lost_its_log_rejoins_even_if_it_crashes_again() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    fs::remove_dir_all(fixture.replica_file("log")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Rejoin);
+        assert!(fixture.replica_file("log/segment").exists());
+    }
+}
+
+#[test]
+fn a_crash_before_the_marker_leaves_nothing_that_counts() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    fs::remove_file(fixture.replica_file("replica.toml")).unwrap();
+    fs::write(fixture.replica_file("log/leftover"), b"").unwrap();
+    assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Initialise);
+    assert!(!fixture.replica_file("log/leftover").exists());
+}
+
+#[test]
+fn a_crash_while_a_log_is_created_leaves_no_half_of_it() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    let crash = |path: &Path| {
+        fs::write(path.join("half"), b"").unwrap();
+        Err(DataError::Missing { path: path.to_owned() })
+    };
+    assert!(data.prepare_replica(&placement(Durability::Sync), false, crash).is_err());
+    assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Rejoin, "its group was not new");
+    assert!(!fixture.replica_file("log/half").exists());
+}
+
+#[test]
+fn memory_is_forgotten_at_every_restart() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    assert_eq!(prepare(&data, Durability::Memory, true), Prepared { boot: Boot::Initialise, log: None });
+    assert_eq!(prepare(&data, Durability::Memory, true), Prepared { boot: Boot::Rejoin, log: None });
+}
+
+#[test]
+fn a_replica_of_a_group_that_is_not_new_rejoins() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::Replace).unwrap();
+    assert_eq!(prepare(&data, Durability::Sync, false).boot, Boot::Rejoin);
+    assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Rejoin, "the marker stays");
+}
+
+#[test]
+fn a_removed_replica_is_forgotten() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    data.remove_replica(placement(Durability::Sync).replica).unwrap();
+    assert_eq!(data.replicas().unwrap(), []);
+    data.remove_replica(placement(Durability::Sync).replica).unwrap();
+}
