@@ -10,12 +10,6 @@ use bytes::Bytes;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Key, KeyRange, Timestamp};
 
-/// So many keys are remembered one by one before old reads are folded into the floor.
-const KEYS_MAX: usize = 1 << 20;
-
-/// Reads younger than this, measured from the newest, are kept one by one if there is room.
-const RECENT_MICROS: u64 = 10_000_000;
-
 /// The read timestamps of a shard.
 #[derive(Debug, Default)]
 pub struct ReadTimestamps {
@@ -52,9 +46,6 @@ impl ReadTimestamps {
                 Some(known) => *known = timestamp.max(*known),
                 None => {
                     self.keys.insert(key.clone(), timestamp);
-                    if self.keys.len() > KEYS_MAX {
-                        self.fold_old_reads();
-                    }
                 }
             }
         }
@@ -96,16 +87,6 @@ impl ReadTimestamps {
                 }
                 std::mem::replace(&mut previous, *step) != *step
             });
-        }
-    }
-
-    /// Keeps the memory bounded: old reads of single keys are folded into the floor, which at worst sends a writer with
-    /// a slow clock to a higher timestamp.
-    fn fold_old_reads(&mut self) {
-        let recent = self.greatest.micros.saturating_sub(RECENT_MICROS);
-        self.raise_floor(Timestamp { micros: recent, ..Timestamp::ZERO });
-        if self.keys.len() > KEYS_MAX / 2 {
-            self.raise_floor(self.greatest);
         }
     }
 
@@ -175,19 +156,6 @@ mod tests {
             reads.read_range(&range(3, Some(8)), at(micros));
         }
         assert!(reads.ranges.len() <= 2, "{:?}", reads.ranges);
-    }
-
-    #[test]
-    fn old_reads_are_folded_into_the_floor() {
-        let mut reads = ReadTimestamps::new();
-        let hour = 3_600_000_000;
-        for number in 0..=KEYS_MAX as u64 {
-            reads.read_key(&Bytes::copy_from_slice(&number.to_be_bytes()), at(hour + number));
-        }
-        assert!(reads.keys.len() <= KEYS_MAX / 2 + 1);
-        for number in [0, 1_000, KEYS_MAX as u64] {
-            assert!(reads.of(&number.to_be_bytes()) >= at(hour + number), "no read is forgotten");
-        }
     }
 
     proptest! {

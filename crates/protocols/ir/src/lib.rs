@@ -26,11 +26,15 @@
 //!   or greater ballot.
 //! * Replicas are silent unless they are normal, and confirm every FINALIZE, also of what they know already.
 
+pub mod call;
 pub mod message;
 pub mod record;
+pub mod replica;
 
+pub use call::{ConsensusCall, ConsensusProgress, InconsistentCall};
 pub use message::{Message, OperationId, Part};
-pub use record::{ConsensusEntry, InconsistentEntry, OperationEntries, RecordPage, State};
+pub use record::{ConsensusEntry, InconsistentEntry, OperationEntries, Record, RecordPage, State};
+pub use replica::{Fact, Host, Replica, Status, Upcalls};
 
 use std::fmt::Debug;
 

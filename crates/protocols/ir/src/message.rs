@@ -39,6 +39,8 @@ impl fmt::Debug for OperationId {
 /// One of `count` parts of a message that is too large for one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
+    /// Tells the parts of one sending from those of a repetition, which may be divided otherwise.
+    pub series: u32,
     /// Which part, from zero.
     pub index: u32,
     /// How many parts there are, at least one.
@@ -47,7 +49,16 @@ pub struct Part {
 
 impl Part {
     /// The only part of a message that fits into one frame.
-    pub const WHOLE: Part = Part { index: 0, count: 1 };
+    pub const WHOLE: Part = Part { series: 0, index: 0, count: 1 };
+
+    /// Numbers the pages of one sending.
+    pub fn number<T>(series: u32, pages: Vec<T>) -> impl Iterator<Item = (Part, T)> {
+        let count = pages.len() as u32;
+        pages
+            .into_iter()
+            .enumerate()
+            .map(move |(index, page)| (Part { series, index: index as u32, count }, page))
+    }
 }
 
 /// What proposers and replicas say to each other.

@@ -46,7 +46,7 @@ pub struct ConsensusEntry<O: Operations> {
 pub struct InconsistentEntry<O: Operations> {
     /// The operation.
     pub operation: O::Inconsistent,
-    /// True once it has run at this replica.
+    /// True once it has run at this replica. In a START-VIEW: true if it belongs to the base of the view.
     pub executed: bool,
 }
 
@@ -76,4 +76,331 @@ impl<O: Operations> Default for RecordPage<O> {
     fn default() -> Self {
         RecordPage { entries: Vec::new() }
     }
+}
+
+impl<O: Operations> RecordPage<O> {
+    /// True if the page holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// The record of one replica.
+#[derive(Debug)]
+pub struct Record<O: Operations> {
+    slots: FixedMap<TransactionId, Slot<O>>,
+    lineage: Vec<View>,
+}
+
+/// An entry and the view with whose base it came; none if it belongs to the tail.
+#[derive(Debug)]
+struct Installed<T> {
+    entry: T,
+    base: Option<View>,
+}
+
+#[derive(Debug)]
+struct Slot<O: Operations> {
+    inconsistent: Option<Installed<InconsistentEntry<O>>>,
+    /// Ascending by number; empty once the inconsistent operation has run, which settles them all.
+    consensus: Vec<Installed<ConsensusEntry<O>>>,
+    /// The greatest view whose base held one of those that were dropped so.
+    settled: Option<View>,
+}
+
+impl<O: Operations> Slot<O> {
+    fn settle(&mut self) {
+        let greatest = self.consensus.iter().filter_map(|known| known.base).max();
+        self.settled = self.settled.max(greatest);
+        self.consensus = Vec::new();
+    }
+}
+
+impl<O: Operations> Default for Slot<O> {
+    fn default() -> Self {
+        Slot { inconsistent: None, consensus: Vec::new(), settled: None }
+    }
+}
+
+/// So many of the latest ancestors are remembered. A receiver that shares none of them is sent everything.
+const LINEAGE_MAX: usize = 64;
+
+impl<O: Operations> Default for Record<O> {
+    fn default() -> Self {
+        Record { slots: FixedMap::default(), lineage: Vec::new() }
+    }
+}
+
+impl<O: Operations> Record<O> {
+    /// The views whose bases this record is built from, ascending; the last is the view in which the replica was last
+    /// normal.
+    pub fn lineage(&self) -> &[View] {
+        &self.lineage
+    }
+
+    /// The last view in which the replica was normal.
+    pub fn last_normal(&self) -> Option<View> {
+        self.lineage.last().copied()
+    }
+
+    /// The greatest view that both lineages contain.
+    pub fn common_ancestor(&self, lineage: &[View]) -> Option<View> {
+        self.lineage.iter().rev().find(|view| lineage.contains(view)).copied()
+    }
+
+    /// The number of transactions of which something is recorded.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True if nothing is recorded.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The inconsistent operation of a transaction.
+    pub fn inconsistent(&self, transaction: TransactionId) -> Option<&InconsistentEntry<O>> {
+        self.slots.get(&transaction)?.inconsistent.as_ref().map(|installed| &installed.entry)
+    }
+
+    /// A consensus operation.
+    pub fn consensus(&self, id: OperationId) -> Option<&ConsensusEntry<O>> {
+        let slot = self.slots.get(&id.transaction)?;
+        slot.consensus.iter().map(|installed| &installed.entry).find(|entry| entry.number == id.number)
+    }
+
+    /// The consensus operations of a transaction, by ascending number.
+    pub fn consensus_of(&self, transaction: TransactionId) -> impl Iterator<Item = &ConsensusEntry<O>> + '_ {
+        self.slots
+            .get(&transaction)
+            .into_iter()
+            .flat_map(|slot| slot.consensus.iter().map(|installed| &installed.entry))
+    }
+
+    /// The transactions whose inconsistent operation is recorded, ascending, with the operation.
+    pub fn all_inconsistent(&self) -> Vec<(TransactionId, &InconsistentEntry<O>)> {
+        let mut all: Vec<_> = self
+            .slots
+            .iter()
+            .filter_map(|(id, slot)| slot.inconsistent.as_ref().map(|installed| (*id, &installed.entry)))
+            .collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// Records an inconsistent operation in the tail. Once it has run, the consensus operations of its transaction
+    /// are settled by it and dropped.
+    pub fn record_inconsistent(
+        &mut self,
+        transaction: TransactionId,
+        operation: O::Inconsistent,
+        executed: bool,
+    ) {
+        let slot = self.slots.entry(transaction).or_default();
+        slot.inconsistent = Some(Installed { entry: InconsistentEntry { operation, executed }, base: None });
+        if executed {
+            slot.settle();
+        }
+    }
+
+    /// Notes that a recorded inconsistent operation has run.
+    pub fn mark_executed(&mut self, transaction: TransactionId) {
+        if let Some(slot) = self.slots.get_mut(&transaction)
+            && let Some(installed) = &mut slot.inconsistent
+        {
+            installed.entry.executed = true;
+            slot.settle();
+        }
+    }
+
+    /// Records the verdict on a consensus operation in the tail, in place of what was there.
+    pub fn record_consensus(&mut self, transaction: TransactionId, entry: ConsensusEntry<O>) {
+        self.put_consensus(transaction, entry, None);
+    }
+
+    fn put_consensus(&mut self, transaction: TransactionId, entry: ConsensusEntry<O>, base: Option<View>) {
+        let consensus = &mut self.slots.entry(transaction).or_default().consensus;
+        let installed = Installed { entry, base };
+        match consensus.binary_search_by_key(&installed.entry.number, |known| known.entry.number) {
+            Ok(at) => consensus[at] = installed,
+            Err(at) => consensus.insert(at, installed),
+        }
+    }
+
+    /// Makes a recorded verdict final. The entry belongs to the tail afterwards.
+    pub fn finalize_consensus(&mut self, id: OperationId, verdict: O::Verdict, ballot: Ballot) {
+        let Some(slot) = self.slots.get_mut(&id.transaction) else { return };
+        if let Some(known) = slot.consensus.iter_mut().find(|known| known.entry.number == id.number) {
+            known.entry.verdict = verdict;
+            known.entry.state = State::Finalized(ballot);
+            known.base = None;
+        }
+    }
+
+    /// What the record gained since the replica was last made normal by a view change.
+    pub fn tail(&self) -> RecordPage<O> {
+        self.page_where(
+            |slot| slot.inconsistent.as_ref().is_some_and(|known| known.base.is_none()),
+            |base| base.is_none(),
+        )
+    }
+
+    /// What the base of the present view holds beyond the base of `since`; all of it if there is no such view.
+    ///
+    /// Of operations that the base held as open and that were settled since, it gives the inconsistent operation that
+    /// settled them, marked as not executed: to the receiver it is news, and not part of the base.
+    pub fn beyond(&self, since: Option<View>) -> RecordPage<O> {
+        let mut page = self.page_where(
+            |slot| slot.inconsistent.as_ref().is_some_and(|known| known.base > since || slot.settled > since),
+            |base| base > since,
+        );
+        for (id, entries) in &mut page.entries {
+            if let Some(entry) = &mut entries.inconsistent {
+                let installed =
+                    self.slots[id].inconsistent.as_ref().expect("the page was made from this slot");
+                entry.executed = installed.base.is_some();
+            }
+        }
+        page
+    }
+
+    fn page_where(
+        &self,
+        wanted_inconsistent: impl Fn(&Slot<O>) -> bool,
+        wanted_consensus: impl Fn(Option<View>) -> bool,
+    ) -> RecordPage<O> {
+        let mut entries = Vec::new();
+        for (id, slot) in &self.slots {
+            let inconsistent = if wanted_inconsistent(slot) { slot.inconsistent.as_ref() } else { None };
+            let inconsistent = inconsistent.map(|known| known.entry.clone());
+            let consensus: Vec<_> = slot
+                .consensus
+                .iter()
+                .filter(|known| wanted_consensus(known.base))
+                .map(|known| known.entry.clone())
+                .collect();
+            if inconsistent.is_some() || !consensus.is_empty() {
+                entries.push((*id, OperationEntries { inconsistent, consensus }));
+            }
+        }
+        entries.sort_unstable_by_key(|(id, _)| *id);
+        RecordPage { entries }
+    }
+
+    /// Forgets the consensus operations that came after the base of `since`: the new view settles them anew.
+    /// Inconsistent operations stay, because they are facts whoever knows them.
+    pub fn forget_consensus_beyond(&mut self, since: Option<View>) {
+        for slot in self.slots.values_mut() {
+            slot.consensus.retain(|known| known.base.is_some() && known.base <= since);
+        }
+        self.slots.retain(|_, slot| slot.inconsistent.is_some() || !slot.consensus.is_empty());
+    }
+
+    /// Adds entries to the base of `view`; inconsistent operations that are marked as not executed are news and go to
+    /// the tail. All of them count as run: the caller runs them.
+    pub fn install(&mut self, view: View, page: &RecordPage<O>) {
+        for (id, entries) in &page.entries {
+            for entry in &entries.consensus {
+                self.put_consensus(*id, entry.clone(), Some(view));
+            }
+            if let Some(known) = &entries.inconsistent {
+                let slot = self.slots.entry(*id).or_default();
+                let entry = InconsistentEntry { operation: known.operation.clone(), executed: true };
+                let base = known.executed.then_some(view);
+                slot.inconsistent = Some(Installed { entry, base });
+                slot.settle();
+            }
+        }
+    }
+
+    /// Sets the lineage when a view is installed.
+    pub fn set_lineage(&mut self, lineage: Vec<View>) {
+        let surplus = lineage.len().saturating_sub(LINEAGE_MAX);
+        self.lineage = lineage[surplus..].to_vec();
+    }
+}
+
+/// What the tails of one view, merged, say about each operation.
+#[derive(Debug)]
+pub struct MergedTails<O: Operations> {
+    /// Inconsistent operations: facts.
+    pub inconsistent: Vec<(TransactionId, O::Inconsistent)>,
+    /// Consensus operations that a proposer had made final.
+    pub finalized: Vec<(TransactionId, ConsensusEntry<O>)>,
+    /// Consensus operations that may have succeeded on the fast path with this verdict (the paper's *d*).
+    pub decided: Vec<(TransactionId, ConsensusEntry<O>)>,
+    /// Consensus operations that surely have not succeeded (the paper's *u*).
+    pub undecided: Vec<(TransactionId, ConsensusEntry<O>)>,
+}
+
+/// Merges the tails of replicas whose records share one base. A verdict that is recorded at `witnesses` replicas or more
+/// may have reached a fast quorum.
+pub fn merge_tails<O: Operations>(tails: &[RecordPage<O>], witnesses: usize) -> MergedTails<O> {
+    let mut union: BTreeMap<
+        TransactionId,
+        (Option<O::Inconsistent>, BTreeMap<u32, Vec<&ConsensusEntry<O>>>),
+    > = BTreeMap::new();
+    for (id, entries) in tails.iter().flat_map(|tail| &tail.entries) {
+        let (inconsistent, consensus) = union.entry(*id).or_default();
+        if let Some(entry) = &entries.inconsistent {
+            inconsistent.get_or_insert_with(|| entry.operation.clone());
+        }
+        for entry in &entries.consensus {
+            consensus.entry(entry.number).or_default().push(entry);
+        }
+    }
+    let mut merged = MergedTails {
+        inconsistent: Vec::new(),
+        finalized: Vec::new(),
+        decided: Vec::new(),
+        undecided: Vec::new(),
+    };
+    for (id, (inconsistent, consensus)) in union {
+        if let Some(operation) = inconsistent {
+            // The fate of the transaction is known, so what was said on the way to it no longer matters.
+            merged.inconsistent.push((id, operation));
+            continue;
+        }
+        for entries in consensus.into_values() {
+            let finalized = entries
+                .iter()
+                .filter_map(|entry| match entry.state {
+                    State::Finalized(ballot) => Some((ballot, *entry)),
+                    State::Tentative => None,
+                })
+                .max_by_key(|(ballot, _)| *ballot);
+            if let Some((_, entry)) = finalized {
+                merged.finalized.push((id, entry.clone()));
+                continue;
+            }
+            let agreed = entries.iter().find(|entry| {
+                entries.iter().filter(|other| other.verdict == entry.verdict).count() >= witnesses
+            });
+            match agreed {
+                Some(entry) => merged.decided.push((id, (*entry).clone())),
+                None => merged.undecided.push((id, entries[0].clone())),
+            }
+        }
+    }
+    merged
+}
+
+/// Splits a page into parts of roughly `bytes_max` bytes each, at least one.
+pub fn split_page<O: Operations>(
+    page: RecordPage<O>,
+    bytes_max: usize,
+    entry_bytes: impl Fn(&OperationEntries<O>) -> usize,
+) -> Vec<RecordPage<O>> {
+    let mut parts = vec![RecordPage::default()];
+    let mut bytes = 0;
+    for (id, entries) in page.entries {
+        let size = entry_bytes(&entries);
+        if bytes > 0 && bytes + size > bytes_max {
+            parts.push(RecordPage::default());
+            bytes = 0;
+        }
+        bytes += size;
+        parts.last_mut().expect("there is at least one part").entries.push((id, entries));
+    }
+    parts
 }

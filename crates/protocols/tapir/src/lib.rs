@@ -1,13 +1,53 @@
 //! TAPIR over inconsistent replication: strict serializability in one wide-area round trip, without a leader.
+//!
+//! *Source*: "Building Consistent Transactions with Inconsistent Replication", whose early text is completed by its later
+//! published versions, and repaired: as published, TAPIR is not strictly serializable.
+//!
+//! | role | machine | hosted by |
+//! |---|---|---|
+//! | coordinator | [`Coordinator`] | the client library |
+//! | replica (participant, and backup coordinator) | [`Replica`] | a server node |
+//!
+//! | file | what to read it for |
+//! |---|---|
+//! | [`message`] | the protocol, from what is said |
+//! | [`record`] | what survives a crash |
+//! | [`command`] | what a client can ask for, and how a transaction can end |
+//! | `coordinator` | a transaction from begin to outcome |
+//! | `replica` | votes (`validate`), what is kept (`participant`), promises |
+//! | `recovery` | how a transaction ends whose coordinator died |
+//! | [`rules`] | the published rules and the planted bugs, for tests |
+//!
+//! # Deviations from the paper
+//! * **Exclusive preparation** instead of conflicts by timestamp: see `replica/validate`. Timestamps are *not* an external
+//!   order (T1); the instants at which all shards hold a transaction are.
+//! * A vote that is not OK is made final at f + 1 replicas before a conflict is reported, and a recovering coordinator
+//!   makes OK final before it commits: nothing that was reported can be decided otherwise later.
+//! * ABSTAIN ends the attempt, and the client backs off, instead of preparing again at a new timestamp.
+//! * Read timestamps of committed transactions keep writers above them (T2), absent keys and ranges are validated (T19).
+//! * Replicas send no vote for timestamps far ahead of their clocks, so that one wild clock cannot drag all others along.
+//!
+//! # Invariants
+//! I1 strict serializability of what clients saw. I2 timestamps are a valid serial order. I3 acknowledged writes survive,
+//! once. I4 replicas agree on every outcome. I6 every transaction ends and leaves no hold behind.
+//!
+//! # Not here yet
+//! Collection of records and old versions, read-only transactions in one round trip, and the paper's further extensions.
 
 pub mod command;
 pub mod config;
+mod coordinator;
 pub mod message;
 pub mod record;
+mod recovery;
+mod replica;
 pub mod rules;
 
 pub use command::{Command, Committed, Event, Failure, Invalid, Routes};
 pub use config::{Boot, CoordinatorConfig, ReplicaConfig};
+pub use coordinator::{Coordinator, CoordinatorTimer};
 pub use message::{Message, Outcome, Tapir};
+pub use quorate_ir::Status;
 pub use record::Record;
+pub use replica::{Replica, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

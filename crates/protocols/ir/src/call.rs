@@ -1,0 +1,230 @@
+//! The proposer's side of one operation: counts replies and knows when they suffice.
+//!
+//! Pure bookkeeping. It sends nothing; the coordinator that owns a call asks for its progress after each reply and acts.
+
+use quorate_core::{GroupSize, ReplicaIndex, View};
+
+use crate::Operations;
+
+/// A consensus operation on its way to a verdict.
+#[derive(Clone, Debug)]
+pub struct ConsensusCall<O: Operations> {
+    group: GroupSize,
+    replies: Vec<Option<Reply<O::Verdict>>>,
+    finalizing: Option<Finalizing<O::Verdict>>,
+}
+
+#[derive(Clone, Debug)]
+struct Reply<V> {
+    view: View,
+    verdict: V,
+    finalized: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Finalizing<V> {
+    verdict: V,
+    view: View,
+    confirmed: Vec<bool>,
+}
+
+/// How far a consensus operation has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConsensusProgress<V> {
+    /// Too few replies of one view.
+    Waiting,
+    /// f + 1 replicas of one view have replied, but no fast quorum alike. More replies may still make one.
+    Quorum {
+        /// The view.
+        view: View,
+    },
+    /// A replica of the greatest view already holds a final verdict: it must be finalized, and no other.
+    Follow {
+        /// The verdict.
+        verdict: V,
+        /// The view.
+        view: View,
+    },
+    /// FINALIZE is under way.
+    Finalizing,
+    /// The verdict is final.
+    Final {
+        /// The verdict.
+        verdict: V,
+        /// The view in which it became final.
+        view: View,
+        /// True if a fast quorum gave it, so that nobody needed to be asked twice.
+        fast: bool,
+    },
+}
+
+impl<O: Operations> ConsensusCall<O> {
+    /// A call to a group that has not replied yet.
+    pub fn new(group: GroupSize) -> Self {
+        ConsensusCall { group, replies: vec![None; group.replicas()], finalizing: None }
+    }
+
+    /// Takes a reply. A reply of a lower view than an earlier one of the same replica is late and ignored.
+    pub fn on_reply(&mut self, from: ReplicaIndex, view: View, verdict: O::Verdict, finalized: bool) {
+        let Some(slot) = self.replies.get_mut(usize::from(from.0)) else { return };
+        if slot.as_ref().is_some_and(|known| known.view > view) {
+            return;
+        }
+        *slot = Some(Reply { view, verdict, finalized });
+        self.leave_stale_view();
+    }
+
+    /// Takes a CONFIRM. One of another view or with another verdict tells what the replica holds instead.
+    pub fn on_confirm(&mut self, from: ReplicaIndex, view: View, verdict: Option<O::Verdict>) {
+        let index = usize::from(from.0);
+        if index >= self.replies.len() {
+            return;
+        }
+        if let Some(finalizing) = &mut self.finalizing
+            && finalizing.view == view
+            && verdict.as_ref() == Some(&finalizing.verdict)
+        {
+            finalizing.confirmed[index] = true;
+        } else if let Some(verdict) = verdict {
+            self.on_reply(from, view, verdict, false);
+        } else if self.replies[index].as_ref().is_none_or(|known| known.view <= view) {
+            // The replica does not know the operation, so it must be proposed to it again.
+            self.replies[index] = None;
+        }
+    }
+
+    /// A greater view has started: what was being finalized in the old one is proposed again.
+    fn leave_stale_view(&mut self) {
+        let view = self.view();
+        if self.finalizing.as_ref().is_some_and(|finalizing| Some(finalizing.view) < view) {
+            self.finalizing = None;
+        }
+    }
+
+    /// The greatest view that has replied.
+    pub fn view(&self) -> Option<View> {
+        self.replies.iter().flatten().map(|reply| reply.view).max()
+    }
+
+    /// The verdicts given in the greatest view: only those count together (T20).
+    pub fn verdicts(&self) -> impl Iterator<Item = &O::Verdict> + '_ {
+        let view = self.view();
+        self.replies
+            .iter()
+            .flatten()
+            .filter(move |reply| Some(reply.view) == view)
+            .map(|reply| &reply.verdict)
+    }
+
+    /// The replicas that have not replied in the greatest view: the proposal must reach them again.
+    pub fn missing(&self) -> impl Iterator<Item = ReplicaIndex> + '_ {
+        let view = self.view();
+        self.replies
+            .iter()
+            .enumerate()
+            .filter(move |(_, reply)| reply.as_ref().is_none_or(|reply| Some(reply.view) < view))
+            .map(|(index, _)| ReplicaIndex(index as u8))
+    }
+
+    /// The replicas whose reply shows that they lag behind the greatest view (T22).
+    pub fn lagging(&self) -> impl Iterator<Item = ReplicaIndex> + '_ {
+        let view = self.view();
+        self.replies
+            .iter()
+            .enumerate()
+            .filter(move |(_, reply)| reply.as_ref().is_some_and(|reply| Some(reply.view) < view))
+            .map(|(index, _)| ReplicaIndex(index as u8))
+    }
+
+    /// Notes that FINALIZE with this verdict has been sent to the replicas of `view`.
+    pub fn start_finalizing(&mut self, verdict: O::Verdict, view: View) {
+        self.finalizing = Some(Finalizing { verdict, view, confirmed: vec![false; self.group.replicas()] });
+    }
+
+    /// What FINALIZE is under way, and who has not confirmed it.
+    pub fn unconfirmed(&self) -> Option<(&O::Verdict, View, impl Iterator<Item = ReplicaIndex> + '_)> {
+        let finalizing = self.finalizing.as_ref()?;
+        let missing = finalizing.confirmed.iter().enumerate().filter(|(_, confirmed)| !**confirmed);
+        Some((&finalizing.verdict, finalizing.view, missing.map(|(index, _)| ReplicaIndex(index as u8))))
+    }
+
+    /// How far the operation has come.
+    pub fn progress(&self) -> ConsensusProgress<O::Verdict> {
+        if let Some(finalizing) = &self.finalizing {
+            let confirmed = finalizing.confirmed.iter().filter(|confirmed| **confirmed).count();
+            return if confirmed >= self.group.majority() {
+                let (verdict, view) = (finalizing.verdict.clone(), finalizing.view);
+                ConsensusProgress::Final { verdict, view, fast: false }
+            } else {
+                ConsensusProgress::Finalizing
+            };
+        }
+        let Some(view) = self.view() else { return ConsensusProgress::Waiting };
+        let current = || self.replies.iter().flatten().filter(|reply| reply.view == view);
+        let (mut count, mut alike) = (0, 0);
+        let mut first: Option<&O::Verdict> = None;
+        for reply in current() {
+            count += 1;
+            // A fast quorum is more than half of the group, so only a verdict that many share can have one; if the
+            // first does not, another may.
+            if **first.get_or_insert(&reply.verdict) == reply.verdict {
+                alike += 1;
+            }
+        }
+        if alike >= self.group.fast_quorum() {
+            let verdict = first.expect("a fast quorum is not empty").clone();
+            return ConsensusProgress::Final { verdict, view, fast: true };
+        }
+        for reply in current() {
+            let alike = current().filter(|other| other.verdict == reply.verdict).count();
+            if alike >= self.group.fast_quorum() {
+                return ConsensusProgress::Final { verdict: reply.verdict.clone(), view, fast: true };
+            }
+        }
+        if let Some(settled) = current().find(|reply| reply.finalized) {
+            return ConsensusProgress::Follow { verdict: settled.verdict.clone(), view };
+        }
+        if count >= self.group.majority() {
+            ConsensusProgress::Quorum { view }
+        } else {
+            ConsensusProgress::Waiting
+        }
+    }
+}
+
+/// An inconsistent operation on its way into f + 1 records.
+#[derive(Clone, Debug)]
+pub struct InconsistentCall {
+    group: GroupSize,
+    recorded: Vec<Option<View>>,
+}
+
+impl InconsistentCall {
+    /// A call to a group that has not replied yet.
+    pub fn new(group: GroupSize) -> Self {
+        InconsistentCall { group, recorded: vec![None; group.replicas()] }
+    }
+
+    /// Takes a reply or a CONFIRM of a replica that holds the operation.
+    pub fn on_reply(&mut self, from: ReplicaIndex, view: View) {
+        if let Some(slot) = self.recorded.get_mut(usize::from(from.0)) {
+            *slot = (*slot).max(Some(view));
+        }
+    }
+
+    /// True once f + 1 replicas of one view hold the operation: it will not be lost.
+    pub fn is_successful(&self) -> bool {
+        let in_view =
+            |view: &View| self.recorded.iter().flatten().filter(|recorded| *recorded == view).count();
+        self.recorded.iter().flatten().any(|view| in_view(view) >= self.group.majority())
+    }
+
+    /// The replicas that have not answered.
+    pub fn missing(&self) -> impl Iterator<Item = ReplicaIndex> + '_ {
+        self.recorded
+            .iter()
+            .enumerate()
+            .filter(|(_, recorded)| recorded.is_none())
+            .map(|(index, _)| ReplicaIndex(index as u8))
+    }
+}

@@ -1,0 +1,335 @@
+//! The replica's side of inconsistent replication.
+//!
+//! A replica is *normal* and serves, or it is *changing views* and silent, or it is *recovering*: it lost its record, so
+//! it neither leads nor contributes to a view change, and serves only after one (T6, T7, T23).
+//!
+//! A [`Replica`] is a part of a protocol's machine and not a machine by itself: the protocol lends it a [`Host`] through
+//! which it sends and persists, and which runs the operations.
+
+mod operations;
+mod view_change;
+
+use std::time::Duration;
+
+use quorate_core::{Address, Ballot, GroupSize, ReplicaIndex, TransactionId, View};
+
+use crate::Operations;
+use crate::message::{Message, OperationId};
+use crate::record::{ConsensusEntry, InconsistentEntry, OperationEntries, Record, RecordPage, State};
+use view_change::ViewChange;
+
+/// What a replica is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Serving.
+    Normal,
+    /// Silent until the next view has started.
+    ViewChanging,
+    /// Silent, without a record, until the others have passed theirs on.
+    Recovering,
+}
+
+/// Something that a replica must keep across a crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact<O: Operations> {
+    /// It has left its view for this one.
+    ViewEntered(View),
+    /// It has recorded a verdict.
+    ConsensusRecorded {
+        /// The operation's id.
+        id: OperationId,
+        /// The operation.
+        operation: O::Consensus,
+        /// The verdict.
+        verdict: O::Verdict,
+    },
+    /// A verdict is final.
+    ConsensusFinalized {
+        /// The operation's id.
+        id: OperationId,
+        /// The verdict.
+        verdict: O::Verdict,
+        /// Under which ballot.
+        ballot: Ballot,
+    },
+    /// It has recorded an inconsistent operation.
+    InconsistentRecorded {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The operation.
+        operation: O::Inconsistent,
+        /// True if it has run as well.
+        executed: bool,
+    },
+    /// A recorded inconsistent operation has run.
+    InconsistentExecuted(TransactionId),
+    /// A part of a view's record.
+    ViewPage {
+        /// The view.
+        view: View,
+        /// The part.
+        page: RecordPage<O>,
+    },
+    /// The view's record is complete.
+    ViewInstalled {
+        /// The view.
+        view: View,
+        /// The view whose base was kept.
+        since: Option<View>,
+        /// The lineage of the record.
+        lineage: Vec<View>,
+        /// What came with it.
+        supplement: O::Supplement,
+    },
+}
+
+/// The operations of the protocol on top, as inconsistent replication calls them.
+pub trait Upcalls<O: Operations> {
+    /// Runs a consensus operation and gives this replica's verdict.
+    fn execute_consensus(&mut self, id: OperationId, operation: &O::Consensus) -> O::Verdict;
+
+    /// The verdict on a consensus operation whose transaction's inconsistent operation is recorded already: what that
+    /// implies, or none if the operation is to run all the same.
+    fn verdict_after(
+        &mut self,
+        id: OperationId,
+        operation: &O::Consensus,
+        recorded: &InconsistentEntry<O>,
+    ) -> Option<O::Verdict>;
+
+    /// Runs an inconsistent operation, once.
+    fn execute_inconsistent(&mut self, transaction: TransactionId, operation: &O::Inconsistent);
+
+    /// A verdict has become final, by a coordinator or a view change, and may differ from what
+    /// [`Upcalls::execute_consensus`] gave here. `by_view_change` tells which: only a view change makes its effect be
+    /// installed here (the paper's *sync*).
+    fn finalize_consensus(
+        &mut self,
+        id: OperationId,
+        operation: &O::Consensus,
+        verdict: &O::Verdict,
+        by_view_change: bool,
+    );
+
+    /// In the leader of a view change, after everything final has been installed: settles the operations whose fate is
+    /// open. `decided` may have succeeded with the verdict they carry, `undecided` surely have not. Gives the verdicts
+    /// of all, `decided` first, in the order given.
+    fn merge(
+        &mut self,
+        decided: &[(TransactionId, ConsensusEntry<O>)],
+        undecided: &[(TransactionId, ConsensusEntry<O>)],
+    ) -> Vec<O::Verdict>;
+
+    /// What this replica carries through a view change beside its record.
+    fn supplement(&self) -> O::Supplement;
+
+    /// Takes over what another replica carries.
+    fn adopt_supplement(&mut self, supplement: &O::Supplement);
+
+    /// Roughly how many bytes these entries take in a message.
+    fn entry_bytes(entries: &OperationEntries<O>) -> usize;
+}
+
+/// What a replica needs of the machine that it is a part of.
+pub trait Host<O: Operations> {
+    /// The protocol on top.
+    type Protocol: Upcalls<O>;
+
+    /// The protocol on top, whose operations are run.
+    fn protocol(&mut self) -> &mut Self::Protocol;
+
+    /// Sends a message once everything persisted before is durable.
+    fn send(&mut self, to: Address, message: Message<O>);
+
+    /// Sends a message to another replica of the group.
+    fn send_to_replica(&mut self, to: ReplicaIndex, message: Message<O>);
+
+    /// Makes a fact durable.
+    fn persist(&mut self, fact: Fact<O>);
+
+    /// Sets the timer that ends in [`Replica::on_view_change_timeout`].
+    fn set_view_change_timer(&mut self, after: Duration);
+
+    /// Forgets that timer.
+    fn cancel_view_change_timer(&mut self);
+
+    /// The replica has begun to serve in a view.
+    fn on_normal(&mut self, view: View);
+
+    /// The replica has fallen silent to change views.
+    fn on_view_changing(&mut self, view: View);
+
+    /// So many replicas have lost their records that the group cannot recover by itself.
+    fn on_lost(&mut self, lost: usize);
+
+    /// A number that no earlier life of this replica has used.
+    fn nonce(&mut self) -> u64;
+}
+
+/// The replica's part in inconsistent replication.
+#[derive(Debug)]
+pub struct Replica<O: Operations> {
+    group: GroupSize,
+    me: ReplicaIndex,
+    status: Status,
+    view: View,
+    record: Record<O>,
+    change: ViewChange<O>,
+    view_change_timeout: Duration,
+    page_bytes_max: usize,
+}
+
+impl<O: Operations> Replica<O> {
+    /// A replica of a group that is being created: empty, and normal in view 0.
+    pub fn initialise(
+        group: GroupSize,
+        me: ReplicaIndex,
+        view_change_timeout: Duration,
+        page_bytes_max: usize,
+    ) -> Self {
+        let mut record = Record::default();
+        record.set_lineage(vec![View(0)]);
+        let change = ViewChange::new(group);
+        Replica {
+            group,
+            me,
+            status: Status::Normal,
+            view: View(0),
+            record,
+            change,
+            view_change_timeout,
+            page_bytes_max,
+        }
+    }
+
+    /// A replica without its record.
+    pub fn lost(
+        group: GroupSize,
+        me: ReplicaIndex,
+        view_change_timeout: Duration,
+        page_bytes_max: usize,
+    ) -> Self {
+        let initial = Self::initialise(group, me, view_change_timeout, page_bytes_max);
+        Replica { status: Status::Recovering, record: Record::default(), ..initial }
+    }
+
+    /// What the replica is doing.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Its view: the one it serves in, or the one it wants to enter.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// Its record.
+    pub fn record(&self) -> &Record<O> {
+        &self.record
+    }
+
+    /// The size of its group.
+    pub fn group(&self) -> GroupSize {
+        self.group
+    }
+
+    /// True if operations take effect on arrival. With f = 1 the hold of a prepare that released on arrival still
+    /// cannot be lost: a fast quorum is the whole group, so two holds remain, and one of them is in every majority.
+    /// With f > 1 it could be (T24), so operations run only once f + 1 replicas have recorded them.
+    fn executes_on_arrival(&self) -> bool {
+        self.group.failures() <= 1
+    }
+
+    /// The other replicas of the group.
+    fn others(&self) -> impl Iterator<Item = ReplicaIndex> + use<O> {
+        let me = self.me;
+        (0..self.group.replicas()).map(|index| ReplicaIndex(index as u8)).filter(move |index| *index != me)
+    }
+
+    /// Takes back, while the machine is rebuilt, one fact that had been persisted. The host repeats the effects of
+    /// operations.
+    pub fn restore<P: Upcalls<O>>(&mut self, fact: Fact<O>, protocol: &mut P) {
+        match fact {
+            Fact::ViewEntered(view) => {
+                self.view = view;
+                if self.status == Status::Normal {
+                    self.status = Status::ViewChanging;
+                }
+            }
+            Fact::ConsensusRecorded { id, operation, verdict } => {
+                let entry = ConsensusEntry { number: id.number, operation, verdict, state: State::Tentative };
+                self.record.record_consensus(id.transaction, entry);
+            }
+            Fact::ConsensusFinalized { id, verdict, ballot } => {
+                if let Some(known) = self.record.consensus(id) {
+                    protocol.finalize_consensus(id, &known.operation, &verdict, false);
+                    self.record.finalize_consensus(id, verdict, ballot);
+                }
+            }
+            Fact::InconsistentRecorded { transaction, operation, executed } => {
+                if executed {
+                    protocol.execute_inconsistent(transaction, &operation);
+                }
+                self.record.record_inconsistent(transaction, operation, executed);
+            }
+            Fact::InconsistentExecuted(transaction) => {
+                if let Some(entry) = self.record.inconsistent(transaction) {
+                    protocol.execute_inconsistent(transaction, &entry.operation);
+                    self.record.mark_executed(transaction);
+                }
+            }
+            Fact::ViewPage { view, page } => self.change.collect_restored(view, page),
+            Fact::ViewInstalled { view, since, lineage, supplement } => {
+                let pages = self.change.take_restored(view);
+                protocol.adopt_supplement(&supplement);
+                self.adopt(view, since, lineage, &pages, protocol);
+                self.view = view;
+                self.status = Status::Normal;
+            }
+        }
+    }
+
+    /// Ends a restore: whatever the replica did before, it has missed something since, so it must change views before it
+    /// serves again. One that never had a record is still without.
+    pub fn finish_restore(&mut self) {
+        self.status =
+            if self.record.last_normal().is_some() { Status::ViewChanging } else { Status::Recovering };
+    }
+
+    /// Installs the record of a view and repeats its effects.
+    fn adopt<P: Upcalls<O>>(
+        &mut self,
+        view: View,
+        since: Option<View>,
+        lineage: Vec<View>,
+        pages: &[RecordPage<O>],
+        protocol: &mut P,
+    ) {
+        self.record.forget_consensus_beyond(since);
+        for page in pages {
+            for (transaction, entries) in &page.entries {
+                if let Some(entry) = &entries.inconsistent {
+                    self.execute_if_new(*transaction, &entry.operation, protocol);
+                } else {
+                    for entry in &entries.consensus {
+                        let id = OperationId { transaction: *transaction, number: entry.number };
+                        protocol.finalize_consensus(id, &entry.operation, &entry.verdict, true);
+                    }
+                }
+            }
+            self.record.install(view, page);
+        }
+        self.record.set_lineage(lineage);
+    }
+
+    fn execute_if_new<P: Upcalls<O>>(
+        &mut self,
+        transaction: TransactionId,
+        operation: &O::Inconsistent,
+        protocol: &mut P,
+    ) {
+        if !self.record.inconsistent(transaction).is_some_and(|known| known.executed) {
+            protocol.execute_inconsistent(transaction, operation);
+        }
+    }
+}

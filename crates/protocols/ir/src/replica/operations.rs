@@ -1,0 +1,139 @@
+//! Operations in normal views (TAPIR paper, section 3.2.1).
+
+use quorate_core::{Address, Ballot, TransactionId, View};
+
+use super::{Fact, Host, Replica, Status, Upcalls};
+use crate::Operations;
+use crate::message::{Message, OperationId};
+use crate::record::{ConsensusEntry, State};
+
+impl<O: Operations> Replica<O> {
+    /// Records an inconsistent operation and says so.
+    pub fn on_propose_inconsistent<H: Host<O>>(
+        &mut self,
+        from: Address,
+        id: OperationId,
+        operation: O::Inconsistent,
+        host: &mut H,
+    ) {
+        if self.status != Status::Normal {
+            return;
+        }
+        if self.record.inconsistent(id.transaction).is_none() {
+            let executed = self.executes_on_arrival();
+            if executed {
+                host.protocol().execute_inconsistent(id.transaction, &operation);
+            }
+            let transaction = id.transaction;
+            host.persist(Fact::InconsistentRecorded { transaction, operation: operation.clone(), executed });
+            self.record.record_inconsistent(transaction, operation, executed);
+        }
+        host.send(from, Message::InconsistentReply { id, view: self.view });
+    }
+
+    /// Runs an inconsistent operation that f + 1 replicas hold, and confirms in any case (T8).
+    pub fn on_finalize_inconsistent<H: Host<O>>(&mut self, from: Address, id: OperationId, host: &mut H) {
+        if self.status != Status::Normal {
+            return;
+        }
+        if let Some(known) = self.record.inconsistent(id.transaction)
+            && !known.executed
+        {
+            host.protocol().execute_inconsistent(id.transaction, &known.operation);
+            host.persist(Fact::InconsistentExecuted(id.transaction));
+            self.record.mark_executed(id.transaction);
+        }
+        host.send(from, Message::Confirm { id, view: self.view, verdict: None });
+    }
+
+    /// Gives this replica's verdict, the same one whenever it is asked again.
+    pub fn on_propose_consensus<H: Host<O>>(
+        &mut self,
+        from: Address,
+        id: OperationId,
+        operation: O::Consensus,
+        host: &mut H,
+    ) {
+        if self.status != Status::Normal {
+            return;
+        }
+        if let Some(settled) = self.record.inconsistent(id.transaction)
+            && let Some(verdict) = host.protocol().verdict_after(id, &operation, settled)
+        {
+            let finalized = true;
+            host.send(from, Message::ConsensusReply { id, view: self.view, verdict, finalized });
+            return;
+        }
+        if let Some(known) = self.record.consensus(id) {
+            let (verdict, finalized) = (known.verdict.clone(), known.state.is_finalized());
+            host.send(from, Message::ConsensusReply { id, view: self.view, verdict, finalized });
+            return;
+        }
+        let verdict = host.protocol().execute_consensus(id, &operation);
+        host.persist(Fact::ConsensusRecorded { id, operation: operation.clone(), verdict: verdict.clone() });
+        let entry = ConsensusEntry {
+            number: id.number,
+            operation,
+            verdict: verdict.clone(),
+            state: State::Tentative,
+        };
+        self.record.record_consensus(id.transaction, entry);
+        host.send(from, Message::ConsensusReply { id, view: self.view, verdict, finalized: false });
+    }
+
+    /// Makes a verdict final if it was decided in this view and nothing of an equal or greater ballot stands against
+    /// it; tells in any case what the record holds (T5, T8).
+    pub fn on_finalize_consensus<H: Host<O>>(
+        &mut self,
+        from: Address,
+        id: OperationId,
+        verdict: O::Verdict,
+        view: View,
+        ballot: Ballot,
+        host: &mut H,
+    ) {
+        if self.status != Status::Normal {
+            return;
+        }
+        if view == self.view
+            && let Some(known) = self.record.consensus(id)
+        {
+            let accepts = match known.state {
+                State::Tentative => true,
+                // What a view change or a coordinator has settled is settled alike for whoever comes later and has seen
+                // it; only a verdict that never reached f + 1 replicas can be overruled.
+                State::Finalized(earlier) => earlier < ballot && known.verdict != verdict,
+            };
+            if accepts {
+                host.protocol().finalize_consensus(id, &known.operation, &verdict, false);
+                host.persist(Fact::ConsensusFinalized { id, verdict: verdict.clone(), ballot });
+                self.record.finalize_consensus(id, verdict, ballot);
+            }
+        }
+        let held = self.record.consensus(id).map(|known| known.verdict.clone());
+        host.send(from, Message::Confirm { id, view: self.view, verdict: held });
+    }
+
+    /// A proposer has seen a greater view than this replica's. A replica is believed; a client is taken as a hint to
+    /// ask the others, because a hostile one could name any number.
+    pub fn on_higher_view<H: Host<O>>(&mut self, from: Address, view: View, host: &mut H) {
+        if view <= self.view {
+            return;
+        }
+        match from {
+            Address::Replica(_) if self.status != Status::Recovering => self.enter_view_change(view, host),
+            Address::Replica(_) => {}
+            Address::Client(_) => {
+                for other in self.others() {
+                    host.send_to_replica(other, Message::StartViewChange { view: self.view });
+                }
+            }
+        }
+    }
+
+    /// True if nothing is known of this transaction.
+    pub fn knows_nothing_of(&self, transaction: TransactionId) -> bool {
+        self.record.inconsistent(transaction).is_none()
+            && self.record.consensus_of(transaction).next().is_none()
+    }
+}

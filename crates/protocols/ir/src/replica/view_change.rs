@@ -1,0 +1,510 @@
+//! View changes (TAPIR paper, section 3.2.2): how replicas that missed something, or everything, become current.
+//!
+//! ```text
+//!   any replica          StartViewChange(v) → all                      fall silent, enter v (durably)
+//!   every replica        DoViewChange(v, last normal view, tail) → leader v mod n, repeated
+//!   leader, f + 1 in     keep the greatest last normal view, merge     install, be normal in v
+//!   leader               StartView(v, what you lack) → each            install, be normal in v
+//! ```
+//!
+//! A replica whose log is intact changes views after every restart, so it comes back current. A replica without its
+//! record first learns which view is safely above any that it may have been in.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{GroupSize, ReplicaIndex, View};
+
+use super::{Fact, Host, Replica, Status, Upcalls};
+use crate::Operations;
+use crate::message::{Message, Part};
+use crate::record::{
+    ConsensusEntry, InconsistentEntry, OperationEntries, RecordPage, State, merge_tails, split_page,
+};
+
+/// How often DO-VIEW-CHANGE is repeated before the next view is tried.
+const ATTEMPTS_PER_VIEW: u32 = 4;
+
+/// What a replica has gathered of a view change.
+#[derive(Debug)]
+pub(super) struct ViewChange<O: Operations> {
+    attempts: u32,
+    /// Views tried in a row without success; each makes the next wait longer.
+    failed_views: u32,
+    /// Counts the multi-part messages that this replica has sent.
+    series: u32,
+    contributions: Vec<Option<Contribution<O>>>,
+    start_view: Option<Collected<O>>,
+    restored: Option<(View, Vec<RecordPage<O>>)>,
+    query: Option<Query>,
+}
+
+#[derive(Debug)]
+struct Contribution<O: Operations> {
+    last_normal: Option<View>,
+    lineage: Vec<View>,
+    supplement: O::Supplement,
+    collected: Collected<O>,
+}
+
+/// The parts of a message as they arrive.
+#[derive(Debug)]
+struct Collected<O: Operations> {
+    series: u32,
+    count: u32,
+    pages: BTreeMap<u32, RecordPage<O>>,
+}
+
+/// The question of a recovering replica to the others.
+#[derive(Debug)]
+struct Query {
+    nonce: u64,
+    answers: Vec<Option<(View, bool)>>,
+}
+
+impl<O: Operations> Collected<O> {
+    fn new(part: Part) -> Self {
+        Collected { series: part.series, count: part.count, pages: BTreeMap::new() }
+    }
+
+    fn belongs(&self, part: Part) -> bool {
+        self.series == part.series && self.count == part.count
+    }
+
+    fn add(&mut self, part: Part, page: RecordPage<O>) {
+        if part.index < self.count {
+            self.pages.insert(part.index, page);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.pages.len() == self.count as usize
+    }
+
+    fn into_pages(self) -> Vec<RecordPage<O>> {
+        self.pages.into_values().collect()
+    }
+}
+
+impl<O: Operations> ViewChange<O> {
+    pub(super) fn new(group: GroupSize) -> Self {
+        ViewChange {
+            attempts: 0,
+            failed_views: 0,
+            series: 0,
+            contributions: (0..group.replicas()).map(|_| None).collect(),
+            start_view: None,
+            restored: None,
+            query: None,
+        }
+    }
+
+    fn forget(&mut self) {
+        self.attempts = 0;
+        self.start_view = None;
+        self.query = None;
+        self.contributions.iter_mut().for_each(|slot| *slot = None);
+    }
+
+    pub(super) fn collect_restored(&mut self, view: View, page: RecordPage<O>) {
+        match &mut self.restored {
+            Some((restoring, pages)) if *restoring == view => pages.push(page),
+            _ => self.restored = Some((view, vec![page])),
+        }
+    }
+
+    pub(super) fn take_restored(&mut self, view: View) -> Vec<RecordPage<O>> {
+        self.restored
+            .take()
+            .filter(|(restoring, _)| *restoring == view)
+            .map(|(_, pages)| pages)
+            .unwrap_or_default()
+    }
+}
+
+impl<O: Operations> Replica<O> {
+    fn leader_of(&self, view: View) -> ReplicaIndex {
+        ReplicaIndex((view.0 % self.group.replicas() as u64) as u8)
+    }
+
+    /// Begins after a construction: nothing for a new group, a view change for a restarted replica, questions for one
+    /// that has lost its record.
+    pub fn start<H: Host<O>>(&mut self, host: &mut H) {
+        match self.status {
+            Status::Normal => host.on_normal(self.view),
+            Status::ViewChanging => self.enter_next_view(host),
+            Status::Recovering => self.send_view_query(host),
+        }
+    }
+
+    /// Tries the next view; one that another replica leads, if there is another.
+    fn enter_next_view<H: Host<O>>(&mut self, host: &mut H) {
+        let mut view = self.view.next();
+        if self.leader_of(view) == self.me && self.group.replicas() > 1 {
+            view = view.next();
+        }
+        self.enter_view_change(view, host);
+    }
+
+    /// Leaves the present view for `view` and falls silent.
+    pub fn enter_view_change<H: Host<O>>(&mut self, view: View, host: &mut H) {
+        self.leave_for(view, host);
+        for other in self.others() {
+            host.send_to_replica(other, Message::StartViewChange { view });
+        }
+        self.send_do_view_change(host);
+    }
+
+    fn leave_for<H: Host<O>>(&mut self, view: View, host: &mut H) {
+        assert!(view > self.view, "a view is left for a greater one");
+        self.view = view;
+        self.change.forget();
+        if self.status == Status::Normal {
+            self.status = Status::ViewChanging;
+        }
+        host.persist(Fact::ViewEntered(view));
+        host.on_view_changing(view);
+        host.set_view_change_timer(self.attempt_timeout());
+    }
+
+    fn attempt_timeout(&self) -> std::time::Duration {
+        (self.view_change_timeout / ATTEMPTS_PER_VIEW) * (1 << self.change.failed_views.min(3))
+    }
+
+    fn send_do_view_change<H: Host<O>>(&mut self, host: &mut H) {
+        host.set_view_change_timer(self.attempt_timeout());
+        let view = self.view;
+        let leader = self.leader_of(view);
+        let last_normal = self.last_normal();
+        let lineage = if last_normal.is_some() { self.record.lineage().to_vec() } else { Vec::new() };
+        let tail = if last_normal.is_some() { self.record.tail() } else { RecordPage::default() };
+        let supplement = host.protocol().supplement();
+        if leader == self.me {
+            let mut collected = Collected::new(Part::WHOLE);
+            collected.add(Part::WHOLE, tail);
+            let contribution = Contribution { last_normal, lineage, supplement, collected };
+            self.change.contributions[usize::from(self.me.0)] = Some(contribution);
+            self.try_lead(host);
+            return;
+        }
+        let pages = split_page(tail, self.page_bytes_max, H::Protocol::entry_bytes);
+        self.change.series = self.change.series.wrapping_add(1);
+        for (part, page) in Part::number(self.change.series, pages) {
+            let (lineage, supplement) = (lineage.clone(), supplement.clone());
+            let message = Message::DoViewChange { view, last_normal, lineage, part, page, supplement };
+            host.send_to_replica(leader, message);
+        }
+    }
+
+    /// The last view in which the replica was normal; none if it has lost its record.
+    fn last_normal(&self) -> Option<View> {
+        if self.status == Status::Recovering { None } else { self.record.last_normal() }
+    }
+
+    /// The view change takes too long: repeat, and after a few times try the next view.
+    pub fn on_view_change_timeout<H: Host<O>>(&mut self, host: &mut H) {
+        match self.status {
+            Status::Normal => {}
+            Status::Recovering if self.change.query.is_some() => self.send_view_query(host),
+            Status::ViewChanging | Status::Recovering => {
+                self.change.attempts += 1;
+                if self.change.attempts >= ATTEMPTS_PER_VIEW {
+                    self.change.failed_views += 1;
+                    if self.status == Status::Recovering {
+                        // It cannot push the others on; it asks again where they are.
+                        self.send_view_query(host);
+                    } else {
+                        self.enter_next_view(host);
+                    }
+                } else {
+                    for other in self.others() {
+                        host.send_to_replica(other, Message::StartViewChange { view: self.view });
+                    }
+                    self.send_do_view_change(host);
+                }
+            }
+        }
+    }
+
+    /// Another replica is changing views: join it, or tell it where this one is.
+    pub fn on_start_view_change<H: Host<O>>(&mut self, from: ReplicaIndex, view: View, host: &mut H) {
+        if self.status == Status::Recovering {
+            return;
+        }
+        if view > self.view {
+            self.enter_view_change(view, host);
+        } else if view < self.view {
+            self.send_higher_view(from, host);
+        }
+    }
+
+    /// Tells a replica that lags behind where to go: into the view change that is under way, or into a new one, so that
+    /// it comes back current and not merely into this view.
+    fn send_higher_view<H: Host<O>>(&self, to: ReplicaIndex, host: &mut H) {
+        let view = if self.status == Status::Normal { self.view.next() } else { self.view };
+        host.send_to_replica(to, Message::HigherView { view });
+    }
+
+    /// Another replica hands over what it knows.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub fn on_do_view_change<H: Host<O>>(
+        &mut self,
+        from: ReplicaIndex,
+        view: View,
+        last_normal: Option<View>,
+        lineage: Vec<View>,
+        part: Part,
+        page: RecordPage<O>,
+        supplement: O::Supplement,
+        host: &mut H,
+    ) {
+        if self.status == Status::Recovering || usize::from(from.0) >= self.group.replicas() {
+            return;
+        }
+        if view < self.view {
+            self.send_higher_view(from, host);
+            return;
+        }
+        if view > self.view {
+            self.enter_view_change(view, host);
+        }
+        if self.leader_of(view) != self.me {
+            return;
+        }
+        if self.status == Status::Normal {
+            self.send_start_view(from, last_normal, &lineage, host);
+            return;
+        }
+        let slot = &mut self.change.contributions[usize::from(from.0)];
+        let contribution = match slot {
+            Some(known) if known.last_normal == last_normal && known.collected.belongs(part) => known,
+            _ => {
+                let collected = Collected::new(part);
+                slot.insert(Contribution { last_normal, lineage, supplement, collected })
+            }
+        };
+        contribution.collected.add(part, page);
+        self.try_lead(host);
+    }
+
+    /// Starts the view if f + 1 replicas that know their record have handed it over.
+    fn try_lead<H: Host<O>>(&mut self, host: &mut H) {
+        let complete = |slot: &&Option<Contribution<O>>| {
+            slot.as_ref().is_some_and(|known| known.collected.is_complete() && known.last_normal.is_some())
+        };
+        let lost =
+            self.change.contributions.iter().flatten().filter(|known| known.last_normal.is_none()).count();
+        if lost > self.group.failures() {
+            host.on_lost(lost);
+            return;
+        }
+        if self.change.contributions.iter().filter(complete).count() < self.group.majority() {
+            return;
+        }
+        let greatest =
+            self.change.contributions.iter().filter(complete).flatten().filter_map(|c| c.last_normal).max();
+        if self.last_normal() < greatest {
+            // This replica lacks the base that the others share; one of them will lead the next view.
+            self.enter_next_view(host);
+            return;
+        }
+        self.lead(greatest, host);
+    }
+
+    /// Merges what was handed over, and is normal in the new view.
+    fn lead<H: Host<O>>(&mut self, greatest: Option<View>, host: &mut H) {
+        let contributions = std::mem::take(&mut self.change.contributions);
+        let mut tails = Vec::new();
+        let mut receivers = Vec::new();
+        for (index, contribution) in contributions.into_iter().enumerate() {
+            self.change.contributions.push(None);
+            let Some(contribution) = contribution else { continue };
+            if index != usize::from(self.me.0) {
+                receivers.push((ReplicaIndex(index as u8), contribution.last_normal, contribution.lineage));
+            }
+            // Promises and read timestamps count whichever view they were given in, and before prepares are merged.
+            host.protocol().adopt_supplement(&contribution.supplement);
+            if contribution.last_normal == greatest && contribution.collected.is_complete() {
+                let entries =
+                    contribution.collected.into_pages().into_iter().flat_map(|page| page.entries).collect();
+                tails.push(RecordPage { entries });
+            }
+        }
+        let page = self.merge(&tails, host);
+        let view = self.view;
+        let mut lineage = self.record.lineage().to_vec();
+        lineage.push(view);
+        self.record.forget_consensus_beyond(greatest);
+        self.record.install(view, &page);
+        self.record.set_lineage(lineage);
+        self.persist_installed(greatest, vec![page], host);
+        self.become_normal(host);
+        for (receiver, last_normal, lineage) in receivers {
+            self.send_start_view(receiver, last_normal, &lineage, host);
+        }
+    }
+
+    /// Settles everything in the tails: first what is final, then what may be, then the rest.
+    fn merge<H: Host<O>>(&mut self, tails: &[RecordPage<O>], host: &mut H) -> RecordPage<O> {
+        let merged = merge_tails(tails, self.group.fast_witnesses());
+        let mut entries: BTreeMap<_, OperationEntries<O>> = BTreeMap::new();
+        for (transaction, operation) in merged.inconsistent {
+            self.execute_if_new(transaction, &operation, host.protocol());
+            let entry = InconsistentEntry { operation, executed: true };
+            entries.entry(transaction).or_default().inconsistent = Some(entry);
+        }
+        // A transaction whose fate is in the base needs no verdicts any more, whatever a tail still says of it.
+        let open = |list: Vec<(_, ConsensusEntry<O>)>| -> Vec<(_, ConsensusEntry<O>)> {
+            let is_open = |id| self.record.inconsistent(id).is_none_or(|known| !known.executed);
+            list.into_iter().filter(|(transaction, _)| is_open(*transaction)).collect()
+        };
+        let (finalized, decided, undecided) =
+            (open(merged.finalized), open(merged.decided), open(merged.undecided));
+        for (transaction, entry) in finalized {
+            let id = crate::OperationId { transaction, number: entry.number };
+            host.protocol().finalize_consensus(id, &entry.operation, &entry.verdict, true);
+            entries.entry(transaction).or_default().consensus.push(entry);
+        }
+        let verdicts = host.protocol().merge(&decided, &undecided);
+        assert_eq!(verdicts.len(), decided.len() + undecided.len(), "merge settles every operation");
+        for ((transaction, entry), verdict) in decided.into_iter().chain(undecided).zip(verdicts) {
+            let state = State::Finalized(quorate_core::Ballot::ORIGINAL);
+            entries.entry(transaction).or_default().consensus.push(ConsensusEntry {
+                verdict,
+                state,
+                ..entry
+            });
+        }
+        for known in entries.values_mut() {
+            known.consensus.sort_unstable_by_key(|entry| entry.number);
+        }
+        RecordPage { entries: entries.into_iter().collect() }
+    }
+
+    fn persist_installed<H: Host<O>>(&self, since: Option<View>, pages: Vec<RecordPage<O>>, host: &mut H) {
+        let view = self.view;
+        for page in
+            pages.into_iter().flat_map(|page| split_page(page, self.page_bytes_max, H::Protocol::entry_bytes))
+        {
+            host.persist(Fact::ViewPage { view, page });
+        }
+        let (lineage, supplement) = (self.record.lineage().to_vec(), host.protocol().supplement());
+        host.persist(Fact::ViewInstalled { view, since, lineage, supplement });
+    }
+
+    fn become_normal<H: Host<O>>(&mut self, host: &mut H) {
+        self.status = Status::Normal;
+        self.change.forget();
+        self.change.failed_views = 0;
+        host.cancel_view_change_timer();
+        host.on_normal(self.view);
+    }
+
+    /// Sends a replica what it lacks of this view's record.
+    fn send_start_view<H: Host<O>>(
+        &mut self,
+        to: ReplicaIndex,
+        last_normal: Option<View>,
+        lineage: &[View],
+        host: &mut H,
+    ) {
+        let since = if last_normal.is_some() { self.record.common_ancestor(lineage) } else { None };
+        let pages = split_page(self.record.beyond(since), self.page_bytes_max, H::Protocol::entry_bytes);
+        let supplement = host.protocol().supplement();
+        self.change.series = self.change.series.wrapping_add(1);
+        for (part, page) in Part::number(self.change.series, pages) {
+            let message = Message::StartView {
+                view: self.view,
+                since,
+                lineage: self.record.lineage().to_vec(),
+                part,
+                page,
+                supplement: supplement.clone(),
+            };
+            host.send_to_replica(to, message);
+        }
+    }
+
+    /// The leader has started the view: adopt its record and serve.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub fn on_start_view<H: Host<O>>(
+        &mut self,
+        view: View,
+        since: Option<View>,
+        lineage: Vec<View>,
+        part: Part,
+        page: RecordPage<O>,
+        supplement: O::Supplement,
+        host: &mut H,
+    ) {
+        let is_late = view < self.view || (view == self.view && self.status == Status::Normal);
+        if is_late || view > self.view && self.status == Status::Recovering {
+            return;
+        }
+        if view > self.view {
+            self.leave_for(view, host);
+        }
+        if since.is_some_and(|since| !self.record.lineage().contains(&since)) {
+            // It was made for an earlier life of this replica; DO-VIEW-CHANGE will be repeated.
+            return;
+        }
+        let known = self.change.start_view.take().filter(|known| known.belongs(part));
+        let mut collected = known.unwrap_or_else(|| Collected::new(part));
+        collected.add(part, page);
+        if !collected.is_complete() {
+            self.change.start_view = Some(collected);
+            return;
+        }
+        let pages = collected.into_pages();
+        host.protocol().adopt_supplement(&supplement);
+        self.adopt(view, since, lineage, &pages, host.protocol());
+        self.persist_installed(since, pages, host);
+        self.become_normal(host);
+    }
+
+    fn send_view_query<H: Host<O>>(&mut self, host: &mut H) {
+        let nonce = host.nonce();
+        self.change.forget();
+        self.change.query = Some(Query { nonce, answers: vec![None; self.group.replicas()] });
+        for other in self.others() {
+            host.send_to_replica(other, Message::ViewQuery { nonce });
+        }
+        host.set_view_change_timer(self.attempt_timeout());
+    }
+
+    /// A replica without its record asks where this one is.
+    pub fn on_view_query<H: Host<O>>(&mut self, from: ReplicaIndex, nonce: u64, host: &mut H) {
+        let lost = self.status == Status::Recovering;
+        host.send_to_replica(from, Message::ViewQueryReply { nonce, view: self.view, lost });
+    }
+
+    /// Another replica tells its view. Once f + 1 others have, the view after the greatest is one in which this replica
+    /// has surely never answered.
+    pub fn on_view_query_reply<H: Host<O>>(
+        &mut self,
+        from: ReplicaIndex,
+        nonce: u64,
+        view: View,
+        lost: bool,
+        host: &mut H,
+    ) {
+        let Some(query) = self.change.query.as_mut().filter(|query| query.nonce == nonce) else { return };
+        let Some(slot) = query.answers.get_mut(usize::from(from.0)) else { return };
+        *slot = Some((view, lost));
+        let lost = 1 + query.answers.iter().flatten().filter(|(_, lost)| *lost).count();
+        let known: Vec<View> =
+            query.answers.iter().flatten().filter(|(_, lost)| !lost).map(|(view, _)| *view).collect();
+        if lost > self.group.failures() {
+            host.on_lost(lost);
+        }
+        if known.len() < self.group.majority() {
+            return;
+        }
+        let greatest = known.into_iter().max().expect("a majority is not empty").max(self.view);
+        self.change.query = None;
+        let mut view = greatest.next();
+        if self.leader_of(view) == self.me {
+            view = view.next();
+        }
+        self.enter_view_change(view, host);
+    }
+}

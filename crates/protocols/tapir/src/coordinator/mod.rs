@@ -1,0 +1,398 @@
+//! The coordinator: runs a client's transactions, thousands at a time (TAPIR paper, sections 5.1.1 and 5.1.2).
+//!
+//! ```text
+//!   Begin ─► executing ── Commit ─► preparing ── every shard OK ───────► telling COMMIT ─► forgotten
+//!              │  reads, buffered      │  ▲ └─── a shard says no, final ─► telling ABORT ──► forgotten
+//!              │  writes, scans        └──┘ RETRY: again, higher timestamp
+//!            Abort                     └────── a backup coordinator took over ─► resolving
+//! ```
+//!
+//! The client hears the outcome when preparing ends: one round trip if every shard has a fast quorum. Telling goes on
+//! behind its back.
+//!
+//! | file | role |
+//! |---|---|
+//! | `execution` | reads, buffered writes, scans, limits |
+//! | `prepare` | the prepare phase: votes, the slow path, retries, the decision |
+//! | `tell` | COMMIT and ABORT until f + 1 replicas of every shard hold them |
+//! | `resolve` | what became of a transaction that others settle |
+
+mod execution;
+mod prepare;
+mod resolve;
+mod tell;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use quorate_core::hash::{FixedMap, FixedSet};
+use quorate_core::machine::OutboxOf;
+use quorate_core::{
+    Address, ClockTime, Context, GroupSize, Input, Instant, KeyspaceId, Machine, ReplicaId, ReplicaIndex,
+    ShardId, Timestamp, TransactionId,
+};
+
+use crate::command::{Command, Event, Failure, Invalid, Routes};
+use crate::config::CoordinatorConfig;
+use crate::message::{Message, Outcome, Tapir};
+use execution::Execution;
+use prepare::Preparing;
+use resolve::Resolving;
+use tell::Telling;
+
+type Ir = quorate_ir::Message<Tapir>;
+type Out = OutboxOf<Coordinator>;
+
+/// What a coordinator asks to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CoordinatorTimer {
+    /// Some transaction wants attention.
+    Attention,
+}
+
+/// The coordinator of all transactions of one client.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: CoordinatorConfig,
+    keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
+    groups: BTreeMap<ShardId, GroupSize>,
+    transactions: FixedMap<TransactionId, Open>,
+    /// The greatest timestamp proposed so far: timestamps of one client rise strictly.
+    last_timestamp: Timestamp,
+    /// Replicas whose connection is down.
+    unreachable: FixedSet<ReplicaId>,
+    /// Replicas that made a fast quorum wait in vain; whatever they send clears them.
+    silent: FixedSet<ReplicaId>,
+    /// When transactions want attention. An entry counts only if it is the one that its transaction has noted.
+    wakeups: BinaryHeap<Reverse<(Instant, TransactionId)>>,
+    timer: Option<Instant>,
+}
+
+/// A transaction that the coordinator has not forgotten yet.
+#[derive(Debug)]
+struct Open {
+    phase: Phase,
+    /// By when the client wants an answer.
+    deadline: Instant,
+    /// True once the client has been told how it ended, or that nobody knows.
+    answered: bool,
+    /// True if the client asked for the outcome after it had been told that nobody knows.
+    resolve_wanted: bool,
+    wake_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Executing(Box<Execution>),
+    Preparing(Box<Preparing>),
+    Resolving(Box<Resolving>),
+    Telling(Box<Telling>),
+}
+
+impl Machine for Coordinator {
+    type Message = Message;
+    type Timer = CoordinatorTimer;
+    type Record = Infallible;
+    type Command = Command;
+    type Event = Event;
+    type Config = CoordinatorConfig;
+
+    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+        Coordinator {
+            config,
+            keyspaces: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            transactions: FixedMap::default(),
+            last_timestamp: Timestamp::ZERO,
+            unreachable: FixedSet::default(),
+            silent: FixedSet::default(),
+            wakeups: BinaryHeap::new(),
+            timer: None,
+        }
+    }
+
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Message, CoordinatorTimer, Command>,
+        outbox: &mut Out,
+    ) {
+        match input {
+            Input::Start | Input::Persisted(_) => {}
+            Input::Message { from: Address::Replica(replica), message } => {
+                self.on_message(replica, message, context, outbox);
+            }
+            Input::Message { from: Address::Client(_), .. } => {}
+            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
+            Input::Command(command) => self.on_command(command, context, outbox),
+        }
+        self.set_timer(context.now, outbox);
+    }
+}
+
+impl Coordinator {
+    /// How many transactions it has not forgotten: those of the client, and those whose outcome is still being told.
+    pub fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// True if it has nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.on_route(routes),
+            Command::Reachable { replica, reachable } => {
+                self.on_reachable(replica, reachable, context, outbox)
+            }
+            Command::Begin { transaction, keyspace, patience } => {
+                self.on_begin(transaction, keyspace, context.now + patience, context, outbox);
+            }
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox)
+            }
+            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::Abort { transaction } => self.on_abort(transaction, outbox),
+            Command::Resolve { transaction, participants, patience } => {
+                self.on_resolve(transaction, participants, context.now + patience, context, outbox);
+            }
+        }
+    }
+
+    fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
+        if !self.silent.is_empty() {
+            self.silent.remove(&from);
+        }
+        match message {
+            Message::ReadReply { transaction, key, version, value } => {
+                self.on_read_reply(from, transaction, key, version, value, outbox);
+            }
+            Message::ScanReply { transaction, request, keys, next } => {
+                self.on_scan_reply(from, transaction, request, keys, next, outbox);
+            }
+            Message::Ir(Ir::ConsensusReply { id, view, verdict, finalized }) => {
+                self.on_prepare_reply(from, id, view, verdict, finalized, context, outbox);
+            }
+            Message::Ir(Ir::Confirm { id, view, verdict }) => {
+                self.on_confirm(from, id, view, verdict, context, outbox);
+            }
+            Message::Ir(Ir::InconsistentReply { id, view }) => {
+                self.on_decision_reply(from, id.transaction, view, outbox);
+            }
+            Message::Superseded { transaction, .. } => self.on_superseded(transaction, None, context, outbox),
+            Message::ClockAhead { transaction, ahead_micros, ahead_max_micros } => {
+                let invalid = Invalid::ClockAhead { ahead_micros, ahead_max_micros };
+                self.on_superseded(transaction, Some(invalid), context, outbox);
+            }
+            Message::RecoverReply { transaction, outcome } => {
+                self.on_recover_reply(transaction, outcome, outbox)
+            }
+            // What only replicas are asked.
+            Message::Read { .. }
+            | Message::Scan { .. }
+            | Message::Ir(_)
+            | Message::Recover { .. }
+            | Message::CoordinatorChange { .. }
+            | Message::CoordinatorChangeReply { .. }
+            | Message::RecordOutcome { .. }
+            | Message::RecordOutcomeReply { .. } => {}
+        }
+    }
+
+    fn on_route(&mut self, routes: Arc<Routes>) {
+        for shard in &routes.keyspace.shards {
+            self.groups.insert(shard.id, shard.group_size());
+        }
+        self.keyspaces.insert(routes.keyspace.id, routes);
+    }
+
+    fn on_reachable(
+        &mut self,
+        replica: ReplicaId,
+        reachable: bool,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if reachable {
+            self.unreachable.remove(&replica);
+            return;
+        }
+        if self.unreachable.insert(replica) {
+            // Whoever waits for it need not wait any longer.
+            let mut waiting: Vec<TransactionId> = self.transactions.keys().copied().collect();
+            waiting.sort_unstable();
+            for id in waiting {
+                self.wake_at(id, context.now, outbox);
+            }
+        }
+    }
+
+    fn on_begin(
+        &mut self,
+        id: TransactionId,
+        keyspace: KeyspaceId,
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(routes) = self.keyspaces.get(&keyspace) else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
+        };
+        if self.transactions.contains_key(&id) {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        }
+        let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt)));
+        let open = Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None };
+        self.transactions.insert(id, open);
+        let first = deadline.min(context.now + self.config.read_timeout);
+        self.wake_at(id, first, outbox);
+    }
+
+    fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
+        match self.transactions.get(&id) {
+            Some(Open { phase: Phase::Executing(_), .. }) => {
+                self.transactions.remove(&id);
+                finish(outbox, id, Err(Failure::Aborted));
+            }
+            _ => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
+        }
+    }
+
+    /// Ends a transaction that is still executing: nothing of it has left this client but reads.
+    fn fail_execution(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
+        self.transactions.remove(&id);
+        finish(outbox, id, Err(failure));
+    }
+
+    /// The outcome of a transaction is known: tells the client, unless it gave up, and whoever asked for it since.
+    fn answer(
+        open: &mut Open,
+        id: TransactionId,
+        result: Result<crate::Committed, Failure>,
+        outbox: &mut Out,
+    ) {
+        if open.resolve_wanted {
+            open.resolve_wanted = false;
+            let outcome = match &result {
+                Ok(committed) => Outcome::Committed(committed.timestamp),
+                Err(_) => Outcome::Aborted,
+            };
+            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+        }
+        if !open.answered {
+            open.answered = true;
+            finish(outbox, id, result);
+        }
+    }
+
+    /// Makes sure that a transaction gets attention at `at`, or earlier.
+    fn wake_at(&mut self, id: TransactionId, at: Instant, _: &mut Out) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        if open.wake_at.is_none_or(|planned| at < planned) {
+            open.wake_at = Some(at);
+            self.wakeups.push(Reverse((at, id)));
+        }
+    }
+
+    fn set_timer(&mut self, now: Instant, outbox: &mut Out) {
+        let Some(Reverse((next, _))) = self.wakeups.peek() else { return };
+        if self.timer.is_none_or(|planned| *next < planned) {
+            self.timer = Some(*next);
+            outbox.set_timer(CoordinatorTimer::Attention, *next - now);
+        }
+    }
+
+    fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
+        self.timer = None;
+        while let Some(Reverse((at, id))) = self.wakeups.peek().copied() {
+            if at > context.now {
+                break;
+            }
+            self.wakeups.pop();
+            let Some(open) = self.transactions.get_mut(&id) else { continue };
+            if open.wake_at != Some(at) {
+                continue;
+            }
+            open.wake_at = None;
+            if let Some(next) = self.attend(id, context, outbox) {
+                // Never at once again: a wake-up that finds nothing to do must not spin.
+                let soonest = context.now + std::time::Duration::from_millis(1);
+                self.wake_at(id, next.max(soonest), outbox);
+            }
+        }
+    }
+
+    /// Looks after one transaction; gives when to look again.
+    fn attend(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) -> Option<Instant> {
+        let open = self.transactions.get_mut(&id)?;
+        if context.now >= open.deadline {
+            let abandoned = context.now >= open.deadline + self.config.abandon_after;
+            match &open.phase {
+                Phase::Executing(execution) => {
+                    let missing = execution.unanswered();
+                    self.fail_execution(id, Failure::Unavailable { missing }, outbox);
+                    return None;
+                }
+                Phase::Preparing(preparing) => {
+                    let participants = preparing.participants();
+                    give_up(open, id, participants, outbox);
+                }
+                Phase::Resolving(resolving) => {
+                    let participants = resolving.participants.clone();
+                    give_up(open, id, participants, outbox);
+                }
+                Phase::Telling(_) => {}
+            }
+            if abandoned {
+                // The replicas' own recovery looks after what is left.
+                self.transactions.remove(&id);
+                return None;
+            }
+        }
+        match &self.transactions.get(&id)?.phase {
+            Phase::Executing(_) => self.attend_execution(id, context, outbox),
+            Phase::Preparing(_) => self.attend_preparing(id, context, outbox),
+            Phase::Resolving(_) => self.attend_resolving(id, context, outbox),
+            Phase::Telling(_) => self.attend_telling(id, context, outbox),
+        }
+    }
+
+    /// A new timestamp: not below the clock, above everything that was read, and above every earlier one of this client.
+    fn next_timestamp(&mut self, clock: ClockTime, above: Timestamp) -> Timestamp {
+        self.last_timestamp = self.last_timestamp.max(above).successor(clock, self.config.client);
+        self.last_timestamp
+    }
+
+    /// True if no message can be expected from a replica soon.
+    fn is_expected(&self, replica: ReplicaId) -> bool {
+        !self.unreachable.contains(&replica) && !self.silent.contains(&replica)
+    }
+}
+
+/// Tells the client that a transaction is over.
+fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<crate::Committed, Failure>) {
+    outbox.emit(Event::Finished { transaction, result });
+}
+
+/// The client has waited long enough.
+fn give_up(open: &mut Open, id: TransactionId, participants: Vec<ShardId>, outbox: &mut Out) {
+    if open.resolve_wanted {
+        open.resolve_wanted = false;
+        outbox.emit(Event::Resolved { transaction: id, outcome: None });
+    }
+    if !open.answered {
+        open.answered = true;
+        finish(outbox, id, Err(Failure::Unknown { participants }));
+    }
+}
+
+/// The replicas of a shard.
+fn replicas(shard: ShardId, group: GroupSize) -> impl Iterator<Item = ReplicaId> {
+    (0..group.replicas()).map(move |index| ReplicaId { shard, index: ReplicaIndex(index as u8) })
+}

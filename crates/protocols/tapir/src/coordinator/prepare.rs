@@ -1,0 +1,443 @@
+//! The prepare phase: one consensus operation per shard, one round trip if all goes well (TAPIR paper, section 5.1.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::{
+    Ballot, Context, GroupSize, Instant, ReplicaId, ShardId, Timestamp, Transaction, TransactionId, View,
+};
+use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
+
+use super::{Coordinator, Ir, Out, Phase, finish, replicas};
+use crate::command::{Committed, Failure, Invalid};
+use crate::message::{Message, Outcome, Prepare, Tapir, Vote};
+use crate::rules::Plant;
+
+/// A transaction that is being prepared.
+#[derive(Debug)]
+pub(super) struct Preparing {
+    parts: Vec<Part>,
+    timestamp: Timestamp,
+    /// Counts the prepares of this attempt, from one: the number of the operation in every shard.
+    number: u32,
+    retries: u32,
+    sent_at: Instant,
+    resend_after: Duration,
+}
+
+/// One shard's share of it.
+#[derive(Debug)]
+struct Part {
+    shard: ShardId,
+    group: GroupSize,
+    transaction: Arc<Transaction>,
+    call: ConsensusCall<Tapir>,
+    /// When f + 1 replicas had replied, but no fast quorum alike.
+    quorum_at: Option<Instant>,
+    settled: Option<Settled>,
+}
+
+/// What a shard has decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    /// The vote is final.
+    Final { vote: Vote, fast: bool },
+    /// No vote is final, but the transaction can only be prepared above this timestamp.
+    Retry(Timestamp),
+}
+
+/// What to do with a transaction next.
+enum Next {
+    Wait,
+    Retry(Timestamp),
+    Decide { commit: bool, fast: bool },
+}
+
+impl Preparing {
+    /// Every shard that takes part, sorted.
+    pub(super) fn participants(&self) -> Vec<ShardId> {
+        self.parts.iter().map(|part| part.shard).collect()
+    }
+
+    /// The shares of all shards.
+    pub(super) fn contents(&self) -> Vec<(ShardId, GroupSize, Arc<Transaction>)> {
+        self.parts.iter().map(|part| (part.shard, part.group, part.transaction.clone())).collect()
+    }
+}
+
+/// The paper's `decide`: picks the vote of a shard from f + 1 or more replies that have no fast quorum.
+pub(super) fn decide_vote<'a>(votes: impl Iterator<Item = &'a Vote>, group: GroupSize) -> Vote {
+    let (mut oks, mut abstains, mut retry) = (0, 0, None);
+    for vote in votes {
+        match vote {
+            // A committed transaction is in the way, so f + 1 replicas will not agree.
+            Vote::Abort => return Vote::Abort,
+            Vote::Ok => oks += 1,
+            Vote::Abstain => abstains += 1,
+            Vote::Retry(timestamp) => retry = retry.max(Some(*timestamp)),
+        }
+    }
+    if oks >= group.majority() {
+        Vote::Ok
+    } else if abstains >= group.majority() {
+        Vote::Abort
+    } else {
+        retry.map_or(Vote::Abort, Vote::Retry)
+    }
+}
+
+impl Coordinator {
+    pub(super) fn on_commit(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
+        let Some(open) = self.transactions.get_mut(&id) else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        };
+        let Phase::Executing(execution) = &mut open.phase else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        };
+        let greatest = execution.greatest_version();
+        let routes = execution.routes().clone();
+        let empty = super::Execution::new(routes, id.attempt);
+        let execution = std::mem::replace(execution.as_mut(), empty);
+        let timestamp = self.next_timestamp(context.clock, greatest);
+        let shares = execution.into_parts(self.config.rules);
+        if shares.is_empty() {
+            self.transactions.remove(&id);
+            return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
+        }
+        let missing = self.missing_quorum(shares.iter().map(|(shard, _)| *shard));
+        if !missing.is_empty() {
+            return self.fail_execution(id, Failure::Unavailable { missing }, outbox);
+        }
+        let part = |(shard, transaction): (ShardId, Arc<Transaction>)| {
+            let group = self.groups[&shard];
+            let call = ConsensusCall::new(group);
+            Part { shard, group, transaction, call, quorum_at: None, settled: None }
+        };
+        let preparing = Preparing {
+            parts: shares.into_iter().map(part).collect(),
+            timestamp,
+            number: 1,
+            retries: 0,
+            sent_at: context.now,
+            resend_after: self.config.resend_timeout,
+        };
+        let open = self.transactions.get_mut(&id).expect("it was just looked at");
+        open.phase = Phase::Preparing(Box::new(preparing));
+        self.send_prepare(id, outbox);
+        self.wake_at(id, context.now + self.config.resend_timeout, outbox);
+    }
+
+    /// The replicas that are down, if so many are that some shard cannot give a majority.
+    fn missing_quorum(&self, shards: impl Iterator<Item = ShardId>) -> Vec<ReplicaId> {
+        if self.unreachable.is_empty() {
+            return Vec::new();
+        }
+        let mut missing = Vec::new();
+        for shard in shards {
+            let group = self.groups[&shard];
+            let down: Vec<ReplicaId> =
+                replicas(shard, group).filter(|replica| self.unreachable.contains(replica)).collect();
+            if down.len() > group.failures() {
+                missing.extend(down);
+            }
+        }
+        missing
+    }
+
+    fn preparing(&mut self, id: TransactionId) -> Option<&mut Preparing> {
+        match &mut self.transactions.get_mut(&id)?.phase {
+            Phase::Preparing(preparing) => Some(preparing),
+            _ => None,
+        }
+    }
+
+    /// Sends the prepare to every replica of every shard.
+    fn send_prepare(&mut self, id: TransactionId, outbox: &mut Out) {
+        let Some(preparing) = self.preparing(id) else { return };
+        for part in &preparing.parts {
+            for replica in replicas(part.shard, part.group) {
+                outbox.send(replica, preparing.prepare_message(id, part));
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_prepare_reply(
+        &mut self,
+        from: ReplicaId,
+        id: OperationId,
+        view: View,
+        vote: Vote,
+        finalized: bool,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let rules = self.config.rules;
+        let Some(preparing) = self.preparing(id.transaction) else { return };
+        if id.number != preparing.number && !rules.has(Plant::OlderPrepareDisplaces) {
+            return;
+        }
+        let vote = if rules.has(Plant::AbstainIsSuccess) && vote == Vote::Abstain { Vote::Ok } else { vote };
+        let Some(part) = preparing.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        part.call.on_reply(from.index, view, vote, finalized);
+        send_higher_view(part, outbox);
+        self.advance(id.transaction, context, outbox);
+    }
+
+    pub(super) fn on_confirm(
+        &mut self,
+        from: ReplicaId,
+        id: OperationId,
+        view: View,
+        vote: Option<Vote>,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if id.number == OperationId::INCONSISTENT {
+            self.on_decision_confirm(from, id.transaction, view, outbox);
+            return;
+        }
+        let Some(preparing) =
+            self.preparing(id.transaction).filter(|preparing| preparing.number == id.number)
+        else {
+            return;
+        };
+        let Some(part) = preparing.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        part.call.on_confirm(from.index, view, vote);
+        send_higher_view(part, outbox);
+        self.advance(id.transaction, context, outbox);
+    }
+
+    /// Goes on as far as the replies allow.
+    fn advance(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
+        let (now, fast_path_timeout) = (context.now, self.config.fast_path_timeout);
+        // Whom a shard may still expect is asked of the whole coordinator while one transaction is changed.
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let Phase::Preparing(preparing) = &mut open.phase else { return };
+        let mut wake = None;
+        for at in 0..preparing.parts.len() {
+            let (number, exhausted) = (preparing.number, preparing.retries >= self.config.retries_max);
+            let part = &mut preparing.parts[at];
+            if part.settled.is_some() {
+                continue;
+            }
+            match part.call.progress() {
+                ConsensusProgress::Waiting | ConsensusProgress::Finalizing => {}
+                ConsensusProgress::Final { verdict, fast, .. } => {
+                    part.settled = Some(match verdict {
+                        Vote::Retry(timestamp) if !exhausted => Settled::Retry(timestamp),
+                        vote => Settled::Final { vote, fast },
+                    });
+                }
+                ConsensusProgress::Follow { verdict, view } => {
+                    part.finalize(id, number, verdict, view, outbox)
+                }
+                ConsensusProgress::Quorum { view } => {
+                    let quorum_at = *part.quorum_at.get_or_insert(now);
+                    let expected = |index| {
+                        let replica = ReplicaId { shard: part.shard, index };
+                        !self.unreachable.contains(&replica) && !self.silent.contains(&replica)
+                    };
+                    let waited = now - quorum_at >= fast_path_timeout;
+                    let conclusive = part.call.verdicts().any(|vote| *vote == Vote::Abort);
+                    if !waited && !conclusive && part.call.missing().any(expected) {
+                        wake = Some(quorum_at + fast_path_timeout);
+                        continue;
+                    }
+                    if waited {
+                        let shard = part.shard;
+                        self.silent.extend(part.call.missing().map(|index| ReplicaId { shard, index }));
+                    }
+                    match decide_vote(part.call.verdicts(), part.group) {
+                        Vote::Retry(timestamp) if !exhausted => {
+                            part.settled = Some(Settled::Retry(timestamp))
+                        }
+                        Vote::Retry(_) => part.finalize(id, number, Vote::Abort, view, outbox),
+                        vote => part.finalize(id, number, vote, view, outbox),
+                    }
+                }
+            }
+        }
+        let next = preparing.next();
+        if let Some(at) = wake {
+            self.wake_at(id, at, outbox);
+        }
+        match next {
+            Next::Wait => {}
+            Next::Retry(above) => self.retry(id, above, context, outbox),
+            Next::Decide { commit, fast } => self.conclude(id, commit, fast, context, outbox),
+        }
+    }
+
+    /// Prepares again at a higher timestamp, without running the transaction again.
+    fn retry(&mut self, id: TransactionId, above: Timestamp, context: &Context<'_>, outbox: &mut Out) {
+        let timestamp = self.next_timestamp(context.clock, above);
+        let mixes_votes = self.config.rules.has(Plant::OlderPrepareDisplaces);
+        let Some(preparing) = self.preparing(id) else { return };
+        preparing.timestamp = timestamp;
+        preparing.number += 1;
+        preparing.retries += 1;
+        preparing.sent_at = context.now;
+        for part in &mut preparing.parts {
+            part.settled = None;
+            part.quorum_at = None;
+            if !mixes_votes {
+                part.call = ConsensusCall::new(part.group);
+            }
+        }
+        self.send_prepare(id, outbox);
+    }
+
+    /// The outcome is decided: the client hears it, and then the replicas.
+    fn conclude(
+        &mut self,
+        id: TransactionId,
+        commit: bool,
+        fast: bool,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let Phase::Preparing(preparing) = &open.phase else { return };
+        let (timestamp, retries, contents) = (preparing.timestamp, preparing.retries, preparing.contents());
+        let (result, outcome) = if commit {
+            (Ok(Committed { timestamp, fast, retries }), Outcome::Committed(timestamp))
+        } else {
+            (Err(Failure::Conflict), Outcome::Aborted)
+        };
+        Self::answer(open, id, result, outbox);
+        self.start_telling(id, outcome, contents, context, outbox);
+    }
+
+    /// Repeats what has had no answer.
+    pub(super) fn attend_preparing(
+        &mut self,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Instant> {
+        self.advance(id, context, outbox);
+        let deadline = self.transactions.get(&id)?.deadline;
+        let abandon_at = deadline + self.config.abandon_after;
+        let (resend_timeout, fast_path_timeout) = (self.config.resend_timeout, self.config.fast_path_timeout);
+        // The decision may have been made just now.
+        if self.preparing(id).is_none() {
+            return Some(context.now + resend_timeout);
+        }
+        let preparing = self.preparing(id)?;
+        if context.now - preparing.sent_at >= preparing.resend_after {
+            preparing.sent_at = context.now;
+            preparing.resend_after = (preparing.resend_after * 2).min(resend_timeout * 8);
+            for part in
+                preparing.parts.iter().filter(|part| !matches!(part.settled, Some(Settled::Final { .. })))
+            {
+                for index in part.call.missing() {
+                    let replica = ReplicaId { shard: part.shard, index };
+                    outbox.send(replica, preparing.prepare_message(id, part));
+                }
+                if let Some((vote, view, unconfirmed)) = part.call.unconfirmed() {
+                    for index in unconfirmed {
+                        let replica = ReplicaId { shard: part.shard, index };
+                        outbox.send(replica, finalize_message(id, preparing.number, *vote, view));
+                    }
+                }
+            }
+        }
+        let mut next = preparing.sent_at + preparing.resend_after;
+        for quorum_at in
+            preparing.parts.iter().filter(|part| part.settled.is_none()).filter_map(|part| part.quorum_at)
+        {
+            let waited_until = quorum_at + fast_path_timeout;
+            if waited_until > context.now {
+                next = next.min(waited_until);
+            }
+        }
+        let limit = if context.now < deadline { deadline } else { abandon_at };
+        Some(next.min(limit))
+    }
+}
+
+impl Preparing {
+    fn prepare_message(&self, id: TransactionId, part: &Part) -> Message {
+        Message::Ir(Ir::ProposeConsensus {
+            id: OperationId { transaction: id, number: self.number },
+            operation: Prepare { transaction: part.transaction.clone(), timestamp: self.timestamp },
+        })
+    }
+
+    fn next(&self) -> Next {
+        let settled = || self.parts.iter().filter_map(|part| part.settled);
+        let against = |settled: Settled| matches!(settled, Settled::Final { vote, .. } if vote != Vote::Ok);
+        if settled().any(against) {
+            return Next::Decide { commit: false, fast: false };
+        }
+        let retry = settled().filter_map(|settled| match settled {
+            Settled::Retry(timestamp) => Some(timestamp),
+            Settled::Final { .. } => None,
+        });
+        if let Some(above) = retry.max() {
+            return Next::Retry(above);
+        }
+        if settled().count() < self.parts.len() {
+            return Next::Wait;
+        }
+        let fast = settled().all(|settled| matches!(settled, Settled::Final { fast: true, .. }));
+        Next::Decide { commit: true, fast }
+    }
+}
+
+impl Part {
+    /// Takes the slow path: makes this vote final at f + 1 replicas.
+    fn finalize(&mut self, id: TransactionId, number: u32, vote: Vote, view: View, outbox: &mut Out) {
+        self.call.start_finalizing(vote, view);
+        for replica in replicas(self.shard, self.group) {
+            outbox.send(replica, finalize_message(id, number, vote, view));
+        }
+    }
+}
+
+fn finalize_message(transaction: TransactionId, number: u32, verdict: Vote, view: View) -> Message {
+    let id = OperationId { transaction, number };
+    Message::Ir(Ir::FinalizeConsensus { id, verdict, view, ballot: Ballot::ORIGINAL })
+}
+
+/// Tells replicas that answered in a lower view than others where the group is (T22).
+fn send_higher_view(part: &Part, outbox: &mut Out) {
+    if let Some(view) = part.call.view() {
+        for index in part.call.lagging() {
+            outbox.send(ReplicaId { shard: part.shard, index }, Message::Ir(Ir::HigherView { view }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::ClientId;
+
+    use super::*;
+
+    #[test]
+    fn decide_as_a_table() {
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let three = GroupSize::new(3).unwrap();
+        let five = GroupSize::new(5).unwrap();
+        let (ok, abstain, abort, retry) =
+            (Vote::Ok, Vote::Abstain, Vote::Abort, |micros| Vote::Retry(at(micros)));
+        let table = [
+            (three, vec![ok, ok, abstain], ok),
+            (three, vec![ok, ok, retry(9)], ok),
+            (three, vec![ok, ok, abort], abort),
+            (three, vec![ok, abstain], abort),
+            (three, vec![ok, abstain, abstain], abort),
+            (three, vec![ok, retry(9)], retry(9)),
+            (three, vec![retry(9), retry(12)], retry(12)),
+            (three, vec![ok, abstain, retry(9)], retry(9)),
+            (five, vec![ok, ok, abstain], abort),
+            (five, vec![ok, ok, ok, abstain, retry(9)], ok),
+            (five, vec![ok, ok, abstain, abstain, abstain], abort),
+        ];
+        for (group, votes, expected) in table {
+            assert_eq!(decide_vote(votes.iter(), group), expected, "{votes:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What became of a transaction that others settle: asked for by its token, or taken over by a backup coordinator.
+
+use std::time::Duration;
+
+use quorate_core::{Context, GroupSize, Instant, ShardId, TransactionId};
+
+use super::{Coordinator, Open, Out, Phase};
+use crate::command::{Committed, Event, Failure, Invalid};
+use crate::message::{Message, Outcome};
+use crate::recovery::{backup_replica, valid_participants};
+
+/// A transaction whose fate is being asked for.
+#[derive(Debug)]
+pub(super) struct Resolving {
+    pub(super) participants: Vec<ShardId>,
+    group: GroupSize,
+    /// What to tell the client if it turns out to be aborted, where that is more than a conflict.
+    invalid: Option<Invalid>,
+    attempts: u64,
+    asked_at: Instant,
+}
+
+/// How long to wait for a backup coordinator before another is asked: a recovery takes three round trips and more.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+impl Coordinator {
+    pub(super) fn on_resolve(
+        &mut self,
+        id: TransactionId,
+        participants: Vec<ShardId>,
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if let Some(open) = self.transactions.get_mut(&id) {
+            match &open.phase {
+                Phase::Telling(telling) => {
+                    let outcome = Some(telling.outcome);
+                    outbox.emit(Event::Resolved { transaction: id, outcome });
+                }
+                _ => {
+                    open.resolve_wanted = true;
+                    open.deadline = open.deadline.max(deadline);
+                }
+            }
+            return;
+        }
+        let known = valid_participants(&participants)
+            && participants.iter().all(|shard| self.groups.contains_key(shard));
+        if !known {
+            outbox.emit(Event::Resolved { transaction: id, outcome: None });
+            return;
+        }
+        let phase = Phase::Resolving(Box::new(self.resolving(participants, None, context.now)));
+        let open = Open { phase, deadline, answered: true, resolve_wanted: true, wake_at: None };
+        self.transactions.insert(id, open);
+        self.ask_to_recover(id, context.now, outbox);
+        self.wake_at(id, deadline.min(context.now + PATIENCE), outbox);
+    }
+
+    fn resolving(&self, participants: Vec<ShardId>, invalid: Option<Invalid>, now: Instant) -> Resolving {
+        let group = self.groups[&participants[0]];
+        Resolving { participants, group, invalid, attempts: 0, asked_at: now }
+    }
+
+    /// A replica no longer follows this coordinator, or gives it no vote: somebody else must settle the transaction.
+    pub(super) fn on_superseded(
+        &mut self,
+        id: TransactionId,
+        invalid: Option<Invalid>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(Open { phase: Phase::Preparing(preparing), .. }) = self.transactions.get(&id) else {
+            return;
+        };
+        let participants = preparing.participants();
+        let resolving = self.resolving(participants, invalid, context.now);
+        if let Some(open) = self.transactions.get_mut(&id) {
+            open.phase = Phase::Resolving(Box::new(resolving));
+        }
+        self.ask_to_recover(id, context.now, outbox);
+        self.wake_at(id, context.now + PATIENCE, outbox);
+    }
+
+    fn ask_to_recover(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {
+        let Some(Open { phase: Phase::Resolving(resolving), .. }) = self.transactions.get_mut(&id) else {
+            return;
+        };
+        resolving.asked_at = now;
+        let backup = backup_replica(id, &resolving.participants, resolving.group, resolving.attempts);
+        resolving.attempts += 1;
+        if let Some(backup) = backup {
+            let participants = resolving.participants.clone();
+            outbox.send(backup, Message::Recover { transaction: id, participants });
+        }
+    }
+
+    pub(super) fn on_recover_reply(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) {
+        let Some(mut open) = self.transactions.remove(&id) else { return };
+        let Phase::Resolving(resolving) = &mut open.phase else {
+            // The coordinator found out by itself in the meantime, or still can.
+            self.transactions.insert(id, open);
+            return;
+        };
+        let result = match outcome {
+            Outcome::Committed(timestamp) => Ok(Committed { timestamp, fast: false, retries: 0 }),
+            Outcome::Aborted => Err(resolving.invalid.take().map_or(Failure::Conflict, Failure::Invalid)),
+        };
+        Self::answer(&mut open, id, result, outbox);
+    }
+
+    pub(super) fn attend_resolving(
+        &mut self,
+        id: TransactionId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Instant> {
+        let open = self.transactions.get(&id)?;
+        let Phase::Resolving(resolving) = &open.phase else { return None };
+        if open.answered && !open.resolve_wanted {
+            // Nobody waits any longer, and the replicas settle it by themselves.
+            self.transactions.remove(&id);
+            return None;
+        }
+        let deadline = open.deadline;
+        if context.now - resolving.asked_at >= PATIENCE {
+            self.ask_to_recover(id, context.now, outbox);
+        }
+        let next = context.now + PATIENCE;
+        Some(if context.now < deadline { next.min(deadline) } else { next })
+    }
+}

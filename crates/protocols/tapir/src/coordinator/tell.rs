@@ -1,0 +1,183 @@
+//! Telling the replicas what was decided: COMMIT or ABORT, until f + 1 of every shard hold it, and for a while longer to
+//! those that have not answered, so that they are current (TAPIR paper, section 5.1.3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::{Context, GroupSize, Instant, ReplicaId, ShardId, Transaction, TransactionId, View};
+use quorate_ir::{InconsistentCall, OperationId};
+
+use super::{Coordinator, Ir, Out, Phase, replicas};
+use crate::message::{Decision, Message, Outcome};
+
+/// A decided transaction whose outcome is on its way.
+#[derive(Debug)]
+pub(super) struct Telling {
+    pub(super) outcome: Outcome,
+    shards: Vec<Told>,
+    sent_at: Instant,
+    resend_after: Duration,
+    resends: u32,
+    /// True once every shard holds the decision, where it takes effect only then.
+    finalizing: bool,
+}
+
+#[derive(Debug)]
+struct Told {
+    shard: ShardId,
+    group: GroupSize,
+    transaction: Arc<Transaction>,
+    recorded: InconsistentCall,
+    executed: InconsistentCall,
+}
+
+impl Telling {
+    fn decision(&self, told: &Told) -> Decision {
+        match self.outcome {
+            Outcome::Aborted => Decision::Abort,
+            Outcome::Committed(timestamp) => {
+                Decision::Commit { transaction: told.transaction.clone(), timestamp }
+            }
+        }
+    }
+
+    /// The replicas that have not answered the last thing that they were told.
+    fn missing(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        self.shards.iter().flat_map(move |told| {
+            let call = if self.finalizing { &told.executed } else { &told.recorded };
+            call.missing().map(|index| ReplicaId { shard: told.shard, index })
+        })
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.shards.iter().all(|told| told.recorded.is_successful())
+    }
+}
+
+fn operation_id(transaction: TransactionId) -> OperationId {
+    OperationId { transaction, number: OperationId::INCONSISTENT }
+}
+
+impl Coordinator {
+    pub(super) fn start_telling(
+        &mut self,
+        id: TransactionId,
+        outcome: Outcome,
+        contents: Vec<(ShardId, GroupSize, Arc<Transaction>)>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let told = |(shard, group, transaction)| {
+            let (recorded, executed) = (InconsistentCall::new(group), InconsistentCall::new(group));
+            Told { shard, group, transaction, recorded, executed }
+        };
+        let telling = Telling {
+            outcome,
+            shards: contents.into_iter().map(told).collect(),
+            sent_at: context.now,
+            resend_after: self.config.resend_timeout,
+            resends: 0,
+            finalizing: false,
+        };
+        for told in &telling.shards {
+            let operation = telling.decision(told);
+            for replica in replicas(told.shard, told.group) {
+                let message = Ir::ProposeInconsistent { id: operation_id(id), operation: operation.clone() };
+                outbox.send(replica, Message::Ir(message));
+            }
+        }
+        open.phase = Phase::Telling(Box::new(telling));
+        self.wake_at(id, context.now + self.config.resend_timeout, outbox);
+    }
+
+    fn telling(&mut self, id: TransactionId) -> Option<&mut Telling> {
+        match &mut self.transactions.get_mut(&id)?.phase {
+            Phase::Telling(telling) => Some(telling),
+            _ => None,
+        }
+    }
+
+    pub(super) fn on_decision_reply(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        view: View,
+        outbox: &mut Out,
+    ) {
+        let Some(telling) = self.telling(id) else { return };
+        let Some(told) = telling.shards.iter_mut().find(|told| told.shard == from.shard) else { return };
+        told.recorded.on_reply(from.index, view);
+        if telling.finalizing || !telling.is_recorded() {
+            return self.forget_if_told(id);
+        }
+        // With f > 1 a decision takes effect only when f + 1 replicas are known to hold it.
+        if telling.shards.iter().any(|told| told.group.failures() > 1) {
+            telling.finalizing = true;
+            for told in &telling.shards {
+                for replica in replicas(told.shard, told.group) {
+                    outbox.send(replica, Message::Ir(Ir::FinalizeInconsistent { id: operation_id(id) }));
+                }
+            }
+        }
+        self.forget_if_told(id);
+    }
+
+    pub(super) fn on_decision_confirm(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        view: View,
+        _: &mut Out,
+    ) {
+        let Some(telling) = self.telling(id) else { return };
+        let Some(told) = telling.shards.iter_mut().find(|told| told.shard == from.shard) else { return };
+        told.executed.on_reply(from.index, view);
+        self.forget_if_told(id);
+    }
+
+    /// Forgets a transaction that all who can be expected to answer have heard of. A replica that is down learns of it
+    /// when it comes back.
+    fn forget_if_told(&mut self, id: TransactionId) {
+        let Some(open) = self.transactions.get(&id) else { return };
+        let Phase::Telling(telling) = &open.phase else { return };
+        if telling.is_recorded() && !telling.missing().any(|replica| self.is_expected(replica)) {
+            self.transactions.remove(&id);
+        }
+    }
+
+    pub(super) fn attend_telling(
+        &mut self,
+        id: TransactionId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Instant> {
+        self.forget_if_told(id);
+        let (resends_max, resend_timeout) = (self.config.decision_resends_max, self.config.resend_timeout);
+        let abandon_at = self.transactions.get(&id)?.deadline + self.config.abandon_after;
+        let telling = self.telling(id)?;
+        if context.now - telling.sent_at >= telling.resend_after {
+            if telling.is_recorded() && telling.resends >= resends_max {
+                self.transactions.remove(&id);
+                return None;
+            }
+            telling.resends += 1;
+            telling.sent_at = context.now;
+            telling.resend_after = (telling.resend_after * 2).min(resend_timeout * 8);
+            for told in &telling.shards {
+                for index in told.recorded.missing() {
+                    let message =
+                        Ir::ProposeInconsistent { id: operation_id(id), operation: telling.decision(told) };
+                    outbox.send(ReplicaId { shard: told.shard, index }, Message::Ir(message));
+                }
+            }
+            if telling.finalizing {
+                for replica in telling.missing() {
+                    outbox.send(replica, Message::Ir(Ir::FinalizeInconsistent { id: operation_id(id) }));
+                }
+            }
+        }
+        let next = telling.sent_at + telling.resend_after;
+        Some(if context.now < abandon_at { next.min(abandon_at) } else { next })
+    }
+}

@@ -1,0 +1,329 @@
+//! What a backup coordinator concludes from what replicas know. Pure functions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quorate_core::{Ballot, GroupSize, ReplicaIndex, ShardId, Timestamp, Transaction, View};
+
+use crate::message::{Outcome, RecordedVote, Vote};
+
+/// What one replica told when it promised.
+#[derive(Clone, Debug)]
+pub(super) struct ElectionReply {
+    pub(super) view: View,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) committed: Option<Arc<Transaction>>,
+    pub(super) votes: Vec<RecordedVote>,
+    pub(super) accepted: Option<(Ballot, Outcome)>,
+}
+
+/// What the replicas of one shard told.
+#[derive(Clone, Debug)]
+pub(super) struct ShardReplies {
+    replies: Vec<Option<ElectionReply>>,
+}
+
+/// What follows from the replies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// Too few replies of one view in some shard.
+    Wait,
+    /// The votes of these shards leave the outcome open; more replies may tell, or a view change beyond the one named.
+    Uncertain(Vec<(ShardId, View)>),
+    /// A COMMIT or ABORT has been seen: it is a fact.
+    Follow { outcome: Outcome, contents: BTreeMap<ShardId, Arc<Transaction>> },
+    /// An earlier backup coordinator may have decided this.
+    Adopt { outcome: Outcome, contents: BTreeMap<ShardId, Arc<Transaction>> },
+    /// Every shard holds the transaction at this timestamp at f + 1 replicas; the prepare's number and view in each.
+    Commit {
+        timestamp: Timestamp,
+        numbers: BTreeMap<ShardId, (u32, View)>,
+        contents: BTreeMap<ShardId, Arc<Transaction>>,
+    },
+    /// At no timestamp can every shard have agreed.
+    Abort,
+}
+
+/// What a shard's replies say about one timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Support {
+    /// f + 1 replicas hold the transaction there.
+    Agreed,
+    /// A majority does not, so no coordinator had or will get its agreement.
+    Opposed,
+    /// Neither, yet.
+    Open,
+}
+
+impl ShardReplies {
+    pub(super) fn new(group: GroupSize) -> Self {
+        ShardReplies { replies: vec![None; group.replicas()] }
+    }
+
+    pub(super) fn add(&mut self, from: ReplicaIndex, reply: ElectionReply) {
+        self.replies[usize::from(from.0)] = Some(reply);
+    }
+
+    fn view(&self) -> Option<View> {
+        self.replies.iter().flatten().map(|reply| reply.view).max()
+    }
+
+    /// The replies of the greatest view: votes count only together.
+    fn current(&self) -> impl Iterator<Item = &ElectionReply> + '_ {
+        let view = self.view();
+        self.replies.iter().flatten().filter(move |reply| Some(reply.view) == view)
+    }
+
+    fn votes(&self) -> impl Iterator<Item = &RecordedVote> + '_ {
+        self.current().flat_map(|reply| &reply.votes)
+    }
+
+    fn contents(&self, timestamp: Timestamp) -> Option<Arc<Transaction>> {
+        let committed = self.replies.iter().flatten().find_map(|reply| reply.committed.clone());
+        let voted = || {
+            let votes = self.replies.iter().flatten().flat_map(|reply| &reply.votes);
+            votes
+                .filter(|vote| vote.prepare.timestamp == timestamp)
+                .map(|vote| vote.prepare.transaction.clone())
+                .next()
+        };
+        committed.or_else(voted)
+    }
+
+    fn support(&self, group: GroupSize, timestamp: Timestamp) -> Support {
+        let at = |reply: &ElectionReply| -> Option<RecordedVote> {
+            reply.votes.iter().find(|vote| vote.prepare.timestamp == timestamp).cloned()
+        };
+        let settled = self
+            .current()
+            .filter_map(at)
+            .filter(|vote| vote.finalized.is_some())
+            .max_by_key(|vote| vote.finalized);
+        if settled.is_some_and(|vote| vote.vote != Vote::Ok) {
+            return Support::Opposed;
+        }
+        let (mut agreed, mut opposed) = (0, 0);
+        for reply in self.current() {
+            match at(reply) {
+                Some(vote) if vote.vote == Vote::Ok && vote.held => agreed += 1,
+                // Final, but the hold is elsewhere or a view change away: neither for nor against.
+                Some(vote) if vote.vote == Vote::Ok && vote.finalized.is_some() => {}
+                // No vote, a vote against, or a hold that a later prepare has displaced.
+                _ => opposed += 1,
+            }
+        }
+        if agreed >= group.majority() {
+            Support::Agreed
+        } else if opposed >= group.majority() {
+            Support::Opposed
+        } else {
+            Support::Open
+        }
+    }
+}
+
+/// Decides the fate of a transaction whose coordinator is silent.
+///
+/// A transaction that was reported committed has OK from a fast quorum, or OK made final at a majority, in every shard;
+/// either shows in any majority of promises. One that was reported in conflict has a final vote against it at a majority
+/// of one shard. Between these, what is decided here is what counts.
+pub(super) fn decide_recovery(
+    group: GroupSize,
+    participants: &[ShardId],
+    backup: ShardId,
+    replies: &BTreeMap<ShardId, ShardReplies>,
+) -> Finding {
+    let all = || replies.values().flat_map(|shard| shard.replies.iter().flatten());
+    if all().any(|reply| reply.outcome == Some(Outcome::Aborted)) {
+        return Finding::Follow { outcome: Outcome::Aborted, contents: BTreeMap::new() };
+    }
+    let complete =
+        |shard: &ShardId| replies.get(shard).is_some_and(|known| known.current().count() >= group.majority());
+    if !participants.iter().all(complete) {
+        return Finding::Wait;
+    }
+    let contents = |timestamp: Timestamp| -> Option<BTreeMap<ShardId, Arc<Transaction>>> {
+        participants.iter().map(|shard| Some((*shard, replies[shard].contents(timestamp)?))).collect()
+    };
+    let uncertain = || {
+        let views = participants.iter().filter_map(|shard| Some((*shard, replies[shard].view()?)));
+        Finding::Uncertain(views.collect())
+    };
+    if let Some(outcome @ Outcome::Committed(timestamp)) = all().find_map(|reply| reply.outcome) {
+        return contents(timestamp).map_or_else(uncertain, |contents| Finding::Follow { outcome, contents });
+    }
+    let accepted = replies[&backup].replies.iter().flatten().filter_map(|reply| reply.accepted).max();
+    match accepted {
+        Some((_, Outcome::Aborted)) => {
+            return Finding::Adopt { outcome: Outcome::Aborted, contents: BTreeMap::new() };
+        }
+        Some((_, outcome @ Outcome::Committed(timestamp))) => {
+            return contents(timestamp)
+                .map_or_else(uncertain, |contents| Finding::Adopt { outcome, contents });
+        }
+        None => {}
+    }
+    decide_by_votes(group, participants, replies, contents)
+}
+
+fn decide_by_votes(
+    group: GroupSize,
+    participants: &[ShardId],
+    replies: &BTreeMap<ShardId, ShardReplies>,
+    contents: impl Fn(Timestamp) -> Option<BTreeMap<ShardId, Arc<Transaction>>>,
+) -> Finding {
+    let candidates: BTreeSet<Timestamp> = replies
+        .values()
+        .flat_map(ShardReplies::votes)
+        .filter(|vote| vote.vote == Vote::Ok)
+        .map(|vote| vote.prepare.timestamp)
+        .collect();
+    let mut open = BTreeSet::new();
+    for timestamp in candidates {
+        let support = |shard: &ShardId| replies[shard].support(group, timestamp);
+        let supports: Vec<(ShardId, Support)> =
+            participants.iter().map(|shard| (*shard, support(shard))).collect();
+        if supports.iter().any(|(_, support)| *support == Support::Opposed) {
+            continue;
+        }
+        if supports.iter().all(|(_, support)| *support == Support::Agreed) {
+            let number = |shard: &ShardId| {
+                let vote =
+                    replies[shard].votes().find(|vote| vote.prepare.timestamp == timestamp && vote.held)?;
+                Some((*shard, (vote.number, replies[shard].view()?)))
+            };
+            let numbers = participants.iter().map(number).collect::<Option<_>>();
+            if let (Some(numbers), Some(contents)) = (numbers, contents(timestamp)) {
+                return Finding::Commit { timestamp, numbers, contents };
+            }
+        }
+        open.extend(
+            supports.iter().filter(|(_, support)| *support == Support::Open).map(|(shard, _)| *shard),
+        );
+    }
+    if open.is_empty() {
+        return Finding::Abort;
+    }
+    Finding::Uncertain(open.into_iter().filter_map(|shard| Some((shard, replies[&shard].view()?))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::ClientId;
+
+    use super::*;
+    use crate::message::Prepare;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    /// One letter a replica: `.` silent, `-` no vote, `O` OK and held, `o` OK but displaced, `F` final OK and held, `f`
+    /// final OK without a hold, `A` ABORT, `X` final ABORT, `C` committed, `R` aborted; all at timestamp 10.
+    fn shard(text: &str) -> ShardReplies {
+        let mut shard = ShardReplies::new(GroupSize::new(text.len()).unwrap());
+        for (index, letter) in text.chars().enumerate() {
+            let vote = |vote, finalized: bool, held| RecordedVote {
+                number: 1,
+                prepare: Prepare { transaction: Arc::default(), timestamp: at(10) },
+                vote,
+                finalized: finalized.then_some(Ballot::ORIGINAL),
+                held,
+            };
+            let (outcome, votes) = match letter {
+                '.' => continue,
+                '-' => (None, vec![]),
+                'O' => (None, vec![vote(Vote::Ok, false, true)]),
+                'o' => (None, vec![vote(Vote::Ok, false, false)]),
+                'F' => (None, vec![vote(Vote::Ok, true, true)]),
+                'f' => (None, vec![vote(Vote::Ok, true, false)]),
+                'A' => (None, vec![vote(Vote::Abort, false, false)]),
+                'X' => (None, vec![vote(Vote::Abort, true, false)]),
+                'C' => (Some(Outcome::Committed(at(10))), vec![]),
+                'R' => (Some(Outcome::Aborted), vec![]),
+                _ => panic!("no such reply: {letter}"),
+            };
+            let committed = (letter == 'C').then(Arc::default);
+            let reply = ElectionReply { view: View(3), outcome, committed, votes, accepted: None };
+            shard.add(ReplicaIndex(index as u8), reply);
+        }
+        shard
+    }
+
+    fn finding(shards: &[&str]) -> &'static str {
+        let participants: Vec<ShardId> = (0..shards.len() as u32).map(ShardId).collect();
+        let replies: BTreeMap<ShardId, ShardReplies> =
+            shards.iter().enumerate().map(|(index, text)| (ShardId(index as u32), shard(text))).collect();
+        let group = GroupSize::new(shards[0].len()).unwrap();
+        match decide_recovery(group, &participants, ShardId(0), &replies) {
+            Finding::Wait => "wait",
+            Finding::Uncertain(_) => "uncertain",
+            Finding::Follow { outcome: Outcome::Aborted, .. } => "follow abort",
+            Finding::Follow { .. } => "follow commit",
+            Finding::Adopt { .. } => "adopt",
+            Finding::Commit { .. } => "commit",
+            Finding::Abort => "abort",
+        }
+    }
+
+    #[test]
+    fn findings_as_a_table() {
+        let table: &[(&[&str], &str)] = &[
+            (&["O.."], "wait"),
+            (&["OO."], "commit"),
+            (&["OOA"], "commit"),
+            (&["OA."], "uncertain"),
+            (&["O-."], "uncertain"),
+            (&["O--"], "abort"),
+            (&["--."], "abort"),
+            (&["OOX"], "abort"),
+            (&["OX."], "abort"),
+            (&["Ff."], "uncertain"),
+            (&["oO."], "uncertain"),
+            (&["FF."], "commit"),
+            (&["OO.", "OO."], "commit"),
+            (&["OO.", "--."], "abort"),
+            (&["OO.", "O-."], "uncertain"),
+            (&["OO.", "O.."], "wait"),
+            (&["CO.", "OO."], "follow commit"),
+            (&["C..", "--."], "wait"),
+            (&["R..", "..."], "follow abort"),
+            (&["OOO.."], "commit"),
+            (&["OO-.."], "uncertain"),
+            (&["OO---"], "abort"),
+        ];
+        for (shards, expected) in table {
+            assert_eq!(finding(shards), *expected, "{shards:?}");
+        }
+    }
+
+    #[test]
+    fn an_accepted_outcome_binds_whatever_the_votes_say() {
+        let mut replies = BTreeMap::from([(ShardId(0), shard("OO."))]);
+        let slot = replies.get_mut(&ShardId(0)).unwrap();
+        slot.replies[0].as_mut().unwrap().accepted = Some((Ballot(2), Outcome::Committed(at(10))));
+        slot.replies[1].as_mut().unwrap().accepted = Some((Ballot(4), Outcome::Aborted));
+        let group = GroupSize::new(3).unwrap();
+        let finding = decide_recovery(group, &[ShardId(0)], ShardId(0), &replies);
+        assert_eq!(finding, Finding::Adopt { outcome: Outcome::Aborted, contents: BTreeMap::new() });
+    }
+
+    #[test]
+    fn votes_of_two_views_do_not_count_together() {
+        let mut replies = BTreeMap::from([(ShardId(0), shard("OO."))]);
+        replies.get_mut(&ShardId(0)).unwrap().replies[1].as_mut().unwrap().view = View(4);
+        let group = GroupSize::new(3).unwrap();
+        assert_eq!(decide_recovery(group, &[ShardId(0)], ShardId(0), &replies), Finding::Wait);
+    }
+
+    #[test]
+    fn shards_that_agree_on_different_timestamps_abort() {
+        let mut later = shard("OO.");
+        for reply in later.replies.iter_mut().flatten() {
+            reply.votes[0].prepare.timestamp = at(20);
+        }
+        let replies = BTreeMap::from([(ShardId(0), shard("OO.")), (ShardId(1), later)]);
+        let group = GroupSize::new(3).unwrap();
+        assert_eq!(decide_recovery(group, &[ShardId(0), ShardId(1)], ShardId(0), &replies), Finding::Abort);
+    }
+}

@@ -1,0 +1,514 @@
+//! Coordinator recovery: any client may die at any step, and its transactions still end (TAPIR paper, section 5.2.2).
+//!
+//! Every transaction has a *backup shard*, chosen by its id from its participants; the replicas of that shard are its
+//! backup coordinators. One of them, asked by whoever misses the outcome,
+//!
+//! 1. takes over: CoordinatorChange under its own ballot to every replica of every participant. f + 1 promises of a shard
+//!    fence earlier coordinators off there;
+//! 2. decides from what the replicas know ([`decide`]);
+//! 3. to commit, makes the OK of every shard final at f + 1 replicas, so that no view change can turn it;
+//! 4. records the outcome at f + 1 replicas of the backup shard, from where a later backup coordinator learns it;
+//! 5. tells everybody, until f + 1 replicas of every shard have it.
+//!
+//! Ballots and promises make 1 and 4 a single-decree Paxos per transaction; within a shard, FINALIZE under a ballot is one
+//! per vote. So two recoveries at once, and an old coordinator that comes back, are harmless.
+//!
+//! *Deviation*: the paper commits on f + 1 OK votes seen. Between seeing them and the COMMIT a view change may give
+//! their hold to a conflicting transaction, so step 3 was added.
+
+mod decide;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::machine::OutboxOf;
+use quorate_core::{
+    Address, Ballot, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId, Transaction,
+    TransactionId, View,
+};
+use quorate_ir::{InconsistentCall, OperationId};
+
+use crate::message::{Decision, Message, Outcome, Vote};
+use crate::replica::Replica;
+use decide::{ElectionReply, Finding, ShardReplies, decide_recovery};
+
+/// The most recoveries that one replica leads at a time; more are asked for again later.
+const RECOVERIES_MAX: usize = 10_000;
+
+/// The most shards that a transaction can be recovered over.
+const PARTICIPANTS_MAX: usize = 4_096;
+
+/// The shard whose replicas are the backup coordinators of a transaction.
+pub(crate) fn backup_shard(id: TransactionId, participants: &[ShardId]) -> Option<ShardId> {
+    let spread = id.client.0 ^ id.sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    participants.get((spread % participants.len().max(1) as u64) as usize).copied()
+}
+
+/// The backup coordinator to ask at the `attempt`-th time.
+pub(crate) fn backup_replica(
+    id: TransactionId,
+    participants: &[ShardId],
+    group: GroupSize,
+    attempt: u64,
+) -> Option<ReplicaId> {
+    let shard = backup_shard(id, participants)?;
+    let index = (id.sequence.wrapping_add(attempt) % group.replicas() as u64) as u8;
+    Some(ReplicaId { shard, index: ReplicaIndex(index) })
+}
+
+/// True if this can be the list of a transaction's participants: sorted, without repetition, neither empty nor huge.
+pub(crate) fn valid_participants(participants: &[ShardId]) -> bool {
+    !participants.is_empty()
+        && participants.len() <= PARTICIPANTS_MAX
+        && participants.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+/// The recoveries that a replica leads.
+#[derive(Debug)]
+pub(crate) struct Recoveries {
+    me: ReplicaId,
+    /// All shards of a keyspace have groups of one size.
+    group: GroupSize,
+    timeout: Duration,
+    active: BTreeMap<TransactionId, Recovery>,
+}
+
+#[derive(Debug)]
+struct Recovery {
+    participants: Vec<ShardId>,
+    backup: ShardId,
+    ballot: Ballot,
+    askers: BTreeSet<Address>,
+    phase: Phase,
+    /// When the phase began, or its messages were last repeated.
+    since: Instant,
+    /// Repetitions of this phase without progress.
+    repeats: u32,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Electing { replies: BTreeMap<ShardId, ShardReplies> },
+    Finalizing { outcome: Outcome, shards: BTreeMap<ShardId, FinalizingShard>, contents: Contents },
+    Recording { outcome: Outcome, contents: Contents, accepted: Vec<Option<View>> },
+    Telling { outcome: Outcome, contents: Contents, calls: BTreeMap<ShardId, InconsistentCall> },
+}
+
+type Contents = BTreeMap<ShardId, Arc<Transaction>>;
+
+#[derive(Debug)]
+struct FinalizingShard {
+    number: u32,
+    view: View,
+    confirmed: Vec<bool>,
+}
+
+type ReplicaOutbox = OutboxOf<Replica>;
+
+impl Recoveries {
+    pub(crate) fn new(me: ReplicaId, group: GroupSize, timeout: Duration) -> Self {
+        Recoveries { me, group, timeout, active: BTreeMap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.active.len()
+    }
+
+    fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
+        (0..self.group.replicas()).map(move |index| ReplicaId { shard, index: ReplicaIndex(index as u8) })
+    }
+
+    /// The smallest ballot above `other` that belongs to this replica.
+    fn ballot_above(&self, other: Ballot) -> Ballot {
+        let n = self.group.replicas() as u32;
+        let own = u32::from(self.me.index.0) + 1;
+        let rounds = (other.0 + n).saturating_sub(own) / n;
+        Ballot(own + rounds * n)
+    }
+
+    /// Takes over a transaction, or notes one more who wants to know.
+    pub(crate) fn begin(
+        &mut self,
+        id: TransactionId,
+        participants: Vec<ShardId>,
+        asker: Address,
+        promised: Ballot,
+        now: Instant,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        if let Some(known) = self.active.get_mut(&id) {
+            known.askers.insert(asker);
+            return;
+        }
+        let Some(backup) = backup_shard(id, &participants) else { return };
+        if self.active.len() >= RECOVERIES_MAX || backup != self.me.shard {
+            return;
+        }
+        let recovery = Recovery {
+            participants,
+            backup,
+            ballot: self.ballot_above(promised),
+            askers: BTreeSet::from([asker]),
+            phase: Phase::Electing { replies: BTreeMap::new() },
+            since: now,
+            repeats: 0,
+        };
+        self.active.insert(id, recovery);
+        self.send_coordinator_change(id, outbox);
+    }
+
+    fn send_coordinator_change(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
+        let Some(recovery) = self.active.get(&id) else { return };
+        for shard in &recovery.participants {
+            for replica in self.replicas(*shard) {
+                outbox.send(replica, Message::CoordinatorChange { transaction: id, ballot: recovery.ballot });
+            }
+        }
+    }
+
+    /// Takes an answer from a replica.
+    pub(crate) fn on_message(
+        &mut self,
+        from: ReplicaId,
+        message: Message,
+        now: Instant,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        if usize::from(from.index.0) >= self.group.replicas() {
+            return;
+        }
+        match message {
+            Message::CoordinatorChangeReply {
+                transaction,
+                ballot,
+                view,
+                outcome,
+                committed,
+                votes,
+                accepted,
+            } => {
+                let reply = ElectionReply { view, outcome, committed, votes, accepted };
+                self.on_coordinator_change_reply(from, transaction, ballot, reply, now, outbox);
+            }
+            Message::RecordOutcomeReply { transaction, ballot, view } => {
+                self.on_record_outcome_reply(from, transaction, ballot, view, now, outbox);
+            }
+            Message::Superseded { transaction, promised } => {
+                // Another replica settles it; whoever still waits will ask again.
+                if self.active.get(&transaction).is_some_and(|recovery| {
+                    recovery.ballot < promised && !matches!(recovery.phase, Phase::Telling { .. })
+                }) {
+                    self.active.remove(&transaction);
+                }
+            }
+            Message::Ir(quorate_ir::Message::Confirm { id, view, verdict }) => {
+                self.on_confirm(from, id, view, verdict, now, outbox);
+            }
+            Message::Ir(quorate_ir::Message::InconsistentReply { id, view }) => {
+                self.on_inconsistent_reply(from, id, view, outbox);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_coordinator_change_reply(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        ballot: Ballot,
+        reply: ElectionReply,
+        now: Instant,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        let group = self.group;
+        let Some(recovery) = self.active.get_mut(&id).filter(|recovery| recovery.ballot == ballot) else {
+            return;
+        };
+        let Phase::Electing { replies } = &mut recovery.phase else { return };
+        if !recovery.participants.contains(&from.shard) {
+            return;
+        }
+        replies.entry(from.shard).or_insert_with(|| ShardReplies::new(group)).add(from.index, reply);
+        self.decide(id, now, outbox);
+    }
+
+    /// Goes on as far as the replies to the election allow.
+    fn decide(&mut self, id: TransactionId, now: Instant, outbox: &mut ReplicaOutbox) {
+        let Some(recovery) = self.active.get_mut(&id) else { return };
+        let Phase::Electing { replies } = &recovery.phase else { return };
+        match decide_recovery(self.group, &recovery.participants, recovery.backup, replies) {
+            Finding::Wait | Finding::Uncertain(_) => {}
+            Finding::Follow { outcome, contents } => self.enter_telling(id, outcome, contents, now, outbox),
+            Finding::Adopt { outcome, contents } => self.enter_recording(id, outcome, contents, now, outbox),
+            Finding::Abort => self.enter_recording(id, Outcome::Aborted, BTreeMap::new(), now, outbox),
+            Finding::Commit { timestamp, numbers, contents } => {
+                let shards = numbers
+                    .into_iter()
+                    .map(|(shard, (number, view))| {
+                        (
+                            shard,
+                            FinalizingShard { number, view, confirmed: vec![false; self.group.replicas()] },
+                        )
+                    })
+                    .collect();
+                recovery.phase =
+                    Phase::Finalizing { outcome: Outcome::Committed(timestamp), shards, contents };
+                recovery.since = now;
+                recovery.repeats = 0;
+                self.send_finalize(id, outbox);
+            }
+        }
+    }
+
+    fn send_finalize(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
+        let Some(recovery) = self.active.get(&id) else { return };
+        let Phase::Finalizing { shards, .. } = &recovery.phase else { return };
+        for (shard, finalizing) in shards {
+            for replica in self.replicas(*shard) {
+                let message = quorate_ir::Message::FinalizeConsensus {
+                    id: OperationId { transaction: id, number: finalizing.number },
+                    verdict: Vote::Ok,
+                    view: finalizing.view,
+                    ballot: recovery.ballot,
+                };
+                outbox.send(replica, Message::Ir(message));
+            }
+        }
+    }
+
+    fn on_confirm(
+        &mut self,
+        from: ReplicaId,
+        id: OperationId,
+        view: View,
+        verdict: Option<Vote>,
+        now: Instant,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        let Some(recovery) = self.active.get_mut(&id.transaction) else { return };
+        let Phase::Finalizing { outcome, shards, contents } = &mut recovery.phase else { return };
+        let Some(shard) = shards.get_mut(&from.shard).filter(|shard| shard.number == id.number) else {
+            return;
+        };
+        if shard.view != view || verdict != Some(Vote::Ok) {
+            // The group has moved on to another view, or another verdict stands: look again. The next sweep does.
+            return;
+        }
+        shard.confirmed[usize::from(from.index.0)] = true;
+        let majority = self.group.majority();
+        let confirmed =
+            |shard: &FinalizingShard| shard.confirmed.iter().filter(|confirmed| **confirmed).count();
+        if shards.values().all(|shard| confirmed(shard) >= majority) {
+            let (outcome, contents) = (*outcome, std::mem::take(contents));
+            self.enter_recording(id.transaction, outcome, contents, now, outbox);
+        }
+    }
+
+    fn enter_recording(
+        &mut self,
+        id: TransactionId,
+        outcome: Outcome,
+        contents: Contents,
+        now: Instant,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        let Some(recovery) = self.active.get_mut(&id) else { return };
+        recovery.phase = Phase::Recording { outcome, contents, accepted: vec![None; self.group.replicas()] };
+        recovery.since = now;
+        recovery.repeats = 0;
+        self.send_record_outcome(id, outbox);
+    }
+
+    fn send_record_outcome(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
+        let Some(recovery) = self.active.get(&id) else { return };
+        let Phase::Recording { outcome, .. } = &recovery.phase else { return };
+        for replica in self.replicas(recovery.backup) {
+            let message =
+                Message::RecordOutcome { transaction: id, ballot: recovery.ballot, outcome: *outcome };
+            outbox.send(replica, message);
+        }
+    }
+
+    fn on_record_outcome_reply(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        ballot: Ballot,
+        view: View,
+        now: Instant,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        let majority = self.group.majority();
+        let Some(recovery) = self.active.get_mut(&id).filter(|recovery| recovery.ballot == ballot) else {
+            return;
+        };
+        let Phase::Recording { outcome, contents, accepted } = &mut recovery.phase else { return };
+        if from.shard != recovery.backup {
+            return;
+        }
+        let slot = &mut accepted[usize::from(from.index.0)];
+        *slot = (*slot).max(Some(view));
+        let in_view = |view: View| accepted.iter().filter(|accepted| **accepted == Some(view)).count();
+        if accepted.iter().flatten().any(|view| in_view(*view) >= majority) {
+            let (outcome, contents) = (*outcome, std::mem::take(contents));
+            self.enter_telling(id, outcome, contents, now, outbox);
+        }
+    }
+
+    fn enter_telling(
+        &mut self,
+        id: TransactionId,
+        outcome: Outcome,
+        contents: Contents,
+        now: Instant,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        let Some(recovery) = self.active.get_mut(&id) else { return };
+        for asker in std::mem::take(&mut recovery.askers) {
+            outbox.send(asker, Message::RecoverReply { transaction: id, outcome });
+        }
+        let calls =
+            recovery.participants.iter().map(|shard| (*shard, InconsistentCall::new(self.group))).collect();
+        recovery.phase = Phase::Telling { outcome, contents, calls };
+        recovery.since = now;
+        recovery.repeats = 0;
+        self.send_decision(id, outbox);
+    }
+
+    fn send_decision(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
+        let Some(Recovery { phase: Phase::Telling { outcome, contents, calls }, .. }) = self.active.get(&id)
+        else {
+            return;
+        };
+        for (shard, call) in calls {
+            let operation = match outcome {
+                Outcome::Aborted => Decision::Abort,
+                Outcome::Committed(timestamp) => {
+                    let transaction =
+                        contents.get(shard).expect("a commit is told with its contents").clone();
+                    Decision::Commit { transaction, timestamp: *timestamp }
+                }
+            };
+            for index in call.missing() {
+                let id = OperationId { transaction: id, number: OperationId::INCONSISTENT };
+                let message = quorate_ir::Message::ProposeInconsistent { id, operation: operation.clone() };
+                outbox.send(ReplicaId { shard: *shard, index }, Message::Ir(message));
+            }
+        }
+    }
+
+    fn on_inconsistent_reply(
+        &mut self,
+        from: ReplicaId,
+        id: OperationId,
+        view: View,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        let Some(recovery) = self.active.get_mut(&id.transaction) else { return };
+        let Phase::Telling { calls, .. } = &mut recovery.phase else { return };
+        let Some(call) = calls.get_mut(&from.shard) else { return };
+        call.on_reply(from.index, view);
+        if !calls.values().all(InconsistentCall::is_successful) {
+            return;
+        }
+        let recovery = self.active.remove(&id.transaction).expect("it was just looked at");
+        if self.group.failures() > 1 {
+            for shard in recovery.participants {
+                for replica in self.replicas(shard) {
+                    outbox.send(replica, Message::Ir(quorate_ir::Message::FinalizeInconsistent { id }));
+                }
+            }
+        }
+    }
+
+    /// Repeats what has had no answer; after a while starts over under a greater ballot, and makes shards whose votes
+    /// leave the outcome open change views, which settles the votes.
+    pub(crate) fn sweep(&mut self, now: Instant, random: &mut Random, outbox: &mut ReplicaOutbox) {
+        /// Repetitions of one phase before the election is held again.
+        const REPEATS_MAX: u32 = 3;
+
+        let due: Vec<TransactionId> = self
+            .active
+            .iter()
+            .filter(|(_, recovery)| now - recovery.since >= self.timeout / 2)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in due {
+            let recovery = self.active.get_mut(&id).expect("it was just listed");
+            recovery.since = now;
+            recovery.repeats += 1;
+            let restart = recovery.repeats > REPEATS_MAX;
+            match &recovery.phase {
+                Phase::Telling { .. } => self.send_decision(id, outbox),
+                Phase::Recording { .. } if !restart => self.send_record_outcome(id, outbox),
+                Phase::Finalizing { .. } if recovery.repeats <= 1 => self.send_finalize(id, outbox),
+                Phase::Electing { .. } if !restart => {
+                    self.settle_uncertain(id, outbox);
+                    self.send_coordinator_change(id, outbox);
+                }
+                _ => {
+                    // Not always at once, lest two backup coordinators keep overtaking each other.
+                    if random.chance(0.5) {
+                        self.hold_new_election(id, outbox);
+                    }
+                }
+            }
+        }
+    }
+
+    fn hold_new_election(&mut self, id: TransactionId, outbox: &mut ReplicaOutbox) {
+        let ballot = self.ballot_above(self.active[&id].ballot);
+        let recovery = self.active.get_mut(&id).expect("its ballot was just read");
+        recovery.ballot = ballot;
+        recovery.phase = Phase::Electing { replies: BTreeMap::new() };
+        recovery.repeats = 0;
+        self.send_coordinator_change(id, outbox);
+    }
+
+    /// Every replica that can answer has had the time to, and the votes still leave the outcome open.
+    fn settle_uncertain(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
+        let recovery = &self.active[&id];
+        let Phase::Electing { replies } = &recovery.phase else { return };
+        if let Finding::Uncertain(shards) =
+            decide_recovery(self.group, &recovery.participants, recovery.backup, replies)
+        {
+            for (shard, view) in shards {
+                for replica in self.replicas(shard) {
+                    let message = quorate_ir::Message::HigherView { view: view.next() };
+                    outbox.send(replica, Message::Ir(message));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ballots_of_replicas_never_meet() {
+        let group = GroupSize::new(3).unwrap();
+        let mut seen = BTreeSet::new();
+        for index in 0..3 {
+            let me = ReplicaId { shard: ShardId(1), index: ReplicaIndex(index) };
+            let recoveries = Recoveries::new(me, group, Duration::from_secs(1));
+            let mut ballot = Ballot::ORIGINAL;
+            for _ in 0..5 {
+                let above = recoveries.ballot_above(ballot);
+                assert!(above > ballot && above.0 <= ballot.0 + 3, "{above} is the next above {ballot}");
+                assert!(seen.insert(above), "{above} belongs to one replica");
+                ballot = above;
+            }
+        }
+    }
+
+    #[test]
+    fn lists_of_participants_are_checked() {
+        assert!(valid_participants(&[ShardId(1), ShardId(3)]));
+        assert!(!valid_participants(&[]));
+        assert!(!valid_participants(&[ShardId(3), ShardId(1)]));
+        assert!(!valid_participants(&[ShardId(1), ShardId(1)]));
+    }
+}

@@ -1,0 +1,420 @@
+//! The replica: one member of one shard's group.
+//!
+//! It stores versions, votes on prepares and takes in outcomes, all through inconsistent replication; it serves reads;
+//! and it plays its part, as acceptor or as backup coordinator, when a coordinator has died.
+//!
+//! | file | role |
+//! |---|---|
+//! | `validate` | the votes, as pure functions |
+//! | `participant` | what is kept, and how operations run: the upcalls of inconsistent replication |
+//! | `reads` | reads and scans |
+//! | `promises` | what is promised to backup coordinators |
+//! | `desk` | how inconsistent replication sends and persists through this machine |
+
+mod desk;
+mod participant;
+mod promises;
+mod reads;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use quorate_core::machine::OutboxOf;
+use quorate_core::{Address, Context, Input, Instant, Machine, Random, ReplicaIndex, TransactionId, View};
+use quorate_ir::{Fact, Status};
+use quorate_store::{PreparedSet, Versions};
+
+use crate::config::{Boot, ReplicaConfig};
+use crate::message::{Decision, Message, Outcome, Tapir};
+use crate::record::Record;
+use crate::recovery::{Recoveries, backup_replica};
+use desk::Desk;
+use participant::{Participant, outcome_of};
+
+type Ir = quorate_ir::Message<Tapir>;
+
+/// What a replica asks to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReplicaTimer {
+    /// A view change has taken too long.
+    ViewChange,
+    /// Time to look for transactions whose coordinator may have died.
+    Sweep,
+}
+
+/// What a replica tells its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplicaEvent {
+    /// It serves in this view.
+    Normal {
+        /// The view.
+        view: View,
+    },
+    /// It is silent until this view, or a later one, has started.
+    ViewChanging {
+        /// The view.
+        view: View,
+    },
+    /// So many replicas of the group have lost their records that the group cannot recover by itself: an operator must
+    /// bring back the disk of one of them.
+    Lost {
+        /// How many have lost their records, this one included.
+        lost: usize,
+    },
+}
+
+/// A replica of a shard.
+#[derive(Debug)]
+pub struct Replica {
+    config: ReplicaConfig,
+    ir: quorate_ir::Replica<Tapir>,
+    participant: Participant,
+    recoveries: Recoveries,
+    /// For each transaction that outstays its time: how many time-outs ago it was prepared when its recovery was last
+    /// asked for.
+    asked: BTreeMap<TransactionId, u64>,
+    /// True if the replica's creation is not on disk yet.
+    newborn: bool,
+}
+
+impl Machine for Replica {
+    type Message = Message;
+    type Timer = ReplicaTimer;
+    type Record = Record;
+    type Command = Infallible;
+    type Event = ReplicaEvent;
+    type Config = ReplicaConfig;
+
+    fn restore(config: ReplicaConfig, records: impl IntoIterator<Item = Record>) -> Self {
+        let mut records = records.into_iter().peekable();
+        let restarted = records.peek().is_some();
+        let created = matches!(records.peek(), Some(Record::Initialised));
+        let newborn = !restarted && config.boot == Boot::Initialise;
+        let (group, me) = (config.group, config.replica.index);
+        let build =
+            if created || newborn { quorate_ir::Replica::initialise } else { quorate_ir::Replica::lost };
+        let mut replica = Replica {
+            ir: build(group, me, config.view_change_timeout, config.page_bytes_max),
+            participant: Participant::new(config.rules),
+            recoveries: Recoveries::new(config.replica, group, config.recovery_timeout),
+            asked: BTreeMap::new(),
+            newborn,
+            config,
+        };
+        for record in records {
+            replica.replay(record);
+        }
+        if restarted {
+            replica.ir.finish_restore();
+        }
+        replica
+    }
+
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Message, ReplicaTimer, Infallible>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        self.participant.now = context.now;
+        match input {
+            Input::Start => self.on_start(context, outbox),
+            Input::Message { from, message } => self.on_message(from, message, context, outbox),
+            Input::Timer(ReplicaTimer::ViewChange) => {
+                self.with_desk(context.random, outbox, |ir, desk| ir.on_view_change_timeout(desk));
+            }
+            Input::Timer(ReplicaTimer::Sweep) => self.on_sweep_timeout(context, outbox),
+            Input::Persisted(_) => {}
+            Input::Command(never) => match never {},
+        }
+    }
+}
+
+impl Replica {
+    fn replay(&mut self, record: Record) {
+        if let Record::Voted { id, prepare, vote } = &record {
+            self.participant.restore_vote(*id, prepare, *vote);
+        }
+        let fact = match record {
+            Record::Initialised => return,
+            Record::Promised { transaction, promise } => {
+                self.participant.promises.insert(transaction, promise);
+                return;
+            }
+            Record::ViewEntered { view } => Fact::ViewEntered(view),
+            Record::Voted { id, prepare, vote } => {
+                Fact::ConsensusRecorded { id, operation: prepare, verdict: vote }
+            }
+            Record::VoteFinalized { id, vote, ballot } => {
+                Fact::ConsensusFinalized { id, verdict: vote, ballot }
+            }
+            Record::Decided { transaction, decision, executed } => {
+                Fact::InconsistentRecorded { transaction, operation: decision, executed }
+            }
+            Record::DecisionExecuted { transaction } => Fact::InconsistentExecuted(transaction),
+            Record::ViewPage { view, page } => Fact::ViewPage { view, page },
+            Record::ViewInstalled { view, since, lineage, supplement } => {
+                Fact::ViewInstalled { view, since, lineage, supplement }
+            }
+        };
+        let installed = matches!(fact, Fact::ViewInstalled { .. });
+        self.ir.restore(fact, &mut self.participant);
+        if installed {
+            self.on_view_installed();
+        }
+    }
+
+    fn on_start(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        if self.newborn {
+            outbox.persist(Record::Initialised);
+            self.newborn = false;
+        }
+        outbox.set_timer(ReplicaTimer::Sweep, self.config.recovery_timeout / 4);
+        self.with_desk(context.random, outbox, |ir, desk| ir.start(desk));
+    }
+
+    /// Lends inconsistent replication what it needs of this machine.
+    fn with_desk(
+        &mut self,
+        random: &mut Random,
+        outbox: &mut OutboxOf<Self>,
+        act: impl FnOnce(&mut quorate_ir::Replica<Tapir>, &mut Desk<'_>),
+    ) {
+        let before = self.ir.status();
+        let mut desk =
+            Desk { shard: self.config.replica.shard, participant: &mut self.participant, random, outbox };
+        act(&mut self.ir, &mut desk);
+        if before != Status::Normal && self.ir.status() == Status::Normal {
+            self.on_view_installed();
+        }
+    }
+
+    /// A view has started: reads known elsewhere bind from now on, and promises for settled transactions are over.
+    fn on_view_installed(&mut self) {
+        self.participant.raise_read_floor();
+        let record = self.ir.record();
+        self.participant
+            .promises
+            .retain(|id, _| record.inconsistent(*id).is_none_or(|known| !known.executed));
+    }
+
+    fn on_message(
+        &mut self,
+        from: Address,
+        message: Message,
+        context: &mut Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        match message {
+            Message::Read { transaction, key } => self.on_read(from, transaction, key, outbox),
+            Message::Scan { transaction, request, range, limit } => {
+                self.on_scan(from, transaction, request, range, limit, outbox);
+            }
+            Message::Ir(message) => self.on_ir(from, message, context, outbox),
+            Message::Recover { transaction, participants } => {
+                self.on_recover(from, transaction, participants, context, outbox);
+            }
+            Message::CoordinatorChange { transaction, ballot } => {
+                self.on_coordinator_change(from, transaction, ballot, outbox);
+            }
+            Message::RecordOutcome { transaction, ballot, outcome } => {
+                self.on_record_outcome(from, transaction, ballot, outcome, outbox);
+            }
+            Message::CoordinatorChangeReply { .. }
+            | Message::RecordOutcomeReply { .. }
+            | Message::Superseded { .. } => {
+                if let Address::Replica(replica) = from {
+                    self.recoveries.on_message(replica, message, context.now, outbox);
+                }
+            }
+            // Answers that only coordinators in clients ask for.
+            Message::ReadReply { .. }
+            | Message::ScanReply { .. }
+            | Message::RecoverReply { .. }
+            | Message::ClockAhead { .. } => {}
+        }
+    }
+
+    fn on_ir(&mut self, from: Address, message: Ir, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        let peer = self.peer(from);
+        match message {
+            Ir::ProposeInconsistent { id, operation } => {
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_propose_inconsistent(from, id, operation, desk);
+                });
+            }
+            Ir::ProposeConsensus { id, operation } => {
+                let decided = self.ir.record().inconsistent(id.transaction).is_some();
+                if !decided
+                    && self.refuses_prepare(from, id.transaction, operation.timestamp, context, outbox)
+                {
+                    return;
+                }
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_propose_consensus(from, id, operation, desk)
+                });
+            }
+            Ir::FinalizeInconsistent { id } => {
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_finalize_inconsistent(from, id, desk)
+                });
+            }
+            Ir::FinalizeConsensus { id, verdict, view, ballot } => {
+                let promised = self.participant.promised(id.transaction);
+                if ballot < promised {
+                    self.send_superseded(from, id.transaction, promised, outbox);
+                    return;
+                }
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_finalize_consensus(from, id, verdict, view, ballot, desk);
+                });
+            }
+            Ir::HigherView { view } => {
+                self.with_desk(context.random, outbox, |ir, desk| ir.on_higher_view(from, view, desk));
+            }
+            Ir::InconsistentReply { .. } | Ir::Confirm { .. } | Ir::ConsensusReply { .. } => {
+                if let Address::Replica(replica) = from {
+                    self.recoveries.on_message(replica, Message::Ir(message), context.now, outbox);
+                }
+            }
+            Ir::StartViewChange { view } => {
+                let Some(peer) = peer else { return };
+                self.with_desk(context.random, outbox, |ir, desk| ir.on_start_view_change(peer, view, desk));
+            }
+            Ir::DoViewChange { view, last_normal, lineage, part, page, supplement } => {
+                let Some(peer) = peer else { return };
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_do_view_change(peer, view, last_normal, lineage, part, page, supplement, desk);
+                });
+            }
+            Ir::StartView { view, since, lineage, part, page, supplement } => {
+                if peer.is_none() {
+                    return;
+                }
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_start_view(view, since, lineage, part, page, supplement, desk);
+                });
+            }
+            Ir::ViewQuery { nonce } => {
+                let Some(peer) = peer else { return };
+                self.with_desk(context.random, outbox, |ir, desk| ir.on_view_query(peer, nonce, desk));
+            }
+            Ir::ViewQueryReply { nonce, view, lost } => {
+                let Some(peer) = peer else { return };
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_view_query_reply(peer, nonce, view, lost, desk);
+                });
+            }
+        }
+    }
+
+    /// The sender, if it is another member of this group: only those take part in view changes.
+    fn peer(&self, from: Address) -> Option<ReplicaIndex> {
+        match from {
+            Address::Replica(replica)
+                if replica.shard == self.config.replica.shard
+                    && replica != self.config.replica
+                    && usize::from(replica.index.0) < self.config.group.replicas() =>
+            {
+                Some(replica.index)
+            }
+            _ => None,
+        }
+    }
+
+    /// Looks for transactions that are held for so long that their coordinator may have died, and has them recovered.
+    fn on_sweep_timeout(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        /// Asking for more at once would only pile up at the backup coordinators.
+        const ASKED_AT_ONCE_MAX: usize = 256;
+
+        outbox.set_timer(ReplicaTimer::Sweep, self.config.recovery_timeout / 4);
+        self.recoveries.sweep(context.now, context.random, outbox);
+        let prepared = &self.participant.prepared;
+        self.asked.retain(|id, _| prepared.entry(*id).is_some());
+        if self.ir.status() != Status::Normal {
+            return;
+        }
+        let timeout = self.config.recovery_timeout.as_nanos().max(1) as u64;
+        let cutoff = Instant::from_nanos(context.now.as_nanos().saturating_sub(timeout));
+        if cutoff == Instant::START {
+            return;
+        }
+        let mut asked = 0;
+        for id in prepared.older_than(cutoff) {
+            let held = prepared.entry(id).expect("it was just listed");
+            let timeouts = (context.now - held.since).as_nanos() as u64 / timeout;
+            if self.asked.get(&id) == Some(&timeouts) {
+                continue;
+            }
+            self.asked.insert(id, timeouts);
+            let participants = held.transaction.participants.clone();
+            if let Some(backup) = backup_replica(id, &participants, self.config.group, timeouts) {
+                outbox.send(backup, Message::Recover { transaction: id, participants });
+            }
+            asked += 1;
+            if asked == ASKED_AT_ONCE_MAX {
+                return;
+            }
+        }
+    }
+
+    /// What the replica is doing.
+    pub fn status(&self) -> Status {
+        self.ir.status()
+    }
+
+    /// Its view.
+    pub fn view(&self) -> View {
+        self.ir.view()
+    }
+
+    /// The transactions that it holds prepared, ascending.
+    pub fn prepared(&self) -> &PreparedSet {
+        &self.participant.prepared
+    }
+
+    /// The versions that it stores.
+    pub fn versions(&self) -> &Versions {
+        &self.participant.versions
+    }
+
+    /// How many transactions have committed here since the machine was built, those it was rebuilt from included.
+    pub fn committed(&self) -> u64 {
+        self.participant.committed
+    }
+
+    /// How many transactions have been aborted here since the machine was built.
+    pub fn aborted(&self) -> u64 {
+        self.participant.aborted
+    }
+
+    /// How many recoveries it leads as a backup coordinator.
+    pub fn recoveries(&self) -> usize {
+        self.recoveries.len()
+    }
+
+    /// How many transactions its record holds.
+    pub fn record_len(&self) -> usize {
+        self.ir.record().len()
+    }
+
+    /// The transactions whose outcome it knows, ascending.
+    pub fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
+        self.ir
+            .record()
+            .all_inconsistent()
+            .into_iter()
+            .map(|(id, entry)| (id, outcome_of(&entry.operation)))
+            .collect()
+    }
+
+    /// The outcome of one transaction, if it is known here.
+    pub fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
+        self.ir.record().inconsistent(transaction).map(|entry| outcome_of(&entry.operation))
+    }
+
+    fn decision(&self, transaction: TransactionId) -> Option<&Decision> {
+        self.ir.record().inconsistent(transaction).map(|entry| &entry.operation)
+    }
+}

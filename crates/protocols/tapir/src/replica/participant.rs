@@ -1,0 +1,208 @@
+//! What TAPIR keeps at a replica, and how its operations run there: the upcalls of inconsistent replication.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
+use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
+use quorate_store::{Prepared, PreparedSet, ReadTimestamps, Versions};
+
+use super::validate::{Shelf, validate_prepare};
+use crate::message::{Decision, Outcome, Prepare, Promise, Supplement, Tapir, Vote};
+use crate::rules::{Plant, Rules};
+
+/// The state of a replica beside its record.
+#[derive(Debug)]
+pub(crate) struct Participant {
+    pub(crate) rules: Rules,
+    pub(crate) versions: Versions,
+    pub(crate) reads: ReadTimestamps,
+    pub(crate) prepared: PreparedSet,
+    /// Promises to backup coordinators of undecided transactions. Ordered, because they travel.
+    pub(crate) promises: BTreeMap<TransactionId, Promise>,
+    /// Read timestamps of other replicas, not yet in force: they bind from the start of the next view, and must not
+    /// speak against prepares that succeeded before it.
+    pub(crate) pending_read_floor: Timestamp,
+    /// The instant of the present step: when a transaction was prepared.
+    pub(crate) now: Instant,
+    pub(crate) committed: u64,
+    pub(crate) aborted: u64,
+}
+
+impl Participant {
+    pub(crate) fn new(rules: Rules) -> Self {
+        Participant {
+            rules,
+            versions: Versions::new(),
+            reads: ReadTimestamps::new(),
+            prepared: PreparedSet::new(),
+            promises: BTreeMap::new(),
+            pending_read_floor: Timestamp::ZERO,
+            now: Instant::START,
+            committed: 0,
+            aborted: 0,
+        }
+    }
+
+    /// The ballot below which coordinators of a transaction are refused.
+    pub(crate) fn promised(&self, transaction: TransactionId) -> Ballot {
+        self.promises.get(&transaction).map_or(Ballot::ORIGINAL, |promise| promise.ballot)
+    }
+
+    /// A view has started: what other replicas know of reads is in force from now on.
+    pub(crate) fn raise_read_floor(&mut self) {
+        self.reads.raise_floor(self.pending_read_floor);
+    }
+
+    pub(crate) fn hold(&mut self, id: TransactionId, prepare: &Prepare) {
+        let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
+        self.prepared.insert(id, Prepared { transaction, timestamp, since: self.now });
+    }
+
+    /// Gives up the hold of a transaction if it is at this timestamp: a hold at a later one belongs to a later prepare.
+    fn release_at(&mut self, id: TransactionId, timestamp: Timestamp) {
+        if self.prepared.entry(id).is_some_and(|held| held.timestamp == timestamp) {
+            self.prepared.remove(id);
+        }
+    }
+
+    /// Takes back a vote while the machine is rebuilt.
+    pub(crate) fn restore_vote(&mut self, id: OperationId, prepare: &Prepare, vote: Vote) {
+        if vote == Vote::Ok {
+            self.hold(id.transaction, prepare);
+        }
+    }
+
+    fn prepare(&mut self, id: TransactionId, prepare: &Prepare) -> Vote {
+        if let Some(held) = self.prepared.entry(id) {
+            if held.timestamp == prepare.timestamp {
+                return Vote::Ok;
+            }
+            if prepare.timestamp < held.timestamp && !self.rules.has(Plant::OlderPrepareDisplaces) {
+                // A late message from before a retry; the coordinator has moved on (T9).
+                return Vote::Abstain;
+            }
+        }
+        let shelf = Shelf { versions: &self.versions, reads: &self.reads, prepared: &self.prepared };
+        let vote = validate_prepare(&shelf, id, &prepare.transaction, prepare.timestamp, self.rules);
+        if vote == Vote::Ok {
+            self.hold(id, prepare);
+        }
+        vote
+    }
+}
+
+impl Upcalls<Tapir> for Participant {
+    fn execute_consensus(&mut self, id: OperationId, operation: &Prepare) -> Vote {
+        self.prepare(id.transaction, operation)
+    }
+
+    fn verdict_after(
+        &mut self,
+        _: OperationId,
+        operation: &Prepare,
+        recorded: &InconsistentEntry<Tapir>,
+    ) -> Option<Vote> {
+        if self.rules.has(Plant::PrepareAfterOutcome) {
+            return None;
+        }
+        // The outcome overtook the prepare, or the prepare was repeated after it (T11).
+        match &recorded.operation {
+            Decision::Commit { timestamp, .. } if *timestamp == operation.timestamp => Some(Vote::Ok),
+            Decision::Commit { .. } | Decision::Abort => Some(Vote::Abort),
+        }
+    }
+
+    fn execute_inconsistent(&mut self, transaction: TransactionId, operation: &Decision) {
+        self.prepared.remove(transaction);
+        self.promises.remove(&transaction);
+        let Decision::Commit { transaction: contents, timestamp } = operation else {
+            self.aborted += 1;
+            return;
+        };
+        self.committed += 1;
+        for write in &contents.writes {
+            self.versions.install(&write.key, *timestamp, write.value.clone());
+        }
+        if self.rules.has(Plant::ForgetCommittedReads) {
+            return;
+        }
+        for read in &contents.reads {
+            self.reads.read_key(&read.key, *timestamp);
+        }
+        for range in &contents.ranges {
+            self.reads.read_range(range, *timestamp);
+        }
+    }
+
+    fn finalize_consensus(
+        &mut self,
+        id: OperationId,
+        operation: &Prepare,
+        verdict: &Vote,
+        by_view_change: bool,
+    ) {
+        if *verdict != Vote::Ok {
+            self.release_at(id.transaction, operation.timestamp);
+        } else if by_view_change
+            && self.prepared.entry(id.transaction).is_none_or(|held| held.timestamp < operation.timestamp)
+        {
+            // A coordinator's FINALIZE only marks the record: its holds are where OK was validated. A view change
+            // spreads them.
+            self.hold(id.transaction, operation);
+        }
+    }
+
+    fn merge(
+        &mut self,
+        decided: &[(TransactionId, ConsensusEntry<Tapir>)],
+        undecided: &[(TransactionId, ConsensusEntry<Tapir>)],
+    ) -> Vec<Vote> {
+        for (id, entry) in decided.iter().chain(undecided) {
+            self.release_at(*id, entry.operation.timestamp);
+        }
+        // What may have committed comes first, in timestamp order, so that nothing that has not can take its place.
+        let mut order: Vec<usize> = (0..decided.len()).collect();
+        order.sort_unstable_by_key(|at| decided[*at].1.operation.timestamp);
+        let mut votes = vec![Vote::Abstain; decided.len()];
+        for at in order {
+            let (id, entry) = &decided[at];
+            votes[at] =
+                if entry.verdict == Vote::Ok { self.prepare(*id, &entry.operation) } else { entry.verdict };
+        }
+        votes.extend(undecided.iter().map(|(id, entry)| self.prepare(*id, &entry.operation)));
+        votes
+    }
+
+    fn supplement(&self) -> Supplement {
+        let promises = self.promises.iter().map(|(id, promise)| (*id, *promise)).collect();
+        Supplement { promises, read_floor: self.reads.greatest().max(self.pending_read_floor) }
+    }
+
+    fn adopt_supplement(&mut self, supplement: &Supplement) {
+        for (id, theirs) in &supplement.promises {
+            let ours = self.promises.entry(*id).or_default();
+            ours.ballot = ours.ballot.max(theirs.ballot);
+            ours.accepted = ours.accepted.max(theirs.accepted);
+        }
+        self.pending_read_floor = self.pending_read_floor.max(supplement.read_floor);
+    }
+
+    fn entry_bytes(entries: &OperationEntries<Tapir>) -> usize {
+        const OVERHEAD: usize = 96;
+        let decision = entries.inconsistent.as_ref().map_or(0, |entry| match &entry.operation {
+            Decision::Commit { transaction, .. } => transaction.bytes() + OVERHEAD,
+            Decision::Abort => OVERHEAD,
+        });
+        let prepares: usize =
+            entries.consensus.iter().map(|entry| entry.operation.transaction.bytes() + OVERHEAD).sum();
+        decision + prepares + OVERHEAD
+    }
+}
+
+/// The fate that a decision stands for.
+pub(crate) fn outcome_of(decision: &Decision) -> Outcome {
+    match decision {
+        Decision::Commit { timestamp, .. } => Outcome::Committed(*timestamp),
+        Decision::Abort => Outcome::Aborted,
+    }
+}

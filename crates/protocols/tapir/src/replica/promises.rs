@@ -1,0 +1,171 @@
+//! What a replica promises to backup coordinators (TAPIR paper, section 5.2.2).
+//!
+//! A promise fences earlier coordinators off: this replica no longer votes for them and no longer lets them make a vote
+//! final. Their COMMIT is still taken, because a commit is a fact. Promises are durable, travel through view changes and
+//! end when the outcome is known.
+
+use quorate_core::machine::OutboxOf;
+use quorate_core::{Address, Ballot, Context, ShardId, Timestamp, TransactionId};
+use quorate_ir::{State, Status};
+
+use super::Replica;
+use super::participant::outcome_of;
+use crate::message::{Decision, Message, Outcome, RecordedVote};
+use crate::record::Record;
+use crate::recovery::valid_participants;
+
+impl Replica {
+    /// Gives no vote on a new prepare, and says why: a backup coordinator has taken over, or the timestamp is too far in
+    /// the future to be let in.
+    pub(super) fn refuses_prepare(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        timestamp: Timestamp,
+        context: &Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) -> bool {
+        if self.ir.status() != Status::Normal {
+            return true;
+        }
+        let promised = self.participant.promised(transaction);
+        if promised > Ballot::ORIGINAL {
+            self.send_superseded(from, transaction, promised, outbox);
+            return true;
+        }
+        let allowed = context.clock.saturating_add(self.config.timestamp_ahead_max).as_micros();
+        if timestamp.micros > allowed && self.ir.knows_nothing_of(transaction) {
+            let ahead_micros = timestamp.micros - context.clock.as_micros();
+            let ahead_max_micros = self.config.timestamp_ahead_max.as_micros() as u64;
+            outbox.send(from, Message::ClockAhead { transaction, ahead_micros, ahead_max_micros });
+            return true;
+        }
+        false
+    }
+
+    pub(super) fn send_superseded(
+        &self,
+        to: Address,
+        transaction: TransactionId,
+        promised: Ballot,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        outbox.send(to, Message::Superseded { transaction, promised });
+    }
+
+    /// Somebody wants a transaction settled, and this replica belongs to its backup shard.
+    pub(super) fn on_recover(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        participants: Vec<ShardId>,
+        context: &mut Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        if self.ir.status() != Status::Normal {
+            return;
+        }
+        if let Some(decision) = self.decision(transaction) {
+            let outcome = outcome_of(decision);
+            outbox.send(from, Message::RecoverReply { transaction, outcome });
+            if matches!(from, Address::Client(_)) {
+                return;
+            }
+        }
+        if !valid_participants(&participants) || !participants.contains(&self.config.replica.shard) {
+            return;
+        }
+        let promised = self.participant.promised(transaction);
+        self.recoveries.begin(transaction, participants, from, promised, context.now, outbox);
+    }
+
+    /// A backup coordinator wants to take a transaction over.
+    pub(super) fn on_coordinator_change(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        ballot: Ballot,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        if self.ir.status() != Status::Normal || !matches!(from, Address::Replica(_)) {
+            return;
+        }
+        let promised = self.participant.promised(transaction);
+        if ballot < promised {
+            self.send_superseded(from, transaction, promised, outbox);
+            return;
+        }
+        let decision = self.decision(transaction);
+        let outcome = decision.map(outcome_of);
+        let committed = match decision {
+            Some(Decision::Commit { transaction, .. }) => Some(transaction.clone()),
+            Some(Decision::Abort) | None => None,
+        };
+        let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);
+        if !settled && ballot > promised {
+            let promise = self.participant.promises.entry(transaction).or_default();
+            promise.ballot = ballot;
+            outbox.persist(Record::Promised { transaction, promise: *promise });
+        }
+        let votes = self.recorded_votes(transaction);
+        let accepted = self.participant.promises.get(&transaction).and_then(|promise| promise.accepted);
+        let view = self.ir.view();
+        outbox.send(
+            from,
+            Message::CoordinatorChangeReply {
+                transaction,
+                ballot,
+                view,
+                outcome,
+                committed,
+                votes,
+                accepted,
+            },
+        );
+    }
+
+    fn recorded_votes(&self, transaction: TransactionId) -> Vec<RecordedVote> {
+        let held = self.participant.prepared.entry(transaction);
+        self.ir
+            .record()
+            .consensus_of(transaction)
+            .map(|entry| RecordedVote {
+                number: entry.number,
+                prepare: entry.operation.clone(),
+                vote: entry.verdict,
+                finalized: match entry.state {
+                    State::Tentative => None,
+                    State::Finalized(ballot) => Some(ballot),
+                },
+                held: held.is_some_and(|held| held.timestamp == entry.operation.timestamp),
+            })
+            .collect()
+    }
+
+    /// A backup coordinator records the outcome at its shard before it tells anybody.
+    pub(super) fn on_record_outcome(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        ballot: Ballot,
+        outcome: Outcome,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        if self.ir.status() != Status::Normal || !matches!(from, Address::Replica(_)) {
+            return;
+        }
+        let promised = self.participant.promised(transaction);
+        if ballot < promised {
+            self.send_superseded(from, transaction, promised, outbox);
+            return;
+        }
+        let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);
+        if !settled {
+            let promise = self.participant.promises.entry(transaction).or_default();
+            promise.ballot = ballot;
+            promise.accepted = Some((ballot, outcome));
+            outbox.persist(Record::Promised { transaction, promise: *promise });
+        }
+        outbox.send(from, Message::RecordOutcomeReply { transaction, ballot, view: self.ir.view() });
+    }
+}

@@ -1,0 +1,269 @@
+//! May this part of a transaction be prepared? Pure decisions over what the replica keeps (TAPIR paper, section 5.1.2).
+//!
+//! # Why exclusive preparation is strict without clocks
+//! A replica that holds a transaction prepared keeps every conflicting one out. A transaction commits only once f + 1
+//! replicas of each shard hold it at one time, and any two majorities share a replica. So conflicting transactions are
+//! never both held by majorities, every committed transaction has an instant, between its commit call and its outcome,
+//! at which all its shards hold it, and conflicting transactions are ordered as these instants are. Timestamps only name
+//! versions; no clock can break the order.
+
+use quorate_core::{Timestamp, Transaction, TransactionId};
+use quorate_store::{PreparedSet, ReadTimestamps, Versions};
+
+use crate::message::Vote;
+use crate::rules::{Plant, Rules, Validation};
+
+/// What a replica keeps, as far as validation looks at it.
+pub(crate) struct Shelf<'a> {
+    pub(crate) versions: &'a Versions,
+    pub(crate) reads: &'a ReadTimestamps,
+    pub(crate) prepared: &'a PreparedSet,
+}
+
+/// Decides a prepare against everything else that this replica knows.
+pub(crate) fn validate_prepare(
+    shelf: &Shelf<'_>,
+    id: TransactionId,
+    transaction: &Transaction,
+    timestamp: Timestamp,
+    rules: Rules,
+) -> Vote {
+    if has_stale_read(shelf, transaction) || has_phantom(shelf, transaction, rules) {
+        return Vote::Abort;
+    }
+    let pending = match rules.validation() {
+        Validation::Exclusive => has_pending_conflict(shelf, id, transaction, timestamp, rules),
+        Validation::Published => has_pending_conflict_by_timestamp(shelf, id, transaction, timestamp),
+    };
+    if pending {
+        return Vote::Abstain;
+    }
+    match write_floor(shelf, transaction) {
+        Some(floor) if timestamp < floor => Vote::Retry(floor),
+        _ => Vote::Ok,
+    }
+}
+
+/// A committed transaction has overwritten what was read. (A version above the newest one here is no conflict: this
+/// replica missed its commit.)
+fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction) -> bool {
+    transaction.reads.iter().any(|read| read.version < shelf.versions.newest_timestamp(&read.key))
+}
+
+/// A committed transaction has written a key into a range that was scanned without it (T19).
+fn has_phantom(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rules) -> bool {
+    if rules.has(Plant::UnvalidatedAbsence) {
+        return false;
+    }
+    let seen = |key: &[u8]| transaction.version_read(key).unwrap_or(Timestamp::ZERO);
+    let overtaken = |range| shelf.versions.range(range).any(|(key, newest)| seen(key) < newest.timestamp);
+    transaction.ranges.iter().any(overtaken)
+}
+
+/// Another prepared transaction reads what this one writes, or writes what this one reads or writes: whichever of them
+/// commits first must be known before the other is prepared.
+fn has_pending_conflict(
+    shelf: &Shelf<'_>,
+    id: TransactionId,
+    transaction: &Transaction,
+    timestamp: Timestamp,
+    rules: Rules,
+) -> bool {
+    let reads = || {
+        if rules.has(Plant::SmallestPendingWrite) {
+            return transaction.reads.iter().any(|read| {
+                let smallest =
+                    shelf.prepared.other_writers(&read.key, id).map(|writer| writer.timestamp).min();
+                smallest.is_some_and(|writer| read.version < writer && writer < timestamp)
+            });
+        }
+        transaction.reads.iter().any(|read| shelf.prepared.other_writers(&read.key, id).next().is_some())
+    };
+    let ranges = || {
+        !rules.has(Plant::UnvalidatedAbsence)
+            && transaction
+                .ranges
+                .iter()
+                .any(|range| shelf.prepared.other_writers_in(range, id).next().is_some())
+    };
+    let writes = || {
+        transaction.writes.iter().any(|write| {
+            shelf.prepared.other_writers(&write.key, id).next().is_some()
+                || shelf.prepared.other_readers(&write.key, id).next().is_some()
+        })
+    };
+    reads() || ranges() || writes()
+}
+
+/// The published rule: a prepared transaction is in the way only if the timestamps say so. Kept to show that the checker
+/// notices (T1).
+fn has_pending_conflict_by_timestamp(
+    shelf: &Shelf<'_>,
+    id: TransactionId,
+    transaction: &Transaction,
+    timestamp: Timestamp,
+) -> bool {
+    let between = |version: Timestamp, writer: Timestamp| version < writer && writer < timestamp;
+    let reads = || {
+        transaction.reads.iter().any(|read| {
+            shelf.prepared.other_writers(&read.key, id).any(|writer| between(read.version, writer.timestamp))
+        })
+    };
+    let ranges = || {
+        let pending = |range| {
+            shelf
+                .prepared
+                .other_writers_in(range, id)
+                .any(|writer| between(Timestamp::ZERO, writer.timestamp))
+        };
+        transaction.ranges.iter().any(pending)
+    };
+    let writes = || {
+        transaction.writes.iter().any(|write| {
+            shelf.prepared.other_readers(&write.key, id).any(|reader| timestamp < reader.timestamp)
+        })
+    };
+    reads() || ranges() || writes()
+}
+
+/// The timestamp that the writes of a transaction must not lie below: that of the newest version, and of the latest
+/// read, of each key (T2).
+fn write_floor(shelf: &Shelf<'_>, transaction: &Transaction) -> Option<Timestamp> {
+    transaction
+        .writes
+        .iter()
+        .map(|write| shelf.versions.newest_timestamp(&write.key).max(shelf.reads.of(&write.key)))
+        .max()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use quorate_core::{ClientId, Instant, KeyRange, ReadVersion, Write};
+    use quorate_store::Prepared;
+
+    use super::*;
+
+    const SELF: TransactionId = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
+    const OTHER: TransactionId = TransactionId { client: ClientId(2), sequence: 1, attempt: 0 };
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    /// "rK@V" reads K at version V, "wK" writes K, "sA-B" scans [A, B).
+    fn transaction(text: &str) -> Transaction {
+        let mut transaction = Transaction::default();
+        for word in text.split_whitespace() {
+            let (kind, rest) = word.split_at(1);
+            match kind {
+                "r" => {
+                    let (key, version) = rest.split_once('@').unwrap();
+                    let version = match version.parse().unwrap() {
+                        0 => Timestamp::ZERO,
+                        micros => at(micros),
+                    };
+                    transaction.reads.push(ReadVersion { key: Bytes::from(key.to_owned()), version });
+                }
+                "w" => transaction.writes.push(Write { key: Bytes::from(rest.to_owned()), value: None }),
+                "s" => {
+                    let (from, to) = rest.split_once('-').unwrap();
+                    let (from, to) = (Bytes::from(from.to_owned()), Some(Bytes::from(to.to_owned())));
+                    transaction.ranges.push(KeyRange { from, to });
+                }
+                _ => panic!("no such operation: {word}"),
+            }
+        }
+        transaction
+    }
+
+    struct Replica {
+        versions: Versions,
+        reads: ReadTimestamps,
+        prepared: PreparedSet,
+    }
+
+    /// A replica where a@10 and c@10 are committed, b was read at 20, and `pending` is prepared at 15.
+    fn replica(pending: &str) -> Replica {
+        let mut versions = Versions::new();
+        versions.install(&Bytes::from("a"), at(10), None);
+        versions.install(&Bytes::from("c"), at(10), None);
+        let mut reads = ReadTimestamps::new();
+        reads.read_key(&Bytes::from("b"), at(20));
+        let mut prepared = PreparedSet::new();
+        let transaction = Arc::new(transaction(pending));
+        prepared.insert(OTHER, Prepared { transaction, timestamp: at(15), since: Instant::START });
+        Replica { versions, reads, prepared }
+    }
+
+    fn vote(pending: &str, text: &str, timestamp: u64, rules: Rules) -> Vote {
+        let replica = replica(pending);
+        let shelf = Shelf { versions: &replica.versions, reads: &replica.reads, prepared: &replica.prepared };
+        validate_prepare(&shelf, SELF, &transaction(text), at(timestamp), rules)
+    }
+
+    #[test]
+    fn exclusive_votes_as_a_table() {
+        let table = [
+            // pending     prepare      at   vote
+            ("", "ra@10 wa", 30, Vote::Ok),
+            ("", "ra@0", 30, Vote::Abort),
+            ("", "ra@12", 30, Vote::Ok),
+            ("", "rx@0", 30, Vote::Ok),
+            ("", "sa-d ra@10 rc@10", 30, Vote::Ok),
+            ("", "sa-d ra@10", 30, Vote::Abort),
+            ("", "wa", 5, Vote::Retry(at(10))),
+            ("", "wb", 15, Vote::Retry(at(20))),
+            ("", "wb", 25, Vote::Ok),
+            ("wx", "rx@0", 30, Vote::Abstain),
+            ("wx", "rx@0", 12, Vote::Abstain),
+            ("wx", "wx", 30, Vote::Abstain),
+            ("rx@0", "wx", 30, Vote::Abstain),
+            ("rx@0", "rx@0", 30, Vote::Ok),
+            ("sw-z", "wx", 30, Vote::Abstain),
+            ("wx", "sw-z", 30, Vote::Abstain),
+            ("wx", "sy-z", 30, Vote::Ok),
+            ("wx", "ra@0 rx@0", 30, Vote::Abort),
+            ("wx", "wx wb", 5, Vote::Abstain),
+        ];
+        for (pending, text, timestamp, expected) in table {
+            assert_eq!(
+                vote(pending, text, timestamp, Rules::EXCLUSIVE),
+                expected,
+                "{text} at {timestamp} while {pending}"
+            );
+        }
+    }
+
+    #[test]
+    fn published_votes_let_timestamps_order_what_is_pending() {
+        let table = [
+            // pending     prepare  at   vote; the pending transaction is at 15
+            ("wx", "rx@0", 30, Vote::Abstain),
+            ("wx", "rx@0", 12, Vote::Ok),
+            ("wx", "wx", 30, Vote::Ok),
+            ("rx@0", "wx", 30, Vote::Ok),
+            ("rx@0", "wx", 12, Vote::Abstain),
+            ("wx", "sw-z", 30, Vote::Abstain),
+            ("wx", "sw-z", 12, Vote::Ok),
+        ];
+        for (pending, text, timestamp, expected) in table {
+            assert_eq!(
+                vote(pending, text, timestamp, Rules::PUBLISHED),
+                expected,
+                "{text} at {timestamp} while {pending}"
+            );
+        }
+    }
+
+    #[test]
+    fn planted_rules_overlook_what_they_should_see() {
+        let smallest = Rules::planted(Plant::SmallestPendingWrite);
+        assert_eq!(vote("wx", "rx@0", 12, smallest), Vote::Ok);
+        assert_eq!(vote("wx", "rx@0", 30, smallest), Vote::Abstain);
+        let unvalidated = Rules::planted(Plant::UnvalidatedAbsence);
+        assert_eq!(vote("", "sa-d ra@10", 30, unvalidated), Vote::Ok);
+    }
+}
