@@ -50,7 +50,7 @@ pub fn encode_counter(counter: u32) -> Value {
 /// The value does not have four bytes.
 pub fn decode_counter(value: &[u8]) -> Result<u32, DecodeError> {
     let fault = Fault::Meaningless("a counter has four bytes");
-    let bytes = value.try_into().map_err(|_| DecodeError { message: "counter", field: "", fault })?;
+    let bytes = value.try_into().map_err(|_| DecodeError::new("counter", "", fault))?;
     Ok(u32::from_le_bytes(bytes))
 }
 

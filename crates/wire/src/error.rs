@@ -1,12 +1,19 @@
 //! Why bytes are not a message.
 
 use std::fmt;
+use std::ops::Deref;
 
 use quorate_core::transaction::{LimitExceeded, VALUE_BYTES_MAX};
 
 /// Bytes that are not the message they should be: what is wrong, and in which field.
+///
+/// As small as a pointer, so that the results which carry it stay small where bytes are well-formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodeError {
+pub struct DecodeError(Box<Malformed>);
+
+/// What a [`DecodeError`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
     /// The message that was being decoded, the innermost one.
     pub message: &'static str,
     /// The field in it; empty if the fault is not in one field.
@@ -60,23 +67,40 @@ pub enum Fault {
 }
 
 impl DecodeError {
+    /// The error about one field, or about a message if the field is empty.
+    #[cold]
+    pub(crate) fn new(message: &'static str, field: &'static str, fault: Fault) -> Self {
+        DecodeError(Box::new(Malformed { message, field, fault }))
+    }
+
     /// Names the message and field, unless a message further inside was named already.
+    #[cold]
     pub(crate) fn within(mut self, message: &'static str, field: &'static str) -> Self {
-        if self.message.is_empty() {
-            self.message = message;
-            self.field = field;
+        if self.0.message.is_empty() {
+            self.0.message = message;
+            self.0.field = field;
         }
         self
     }
 }
 
+impl Deref for DecodeError {
+    type Target = Malformed;
+
+    fn deref(&self) -> &Malformed {
+        &self.0
+    }
+}
+
 impl From<Fault> for DecodeError {
+    #[cold]
     fn from(fault: Fault) -> Self {
-        DecodeError { message: "", field: "", fault }
+        DecodeError::new("", "", fault)
     }
 }
 
 impl From<LimitExceeded> for DecodeError {
+    #[cold]
     fn from(limit: LimitExceeded) -> Self {
         Fault::Limit(limit).into()
     }

@@ -14,7 +14,7 @@ use bytes::{Buf, BufMut, BytesMut};
 
 use crate::codec::field::{put_tag, take_body};
 use crate::codec::reader::{Reader, WireType};
-use crate::codec::{Wire, varint};
+use crate::codec::{Wire, Writer, varint};
 use crate::error::{DecodeError, Fault};
 use crate::packet::Packet;
 
@@ -105,15 +105,18 @@ impl FrameWriter {
         {
             self.close();
         }
-        self.buffer.reserve(HEADER_BYTES + VERSION_BYTES + bytes);
         if self.open.is_none() {
             self.open = Some(self.buffer.len());
             self.buffer.put_bytes(0, HEADER_BYTES);
             self.buffer.put_u8(FRAME_VERSION);
         }
-        put_tag(PACKET_FIELD, WireType::Delimited, &mut self.buffer);
-        varint::put(packet_bytes as u64, &mut self.buffer);
-        packet.encode(&mut self.buffer);
+        let start = self.buffer.len();
+        self.buffer.resize(start + bytes, 0);
+        let mut writer = Writer::new(&mut self.buffer[start..]);
+        packet.write(&mut writer);
+        writer.put_varint(packet_bytes as u64);
+        put_tag(PACKET_FIELD, WireType::Delimited, &mut writer);
+        assert_eq!(writer.free(), 0, "a packet is as long as it announced");
         Ok(())
     }
 

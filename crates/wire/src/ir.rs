@@ -14,8 +14,9 @@ message!(OperationId, "ir.OperationId", {
 });
 
 message!(Part, "ir.Part", {
-    1 index: Varint,
-    2 count: Varint,
+    1 series: Varint,
+    2 index: Varint,
+    3 count: Varint,
 }, check validate_part);
 
 fn validate_part(part: &Part) -> Result<(), Fault> {

@@ -35,7 +35,7 @@ mod topology;
 mod vocabulary;
 
 pub use codec::{Wire, decode, encode};
-pub use error::{DecodeError, Fault};
+pub use error::{DecodeError, Fault, Malformed};
 pub use frame::{FRAME_BYTES_MAX, FrameError, FrameReader, FrameWriter};
 pub use packet::{Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, Welcome};
 pub use record::{decode_record, encode_record};

@@ -6,12 +6,13 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
 use quorate_core::{Ballot, ClientId, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, View};
 
 use super::reader::{Reader, WireType};
+use super::writer::Writer;
 use super::{Wire, varint};
 use crate::error::{DecodeError, Fault};
 
@@ -20,7 +21,7 @@ pub(crate) trait Kind<T> {
     const WIRE_TYPE: WireType;
     /// The length of the value with its own length prefix, if it has one.
     fn value_len(value: &T) -> usize;
-    fn put(value: &T, out: &mut BytesMut);
+    fn put(value: &T, writer: &mut Writer<'_>);
     fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError>;
     /// What an absent field means; none if it must be present.
     fn default() -> Option<T>;
@@ -30,7 +31,7 @@ pub(crate) trait Kind<T> {
 /// When the values of a field are written, and what their absence means.
 pub(crate) trait Field<T> {
     fn encoded_len(number: u32, value: &T) -> usize;
-    fn encode(number: u32, value: &T, out: &mut BytesMut);
+    fn write(number: u32, value: &T, writer: &mut Writer<'_>);
     fn merge(slot: &mut Option<T>, wire_type: WireType, reader: &mut Reader<'_>) -> Result<(), DecodeError>;
     fn absent() -> Option<T>;
 }
@@ -41,16 +42,16 @@ pub(crate) fn present_len<T, K: Kind<T>>(number: u32, value: &T) -> usize {
     varint::len(u64::from(number << 3)) + K::value_len(value)
 }
 
-/// Appends a field with its tag, whatever the value.
+/// Writes a field with its tag, whatever the value.
 #[inline]
-pub(crate) fn put_present<T, K: Kind<T>>(number: u32, value: &T, out: &mut BytesMut) {
-    put_tag(number, K::WIRE_TYPE, out);
-    K::put(value, out);
+pub(crate) fn put_present<T, K: Kind<T>>(number: u32, value: &T, writer: &mut Writer<'_>) {
+    K::put(value, writer);
+    put_tag(number, K::WIRE_TYPE, writer);
 }
 
 #[inline]
-pub(crate) fn put_tag(number: u32, wire_type: WireType, out: &mut BytesMut) {
-    varint::put(u64::from(number << 3 | wire_type as u32), out);
+pub(crate) fn put_tag(number: u32, wire_type: WireType, writer: &mut Writer<'_>) {
+    writer.put_varint(u64::from(number << 3 | wire_type as u32));
 }
 
 #[inline]
@@ -80,9 +81,9 @@ impl<T, K: Kind<T>> Field<T> for K {
     }
 
     #[inline]
-    fn encode(number: u32, value: &T, out: &mut BytesMut) {
+    fn write(number: u32, value: &T, writer: &mut Writer<'_>) {
         if !K::is_default(value) {
-            put_present::<T, K>(number, value, out);
+            put_present::<T, K>(number, value, writer);
         }
     }
 
@@ -108,9 +109,9 @@ impl<T, K: Kind<T>> Field<Option<T>> for Optional<K> {
     }
 
     #[inline]
-    fn encode(number: u32, value: &Option<T>, out: &mut BytesMut) {
+    fn write(number: u32, value: &Option<T>, writer: &mut Writer<'_>) {
         if let Some(value) = value {
-            put_present::<T, K>(number, value, out);
+            put_present::<T, K>(number, value, writer);
         }
     }
 
@@ -144,9 +145,9 @@ impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
     }
 
     #[inline]
-    fn encode(number: u32, values: &Vec<T>, out: &mut BytesMut) {
-        for value in values {
-            put_present::<T, K>(number, value, out);
+    fn write(number: u32, values: &Vec<T>, writer: &mut Writer<'_>) {
+        for value in values.iter().rev() {
+            put_present::<T, K>(number, value, writer);
         }
     }
 
@@ -182,15 +183,16 @@ impl<T: Scalar> Field<Vec<T>> for Packed {
         varint::len(u64::from(number << 3)) + varint::len(length as u64) + length
     }
 
-    fn encode(number: u32, values: &Vec<T>, out: &mut BytesMut) {
+    fn write(number: u32, values: &Vec<T>, writer: &mut Writer<'_>) {
         if values.is_empty() {
             return;
         }
-        put_tag(number, WireType::Delimited, out);
-        varint::put(packed_len(values) as u64, out);
-        for value in values {
-            varint::put(value.to_u64(), out);
+        let before = writer.free();
+        for value in values.iter().rev() {
+            writer.put_varint(value.to_u64());
         }
+        writer.put_varint((before - writer.free()) as u64);
+        put_tag(number, WireType::Delimited, writer);
     }
 
     /// Reads the packed form and the unpacked one, as every reader of protocol buffers must.
@@ -326,8 +328,8 @@ impl<T: Scalar> Kind<T> for Varint {
     }
 
     #[inline]
-    fn put(value: &T, out: &mut BytesMut) {
-        varint::put(value.to_u64(), out);
+    fn put(value: &T, writer: &mut Writer<'_>) {
+        writer.put_varint(value.to_u64());
     }
 
     #[inline]
@@ -358,8 +360,8 @@ impl<T: Scalar> Kind<T> for Fixed64 {
     }
 
     #[inline]
-    fn put(value: &T, out: &mut BytesMut) {
-        out.put_u64_le(value.to_u64());
+    fn put(value: &T, writer: &mut Writer<'_>) {
+        writer.put_fixed64(value.to_u64());
     }
 
     #[inline]
@@ -391,9 +393,10 @@ impl<T: Wire> Kind<T> for Nested {
     }
 
     #[inline]
-    fn put(value: &T, out: &mut BytesMut) {
-        varint::put(value.encoded_len() as u64, out);
-        value.encode(out);
+    fn put(value: &T, writer: &mut Writer<'_>) {
+        let before = writer.free();
+        value.write(writer);
+        writer.put_varint((before - writer.free()) as u64);
     }
 
     #[inline]
@@ -425,9 +428,9 @@ macro_rules! bytes_kind {
             }
 
             #[inline]
-            fn put(value: &Bytes, out: &mut BytesMut) {
-                varint::put(value.len() as u64, out);
-                out.put_slice(value);
+            fn put(value: &Bytes, writer: &mut Writer<'_>) {
+                writer.put_slice(value);
+                writer.put_varint(value.len() as u64);
             }
 
             #[inline]
@@ -496,9 +499,9 @@ impl Kind<String> for Text {
         varint::len(value.len() as u64) + value.len()
     }
 
-    fn put(value: &String, out: &mut BytesMut) {
-        varint::put(value.len() as u64, out);
-        out.put_slice(value.as_bytes());
+    fn put(value: &String, writer: &mut Writer<'_>) {
+        writer.put_slice(value.as_bytes());
+        writer.put_varint(value.len() as u64);
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<String, DecodeError> {

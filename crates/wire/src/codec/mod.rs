@@ -8,10 +8,13 @@ pub(crate) mod field;
 pub(crate) mod reader;
 pub(crate) mod table;
 pub(crate) mod varint;
+pub(crate) mod writer;
 
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+
+pub use writer::Writer;
 
 use crate::error::DecodeError;
 
@@ -20,8 +23,17 @@ pub trait Wire: Sized {
     /// The length of what [`Wire::encode`] appends.
     fn encoded_len(&self) -> usize;
 
+    /// Writes the fields from the last to the first, into the end of what is free.
+    fn write(&self, writer: &mut Writer<'_>);
+
     /// Appends the fields.
-    fn encode(&self, out: &mut BytesMut);
+    fn encode(&self, out: &mut BytesMut) {
+        let start = out.len();
+        out.resize(start + self.encoded_len(), 0);
+        let mut writer = Writer::new(&mut out[start..]);
+        self.write(&mut writer);
+        assert_eq!(writer.free(), 0, "a message is as long as it announced");
+    }
 
     /// Reads a message from exactly these bytes. Keys and values are copied out.
     ///
@@ -35,8 +47,8 @@ impl<T: Wire> Wire for Arc<T> {
         self.as_ref().encoded_len()
     }
 
-    fn encode(&self, out: &mut BytesMut) {
-        self.as_ref().encode(out);
+    fn write(&self, writer: &mut Writer<'_>) {
+        self.as_ref().write(writer);
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
@@ -46,7 +58,7 @@ impl<T: Wire> Wire for Arc<T> {
 
 /// The bytes of one message.
 pub fn encode<T: Wire>(message: &T) -> Bytes {
-    let mut out = BytesMut::with_capacity(message.encoded_len());
+    let mut out = BytesMut::new();
     message.encode(&mut out);
     out.freeze()
 }

@@ -15,12 +15,23 @@ macro_rules! take_fields {
         }
         $(let $field = match $field {
             Some(value) => value,
-            None => <$kind as $crate::codec::field::Field<_>>::absent().ok_or($crate::error::DecodeError {
-                message: $name,
-                field: stringify!($field),
-                fault: $crate::error::Fault::Missing,
+            None => <$kind as $crate::codec::field::Field<_>>::absent().ok_or_else(|| {
+                $crate::error::DecodeError::new($name, stringify!($field), $crate::error::Fault::Missing)
             })?,
         };)*
+    };
+}
+
+/// Writes the fields of a table from the last to the first.
+macro_rules! write_fields {
+    ($writer:ident, [$($done:tt)*]) => {
+        $($done)*
+    };
+    ($writer:ident, [$($done:tt)*] $number:literal ($value:expr, $kind:ty) $($rest:tt)*) => {
+        $crate::codec::table::write_fields!(
+            $writer,
+            [<$kind as $crate::codec::field::Field<_>>::write($number, $value, $writer); $($done)*] $($rest)*
+        )
     };
 }
 
@@ -34,8 +45,8 @@ macro_rules! message {
             }
 
             #[inline]
-            fn encode(&self, out: &mut ::bytes::BytesMut) {
-                $(<$kind as $crate::codec::field::Field<_>>::encode($number, &self.$field, out);)*
+            fn write(&self, writer: &mut $crate::codec::Writer<'_>) {
+                $crate::codec::table::write_fields!(writer, [] $($number (&self.$field, $kind))*);
             }
 
             #[inline]
@@ -81,21 +92,24 @@ macro_rules! alternatives {
             }
 
             #[inline]
-            fn encode(&self, out: &mut ::bytes::BytesMut) {
+            fn write(&self, writer: &mut $crate::codec::Writer<'_>) {
                 match self {
                     $($(Self::$variant { $($field),* } => {
-                        let length: usize = 0
-                            $(+ <$kind as $crate::codec::field::Field<_>>::encoded_len($field_number, $field))*;
-                        $crate::codec::field::put_tag($number, $crate::codec::reader::WireType::Delimited, out);
-                        $crate::codec::varint::put(length as u64, out);
-                        $(<$kind as $crate::codec::field::Field<_>>::encode($field_number, $field, out);)*
+                        let before = writer.free();
+                        $crate::codec::table::write_fields!(writer, [] $($field_number ($field, $kind))*);
+                        writer.put_varint((before - writer.free()) as u64);
+                        $crate::codec::field::put_tag($number, $crate::codec::reader::WireType::Delimited, writer);
                     })*)?
                     $($(Self::$value_variant(value) => {
-                        $crate::codec::field::put_present::<_, $value_kind>($value_number, value, out);
+                        $crate::codec::field::put_present::<_, $value_kind>($value_number, value, writer);
                     })*)?
                     $($(Self::$other_variant { .. } => {
                         let other = <$other as $crate::codec::table::Through<Self>>::of(self);
-                        $crate::codec::field::put_present::<_, $crate::codec::field::Nested>($other_number, &other, out);
+                        $crate::codec::field::put_present::<_, $crate::codec::field::Nested>(
+                            $other_number,
+                            &other,
+                            writer,
+                        );
                     })*)?
                 }
             }
@@ -132,10 +146,8 @@ macro_rules! alternatives {
                         _ => reader.skip(wire_type).map_err(|error| error.within($name, ""))?,
                     }
                 }
-                found.ok_or($crate::error::DecodeError {
-                    message: $name,
-                    field: "",
-                    fault: $crate::error::Fault::UnknownAlternative,
+                found.ok_or_else(|| {
+                    $crate::error::DecodeError::new($name, "", $crate::error::Fault::UnknownAlternative)
                 })
             }
         }
@@ -153,9 +165,9 @@ macro_rules! pair {
             }
 
             #[inline]
-            fn encode(&self, out: &mut ::bytes::BytesMut) {
-                <$first_kind as $crate::codec::field::Field<_>>::encode(1, &self.0, out);
-                <$second_kind as $crate::codec::field::Field<_>>::encode(2, &self.1, out);
+            fn write(&self, writer: &mut $crate::codec::Writer<'_>) {
+                <$second_kind as $crate::codec::field::Field<_>>::write(2, &self.1, writer);
+                <$first_kind as $crate::codec::field::Field<_>>::write(1, &self.0, writer);
             }
 
             #[inline]
@@ -179,8 +191,8 @@ macro_rules! through {
                 <$other as $crate::codec::table::Through<Self>>::of(self).encoded_len()
             }
 
-            fn encode(&self, out: &mut ::bytes::BytesMut) {
-                <$other as $crate::codec::table::Through<Self>>::of(self).encode(out);
+            fn write(&self, writer: &mut $crate::codec::Writer<'_>) {
+                <$other as $crate::codec::table::Through<Self>>::of(self).write(writer);
             }
 
             fn decode(bytes: &[u8]) -> Result<Self, $crate::error::DecodeError> {
@@ -198,4 +210,4 @@ pub(crate) trait Through<T>: crate::codec::Wire {
     fn restore(self) -> Result<T, crate::error::Fault>;
 }
 
-pub(crate) use {alternatives, message, pair, take_fields, through};
+pub(crate) use {alternatives, message, pair, take_fields, through, write_fields};

@@ -1,0 +1,398 @@
+//! Strategies that reach every variant of every message and record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
+use quorate_core::{
+    Address, Ballot, ClientId, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId, ReplicaIndex, ShardId,
+    SiteId, Timestamp, Transaction, TransactionId, View, Write,
+};
+use quorate_ir::{
+    ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, OperationId, Part, RecordPage, State,
+};
+use quorate_tapir::message::{Decision, Prepare, Promise, RecordedVote, ScannedKey, Supplement, Vote};
+use quorate_tapir::{Message, Outcome, Record, Tapir};
+use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, Welcome};
+
+/// Numbers of every length, with the edges.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(1), Just(127), Just(128), Just(u64::MAX), any::<u64>(), 0..1000u64]
+}
+
+fn small() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0), Just(u32::MAX), any::<u32>(), 0..300u32]
+}
+
+fn key() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 1..12).prop_map(Bytes::from)
+}
+
+fn bound() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..12).prop_map(Bytes::from)
+}
+
+fn value() -> impl Strategy<Value = Option<Bytes>> {
+    of(vec(any::<u8>(), 0..200).prop_map(Bytes::from))
+}
+
+fn client() -> impl Strategy<Value = ClientId> {
+    number().prop_map(ClientId)
+}
+
+fn view() -> impl Strategy<Value = View> {
+    number().prop_map(View)
+}
+
+fn ballot() -> impl Strategy<Value = Ballot> {
+    small().prop_map(Ballot)
+}
+
+fn transaction_id() -> impl Strategy<Value = TransactionId> {
+    (client(), number(), small()).prop_map(|(client, sequence, attempt)| TransactionId {
+        client,
+        sequence,
+        attempt,
+    })
+}
+
+fn timestamp() -> impl Strategy<Value = Timestamp> {
+    (number(), client()).prop_map(|(micros, client)| Timestamp { micros, client })
+}
+
+fn range() -> impl Strategy<Value = KeyRange> {
+    (bound(), of(bound())).prop_map(|(from, to)| KeyRange { from, to })
+}
+
+fn participants() -> impl Strategy<Value = Vec<ShardId>> {
+    btree_set(small().prop_map(ShardId), 0..4).prop_map(|shards| shards.into_iter().collect())
+}
+
+pub(crate) fn transaction() -> BoxedStrategy<Arc<Transaction>> {
+    let reads = btree_map(key(), timestamp(), 0..4);
+    let writes = btree_map(key(), value(), 0..4);
+    (reads, writes, vec(range(), 0..3), participants())
+        .prop_map(|(reads, writes, ranges, participants)| {
+            let reads = reads.into_iter().map(|(key, version)| ReadVersion { key, version }).collect();
+            let writes = writes.into_iter().map(|(key, value)| Write { key, value }).collect();
+            Arc::new(Transaction { reads, writes, ranges, participants })
+        })
+        .boxed()
+}
+
+fn prepare() -> impl Strategy<Value = Prepare> {
+    (transaction(), timestamp()).prop_map(|(transaction, timestamp)| Prepare { transaction, timestamp })
+}
+
+fn vote() -> BoxedStrategy<Vote> {
+    prop_oneof![Just(Vote::Ok), Just(Vote::Abstain), Just(Vote::Abort), timestamp().prop_map(Vote::Retry)]
+        .boxed()
+}
+
+fn decision() -> BoxedStrategy<Decision> {
+    let commit = (transaction(), timestamp())
+        .prop_map(|(transaction, timestamp)| Decision::Commit { transaction, timestamp });
+    prop_oneof![3 => commit, 1 => Just(Decision::Abort)].boxed()
+}
+
+fn outcome() -> BoxedStrategy<Outcome> {
+    prop_oneof![timestamp().prop_map(Outcome::Committed), Just(Outcome::Aborted)].boxed()
+}
+
+fn promise() -> BoxedStrategy<Promise> {
+    (ballot(), of((ballot(), outcome()))).prop_map(|(ballot, accepted)| Promise { ballot, accepted }).boxed()
+}
+
+fn supplement() -> BoxedStrategy<Supplement> {
+    (vec((transaction_id(), promise()), 0..3), timestamp())
+        .prop_map(|(promises, read_floor)| Supplement { promises, read_floor })
+        .boxed()
+}
+
+fn operation_id() -> impl Strategy<Value = OperationId> {
+    (transaction_id(), small()).prop_map(|(transaction, number)| OperationId { transaction, number })
+}
+
+/// Entries whose prepares and decision share transactions, or do not.
+fn entries() -> BoxedStrategy<OperationEntries<Tapir>> {
+    let state = prop_oneof![Just(State::Tentative), ballot().prop_map(State::Finalized)];
+    let one = (small(), any::<prop::sample::Index>(), timestamp(), vote(), state);
+    (vec(transaction(), 1..3), of((any::<prop::sample::Index>(), decision(), any::<bool>())), vec(one, 0..4))
+        .prop_map(|(transactions, inconsistent, consensus)| OperationEntries {
+            inconsistent: inconsistent.map(|(index, operation, executed)| InconsistentEntry {
+                operation: match operation {
+                    Decision::Commit { timestamp, .. } => {
+                        Decision::Commit { transaction: index.get(&transactions).clone(), timestamp }
+                    }
+                    Decision::Abort => Decision::Abort,
+                },
+                executed,
+            }),
+            consensus: consensus
+                .into_iter()
+                .map(|(number, index, timestamp, verdict, state)| ConsensusEntry {
+                    number,
+                    operation: Prepare { transaction: index.get(&transactions).clone(), timestamp },
+                    verdict,
+                    state,
+                })
+                .collect(),
+        })
+        .boxed()
+}
+
+fn page() -> BoxedStrategy<RecordPage<Tapir>> {
+    vec((transaction_id(), entries()), 0..3).prop_map(|entries| RecordPage { entries }).boxed()
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let index_and_count = (0..u32::MAX).prop_flat_map(|index| (Just(index), index + 1..=u32::MAX));
+    (small(), index_and_count).prop_map(|(series, (index, count))| Part { series, index, count })
+}
+
+fn lineage() -> impl Strategy<Value = Vec<View>> {
+    vec(view(), 0..4)
+}
+
+fn ir() -> BoxedStrategy<Ir<Tapir>> {
+    let everyday = prop_oneof![
+        (operation_id(), decision()).prop_map(|(id, operation)| Ir::ProposeInconsistent { id, operation }),
+        (operation_id(), prepare()).prop_map(|(id, operation)| Ir::ProposeConsensus { id, operation }),
+        (operation_id(), view()).prop_map(|(id, view)| Ir::InconsistentReply { id, view }),
+        (operation_id(), view(), vote(), any::<bool>())
+            .prop_map(|(id, view, verdict, finalized)| Ir::ConsensusReply { id, view, verdict, finalized }),
+        operation_id().prop_map(|id| Ir::FinalizeInconsistent { id }),
+        (operation_id(), vote(), view(), ballot())
+            .prop_map(|(id, verdict, view, ballot)| Ir::FinalizeConsensus { id, verdict, view, ballot }),
+        (operation_id(), view(), of(vote())).prop_map(|(id, view, verdict)| Ir::Confirm {
+            id,
+            view,
+            verdict
+        }),
+    ];
+    let views = prop_oneof![
+        view().prop_map(|view| Ir::HigherView { view }),
+        view().prop_map(|view| Ir::StartViewChange { view }),
+        (view(), of(view()), lineage(), part(), page(), supplement()).prop_map(
+            |(view, last_normal, lineage, part, page, supplement)| Ir::DoViewChange {
+                view,
+                last_normal,
+                lineage,
+                part,
+                page,
+                supplement
+            }
+        ),
+        (view(), of(view()), lineage(), part(), page(), supplement()).prop_map(
+            |(view, since, lineage, part, page, supplement)| Ir::StartView {
+                view,
+                since,
+                lineage,
+                part,
+                page,
+                supplement
+            }
+        ),
+        number().prop_map(|nonce| Ir::ViewQuery { nonce }),
+        (number(), view(), any::<bool>()).prop_map(|(nonce, view, lost)| Ir::ViewQueryReply {
+            nonce,
+            view,
+            lost
+        }),
+    ];
+    prop_oneof![everyday.boxed(), views.boxed()].boxed()
+}
+
+fn recorded_vote(transactions: Vec<Arc<Transaction>>) -> BoxedStrategy<RecordedVote> {
+    (small(), prop::sample::select(transactions), timestamp(), vote(), of(ballot()), any::<bool>())
+        .prop_map(|(number, transaction, timestamp, vote, finalized, held)| RecordedVote {
+            number,
+            prepare: Prepare { transaction, timestamp },
+            vote,
+            finalized,
+            held,
+        })
+        .boxed()
+}
+
+fn coordinator_change_reply() -> BoxedStrategy<Message> {
+    vec(transaction(), 1..3)
+        .prop_flat_map(|transactions| {
+            let committed = of(prop::sample::select(transactions.clone()));
+            let votes = vec(recorded_vote(transactions), 0..3);
+            let accepted = of((ballot(), outcome()));
+            (transaction_id(), ballot(), view(), of(outcome()), committed, votes, accepted).prop_map(
+                |(transaction, ballot, view, outcome, committed, votes, accepted)| {
+                    Message::CoordinatorChangeReply {
+                        transaction,
+                        ballot,
+                        view,
+                        outcome,
+                        committed,
+                        votes,
+                        accepted,
+                    }
+                },
+            )
+        })
+        .boxed()
+}
+
+pub(crate) fn message() -> BoxedStrategy<Message> {
+    let scanned =
+        (key(), timestamp(), value()).prop_map(|(key, version, value)| ScannedKey { key, version, value });
+    let reads = prop_oneof![
+        (transaction_id(), key()).prop_map(|(transaction, key)| Message::Read { transaction, key }),
+        (transaction_id(), key(), timestamp(), value()).prop_map(|(transaction, key, version, value)| {
+            Message::ReadReply { transaction, key, version, value }
+        }),
+        (transaction_id(), small(), range(), small()).prop_map(|(transaction, request, range, limit)| {
+            Message::Scan { transaction, request, range, limit }
+        }),
+        (transaction_id(), small(), vec(scanned, 0..4), of(bound())).prop_map(
+            |(transaction, request, keys, next)| Message::ScanReply { transaction, request, keys, next }
+        ),
+    ];
+    let recovery = prop_oneof![
+        (transaction_id(), participants())
+            .prop_map(|(transaction, participants)| Message::Recover { transaction, participants }),
+        (transaction_id(), ballot())
+            .prop_map(|(transaction, ballot)| Message::CoordinatorChange { transaction, ballot }),
+        coordinator_change_reply(),
+        (transaction_id(), ballot(), outcome()).prop_map(|(transaction, ballot, outcome)| {
+            Message::RecordOutcome { transaction, ballot, outcome }
+        }),
+        (transaction_id(), ballot(), view()).prop_map(|(transaction, ballot, view)| {
+            Message::RecordOutcomeReply { transaction, ballot, view }
+        }),
+        (transaction_id(), ballot())
+            .prop_map(|(transaction, promised)| Message::Superseded { transaction, promised }),
+        (transaction_id(), outcome())
+            .prop_map(|(transaction, outcome)| Message::RecoverReply { transaction, outcome }),
+        (transaction_id(), number(), number()).prop_map(|(transaction, ahead_micros, ahead_max_micros)| {
+            Message::ClockAhead { transaction, ahead_micros, ahead_max_micros }
+        }),
+    ];
+    prop_oneof![1 => reads.boxed(), 3 => ir().prop_map(Message::Ir), 2 => recovery.boxed()].boxed()
+}
+
+pub(crate) fn record() -> BoxedStrategy<Record> {
+    prop_oneof![
+        Just(Record::Initialised),
+        view().prop_map(|view| Record::ViewEntered { view }),
+        (operation_id(), prepare(), vote()).prop_map(|(id, prepare, vote)| Record::Voted {
+            id,
+            prepare,
+            vote
+        }),
+        (operation_id(), vote(), ballot()).prop_map(|(id, vote, ballot)| Record::VoteFinalized {
+            id,
+            vote,
+            ballot
+        }),
+        (transaction_id(), decision(), any::<bool>()).prop_map(|(transaction, decision, executed)| {
+            Record::Decided { transaction, decision, executed }
+        }),
+        transaction_id().prop_map(|transaction| Record::DecisionExecuted { transaction }),
+        (transaction_id(), promise())
+            .prop_map(|(transaction, promise)| Record::Promised { transaction, promise }),
+        (view(), page()).prop_map(|(view, page)| Record::ViewPage { view, page }),
+        (view(), of(view()), lineage(), supplement()).prop_map(|(view, since, lineage, supplement)| {
+            Record::ViewInstalled { view, since, lineage, supplement }
+        }),
+    ]
+    .boxed()
+}
+
+fn text() -> impl Strategy<Value = String> {
+    vec(any::<char>(), 0..8).prop_map(String::from_iter)
+}
+
+pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
+    let replicas = prop_oneof![Just(1usize), Just(3), Just(5)]
+        .prop_flat_map(|replicas| vec(any::<u16>().prop_map(NodeId), replicas));
+    let shard = (small(), replicas).prop_map(|(id, replicas)| Shard { id: ShardId(id), replicas });
+    let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Memory)];
+    (small(), text(), durability, vec(shard, 1..4))
+        .prop_map(|(id, name, durability, shards)| Keyspace {
+            id: KeyspaceId(id),
+            name: format!("k{name}"),
+            isolation: Isolation::Strict,
+            durability,
+            shards,
+        })
+        .boxed()
+}
+
+fn topology() -> BoxedStrategy<Topology> {
+    let node = (any::<u16>(), any::<u16>(), text()).prop_map(|(id, site, address)| Node {
+        id: NodeId(id),
+        site: SiteId(site),
+        address,
+    });
+    (vec(text(), 0..3), vec(node, 0..3)).prop_map(|(sites, nodes)| Topology { sites, nodes }).boxed()
+}
+
+fn address() -> impl Strategy<Value = Address> {
+    let replica = (small(), any::<u8>()).prop_map(|(shard, index)| {
+        Address::Replica(ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) })
+    });
+    prop_oneof![replica, client().prop_map(Address::Client)]
+}
+
+pub(crate) fn packet() -> BoxedStrategy<Packet> {
+    let envelope = (address(), address(), message())
+        .prop_map(|(from, to, message)| Packet::Envelope(Envelope { from, to, message: message.into() }));
+    let peer =
+        prop_oneof![any::<u16>().prop_map(|id| Peer::Node(NodeId(id))), client().prop_map(Peer::Client)];
+    let others = prop_oneof![
+        (number(), peer, text()).prop_map(|(cluster, peer, site)| Packet::Hello(Hello {
+            cluster,
+            peer,
+            site
+        })),
+        (number(), any::<u16>(), text(), text()).prop_map(|(cluster, node, site, version)| {
+            Packet::Welcome(Welcome { cluster, node: NodeId(node), site, version })
+        }),
+        number().prop_map(|micros| Packet::Busy { retry_after: Duration::from_micros(micros) }),
+        Just(Packet::CatalogueChanged),
+        Just(Packet::DirectoryRequest),
+        (topology(), keyspace())
+            .prop_map(|(topology, system)| Packet::Directory(Directory { topology, system })),
+        Just(Packet::StatusRequest),
+        bound().prop_map(|json| Packet::Status { json }),
+        text().prop_map(|reason| Packet::Goodbye { reason }),
+    ];
+    prop_oneof![2 => envelope.boxed(), 1 => others.boxed()].boxed()
+}
+
+/// The names of the variants that a packet or record is made of, as far as its debug form shows them.
+pub(crate) fn words(debug: &str) -> BTreeSet<String> {
+    debug
+        .split(|character: char| !character.is_alphanumeric())
+        .filter(|word| word.starts_with(char::is_uppercase))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Counts how often each word occurs in the debug forms of generated values.
+pub(crate) fn tally<T: std::fmt::Debug>(
+    strategy: impl Strategy<Value = T>,
+    count: usize,
+) -> BTreeMap<String, usize> {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut tally = BTreeMap::new();
+    for _ in 0..count {
+        let value = strategy.new_tree(&mut runner).expect("no strategy here rejects").current();
+        for word in words(&format!("{value:?}")) {
+            *tally.entry(word).or_default() += 1;
+        }
+    }
+    tally
+}

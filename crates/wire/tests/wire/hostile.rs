@@ -1,0 +1,248 @@
+//! Bytes that nobody meant to send: decoding never panics, and never takes memory out of proportion.
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use quorate_core::topology::Keyspace;
+use quorate_core::transaction::{
+    KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX,
+};
+use quorate_core::{ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Write};
+use quorate_tapir::Message;
+use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode_record, encode};
+
+use crate::allocation::peak_of;
+use crate::{cases, generate};
+
+/// Decoding may take so many times the length of its input. The worst is a list of the shortest entries that there can
+/// be, while it grows.
+const AMPLIFICATION_MAX: usize = 64;
+
+/// What an error and the smallest containers take in any case.
+const OVERHEAD_BYTES: usize = 4 * 1024;
+
+fn decode_everything(bytes: &[u8]) {
+    let ((), peak) = peak_of(|| {
+        drop(decode::<Packet>(bytes));
+        drop(decode_record(bytes));
+        drop(decode::<Keyspace>(bytes));
+        drop(decode::<Transaction>(bytes));
+    });
+    let allowed = OVERHEAD_BYTES + AMPLIFICATION_MAX * bytes.len();
+    assert!(peak <= allowed, "{peak} bytes were allocated for {} bytes of input", bytes.len());
+}
+
+/// Changes, inserts, removes or doubles some bytes, or cuts the rest off.
+fn mutate(bytes: &mut Vec<u8>, mutations: &[(Index, u8, u8)]) {
+    for (index, how, byte) in mutations {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = index.index(bytes.len());
+        match how % 6 {
+            0 => bytes[at] = *byte,
+            1 => bytes[at] ^= 1 << (byte % 8),
+            2 => bytes.insert(at, *byte),
+            3 => drop(bytes.remove(at)),
+            4 => {
+                let end = (at + usize::from(*byte)).min(bytes.len());
+                bytes.extend_from_within(at..end);
+            }
+            _ => bytes.truncate(at),
+        }
+    }
+}
+
+fn mutations() -> impl Strategy<Value = Vec<(Index, u8, u8)>> {
+    vec((any::<Index>(), any::<u8>(), any::<u8>()), 1..5)
+}
+
+proptest! {
+    #![proptest_config(cases(3_000))]
+
+    #[test]
+    fn mutated_packets_are_harmless(packet in generate::packet(), mutations in mutations()) {
+        let mut bytes = encode(&packet).to_vec();
+        mutate(&mut bytes, &mutations);
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn mutated_records_are_harmless(record in generate::record(), mutations in mutations()) {
+        let mut bytes = encode(&record).to_vec();
+        mutate(&mut bytes, &mutations);
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn random_bytes_are_harmless(bytes in vec(any::<u8>(), 0..300)) {
+        decode_everything(&bytes);
+    }
+
+    /// Low bytes are tags and lengths that fit, so such noise gets deep.
+    #[test]
+    fn plausible_noise_is_harmless(bytes in vec(prop_oneof![0u8..40, any::<u8>()], 0..300)) {
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn a_stream_of_noise_is_harmless(chunks in vec(vec(prop_oneof![Just(0u8), any::<u8>()], 0..40), 0..8)) {
+        let mut reader = FrameReader::new();
+        for chunk in chunks {
+            reader.feed(&chunk);
+            while let Ok(Some(packets)) = reader.next_frame() {
+                packets.for_each(drop);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn packets_cut_anywhere_are_harmless(packet in generate::packet()) {
+        let bytes = encode(&packet);
+        for length in 0..bytes.len() {
+            decode_everything(&bytes[..length]);
+        }
+    }
+}
+
+/// A length that lies allocates nothing.
+#[test]
+fn a_stated_length_is_not_believed() {
+    // Packet.goodbye, with a length of 2^28 - 1 and no content.
+    let bytes = [0x52, 0xff, 0xff, 0xff, 0x7f];
+    let (result, peak) = peak_of(|| decode::<Packet>(&bytes));
+    let error = result.unwrap_err();
+    assert_eq!(error.fault, Fault::Truncated);
+    assert_eq!(error.to_string(), "malformed Packet, field Goodbye: the bytes end too early");
+    assert!(peak <= 256, "only the error was allocated, not {peak} bytes");
+}
+
+/// A frame full of the shortest entries of each kind of list is refused before it takes much.
+#[test]
+fn lists_of_tiny_entries_are_bounded() {
+    for tag in [0x0a, 0x12, 0x1a, 0x22] {
+        let bytes: Vec<u8> = [tag, 0].repeat(4 * 1024 * 1024);
+        let (result, peak) = peak_of(|| decode::<Transaction>(&bytes));
+        assert!(result.is_err() || tag == 0x22, "{tag:#x}: the entries are refused, or there are none");
+        assert!(peak <= AMPLIFICATION_MAX * 100_000 * 4, "{tag:#x}: {peak}");
+    }
+    // Transaction.participants as 16 Mi numbers.
+    let mut bytes = vec![0x22, 0x80, 0x80, 0x80, 0x08];
+    bytes.resize(bytes.len() + 16 * 1024 * 1024, 1);
+    let error = decode::<Transaction>(&bytes).unwrap_err();
+    assert!(matches!(error.fault, Fault::Entries { .. }), "{error}");
+}
+
+fn refused(result: Result<Message, DecodeError>) -> (Fault, String) {
+    let error = result.unwrap_err();
+    let text = error.to_string();
+    (error.fault.clone(), text)
+}
+
+fn read(key: Vec<u8>) -> Message {
+    Message::Read { transaction: TransactionId::default(), key: Bytes::from(key) }
+}
+
+#[test]
+fn keys_beyond_the_limit_are_refused() {
+    let (fault, text) = refused(decode(&encode(&read(vec![b'k'; KEY_BYTES_MAX + 1]))));
+    assert!(matches!(fault, Fault::Limit(LimitExceeded::Key { .. })));
+    assert!(
+        text.contains("tapir.Message.Read") && text.contains("field key") && text.contains("4097"),
+        "{text}"
+    );
+    let (fault, _) = refused(decode(&encode(&read(Vec::new()))));
+    assert_eq!(fault, Fault::Limit(LimitExceeded::EmptyKey));
+    assert!(decode::<Message>(&encode(&read(vec![b'k'; KEY_BYTES_MAX]))).is_ok());
+}
+
+#[test]
+fn values_beyond_the_limit_are_refused() {
+    let reply = |bytes| Message::ReadReply {
+        transaction: TransactionId::default(),
+        key: Bytes::from_static(b"k"),
+        version: Timestamp::ZERO,
+        value: Some(Bytes::from(vec![0; bytes])),
+    };
+    let (fault, text) = refused(decode(&encode(&reply(VALUE_BYTES_MAX + 1))));
+    assert_eq!(fault, Fault::Value { bytes: VALUE_BYTES_MAX + 1 });
+    assert!(text.contains("1048577") && text.contains("1048576"), "{text}");
+    assert!(decode::<Message>(&encode(&reply(VALUE_BYTES_MAX))).is_ok());
+}
+
+#[test]
+fn transactions_beyond_the_limits_are_refused() {
+    let write = |at: usize, bytes| Write {
+        key: Bytes::from(format!("{at:08}")),
+        value: Some(Bytes::from(vec![0; bytes])),
+    };
+    let large =
+        Transaction { writes: (0..10).map(|at| write(at, 1_000_000)).collect(), ..Transaction::default() };
+    let error = decode::<Transaction>(&encode(&large)).unwrap_err();
+    assert_eq!(
+        error.fault,
+        LimitExceeded::Transaction { key: "\"00000009\"".to_owned(), bytes: 10_000_080 }.into()
+    );
+    assert_eq!(large.bytes(), TRANSACTION_BYTES_MAX + 80);
+
+    let read = |at: usize| ReadVersion { key: Bytes::from(format!("{at:08}")), version: Timestamp::ZERO };
+    let many = Transaction {
+        reads: (0..TRANSACTION_ENTRIES_MAX).map(read).collect(),
+        writes: vec![write(0, 1)],
+        ..Transaction::default()
+    };
+    let error = decode::<Transaction>(&encode(&many)).unwrap_err();
+    let entries = TRANSACTION_ENTRIES_MAX + 1;
+    assert_eq!(error.fault, LimitExceeded::Entries { key: "\"00000000\"".to_owned(), entries }.into());
+}
+
+/// Replicas search transactions by bisection, so the order is checked where they come in.
+#[test]
+fn entries_that_do_not_ascend_are_refused() {
+    let read = |key: &'static str| ReadVersion { key: Bytes::from(key), version: Timestamp::ZERO };
+    let write = |key: &'static str| Write { key: Bytes::from(key), value: None };
+    let disordered = [
+        Transaction { reads: vec![read("b"), read("a")], ..Transaction::default() },
+        Transaction { reads: vec![read("a"), read("a")], ..Transaction::default() },
+        Transaction { writes: vec![write("b"), write("a")], ..Transaction::default() },
+        Transaction { participants: vec![ShardId(2), ShardId(2)], ..Transaction::default() },
+    ];
+    for transaction in disordered {
+        assert_eq!(decode::<Transaction>(&encode(&transaction)).unwrap_err().fault, Fault::Unsorted);
+    }
+}
+
+/// What would make a client that trusts its directory panic.
+#[test]
+fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
+    use quorate_core::topology::{Durability, Isolation, Shard};
+    use quorate_core::{KeyspaceId, NodeId};
+    let keyspace = |shards| Keyspace {
+        id: KeyspaceId(1),
+        name: "k".to_owned(),
+        isolation: Isolation::Strict,
+        durability: Durability::Sync,
+        shards,
+    };
+    let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
+    assert!(error.to_string().contains("must have a shard"), "{error}");
+    for replicas in [0, 2, 11] {
+        let shard = Shard { id: ShardId(1), replicas: vec![NodeId(0); replicas] };
+        let error = decode::<Keyspace>(&encode(&keyspace(vec![shard]))).unwrap_err();
+        assert!(error.to_string().contains("odd number of replicas"), "{error}");
+    }
+}
+
+/// A message that names a transaction of another position than there are.
+#[test]
+fn a_dangling_position_is_refused() {
+    // OperationEntries { consensus: [ConsensusEntry { transaction: 1, timestamp: {}, verdict: Ok }] }
+    let bytes = [0x1a, 8, 0x10, 1, 0x1a, 0, 0x22, 2, 0x0a, 0];
+    let error = quorate_ir::OperationEntries::<quorate_tapir::Tapir>::decode(&bytes).unwrap_err();
+    assert!(error.to_string().contains("not there"), "{error}");
+}

@@ -1,0 +1,417 @@
+//! The wire format once more, as another implementation of protocol buffers sees it.
+//!
+//! These structs exist only to be compared with; their field numbers are those of `docs/wire-format.md`.
+
+use prost::{Message, Oneof};
+
+/// Messages: `struct Name { #[prost(…)] field: type }`.
+macro_rules! messages {
+    ($(struct $name:ident { $(#[$meta:meta] $field:ident: $type:ty),* $(,)? })*) => {
+        $(#[derive(Clone, PartialEq, Message)]
+        pub(crate) struct $name { $(#[$meta] pub(crate) $field: $type),* })*
+    };
+}
+
+/// Messages that are one of several: `Name, "Choice", "tags" = Choice { number Variant(Type) }`.
+macro_rules! choices {
+    ($($name:ident, $text:tt, $tags:tt = $choice:ident { $($number:tt $variant:ident($type:ty)),* $(,)? })*) => {
+        $(
+            #[derive(Clone, PartialEq, Message)]
+            pub(crate) struct $name {
+                #[prost(oneof = $text, tags = $tags)]
+                pub(crate) choice: Option<$choice>,
+            }
+
+            #[derive(Clone, PartialEq, Oneof)]
+            pub(crate) enum $choice { $(#[prost(message, tag = $number)] $variant($type)),* }
+        )*
+    };
+}
+
+messages! {
+    struct Empty {}
+    struct TransactionId {
+        #[prost(fixed64, tag = 1)] client: u64,
+        #[prost(uint64, tag = 2)] sequence: u64,
+        #[prost(uint32, tag = 3)] attempt: u32,
+    }
+    struct ReplicaId { #[prost(uint32, tag = 1)] shard: u32, #[prost(uint32, tag = 2)] index: u32 }
+    struct Timestamp { #[prost(fixed64, tag = 1)] micros: u64, #[prost(fixed64, tag = 2)] client: u64 }
+    struct KeyRange {
+        #[prost(bytes = "vec", tag = 1)] from: Vec<u8>,
+        #[prost(bytes = "vec", optional, tag = 2)] to: Option<Vec<u8>>,
+    }
+    struct ReadVersion {
+        #[prost(bytes = "vec", tag = 1)] key: Vec<u8>,
+        #[prost(message, optional, tag = 2)] version: Option<Timestamp>,
+    }
+    struct Write {
+        #[prost(bytes = "vec", tag = 1)] key: Vec<u8>,
+        #[prost(bytes = "vec", optional, tag = 2)] value: Option<Vec<u8>>,
+    }
+    struct Transaction {
+        #[prost(message, repeated, tag = 1)] reads: Vec<ReadVersion>,
+        #[prost(message, repeated, tag = 2)] writes: Vec<Write>,
+        #[prost(message, repeated, tag = 3)] ranges: Vec<KeyRange>,
+        #[prost(uint32, repeated, tag = 4)] participants: Vec<u32>,
+    }
+    struct OperationId {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] number: u32,
+    }
+    struct Prepare {
+        #[prost(message, optional, tag = 1)] transaction: Option<Transaction>,
+        #[prost(message, optional, tag = 2)] timestamp: Option<Timestamp>,
+    }
+    struct AcceptedOutcome {
+        #[prost(uint32, tag = 1)] ballot: u32,
+        #[prost(message, optional, tag = 2)] outcome: Option<Outcome>,
+    }
+    struct Promise {
+        #[prost(uint32, tag = 1)] ballot: u32,
+        #[prost(message, optional, tag = 2)] accepted: Option<AcceptedOutcome>,
+    }
+    struct SupplementEntry {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(message, optional, tag = 2)] promise: Option<Promise>,
+    }
+    struct Supplement {
+        #[prost(message, repeated, tag = 1)] promises: Vec<SupplementEntry>,
+        #[prost(message, optional, tag = 2)] read_floor: Option<Timestamp>,
+    }
+    struct Part {
+        #[prost(uint32, tag = 1)] series: u32,
+        #[prost(uint32, tag = 2)] index: u32,
+        #[prost(uint32, tag = 3)] count: u32,
+    }
+    struct SharedCommit {
+        #[prost(uint32, tag = 1)] transaction: u32,
+        #[prost(message, optional, tag = 2)] timestamp: Option<Timestamp>,
+    }
+    struct InconsistentEntry {
+        #[prost(message, optional, tag = 1)] decision: Option<SharedDecision>,
+        #[prost(bool, tag = 2)] executed: bool,
+    }
+    struct ConsensusEntry {
+        #[prost(uint32, tag = 1)] number: u32,
+        #[prost(uint32, tag = 2)] transaction: u32,
+        #[prost(message, optional, tag = 3)] timestamp: Option<Timestamp>,
+        #[prost(message, optional, tag = 4)] verdict: Option<Vote>,
+        #[prost(uint32, optional, tag = 5)] finalized: Option<u32>,
+    }
+    struct OperationEntries {
+        #[prost(message, repeated, tag = 1)] transactions: Vec<Transaction>,
+        #[prost(message, optional, tag = 2)] inconsistent: Option<InconsistentEntry>,
+        #[prost(message, repeated, tag = 3)] consensus: Vec<ConsensusEntry>,
+    }
+    struct PageEntry {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(message, optional, tag = 2)] entries: Option<OperationEntries>,
+    }
+    struct RecordPage { #[prost(message, repeated, tag = 1)] entries: Vec<PageEntry> }
+    struct Commit {
+        #[prost(message, optional, tag = 1)] transaction: Option<Transaction>,
+        #[prost(message, optional, tag = 2)] timestamp: Option<Timestamp>,
+    }
+}
+
+choices! {
+    Vote, "VoteChoice", "1, 2, 3, 4" = VoteChoice { 1 Ok(Empty), 2 Abstain(Empty), 3 Abort(Empty), 4 Retry(Timestamp) }
+    Outcome, "OutcomeChoice", "1, 2" = OutcomeChoice { 1 Committed(Timestamp), 2 Aborted(Empty) }
+    Decision, "DecisionChoice", "1, 2" = DecisionChoice { 1 Commit(Commit), 2 Abort(Empty) }
+    SharedDecision, "SharedDecisionChoice", "1, 2" = SharedDecisionChoice { 1 Commit(SharedCommit), 2 Abort(Empty) }
+}
+
+// Inconsistent replication.
+messages! {
+    struct ProposeInconsistent {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(message, optional, tag = 2)] operation: Option<Decision>,
+    }
+    struct ProposeConsensus {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(message, optional, tag = 2)] operation: Option<Prepare>,
+    }
+    struct InconsistentReply {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(uint64, tag = 2)] view: u64,
+    }
+    struct ConsensusReply {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(uint64, tag = 2)] view: u64,
+        #[prost(message, optional, tag = 3)] verdict: Option<Vote>,
+        #[prost(bool, tag = 4)] finalized: bool,
+    }
+    struct FinalizeInconsistent { #[prost(message, optional, tag = 1)] id: Option<OperationId> }
+    struct FinalizeConsensus {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(message, optional, tag = 2)] verdict: Option<Vote>,
+        #[prost(uint64, tag = 3)] view: u64,
+        #[prost(uint32, tag = 4)] ballot: u32,
+    }
+    struct Confirm {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(uint64, tag = 2)] view: u64,
+        #[prost(message, optional, tag = 3)] verdict: Option<Vote>,
+    }
+    struct JustView { #[prost(uint64, tag = 1)] view: u64 }
+    struct ViewChange {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(uint64, optional, tag = 2)] last_normal_or_since: Option<u64>,
+        #[prost(uint64, repeated, tag = 3)] lineage: Vec<u64>,
+        #[prost(message, optional, tag = 4)] part: Option<Part>,
+        #[prost(message, optional, tag = 5)] page: Option<RecordPage>,
+        #[prost(message, optional, tag = 6)] supplement: Option<Supplement>,
+    }
+    struct ViewQuery { #[prost(uint64, tag = 1)] nonce: u64 }
+    struct ViewQueryReply {
+        #[prost(uint64, tag = 1)] nonce: u64,
+        #[prost(uint64, tag = 2)] view: u64,
+        #[prost(bool, tag = 3)] lost: bool,
+    }
+}
+
+choices! {
+    Ir, "IrChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = IrChoice {
+        1 ProposeInconsistent(ProposeInconsistent),
+        2 ProposeConsensus(ProposeConsensus),
+        3 InconsistentReply(InconsistentReply),
+        4 ConsensusReply(ConsensusReply),
+        5 FinalizeInconsistent(FinalizeInconsistent),
+        6 FinalizeConsensus(FinalizeConsensus),
+        7 Confirm(Confirm),
+        8 HigherView(JustView),
+        9 StartViewChange(JustView),
+        10 DoViewChange(ViewChange),
+        11 StartView(ViewChange),
+        12 ViewQuery(ViewQuery),
+        13 ViewQueryReply(ViewQueryReply),
+    }
+}
+
+// TAPIR.
+messages! {
+    struct Read {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(bytes = "vec", tag = 2)] key: Vec<u8>,
+    }
+    struct ReadReply {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(bytes = "vec", tag = 2)] key: Vec<u8>,
+        #[prost(message, optional, tag = 3)] version: Option<Timestamp>,
+        #[prost(bytes = "vec", optional, tag = 4)] value: Option<Vec<u8>>,
+    }
+    struct Scan {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] request: u32,
+        #[prost(message, optional, tag = 3)] range: Option<KeyRange>,
+        #[prost(uint32, tag = 4)] limit: u32,
+    }
+    struct ScannedKey {
+        #[prost(bytes = "vec", tag = 1)] key: Vec<u8>,
+        #[prost(message, optional, tag = 2)] version: Option<Timestamp>,
+        #[prost(bytes = "vec", optional, tag = 3)] value: Option<Vec<u8>>,
+    }
+    struct ScanReply {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] request: u32,
+        #[prost(message, repeated, tag = 3)] keys: Vec<ScannedKey>,
+        #[prost(bytes = "vec", optional, tag = 4)] next: Option<Vec<u8>>,
+    }
+    struct Recover {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, repeated, tag = 2)] participants: Vec<u32>,
+    }
+    struct Ballot {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] ballot: u32,
+    }
+    struct RecordedVote {
+        #[prost(uint32, tag = 1)] number: u32,
+        #[prost(uint32, tag = 2)] transaction: u32,
+        #[prost(message, optional, tag = 3)] timestamp: Option<Timestamp>,
+        #[prost(message, optional, tag = 4)] vote: Option<Vote>,
+        #[prost(uint32, optional, tag = 5)] finalized: Option<u32>,
+        #[prost(bool, tag = 6)] held: bool,
+    }
+    struct CoordinatorChangeReply {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] ballot: u32,
+        #[prost(uint64, tag = 3)] view: u64,
+        #[prost(message, optional, tag = 4)] outcome: Option<Outcome>,
+        #[prost(message, repeated, tag = 5)] transactions: Vec<Transaction>,
+        #[prost(uint32, optional, tag = 6)] committed: Option<u32>,
+        #[prost(message, repeated, tag = 7)] votes: Vec<RecordedVote>,
+        #[prost(message, optional, tag = 8)] accepted: Option<AcceptedOutcome>,
+    }
+    struct RecordOutcome {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] ballot: u32,
+        #[prost(message, optional, tag = 3)] outcome: Option<Outcome>,
+    }
+    struct RecordOutcomeReply {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] ballot: u32,
+        #[prost(uint64, tag = 3)] view: u64,
+    }
+    struct RecoverReply {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(message, optional, tag = 2)] outcome: Option<Outcome>,
+    }
+    struct ClockAhead {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint64, tag = 2)] ahead_micros: u64,
+        #[prost(uint64, tag = 3)] ahead_max_micros: u64,
+    }
+}
+
+choices! {
+    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = TapirChoice {
+        1 Read(Read),
+        2 ReadReply(ReadReply),
+        3 Scan(Scan),
+        4 ScanReply(ScanReply),
+        5 Ir(Ir),
+        6 Recover(Recover),
+        7 CoordinatorChange(Ballot),
+        8 CoordinatorChangeReply(CoordinatorChangeReply),
+        9 RecordOutcome(RecordOutcome),
+        10 RecordOutcomeReply(RecordOutcomeReply),
+        11 Superseded(Ballot),
+        12 RecoverReply(RecoverReply),
+        13 ClockAhead(ClockAhead),
+    }
+}
+
+// Records.
+messages! {
+    struct Voted {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(message, optional, tag = 2)] prepare: Option<Prepare>,
+        #[prost(message, optional, tag = 3)] vote: Option<Vote>,
+    }
+    struct VoteFinalized {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(message, optional, tag = 2)] vote: Option<Vote>,
+        #[prost(uint32, tag = 3)] ballot: u32,
+    }
+    struct Decided {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(message, optional, tag = 2)] decision: Option<Decision>,
+        #[prost(bool, tag = 3)] executed: bool,
+    }
+    struct DecisionExecuted { #[prost(message, optional, tag = 1)] transaction: Option<TransactionId> }
+    struct ViewPage {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(message, optional, tag = 2)] page: Option<RecordPage>,
+    }
+    struct ViewInstalled {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(uint64, optional, tag = 2)] since: Option<u64>,
+        #[prost(uint64, repeated, tag = 3)] lineage: Vec<u64>,
+        #[prost(message, optional, tag = 4)] supplement: Option<Supplement>,
+    }
+}
+
+choices! {
+    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9" = RecordChoice {
+        1 Initialised(Empty),
+        2 ViewEntered(JustView),
+        3 Voted(Voted),
+        4 VoteFinalized(VoteFinalized),
+        5 Decided(Decided),
+        6 DecisionExecuted(DecisionExecuted),
+        7 Promised(SupplementEntry),
+        8 ViewPage(ViewPage),
+        9 ViewInstalled(ViewInstalled),
+    }
+}
+
+// Packets.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Address {
+    #[prost(oneof = "AddressChoice", tags = "1, 2")]
+    pub(crate) choice: Option<AddressChoice>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum AddressChoice {
+    #[prost(message, tag = 1)]
+    Replica(ReplicaId),
+    #[prost(fixed64, tag = 2)]
+    Client(u64),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Peer {
+    #[prost(oneof = "PeerChoice", tags = "1, 2")]
+    pub(crate) choice: Option<PeerChoice>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum PeerChoice {
+    #[prost(uint32, tag = 1)]
+    Node(u32),
+    #[prost(fixed64, tag = 2)]
+    Client(u64),
+}
+
+messages! {
+    struct Envelope {
+        #[prost(message, optional, tag = 1)] from: Option<Address>,
+        #[prost(message, optional, tag = 2)] to: Option<Address>,
+        #[prost(message, optional, tag = 3)] message: Option<ProtocolMessage>,
+    }
+    struct Hello {
+        #[prost(fixed64, tag = 1)] cluster: u64,
+        #[prost(message, optional, tag = 2)] peer: Option<Peer>,
+        #[prost(string, tag = 3)] site: String,
+    }
+    struct Welcome {
+        #[prost(fixed64, tag = 1)] cluster: u64,
+        #[prost(uint32, tag = 2)] node: u32,
+        #[prost(string, tag = 3)] site: String,
+        #[prost(string, tag = 4)] version: String,
+    }
+    struct Busy { #[prost(uint64, tag = 1)] retry_after_micros: u64 }
+    struct Status { #[prost(bytes = "vec", tag = 1)] json: Vec<u8> }
+    struct Goodbye { #[prost(string, tag = 1)] reason: String }
+    struct Node {
+        #[prost(uint32, tag = 1)] id: u32,
+        #[prost(uint32, tag = 2)] site: u32,
+        #[prost(string, tag = 3)] address: String,
+    }
+    struct Topology {
+        #[prost(string, repeated, tag = 1)] sites: Vec<String>,
+        #[prost(message, repeated, tag = 2)] nodes: Vec<Node>,
+    }
+    struct Shard { #[prost(uint32, tag = 1)] id: u32, #[prost(uint32, repeated, tag = 2)] replicas: Vec<u32> }
+    struct Keyspace {
+        #[prost(uint32, tag = 1)] id: u32,
+        #[prost(string, tag = 2)] name: String,
+        #[prost(uint32, tag = 3)] isolation: u32,
+        #[prost(uint32, tag = 4)] durability: u32,
+        #[prost(message, repeated, tag = 5)] shards: Vec<Shard>,
+    }
+    struct Directory {
+        #[prost(message, optional, tag = 1)] topology: Option<Topology>,
+        #[prost(message, optional, tag = 2)] system: Option<Keyspace>,
+    }
+    struct Payload { #[prost(message, repeated, tag = 1)] packets: Vec<Packet> }
+}
+
+choices! {
+    ProtocolMessage, "ProtocolChoice", "1" = ProtocolChoice { 1 Tapir(Tapir) }
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10" = PacketChoice {
+        1 Envelope(Envelope),
+        2 Hello(Hello),
+        3 Welcome(Welcome),
+        4 Busy(Busy),
+        5 CatalogueChanged(Empty),
+        6 DirectoryRequest(Empty),
+        7 Directory(Directory),
+        8 StatusRequest(Empty),
+        9 Status(Status),
+        10 Goodbye(Goodbye),
+    }
+}
