@@ -1,7 +1,8 @@
 //! Measures reading and judging: `cargo run --release -p quorate-checker --example scale -- 100000 [FILE]`.
 //!
-//! Writes a valid list-append history of that many transactions (10 operations each, half of them appends, at most 64
-//! appends to a key and then a new key, 100 sessions that overlap), unless FILE exists already; then reads and judges it.
+//! Writes a valid list-append history of that many transactions (10 operations each, half of them appends, at
+//! most 64 appends to a key and then a new key, 100 sessions that overlap), unless FILE exists already; then
+//! reads and judges it.
 
 use std::error::Error;
 use std::fs::File;

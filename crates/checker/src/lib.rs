@@ -1,7 +1,8 @@
 //! Judges what clients saw: is a recorded history of transactions consistent with a level, and if not, why?
 //!
-//! The input is a [`History`], read from JSON lines ([`History::read`]) or recorded in memory ([`Recorder`]). The output is
-//! a [`Report`]: a [`Verdict`], the anomalies behind it in words, and whether the history was worth judging.
+//! The input is a [`History`], read from JSON lines ([`History::read`]) or recorded in memory ([`Recorder`]).
+//! The output is a [`Report`]: a [`Verdict`], the anomalies behind it in words, and whether the history was
+//! worth judging.
 //!
 //! | to | use |
 //! |---|---|
@@ -12,9 +13,10 @@
 //! | print | [`Report`] is `Display` for people and `Serialize` for machines |
 //! | judge tiny histories slowly | [`oracle`], straight from the definitions |
 //!
-//! How it works: the [`history`] module types the events; dependencies between transactions are derived from values (who
-//! wrote what was read, in which order versions followed one another); a level is a statement about cycles in them. The
-//! serializable family is judged today; other levels, and counting sets, get the verdict *unknown*, which is never a pass.
+//! How it works: the [`history`] module types the events; dependencies between transactions are derived from
+//! values (who wrote what was read, in which order versions followed one another); a level is a statement
+//! about cycles in them. The serializable family is judged today; other levels, and counting sets, get the
+//! verdict *unknown*, which is never a pass.
 
 mod dependencies;
 mod explain;
@@ -38,8 +40,8 @@ use report::Anomalies;
 
 /// Judges a history at a level.
 ///
-/// The report is deterministic. Its verdict is [`Verdict::Unknown`] with a reason for levels and types that are not judged
-/// yet, and where the order of blind register writes could not be found within bounds.
+/// The report is deterministic. Its verdict is [`Verdict::Unknown`] with a reason for levels and types that
+/// are not judged yet, and where the order of blind register writes could not be found within bounds.
 pub fn check(history: &History, level: Level) -> Report {
     let mut anomalies = Anomalies::default();
     let Some(precedence) = level.serializable_with() else {

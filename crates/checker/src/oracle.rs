@@ -1,9 +1,9 @@
 //! A brute-force judge of tiny histories, straight from the definitions.
 //!
-//! A history is serializable if its committed transactions, with any of those of unknown outcome, can run one after
-//! another so that every read returns what it did return; the session and strict levels fix the order of some pairs. This
-//! module tries the orders one by one. It shares nothing with the fast checks but the typed history, so that a
-//! mistake in one of them shows as a disagreement.
+//! A history is serializable if its committed transactions, with any of those of unknown outcome, can run one
+//! after another so that every read returns what it did return; the session and strict levels fix the order
+//! of some pairs. This module tries the orders one by one. It shares nothing with the fast checks but the
+//! typed history, so that a mistake in one of them shows as a disagreement.
 
 use std::collections::BTreeMap;
 

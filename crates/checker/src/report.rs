@@ -131,7 +131,8 @@ impl fmt::Display for AnomalyKind {
 pub struct Anomaly {
     /// Its class.
     pub kind: AnomalyKind,
-    /// The transactions in it, each by the index of its `invoke` line; those of a cycle in the order of the cycle.
+    /// The transactions in it, each by the index of its `invoke` line; those of a cycle in the order of the
+    /// cycle.
     pub txns: Vec<u32>,
     /// What happened, in full sentences.
     pub why: String,
@@ -179,8 +180,8 @@ pub struct Vacuity {
     pub commits: u64,
     /// Write-write and anti-dependency edges between adjacent versions.
     pub conflict_edges: u64,
-    /// Pairs of transactions with such an edge, or a reads-from edge, that overlapped in time. Counted on adjacent
-    /// versions, hence a lower bound.
+    /// Pairs of transactions with such an edge, or a reads-from edge, that overlapped in time. Counted on
+    /// adjacent versions, hence a lower bound.
     pub overlapping_pairs: u64,
 }
 

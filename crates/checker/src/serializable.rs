@@ -1,4 +1,5 @@
-//! The serializable family: WR ∪ WW ∪ RW, with session order or real time where the level asks for it, has no cycle.
+//! The serializable family: WR ∪ WW ∪ RW, with session order or real time where the level asks for it, has no
+//! cycle.
 
 use crate::dependencies::{Dependencies, Edge, EdgeKind};
 use crate::explain::Words;

@@ -1,11 +1,13 @@
-//! The white-box check: replaying transactions in the order of their commit timestamps must explain every read.
+//! The white-box check: replaying transactions in the order of their commit timestamps must explain every
+//! read.
 //!
-//! A read sees what the transaction with the greatest timestamp below the reader's own installed; own writes excepted.
-//! Unlike the black-box levels this needs no search, and it finds a wrong timestamp even where no client could tell.
+//! A read sees what the transaction with the greatest timestamp below the reader's own installed; own writes
+//! excepted. Unlike the black-box levels this needs no search, and it finds a wrong timestamp even where no
+//! client could tell.
 
 use crate::dependencies::{ExternalReads, Fate, WriteIndex, collect_reads, decide_fates};
 use crate::explain::Words;
-use crate::history::{Action, History, KeyId, KeyType, ListRef, Timestamp, TxnId, Value};
+use crate::history::{History, KeyId, KeyType, ListRef, Timestamp, TxnId, Value};
 use crate::report::{Anomalies, AnomalyKind, Report, Vacuity};
 
 /// A version of a key as the timestamps order them.
@@ -51,7 +53,7 @@ struct Replay<'a> {
     history: &'a History,
     words: Words<'a>,
     anomalies: &'a mut Anomalies,
-    /// Per key its versions by timestamp; of a register only the last write of each transaction.
+    /// Per key its versions by timestamp, those of one transaction in program order.
     versions: Vec<Vec<Version>>,
 }
 
@@ -62,10 +64,7 @@ impl<'a> Replay<'a> {
             let (Some(ts), true) = (txn.ts, fate.is_effective()) else { continue };
             for (position, op) in (0..).zip(history.ops(txn)) {
                 if let Some(value) = op.action.written() {
-                    let of_key = &mut versions[op.key.index()];
-                    let overwrites = matches!(op.action, Action::Write(_));
-                    of_key.pop_if(|version| overwrites && version.txn == TxnId(at));
-                    of_key.push(Version { ts, txn: TxnId(at), position, value });
+                    versions[op.key.index()].push(Version { ts, txn: TxnId(at), position, value });
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! How much a history could have shown: commits, conflicts, and conflicts that overlapped in time.
 
 use crate::dependencies::{Dependencies, Edge, EdgeKind, Fate};
-use crate::history::{History, TxnId};
+use crate::history::{History, Txn, TxnId};
 use crate::report::Vacuity;
 
 /// Of each side of a tail so many transactions are compared for overlap.
@@ -40,6 +40,6 @@ fn is_conflict(edge: &Edge) -> bool {
 
 fn overlap(history: &History, one: TxnId, other: TxnId) -> bool {
     let (one, other) = (history.txn(one), history.txn(other));
-    let end = |completion: Option<u32>| completion.unwrap_or(u32::MAX);
-    one.invoke < end(other.completion) && other.invoke < end(one.completion)
+    let end = |txn: &Txn| txn.known_completion().unwrap_or(u32::MAX);
+    one.invoke < end(other) && other.invoke < end(one)
 }

@@ -1,9 +1,10 @@
 //! The order of blind register writes, when nothing recorded it: a bounded search over a polygraph.
 //!
-//! For any two chains of versions of a key, either the first one ends (its last writer and all readers of that version)
-//! before the second one begins, or the other way round. The search first guesses an order that follows the known
-//! dependencies; a guess without a cycle settles it. Otherwise it propagates: where one alternative closes a cycle the
-//! other one holds. Only then it decides and backtracks. A budget bounds it all, and running out of it is said.
+//! For any two chains of versions of a key, either the first one ends (its last writer and all readers of
+//! that version) before the second one begins, or the other way round. The search first guesses: the order in
+//! real time, then one that follows the known dependencies. A guess without a cycle settles it. Otherwise it
+//! propagates: where one alternative closes a cycle the other one holds. Only then it decides and backtracks.
+//! A budget bounds it all, and running out of it is said.
 
 use crate::dependencies::{Chain, Edge, EdgeKind, OpenOrder};
 use crate::explain::Words;
@@ -12,8 +13,8 @@ use crate::history::{History, KeyId, TxnId};
 use crate::report::Anomalies;
 use crate::serializable::classify;
 
-/// More pairs of chains than this are not searched.
-const PAIRS_MAX: usize = 50_000;
+/// If the alternatives have more edges than this together, they are not searched.
+const ALTERNATIVE_EDGES_MAX: usize = 100_000;
 /// So many edges may be walked in one search.
 const EDGES_WALKED_MAX: u64 = 300_000_000;
 
@@ -66,18 +67,30 @@ impl Contradiction {
 
 /// Looks for version orders of the open keys that leave `graph`, which has no cycle, without one.
 pub(crate) fn resolve(history: &History, graph: &Graph, open: &[OpenOrder]) -> Resolution {
-    let ranks = ranks(history, graph);
-    if guess_fits(history, graph, open, &ranks) {
+    let by_zone = |chain: &Chain| chain.zone;
+    if guess_fits(history, graph, open, by_zone) {
         return Resolution::Ordered;
     }
-    let pairs: usize = open.iter().map(|order| order.chains.len() * (order.chains.len() - 1) / 2).sum();
-    if pairs > PAIRS_MAX {
+    let ranks = ranks(history, graph);
+    let by_rank = |chain: &Chain| chain.first.map_or(0, |first| ranks[first.index()]);
+    if guess_fits(history, graph, open, by_rank) {
+        return Resolution::Ordered;
+    }
+    let edges: usize = open.iter().map(alternative_edges).sum();
+    if edges > ALTERNATIVE_EDGES_MAX {
         return Resolution::GaveUp(format!(
-            "The order of {pairs} pairs of blind register writes is not known, which is more than the search tries; \
-             record commit timestamps, or use lists or read-modify-writes."
+            "The order of {} blind register writes is not known, and they are too many to search; record commit \
+             timestamps, or use lists or read-modify-writes.",
+            open.iter().map(|order| order.chains.len()).sum::<usize>()
         ));
     }
-    Search::new(graph, open, &ranks).run()
+    Search::new(graph, open, by_zone).run()
+}
+
+/// The number of edges in all alternatives of a key.
+fn alternative_edges(order: &OpenOrder) -> usize {
+    let sources: usize = order.chains.iter().map(|chain| chain.readers.len() + 1).sum();
+    sources * (order.chains.len() - 1)
 }
 
 /// Edges that hold if `one` comes before `other`.
@@ -119,13 +132,13 @@ fn ranks(history: &History, graph: &Graph) -> Vec<u32> {
     ranks
 }
 
-/// Whether the chains fit in the order of the ranks of their first writers.
-fn guess_fits(history: &History, graph: &Graph, open: &[OpenOrder], ranks: &[u32]) -> bool {
+/// Whether the chains of each key fit in the order of `place`.
+fn guess_fits(history: &History, graph: &Graph, open: &[OpenOrder], place: impl Fn(&Chain) -> u32) -> bool {
     let mut edges: Vec<Edge> =
         (0..graph.node_count() as u32).flat_map(|node| graph.edges_from(node)).copied().collect();
     for order in open {
         let mut chains: Vec<&Chain> = order.chains.iter().collect();
-        chains.sort_by_key(|chain| chain.first.map(|first| ranks[first.index()]));
+        chains.sort_by_key(|chain| place(chain));
         for pair in chains.windows(2) {
             edges.extend(before(order.key, pair[0], pair[1]));
         }
@@ -136,7 +149,7 @@ fn guess_fits(history: &History, graph: &Graph, open: &[OpenOrder], ranks: &[u32
 /// Two chains of one key whose order is to be found.
 struct Pair {
     key: KeyId,
-    /// The edges of each way round; the one that the ranks suggest first.
+    /// The edges of each way round; the more likely one first.
     alternatives: [Vec<Edge>; 2],
     chosen: Option<usize>,
 }
@@ -156,14 +169,13 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(graph: &'a Graph, open: &[OpenOrder], ranks: &[u32]) -> Self {
-        let rank = |chain: &Chain| chain.first.map(|first| ranks[first.index()]);
+    fn new(graph: &'a Graph, open: &[OpenOrder], place: impl Fn(&Chain) -> u32) -> Self {
         let mut pairs = Vec::new();
         for OpenOrder { key, chains } in open {
             for (at, one) in chains.iter().enumerate() {
                 for other in &chains[at + 1..] {
                     let mut alternatives = [before(*key, one, other), before(*key, other, one)];
-                    if rank(one) > rank(other) {
+                    if place(one) > place(other) {
                         alternatives.swap(0, 1);
                     }
                     pairs.push(Pair { key: *key, alternatives, chosen: None });
@@ -182,7 +194,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Invariant: the graph with the chosen edges has no cycle, because an alternative is chosen only if it closes none.
+    /// Invariant: the graph with the chosen edges has no cycle, because an alternative is chosen only if it
+    /// closes none.
     fn run(mut self) -> Resolution {
         loop {
             let conflict = self.propagate();
@@ -208,7 +221,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Chooses what is forced, until nothing more is. Returns a pair of which neither alternative fits, if there is one.
+    /// Chooses what is forced, until nothing more is. Returns a pair of which neither alternative fits, if
+    /// there is one.
     fn propagate(&mut self) -> Option<usize> {
         let mut changed = true;
         while changed && self.walked <= EDGES_WALKED_MAX {
@@ -230,8 +244,8 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// Whether an alternative closes no cycle. Its edges all lead to one node, so no cycle needs two of them, and one
-    /// depth-first search from that node finds whether it reaches where any of them starts.
+    /// Whether an alternative closes no cycle. Its edges all lead to one node, so no cycle needs two of them,
+    /// and one depth-first search from that node finds whether it reaches where any of them starts.
     fn fits(&mut self, pair: usize, alternative: usize) -> bool {
         let edges = &self.pairs[pair].alternatives[alternative];
         let Some(start) = edges.first().map(|edge| edge.to) else { return true };

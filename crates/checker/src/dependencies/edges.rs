@@ -26,7 +26,8 @@ impl EdgeKind {
     }
 }
 
-/// An edge of a dependency graph. Nodes below the number of transactions are transactions, the others are auxiliary.
+/// An edge of a dependency graph. Nodes below the number of transactions are transactions, the others are
+/// auxiliary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edge {
     pub(crate) from: u32,
@@ -36,11 +37,11 @@ pub(crate) struct Edge {
     pub(crate) kind: EdgeKind,
 }
 
-/// Versions that follow a known one in an unknown order among themselves: each of `sources` comes before each of
-/// `targets`, itself excepted.
+/// Versions that follow a known one in an unknown order among themselves: each of `sources` comes before each
+/// of `targets`, itself excepted.
 ///
-/// Lists end in appends that no read shows; registers end in blind writes. Their order never matters to anybody, except
-/// that all of them come after the last version that somebody placed.
+/// Lists end in appends that no read shows; registers end in blind writes. Their order never matters to
+/// anybody, except that all of them come after the last version that somebody placed.
 #[derive(Debug, Clone)]
 pub(crate) struct Tail {
     pub(crate) key: KeyId,
@@ -55,9 +56,9 @@ pub(crate) struct Tail {
 impl Tail {
     /// Adds the edges of this tail, through the auxiliary node `node` rather than pairwise.
     ///
-    /// A transaction that is both a reader and a target would seem to precede itself. The first of these goes before all
-    /// other targets, which it did not see; any further one then closes a cycle with it, rightly so: both read one version
-    /// and both replaced it.
+    /// A transaction that is both a reader and a target would seem to precede itself. The first of these goes
+    /// before all other targets, which it did not see; any further one then closes a cycle with it, rightly
+    /// so: both read one version and both replaced it.
     pub(crate) fn add_edges(&self, node: u32, edges: &mut Vec<Edge>) {
         if self.targets.is_empty() || (self.last.is_none() && self.readers.is_empty()) {
             return;

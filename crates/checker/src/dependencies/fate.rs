@@ -1,8 +1,8 @@
 //! What became of each transaction, as far as committed levels care.
 //!
-//! An acknowledged transaction committed. One with an unknown outcome committed if a committed transaction read a write of
-//! it; otherwise nobody can tell that it happened, so it is dropped. A lost transaction, and what read from it at its
-//! site, is judged as aborted.
+//! An acknowledged transaction committed. One with an unknown outcome committed if a committed transaction
+//! read a write of it; otherwise nobody can tell that it happened, so it is dropped. A lost transaction, and
+//! what read from it at its site, is judged as aborted.
 
 use crate::dependencies::writes::WriteIndex;
 use crate::history::{Action, History, KeyId, Outcome, Seen, TxnId, Value};
@@ -58,8 +58,9 @@ pub(crate) fn decide_fates(history: &History, writes: &WriteIndex) -> Vec<Fate> 
     fates
 }
 
-/// Visits values that a transaction read. With `longest_seen`, elements that an earlier call visited in another prefix of
-/// the same list are passed over, which keeps the walk over all prefixes of one list linear.
+/// Visits values that a transaction read. With `longest_seen`, elements that an earlier call visited in
+/// another prefix of the same list are passed over, which keeps the walk over all prefixes of one list
+/// linear.
 fn for_each_value_read(
     history: &History,
     txn: TxnId,

@@ -1,6 +1,8 @@
-//! Version order of lists: the longest list that a committed transaction read, and every other read a prefix of it.
+//! Version order of lists: the longest list that a committed transaction read, and every other read a prefix
+//! of it.
 //!
-//! Appends that no read shows come after it, in an order among themselves that nobody can tell: they form a [`Tail`].
+//! Appends that no read shows come after it, in an order among themselves that nobody can tell: they form a
+//! [`Tail`].
 
 use crate::dependencies::edges::{Edge, EdgeKind, Tail};
 use crate::dependencies::fate::Fate;
@@ -101,12 +103,15 @@ impl<'a> Lists<'a> {
         for (&(key, position), reader) in misplaced.iter().zip(first_reader) {
             if let Some(longest) = &self.reads.longest[key.index()] {
                 let list = self.history.list(key, longest.list);
-                self.report_element(reader.unwrap_or(longest.txn), key, list, position as usize, anomalies);
+                let reader = reader.unwrap_or(longest.txn);
+                if !self.report_element(reader, key, list, position as usize, anomalies) {
+                    self.report_duplicate(reader, key, list, anomalies);
+                }
             }
         }
     }
 
-    /// Reports what is wrong with one element of a list, if anything is.
+    /// Reports an element that nobody wrote or whose writer aborted; false if it is neither.
     fn report_element(
         &self,
         reader: TxnId,
@@ -114,24 +119,33 @@ impl<'a> Lists<'a> {
         list: &[Value],
         position: usize,
         anomalies: &mut Anomalies,
-    ) {
+    ) -> bool {
         let value = list[position];
         let Some(write) = self.writes.find(key, value) else {
             let why = || self.words.unwritten(reader, key, value);
-            return anomalies.add(self.history, AnomalyKind::UnwrittenRead, &[reader], why);
+            anomalies.add(self.history, AnomalyKind::UnwrittenRead, &[reader], why);
+            return true;
         };
         let writer = self.writes.write(write).txn;
-        if self.fates[writer.index()] == Fate::Aborted {
+        let is_aborted = self.fates[writer.index()] == Fate::Aborted;
+        if is_aborted {
             let why = || self.words.aborted_read(reader, writer, key, value);
-            return anomalies.add(self.history, AnomalyKind::AbortedRead, &[reader, writer], why);
+            anomalies.add(self.history, AnomalyKind::AbortedRead, &[reader, writer], why);
         }
-        if list[..position].contains(&value) {
-            let why = || self.words.duplicate(reader, key, value, list);
+        is_aborted
+    }
+
+    fn report_duplicate(&self, reader: TxnId, key: KeyId, list: &[Value], anomalies: &mut Anomalies) {
+        let mut sorted = list.to_vec();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            let why = || self.words.duplicate(reader, key, pair[0], list);
             anomalies.add(self.history, AnomalyKind::DuplicateValue, &[reader], why);
         }
     }
 
-    /// Checks that each transaction's appends stand in the order in which it made them, none left out before another.
+    /// Checks that each transaction's appends stand in the order in which it made them, none left out before
+    /// another.
     pub(crate) fn check_program_order(&self, anomalies: &mut Anomalies) {
         for longest in self.reads.longest.iter().flatten() {
             for (position, &element) in self.order_of(longest.key).iter().enumerate() {
@@ -152,7 +166,8 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// Compares the lists that are not prefixes of their spine with the longest one; returns those that fit after all.
+    /// Compares the lists that are not prefixes of their spine with the longest one; returns those that fit
+    /// after all.
     pub(crate) fn check_apart(&self, anomalies: &mut Anomalies) -> Vec<ListVersion> {
         let mut fitting = Vec::new();
         for read in &self.reads.apart {
@@ -165,9 +180,11 @@ impl<'a> Lists<'a> {
                 }
                 continue;
             }
-            for position in 0..list.len() {
+            let agreeing = list.iter().zip(longest_list).take_while(|(one, other)| one == other).count();
+            for position in agreeing..list.len() {
                 self.report_element(read.txn, read.key, list, position, anomalies);
             }
+            self.report_duplicate(read.txn, read.key, list, anomalies);
             anomalies.add(self.history, AnomalyKind::IncompatibleOrder, &[longest.txn, read.txn], || {
                 self.words.incompatible(read.key, (longest.txn, longest_list), (read.txn, list))
             });
@@ -175,7 +192,8 @@ impl<'a> Lists<'a> {
         fitting
     }
 
-    /// Whether a prefix of the spine fits the longest list. It does, unless the longest list itself stands apart.
+    /// Whether a prefix of the spine fits the longest list. It does, unless the longest list itself stands
+    /// apart.
     fn check_shared(&self, read: &ListVersion, anomalies: &mut Anomalies) -> bool {
         let Some(longest) = self.reads.longest[read.key.index()].filter(|longest| !longest.list.is_shared())
         else {
@@ -192,7 +210,8 @@ impl<'a> Lists<'a> {
         fits
     }
 
-    /// Adds the edges that lists give, reports reads of intermediate and of own future versions, and returns the tails.
+    /// Adds the edges that lists give, reports reads of intermediate and of own future versions, and returns
+    /// the tails.
     pub(crate) fn add_edges(&self, edges: &mut Vec<Edge>, anomalies: &mut Anomalies) -> Vec<Tail> {
         self.add_write_order(edges);
         self.check_own_futures(anomalies);

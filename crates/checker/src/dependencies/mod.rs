@@ -1,8 +1,9 @@
 //! From a history to the dependencies between its committed transactions, which every level is judged by.
 //!
-//! The steps, each in its own module: who wrote a value ([`writes`]), what became of each transaction ([`fate`]), what
-//! each one read from others once its own operations agree ([`reads`]), and the version order of [`lists`] and
-//! [`registers`], which gives the [`edges`]. Violations that need no cycle are found on the way.
+//! The steps, each in its own module: who wrote a value ([`writes`]), what became of each transaction
+//! ([`fate`]), what each one read from others once its own operations agree ([`reads`]), and the version
+//! order of [`lists`] and [`registers`], which gives the [`edges`]. Violations that need no cycle are found
+//! on the way.
 
 mod edges;
 mod fate;

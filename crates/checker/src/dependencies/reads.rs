@@ -1,7 +1,8 @@
 //! What each committed transaction read from others, after its own reads and writes are found to agree.
 //!
-//! The first read of a key before any own write of it, or the part of a list before the transaction's own appends, is
-//! *external*: it names the version that the transaction saw. Everything else must follow from it.
+//! The first read of a key before any own write of it, or the part of a list before the transaction's own
+//! appends, is *external*: it names the version that the transaction saw. Everything else must follow from
+//! it.
 
 use crate::dependencies::fate::Fate;
 use crate::dependencies::writes::{ABSENT, WriteId, WriteIndex};

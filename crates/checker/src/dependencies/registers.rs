@@ -1,8 +1,9 @@
 //! Version order of registers, as far as reads, writes and timestamps tell it.
 //!
-//! With a commit timestamp on every writer of a key, that order is the version order. Without, a transaction that reads a
-//! version and writes the key installs the next one: at these levels nothing can come between. Versions linked so form
-//! *chains*. The chain of the initial value comes first; the order of the others is left to the search.
+//! With a commit timestamp on every writer of a key, that order is the version order. Without, a transaction
+//! that reads a version and writes the key installs the next one: at these levels nothing can come between.
+//! Versions linked so form *chains*. The chain of the initial value comes first; the order of the others is
+//! left to the search.
 
 use crate::dependencies::edges::{Edge, EdgeKind, Tail};
 use crate::dependencies::fate::Fate;
@@ -21,6 +22,10 @@ pub(crate) struct Chain {
     pub(crate) last: Option<TxnId>,
     /// The readers of its last version, sorted.
     pub(crate) readers: Vec<TxnId>,
+    /// Where the chain stands in real time: the later of the last invocation and the first completion among
+    /// its writers and readers. Where all operations on a register take effect within their intervals, its
+    /// chains are in this order.
+    pub(crate) zone: u32,
 }
 
 /// Chains of one key whose order is open. Each of them has a first writer.
@@ -171,8 +176,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Per version (the initial one first) the position of its immediate successor in `installed`, or [`ABSENT`]; and
-    /// which versions are nobody's successor. Two successors of one version are a lost update, and a cycle of edges.
+    /// Per version (the initial one first) the position of its immediate successor in `installed`, or
+    /// [`ABSENT`]; and which versions are nobody's successor. Two successors of one version are a lost
+    /// update, and a cycle of edges.
     fn successors(
         &mut self,
         key: KeyId,
@@ -213,7 +219,14 @@ impl Judge<'_> {
         let mut at = head;
         let mut version = head.map(|head| installed[head]);
         let first = version.map(|version| self.writes.write(version).txn);
+        let (mut last_invocation, mut first_completion) = (0, u32::MAX);
         loop {
+            let writer = version.map(|version| self.writes.write(version).txn);
+            for txn in readers_of(reads, version).iter().map(|read| read.txn).chain(writer) {
+                let txn = self.history.txn(txn);
+                last_invocation = last_invocation.max(txn.invoke);
+                first_completion = first_completion.min(txn.known_completion().unwrap_or(u32::MAX));
+            }
             let successor = successors[at.map_or(0, |at| at + 1)];
             if successor == ABSENT {
                 break;
@@ -224,7 +237,8 @@ impl Judge<'_> {
         }
         let last = version.map(|version| self.writes.write(version).txn);
         let readers = readers_of(reads, version).iter().map(|read| read.txn).collect();
-        Chain { first, last, readers }
+        let zone = last_invocation.max(first_completion);
+        Chain { first, last, readers, zone }
     }
 }
 

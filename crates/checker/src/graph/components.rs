@@ -11,8 +11,8 @@ struct Frame {
 }
 
 impl Graph {
-    /// The strongly connected components with more than one node, over edges whose kind is in `mask`. Each is sorted, and
-    /// they come in the order of their smallest nodes.
+    /// The strongly connected components with more than one node, over edges whose kind is in `mask`. Each is
+    /// sorted, and they come in the order of their smallest nodes.
     pub(crate) fn cyclic_components(&self, mask: u8) -> Vec<Vec<u32>> {
         let mut search = Search {
             graph: self,

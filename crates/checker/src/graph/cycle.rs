@@ -24,7 +24,8 @@ const RW: u8 = 1 << EdgeKind::AntiDependency as u8;
 const ONWARD: u8 = 1 << EdgeKind::Onward as u8;
 
 impl CycleShape {
-    /// Cycles by severity: first those that data alone closes, and among them those that weaker levels forbid too.
+    /// Cycles by severity: first those that data alone closes, and among them those that weaker levels forbid
+    /// too.
     const BY_SEVERITY: [CycleShape; 7] = [
         CycleShape { mask: WW, once: None },
         CycleShape { mask: WW | WR, once: None },
@@ -36,8 +37,8 @@ impl CycleShape {
     ];
 }
 
-/// The shortest cycle of the most severe class within a strongly connected component, as edges between transactions,
-/// from the earliest of them on.
+/// The shortest cycle of the most severe class within a strongly connected component, as edges between
+/// transactions, from the earliest of them on.
 pub(crate) fn find_cycle(part: &Subgraph) -> Vec<Edge> {
     for shape in CycleShape::BY_SEVERITY {
         let path = match shape.once {
@@ -73,7 +74,8 @@ impl Graph {
         best.unwrap_or_default()
     }
 
-    /// The shortest cycle with exactly one edge of `kind`, the rest of it over edges in `mask`; empty if there is none.
+    /// The shortest cycle with exactly one edge of `kind`, the rest of it over edges in `mask`; empty if
+    /// there is none.
     fn shortest_cycle_with_one(&self, kind: EdgeKind, mask: u8) -> Vec<Edge> {
         let mut walk = Walk::new(self, mask);
         let mut best: Option<Vec<Edge>> = None;

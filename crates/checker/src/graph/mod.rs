@@ -77,8 +77,8 @@ pub(crate) struct Subgraph {
 }
 
 impl Subgraph {
-    /// A path of the part as edges between transactions of the whole: auxiliary nodes are contracted, and the kind and key
-    /// of the edge that entered them stand.
+    /// A path of the part as edges between transactions of the whole: auxiliary nodes are contracted, and the
+    /// kind and key of the edge that entered them stand.
     fn contract(&self, path: &[Edge]) -> Vec<Edge> {
         let mut contracted: Vec<Edge> = Vec::new();
         for edge in path {

@@ -1,10 +1,10 @@
 //! Real-time and session order in a linear number of edges.
 //!
-//! Pairwise, n transactions have up to n² such edges. Instead, a chain of barrier nodes follows the completions: a
-//! completed transaction leads to the barrier that is open, an invocation closes it and hangs from it, and each barrier
-//! leads to the next. One transaction then reaches another through the chain exactly if it completed before the other was
-//! invoked. Sessions have a chain each. A transaction of unknown outcome has no completion: it may take effect at any
-//! later time.
+//! Pairwise, n transactions have up to n² such edges. Instead, a chain of barrier nodes follows the
+//! completions: a completed transaction leads to the barrier that is open, an invocation closes it and hangs
+//! from it, and each barrier leads to the next. One transaction then reaches another through the chain
+//! exactly if it completed before the other was invoked. Sessions have a chain each. A transaction of unknown
+//! outcome has no completion: it may take effect at any later time.
 
 use std::collections::HashMap;
 
@@ -23,8 +23,8 @@ struct Chain {
     closed: Option<u32>,
 }
 
-/// Adds the edges of `precedence` between effective transactions. New nodes are numbered from `node_count`; returns the
-/// number of nodes afterwards.
+/// Adds the edges of `precedence` between effective transactions. New nodes are numbered from `node_count`;
+/// returns the number of nodes afterwards.
 pub(crate) fn add_precedence(
     history: &History,
     fates: &[Fate],

@@ -9,7 +9,8 @@ use super::intern::KeyType;
 use super::{Action, History, KeyId, Malformed, Op, Outcome, Seen, Session, SetRef, Speculation, Txn, TxnId};
 use super::{ListRef, Value};
 
-/// A duplicate write is only found once all writes are known, so the error carries the event that it belongs to.
+/// A duplicate write is only found once all writes are known, so the error carries the event that it belongs
+/// to.
 #[derive(Debug)]
 pub(crate) struct MalformedAt {
     /// The index of the event.
@@ -207,7 +208,8 @@ impl Builder {
         Ok(id)
     }
 
-    /// The first operation, counted from 1, in which a draft differs from the invoked one, whatever its reads saw.
+    /// The first operation, counted from 1, in which a draft differs from the invoked one, whatever its reads
+    /// saw.
     fn first_difference(&self, txn: &Txn, draft: &Draft) -> Option<usize> {
         let invoked = self.history.ops(txn);
         for (at, (op, draft_op)) in invoked.iter().zip(&draft.ops).enumerate() {

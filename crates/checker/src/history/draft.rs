@@ -1,4 +1,5 @@
-//! One event between its source (a line or a recorder) and the builder. The buffers are reused from event to event.
+//! One event between its source (a line or a recorder) and the builder. The buffers are reused from event to
+//! event.
 
 use super::intern::{KeyTable, NameTable};
 use super::{KeyId, Site, Timestamp, Value};

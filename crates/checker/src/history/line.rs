@@ -1,4 +1,5 @@
-//! One JSON line into a draft. Fields may come in any order; fields that the format does not define are passed over.
+//! One JSON line into a draft. Fields may come in any order; fields that the format does not define are
+//! passed over.
 
 use std::borrow::Cow;
 

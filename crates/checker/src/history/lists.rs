@@ -1,9 +1,11 @@
-//! List reads in little memory: per key the longest committed list, and lengths for the reads that are prefixes of it.
+//! List reads in little memory: per key the longest committed list, and lengths for the reads that are
+//! prefixes of it.
 //!
-//! A workload of a million transactions reads lists of up to 64 elements several million times; spelled out they would
-//! fill more than a gigabyte. Almost all of them are prefixes of one another, so a read is a length of its key's *spine*,
-//! the longest list that an acknowledged transaction read so far. The spine only ever grows at its end, hence a length
-//! stays valid. A read that does not fit is kept apart, spelled out, for the checks to complain about.
+//! A workload of a million transactions reads lists of up to 64 elements several million times; spelled out
+//! they would fill more than a gigabyte. Almost all of them are prefixes of one another, so a read is a
+//! length of its key's *spine*, the longest list that an acknowledged transaction read so far. The spine only
+//! ever grows at its end, hence a length stays valid. A read that does not fit is kept apart, spelled out,
+//! for the checks to complain about.
 
 use super::{KeyId, Value};
 
@@ -25,7 +27,8 @@ pub(crate) struct ListStore {
 }
 
 impl ListStore {
-    /// Stores a read. Only acknowledged transactions may extend the spine, so that what an aborted one saw decides nothing.
+    /// Stores a read. Only acknowledged transactions may extend the spine, so that what an aborted one saw
+    /// decides nothing.
     pub(crate) fn add(&mut self, key: KeyId, list: &[Value], acknowledged: bool) -> ListRead {
         if self.spines.len() <= key.index() {
             self.spines.resize_with(key.index() + 1, Vec::new);

@@ -1,9 +1,10 @@
 //! Typed histories: what clients saw, one record per transaction.
 //!
-//! A history is kept flat: transactions in the order of their invocations, their operations in one vector, and list reads
-//! as lengths of the longest list that was read of their key, so that a million transactions fit into memory. Histories
-//! come from a file of JSON lines ([`History::read`]) or from a [`Recorder`]; both pass the same builder and therefore
-//! the same rules, and what breaks a rule is refused with its line and the reason.
+//! A history is kept flat: transactions in the order of their invocations, their operations in one vector,
+//! and list reads as lengths of the longest list that was read of their key, so that a million transactions
+//! fit into memory. Histories come from a file of JSON lines ([`History::read`]) or from a [`Recorder`]; both
+//! pass the same builder and therefore the same rules, and what breaks a rule is refused with its line and
+//! the reason.
 
 mod builder;
 mod draft;
@@ -115,6 +116,14 @@ pub struct Txn {
     previous_of_process: Option<TxnId>,
 }
 
+impl Txn {
+    /// The index of the line that ended the transaction for sure. An unknown outcome may take effect after
+    /// its line.
+    pub fn known_completion(&self) -> Option<u32> {
+        self.completion.filter(|_| self.outcome != Outcome::Unknown)
+    }
+}
+
 /// A speculative commit: a result that was shown before it was final.
 #[derive(Debug, Clone, Copy)]
 pub struct Speculation {
@@ -161,7 +170,8 @@ impl Action {
 /// What a read saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// The result is not known: the transaction is open, has an unknown outcome, or aborted without `observed`.
+    /// The result is not known: the transaction is open, has an unknown outcome, or aborted without
+    /// `observed`.
     Nothing,
     /// The initial value: null, the empty list, the empty counting set.
     Initial,
@@ -183,7 +193,8 @@ impl ListRef {
         ListRef(ListRead::Prefix(len))
     }
 
-    /// Whether the list is a prefix of its key's spine. Two shared lists of one key are prefixes of one another.
+    /// Whether the list is a prefix of its key's spine. Two shared lists of one key are prefixes of one
+    /// another.
     pub(crate) fn is_shared(self) -> bool {
         matches!(self.0, ListRead::Prefix(_))
     }

@@ -15,8 +15,8 @@ impl History {
     ///
     /// # Errors
     ///
-    /// [`ReadError::Io`] if the input fails, [`ReadError::Malformed`] with the line and the reason for the first event
-    /// that breaks the format. Values written twice are found last, because they need all writes.
+    /// [`ReadError::Io`] if the input fails, [`ReadError::Malformed`] with the line and the reason for the
+    /// first event that breaks the format. Values written twice are found last, because they need all writes.
     pub fn read(input: impl Read) -> Result<History, ReadError> {
         let mut input = BufReader::with_capacity(1 << 18, input);
         let (mut names, mut draft) = (Names::default(), Draft::new());

@@ -53,10 +53,11 @@ struct Recording {
 
 /// Records events in the order in which they happen.
 ///
-/// The order of the calls is the order of the history, and times must not go back; two events of one instant are
-/// recorded invocations first where that is possible. Operations need not be known at the invocation: those that are
-/// given with the outcome stand, and a transaction that stays open keeps those that [`Recorder::attempt`] announced.
-/// Announce a write before it is sent, or a reader of it will seem to have read a value that nobody wrote.
+/// The order of the calls is the order of the history, and times must not go back; two events of one instant
+/// are recorded invocations first where that is possible. Operations need not be known at the invocation:
+/// those that are given with the outcome stand, and a transaction that stays open keeps those that
+/// [`Recorder::attempt`] announced. Announce a write before it is sent, or a reader of it will seem to have
+/// read a value that nobody wrote.
 ///
 /// ```
 /// use quorate_checker::{Level, MicroOp, Observed, Recorder, Verdict, check};

@@ -1,13 +1,14 @@
 //! A cursor over the bytes of one JSON line. It allocates only for strings with escapes.
 //!
-//! Histories of a gigabyte and more are mostly short integers; reading them without an intermediate tree, and without
-//! deciding each value's type twice, is what keeps parsing near the speed of the disk.
+//! Histories of a gigabyte and more are mostly short integers; reading them without an intermediate tree, and
+//! without deciding each value's type twice, is what keeps parsing near the speed of the disk.
 
 use std::borrow::Cow;
 
 use super::Malformed;
 
-/// Deeper nesting than this in a field that nobody reads is refused, so that hostile input cannot exhaust the stack.
+/// Deeper nesting than this in a field that nobody reads is refused, so that hostile input cannot exhaust the
+/// stack.
 const DEPTH_MAX: usize = 64;
 /// So many digits fit into 64 bits whatever they are.
 const DIGITS_SAFE: usize = 18;
@@ -123,8 +124,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The short way for what histories mostly consist of: a plain positive integer with a comma or bracket right after it.
-    /// Takes nothing if anything else comes.
+    /// The short way for what histories mostly consist of: a plain positive integer with a comma or bracket
+    /// right after it. Takes nothing if anything else comes.
     fn short_integer(&mut self) -> Option<i64> {
         let rest = &self.bytes[self.at..];
         let mut number = 0;

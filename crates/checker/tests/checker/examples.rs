@@ -1,4 +1,5 @@
-//! Small histories, valid and invalid, with their verdicts at the strict, session and plain serializable levels.
+//! Small histories, valid and invalid, with their verdicts at the strict, session and plain serializable
+//! levels.
 
 use quorate_checker::Level;
 
@@ -351,7 +352,8 @@ fn readers_precede_all_unseen_appends() {
     assert_eq!(anomaly(history, STRICT), ("stale-read", vec![2, 4]));
 }
 
-/// A transaction that reads the whole list and appends to it goes before the other unseen appends, not before itself.
+/// A transaction that reads the whole list and appends to it goes before the other unseen appends, not before
+/// itself.
 #[test]
 fn an_unseen_append_of_the_reader_itself_is_no_cycle() {
     let history = r#"

@@ -1,7 +1,7 @@
 //! Differential fuzzing: the fast checks against the brute-force oracle on random tiny histories.
 //!
-//! Histories come from running random transactions on a random schedule, so that many are valid, and then from bending
-//! some of what was read, so that many are not. `QUORATE_FUZZ_CASES` sets the number of cases.
+//! Histories come from running random transactions on a random schedule, so that many are valid, and then
+//! from bending some of what was read, so that many are not. `QUORATE_FUZZ_CASES` sets the number of cases.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ use quorate_checker::{check, check_timestamps, oracle};
 
 const LEVELS: [Level; 3] = [Level::StrictSerializable, Level::SessionSerializable, Level::Serializable];
 
-/// One operation of a plan: what it does, to which of few keys. Keys below [`LISTS`] are lists, others registers.
+/// One operation of a plan: what it does, to which of few keys. Keys below [`LISTS`] are lists, others
+/// registers.
 #[derive(Debug, Clone, Copy)]
 struct PlannedOp {
     key: i64,
@@ -97,7 +98,8 @@ fn planned_txn(keys: std::ops::Range<i64>) -> impl Strategy<Value = PlannedTxn> 
 
 type State = BTreeMap<i64, Vec<i64>>;
 
-/// Runs a plan on one state, transaction after transaction in the order of their effects, and records what clients saw.
+/// Runs a plan on one state, transaction after transaction in the order of their effects, and records what
+/// clients saw.
 fn record(plan: &[PlannedTxn]) -> Recorder {
     let mut order: Vec<usize> = (0..plan.len()).collect();
     order.sort_by_key(|&at| plan[at].displaced.unwrap_or(plan[at].moments[1]));

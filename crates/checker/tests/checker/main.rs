@@ -12,8 +12,9 @@ use quorate_checker::{History, Level, Report, check};
 
 /// Reads a history whose lines are written briefly, and judges it.
 ///
-/// Each line is `invoke|ok|fail|info|spec|lost PROCESS [OPERATIONS]`; index and time are filled in. An `@NAME` after the
-/// process names the session, `#NAME` the site, `!` an observed abort, `ts=N` or `ts=N:CLIENT` a commit timestamp.
+/// Each line is `invoke|ok|fail|info|spec|lost PROCESS [OPERATIONS]`; index and time are filled in. An
+/// `@NAME` after the process names the session, `#NAME` the site, `!` an observed abort, `ts=N` or
+/// `ts=N:CLIENT` a commit timestamp.
 fn brief(text: &str) -> History {
     let json = expand(text);
     History::read(json.as_bytes()).unwrap_or_else(|error| panic!("{error} in\n{json}"))

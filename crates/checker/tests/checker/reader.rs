@@ -297,6 +297,19 @@ fn speculation_and_loss_need_their_transactions() {
 }
 
 #[test]
+fn reads_without_a_known_result_stay_unknown() {
+    for (end, seen) in [
+        ("fail 0", Seen::Nothing),
+        ("info 0", Seen::Nothing),
+        ("fail 0 !", Seen::Register(3)),
+        ("ok 0", Seen::Register(3)),
+    ] {
+        let history = brief(&format!("invoke 0 [[\"r\",\"x\",null]]\n{end} [[\"r\",\"x\",3]]"));
+        assert_eq!(history.ops(&history.txns()[0])[0].action, Action::Read(seen), "{end}");
+    }
+}
+
+#[test]
 fn every_field_arrives() {
     let history = brief(
         r#"
