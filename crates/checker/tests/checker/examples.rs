@@ -451,6 +451,19 @@ fn unwritten_and_duplicate_values() {
 }
 
 #[test]
+fn a_duplicate_in_a_list_that_stands_apart() {
+    let history = r#"
+        invoke 0 [["append","x",1],["append","x",2]]
+        ok     0 [["append","x",1],["append","x",2]]
+        invoke 1 [["r","x",null]]
+        ok     1 [["r","x",[1,2]]]
+        invoke 2 [["r","x",null]]
+        ok     2 [["r","x",[1,1]]]
+    "#;
+    assert_eq!(anomaly(history, PLAIN), ("duplicate-value", vec![4]));
+}
+
+#[test]
 fn incompatible_lists() {
     for (one, other) in [("[1,2]", "[2,1]"), ("[1]", "[2,1]"), ("[2]", "[1]"), ("[2,1]", "[1]")] {
         let history = format!(
