@@ -47,7 +47,7 @@ pub enum ConsensusProgress<V> {
     },
     /// FINALIZE is under way.
     Finalizing,
-    /// The verdict is final.
+    /// The verdict is final: a fast quorum gave it, or a majority holds it as final.
     Final {
         /// The verdict.
         verdict: V,
@@ -151,37 +151,29 @@ impl<O: Operations> ConsensusCall<O> {
     /// How far the operation has come.
     pub fn progress(&self) -> ConsensusProgress<O::Verdict> {
         if let Some(finalizing) = &self.finalizing {
+            let (verdict, view) = (finalizing.verdict.clone(), finalizing.view);
             let confirmed = finalizing.confirmed.iter().filter(|confirmed| **confirmed).count();
-            return if confirmed >= self.group.majority() {
-                let (verdict, view) = (finalizing.verdict.clone(), finalizing.view);
-                ConsensusProgress::Final { verdict, view, fast: false }
+            // Once FINALIZE is out, a fast quorum counts only if it says the same.
+            let fast = self.alike(view, &verdict).count() >= self.group.fast_quorum();
+            return if confirmed >= self.group.majority() || fast {
+                ConsensusProgress::Final { verdict, view, fast }
             } else {
                 ConsensusProgress::Finalizing
             };
         }
         let Some(view) = self.view() else { return ConsensusProgress::Waiting };
-        let current = || self.replies.iter().flatten().filter(|reply| reply.view == view);
-        let (mut count, mut alike) = (0, 0);
-        let mut first: Option<&O::Verdict> = None;
-        for reply in current() {
+        let mut count = 0;
+        for reply in self.replies.iter().flatten().filter(|reply| reply.view == view) {
             count += 1;
-            // A fast quorum is more than half of the group, so only a verdict that many share can have one; if the
-            // first does not, another may.
-            if **first.get_or_insert(&reply.verdict) == reply.verdict {
-                alike += 1;
+            let fast = self.alike(view, &reply.verdict).count() >= self.group.fast_quorum();
+            let settled = || self.alike(view, &reply.verdict).filter(|other| other.finalized).count();
+            if fast || settled() >= self.group.majority() {
+                return ConsensusProgress::Final { verdict: reply.verdict.clone(), view, fast };
             }
         }
-        if alike >= self.group.fast_quorum() {
-            let verdict = first.expect("a fast quorum is not empty").clone();
-            return ConsensusProgress::Final { verdict, view, fast: true };
-        }
-        for reply in current() {
-            let alike = current().filter(|other| other.verdict == reply.verdict).count();
-            if alike >= self.group.fast_quorum() {
-                return ConsensusProgress::Final { verdict: reply.verdict.clone(), view, fast: true };
-            }
-        }
-        if let Some(settled) = current().find(|reply| reply.finalized) {
+        if let Some(settled) =
+            self.replies.iter().flatten().find(|reply| reply.view == view && reply.finalized)
+        {
             return ConsensusProgress::Follow { verdict: settled.verdict.clone(), view };
         }
         if count >= self.group.majority() {
@@ -189,6 +181,15 @@ impl<O: Operations> ConsensusCall<O> {
         } else {
             ConsensusProgress::Waiting
         }
+    }
+
+    /// The replies of a view with this verdict.
+    fn alike<'a>(
+        &'a self,
+        view: View,
+        verdict: &'a O::Verdict,
+    ) -> impl Iterator<Item = &'a Reply<O::Verdict>> + 'a {
+        self.replies.iter().flatten().filter(move |reply| reply.view == view && reply.verdict == *verdict)
     }
 }
 

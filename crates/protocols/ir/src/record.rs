@@ -333,13 +333,13 @@ pub struct MergedTails<O: Operations> {
     pub undecided: Vec<(TransactionId, ConsensusEntry<O>)>,
 }
 
+/// What several tails hold of one transaction.
+type TailsOf<'a, O> = (Option<<O as Operations>::Inconsistent>, BTreeMap<u32, Vec<&'a ConsensusEntry<O>>>);
+
 /// Merges the tails of replicas whose records share one base. A verdict that is recorded at `witnesses` replicas or more
 /// may have reached a fast quorum.
 pub fn merge_tails<O: Operations>(tails: &[RecordPage<O>], witnesses: usize) -> MergedTails<O> {
-    let mut union: BTreeMap<
-        TransactionId,
-        (Option<O::Inconsistent>, BTreeMap<u32, Vec<&ConsensusEntry<O>>>),
-    > = BTreeMap::new();
+    let mut union: BTreeMap<TransactionId, TailsOf<'_, O>> = BTreeMap::new();
     for (id, entries) in tails.iter().flat_map(|tail| &tail.entries) {
         let (inconsistent, consensus) = union.entry(*id).or_default();
         if let Some(entry) = &entries.inconsistent {

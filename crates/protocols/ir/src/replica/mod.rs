@@ -97,6 +97,9 @@ pub trait Upcalls<O: Operations> {
         recorded: &InconsistentEntry<O>,
     ) -> Option<O::Verdict>;
 
+    /// What the inconsistent operation of a transaction implies for its consensus operations as a whole.
+    fn implied_verdict(recorded: &O::Inconsistent) -> O::Verdict;
+
     /// Runs an inconsistent operation, once.
     fn execute_inconsistent(&mut self, transaction: TransactionId, operation: &O::Inconsistent);
 

@@ -110,7 +110,12 @@ impl<O: Operations> Replica<O> {
                 self.record.finalize_consensus(id, verdict, ballot);
             }
         }
-        let held = self.record.consensus(id).map(|known| known.verdict.clone());
+        let implied = || {
+            self.record
+                .inconsistent(id.transaction)
+                .map(|known| H::Protocol::implied_verdict(&known.operation))
+        };
+        let held = self.record.consensus(id).map(|known| known.verdict.clone()).or_else(implied);
         host.send(from, Message::Confirm { id, view: self.view, verdict: held });
     }
 

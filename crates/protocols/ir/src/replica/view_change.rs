@@ -271,7 +271,10 @@ impl<O: Operations> Replica<O> {
             return;
         }
         if self.status == Status::Normal {
-            self.send_start_view(from, last_normal, &lineage, host);
+            // One answer per question, not per part of it.
+            if part.index == 0 {
+                self.send_start_view(from, last_normal, &lineage, host);
+            }
             return;
         }
         let slot = &mut self.change.contributions[usize::from(from.0)];
@@ -462,9 +465,13 @@ impl<O: Operations> Replica<O> {
     }
 
     fn send_view_query<H: Host<O>>(&mut self, host: &mut H) {
-        let nonce = host.nonce();
+        // A repeated query keeps its nonce and answers: on slow links the answers to the first arrive after it was repeated.
+        let query = self.change.query.take();
         self.change.forget();
-        self.change.query = Some(Query { nonce, answers: vec![None; self.group.replicas()] });
+        let query = query
+            .unwrap_or_else(|| Query { nonce: host.nonce(), answers: vec![None; self.group.replicas()] });
+        let nonce = query.nonce;
+        self.change.query = Some(query);
         for other in self.others() {
             host.send_to_replica(other, Message::ViewQuery { nonce });
         }

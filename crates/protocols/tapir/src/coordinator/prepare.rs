@@ -239,7 +239,9 @@ impl Coordinator {
                         !self.unreachable.contains(&replica) && !self.silent.contains(&replica)
                     };
                     let waited = now - quorum_at >= fast_path_timeout;
-                    let conclusive = part.call.verdicts().any(|vote| *vote == Vote::Abort);
+                    // More votes cannot turn an ABORT; but if all say so alike, they may soon be a fast quorum.
+                    let aborts = || part.call.verdicts().filter(|vote| **vote == Vote::Abort).count();
+                    let conclusive = aborts() > 0 && aborts() < part.call.verdicts().count();
                     if !waited && !conclusive && part.call.missing().any(expected) {
                         wake = Some(quorum_at + fast_path_timeout);
                         continue;

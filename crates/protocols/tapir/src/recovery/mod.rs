@@ -194,13 +194,9 @@ impl Recoveries {
             Message::RecordOutcomeReply { transaction, ballot, view } => {
                 self.on_record_outcome_reply(from, transaction, ballot, view, now, outbox);
             }
-            Message::Superseded { transaction, promised } => {
-                // Another replica settles it; whoever still waits will ask again.
-                if self.active.get(&transaction).is_some_and(|recovery| {
-                    recovery.ballot < promised && !matches!(recovery.phase, Phase::Telling { .. })
-                }) {
-                    self.active.remove(&transaction);
-                }
+            // Another replica settles it; whoever still waits will ask again.
+            Message::Superseded { transaction, promised } if self.is_overtaken(transaction, promised) => {
+                self.active.remove(&transaction);
             }
             Message::Ir(quorate_ir::Message::Confirm { id, view, verdict }) => {
                 self.on_confirm(from, id, view, verdict, now, outbox);
@@ -210,6 +206,12 @@ impl Recoveries {
             }
             _ => {}
         }
+    }
+
+    fn is_overtaken(&self, id: TransactionId, promised: Ballot) -> bool {
+        let overtaken =
+            |known: &Recovery| known.ballot < promised && !matches!(known.phase, Phase::Telling { .. });
+        self.active.get(&id).is_some_and(overtaken)
     }
 
     fn on_coordinator_change_reply(

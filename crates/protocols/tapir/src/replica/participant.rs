@@ -112,6 +112,13 @@ impl Upcalls<Tapir> for Participant {
         }
     }
 
+    fn implied_verdict(recorded: &Decision) -> Vote {
+        match recorded {
+            Decision::Commit { .. } => Vote::Ok,
+            Decision::Abort => Vote::Abort,
+        }
+    }
+
     fn execute_inconsistent(&mut self, transaction: TransactionId, operation: &Decision) {
         self.prepared.remove(transaction);
         self.promises.remove(&transaction);

@@ -1,0 +1,3 @@
+//! Golden scripts: the protocol as stories, message by message, and the claims of the paper one by one.
+
+mod scripts;

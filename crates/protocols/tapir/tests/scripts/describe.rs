@@ -1,0 +1,212 @@
+//! Messages and events in a few words.
+
+use quorate_core::{ClientId, Timestamp, Transaction, TransactionId};
+use quorate_ir::{Message as Ir, OperationEntries};
+use quorate_tapir::message::{Decision, Prepare, Tapir, Vote};
+use quorate_tapir::{Event, Failure, Message, Outcome};
+
+pub(super) fn client(id: ClientId) -> String {
+    format!("c{}", id.0)
+}
+
+pub(super) fn transaction(id: TransactionId) -> String {
+    format!("{}.{}", client(id.client), id.sequence)
+}
+
+pub(super) fn at(timestamp: Timestamp) -> String {
+    if timestamp == Timestamp::ZERO {
+        "0".to_owned()
+    } else {
+        format!("{}{}", timestamp.micros, client(timestamp.client))
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn value(value: Option<&bytes::Bytes>) -> String {
+    value.map_or("nothing".to_owned(), |value| text(value))
+}
+
+fn contents(transaction: &Transaction) -> String {
+    let mut words = Vec::new();
+    words.extend(transaction.reads.iter().map(|read| format!("r({}@{})", text(&read.key), at(read.version))));
+    words.extend(transaction.ranges.iter().map(|range| format!("s{range:?}")));
+    words.extend(
+        transaction.writes.iter().map(|w| format!("w({}={})", text(&w.key), value(w.value.as_ref()))),
+    );
+    words.join(" ")
+}
+
+pub(super) fn vote(vote: Vote) -> String {
+    match vote {
+        Vote::Ok => "OK".to_owned(),
+        Vote::Abstain => "ABSTAIN".to_owned(),
+        Vote::Abort => "ABORT".to_owned(),
+        Vote::Retry(timestamp) => format!("RETRY above {}", at(timestamp)),
+    }
+}
+
+fn prepare(operation: &Prepare) -> String {
+    format!("{} at {}", contents(&operation.transaction), at(operation.timestamp))
+}
+
+fn outcome(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Committed(timestamp) => format!("committed at {}", at(timestamp)),
+        Outcome::Aborted => "aborted".to_owned(),
+    }
+}
+
+fn entries(id: &TransactionId, entries: &OperationEntries<Tapir>) -> String {
+    let mut words = Vec::new();
+    if let Some(entry) = &entries.inconsistent {
+        words.push(match &entry.operation {
+            Decision::Commit { timestamp, .. } => format!("COMMIT at {}", at(*timestamp)),
+            Decision::Abort => "ABORT".to_owned(),
+        });
+    }
+    for entry in &entries.consensus {
+        let state = if entry.state.is_finalized() { "final" } else { "tentative" };
+        words.push(format!("#{} {state} {}", entry.number, vote(entry.verdict)));
+    }
+    format!("{}: {}", transaction(*id), words.join(", "))
+}
+
+fn ir(message: &Ir<Tapir>) -> String {
+    match message {
+        Ir::ProposeInconsistent { id, operation } => match operation {
+            Decision::Commit { transaction: c, timestamp } => {
+                format!("COMMIT {} {} at {}", transaction(id.transaction), contents(c), at(*timestamp))
+            }
+            Decision::Abort => format!("ABORT {}", transaction(id.transaction)),
+        },
+        Ir::ProposeConsensus { id, operation } => {
+            format!("PREPARE {}#{} {}", transaction(id.transaction), id.number, prepare(operation))
+        }
+        Ir::InconsistentReply { id, view } => format!("recorded {} in {view}", transaction(id.transaction)),
+        Ir::ConsensusReply { id, view, verdict, finalized } => {
+            let state = if *finalized { " (final)" } else { "" };
+            format!("{}#{} {} in {view}{state}", transaction(id.transaction), id.number, vote(*verdict))
+        }
+        Ir::FinalizeInconsistent { id } => format!("FINALIZE {}", transaction(id.transaction)),
+        Ir::FinalizeConsensus { id, verdict, view, ballot } => {
+            let (id, number) = (transaction(id.transaction), id.number);
+            format!("FINALIZE {id}#{number} {} in {view} under {ballot}", vote(*verdict))
+        }
+        Ir::Confirm { id, view, verdict } => {
+            let verdict = verdict.map_or("nothing".to_owned(), vote);
+            format!("CONFIRM {}#{} {verdict} in {view}", transaction(id.transaction), id.number)
+        }
+        Ir::HigherView { view } => format!("higher view {view}"),
+        Ir::StartViewChange { view } => format!("start view change to {view}"),
+        Ir::DoViewChange { view, last_normal, page, .. } => {
+            let last =
+                last_normal.map_or("lost everything".to_owned(), |view| format!("last normal in {view}"));
+            let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
+            format!("DO-VIEW-CHANGE {view}, {last} [{}]", page.join("; "))
+        }
+        Ir::StartView { view, since, page, .. } => {
+            let since = since.map_or("the beginning".to_owned(), |view| view.to_string());
+            let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
+            format!("START-VIEW {view} since {since} [{}]", page.join("; "))
+        }
+        Ir::ViewQuery { .. } => "which view?".to_owned(),
+        Ir::ViewQueryReply { view, lost, .. } => format!("{view}{}", if *lost { ", lost too" } else { "" }),
+    }
+}
+
+pub(super) fn message(message: &Message) -> String {
+    match message {
+        Message::Read { transaction: id, key } => format!("READ {} {}", transaction(*id), text(key)),
+        Message::ReadReply { transaction: id, key, version, value: v } => {
+            format!("{} {} is {} @{}", transaction(*id), text(key), value(v.as_ref()), at(*version))
+        }
+        Message::Scan { transaction: id, range, limit, .. } => {
+            format!("SCAN {} {range:?} ≤{limit}", transaction(*id))
+        }
+        Message::ScanReply { transaction: id, keys, next, .. } => {
+            let found: Vec<String> = keys
+                .iter()
+                .map(|found| {
+                    format!("{}={}@{}", text(&found.key), value(found.value.as_ref()), at(found.version))
+                })
+                .collect();
+            let next = next.as_ref().map_or(String::new(), |next| format!(" next {}", text(next)));
+            format!("{} [{}]{next}", transaction(*id), found.join(" "))
+        }
+        Message::Ir(message) => ir(message),
+        Message::Recover { transaction: id, .. } => format!("RECOVER {}", transaction(*id)),
+        Message::CoordinatorChange { transaction: id, ballot } => {
+            format!("COORDINATOR-CHANGE {} to {ballot}", transaction(*id))
+        }
+        Message::CoordinatorChangeReply {
+            transaction: id,
+            ballot,
+            view,
+            outcome: known,
+            votes,
+            accepted,
+            ..
+        } => {
+            let mut words = Vec::new();
+            words.extend(known.map(outcome));
+            words
+                .extend(accepted.map(|(ballot, known)| format!("accepted {} from {ballot}", outcome(known))));
+            words.extend(votes.iter().map(|recorded| {
+                let held = if recorded.held { " held" } else { "" };
+                let state = if recorded.finalized.is_some() { " final" } else { "" };
+                format!("#{}{state} {}{held}", recorded.number, vote(recorded.vote))
+            }));
+            let words = if words.is_empty() { "no vote".to_owned() } else { words.join(", ") };
+            format!("promised {ballot} for {} in {view}: {words}", transaction(*id))
+        }
+        Message::RecordOutcome { transaction: id, ballot, outcome: known } => {
+            format!("RECORD {} {} under {ballot}", transaction(*id), outcome(*known))
+        }
+        Message::RecordOutcomeReply { transaction: id, ballot, view } => {
+            format!("accepted {} under {ballot} in {view}", transaction(*id))
+        }
+        Message::Superseded { transaction: id, promised } => {
+            format!("{} is led by {promised}", transaction(*id))
+        }
+        Message::RecoverReply { transaction: id, outcome: known } => {
+            format!("{} {}", transaction(*id), outcome(*known))
+        }
+        Message::ClockAhead { transaction: id, ahead_micros, .. } => {
+            format!("{} is {ahead_micros} µs ahead", transaction(*id))
+        }
+    }
+}
+
+pub(super) fn event(event: &Event) -> String {
+    match event {
+        Event::Got { transaction: id, key, value: v } => {
+            format!("{} got {} = {}", transaction(*id), text(key), value(v.as_ref()))
+        }
+        Event::Scanned { transaction: id, entries, next } => {
+            let found: Vec<String> =
+                entries.iter().map(|(key, value)| format!("{}={}", text(key), text(value))).collect();
+            let next = next.as_ref().map_or(String::new(), |next| format!(", next {}", text(next)));
+            format!("{} scanned [{}]{next}", transaction(*id), found.join(" "))
+        }
+        Event::Finished { transaction: id, result } => {
+            let result = match result {
+                Ok(committed) => {
+                    let path = if committed.fast { "fast path" } else { "slow path" };
+                    format!("COMMITTED at {}, {path}, {} retries", at(committed.timestamp), committed.retries)
+                }
+                Err(Failure::Conflict) => "CONFLICT".to_owned(),
+                Err(Failure::Aborted) => "ABORTED".to_owned(),
+                Err(Failure::Unavailable { missing }) => format!("UNAVAILABLE, missing {missing:?}"),
+                Err(Failure::Unknown { participants }) => format!("UNKNOWN, participants {participants:?}"),
+                Err(Failure::Invalid(invalid)) => format!("INVALID, {invalid}"),
+            };
+            format!("{} {result}", transaction(*id))
+        }
+        Event::Resolved { transaction: id, outcome: known } => {
+            format!("{} resolved: {}", transaction(*id), known.map_or("unknown".to_owned(), outcome))
+        }
+    }
+}

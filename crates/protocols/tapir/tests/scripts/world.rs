@@ -1,0 +1,385 @@
+//! The smallest world in which machines can meet: one queue of messages, delivered in order.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
+use quorate_core::{
+    Address, ClientId, ClockTime, Context, Effect, GroupSize, Input, Instant, KeyRange, KeyspaceId, Machine,
+    NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId,
+};
+use quorate_tapir::{
+    Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Record, Replica, ReplicaConfig,
+    ReplicaEvent, ReplicaTimer, Routes, Rules, Status,
+};
+
+use super::describe;
+
+/// Everything in a script's world.
+pub(super) struct World {
+    now: Instant,
+    random: Random,
+    rules: Rules,
+    routes: Option<Arc<Routes>>,
+    group: GroupSize,
+    clocks: BTreeMap<Address, u64>,
+    replicas: BTreeMap<ReplicaId, Replica>,
+    disks: BTreeMap<ReplicaId, Vec<Record>>,
+    clients: BTreeMap<ClientId, Coordinator>,
+    replica_timers: BTreeMap<(ReplicaId, ReplicaTimer), Instant>,
+    client_timers: BTreeMap<ClientId, Instant>,
+    queue: VecDeque<Envelope>,
+    held: BTreeSet<Address>,
+    history: Vec<Envelope>,
+}
+
+#[derive(Clone)]
+struct Envelope {
+    from: Address,
+    to: Address,
+    message: Message,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World {
+            now: Instant::START,
+            random: Random::new(1),
+            rules: Rules::EXCLUSIVE,
+            routes: None,
+            group: GroupSize::new(3).unwrap(),
+            clocks: BTreeMap::new(),
+            replicas: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            replica_timers: BTreeMap::new(),
+            client_timers: BTreeMap::new(),
+            queue: VecDeque::new(),
+            held: BTreeSet::new(),
+            history: Vec::new(),
+        }
+    }
+}
+
+/// `c1` or `1/r0`.
+fn address(word: &str) -> Address {
+    if let Some(client) = word.strip_prefix('c') {
+        return Address::Client(ClientId(client.parse().unwrap()));
+    }
+    let (shard, index) = word.split_once("/r").unwrap_or_else(|| panic!("no such participant: {word}"));
+    let (shard, index) = (ShardId(shard.parse().unwrap()), ReplicaIndex(index.parse().unwrap()));
+    Address::Replica(ReplicaId { shard, index })
+}
+
+fn name(address: Address) -> String {
+    match address {
+        Address::Client(client) => describe::client(client),
+        Address::Replica(replica) => format!("{}/r{}", replica.shard.0, replica.index.0),
+    }
+}
+
+/// The keys of a script are single words; a tag before them decides the shard.
+fn key(word: &str, shards: usize) -> Bytes {
+    let wanted = if word.starts_with('b') { shards - 1 } else { 0 };
+    // Short keys do not fall into the wanted shard by themselves, so they are given a suffix that does it.
+    (0..)
+        .map(|salt: u32| if salt == 0 { word.to_owned() } else { format!("{word}{salt}") })
+        .find(|candidate| shard_position(candidate.as_bytes(), shards) == wanted)
+        .map(Bytes::from)
+        .unwrap()
+}
+
+impl World {
+    /// Carries out one line of a script and tells what happened.
+    pub(super) fn command(&mut self, line: &str) -> Vec<String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut log = Vec::new();
+        match words[..] {
+            ["cluster", ref settings @ ..] => self.create(settings, &mut log),
+            ["clock", who, micros] => {
+                self.clocks.insert(address(who), micros.parse().unwrap());
+            }
+            ["deliver"] => self.deliver(&mut log),
+            ["hold", who] => {
+                self.held.insert(address(who));
+            }
+            ["release", who] => {
+                self.held.remove(&address(who));
+            }
+            ["drop", who] => self.drop_messages(address(who), &mut log),
+            ["repeat", who] => {
+                let again: Vec<Envelope> =
+                    self.history.iter().filter(|envelope| envelope.to == address(who)).cloned().collect();
+                self.queue.extend(again);
+                self.deliver(&mut log);
+            }
+            ["advance", milliseconds] => self.advance(milliseconds.parse().unwrap(), &mut log),
+            ["crash", who] => self.crash(address(who)),
+            ["restart", who] => self.restart(address(who), true, &mut log),
+            ["lose", who] => self.restart(address(who), false, &mut log),
+            ["show", who] => self.show(address(who), &mut log),
+            [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut log),
+            _ => panic!("no such command: {line}"),
+        }
+        log
+    }
+
+    fn create(&mut self, settings: &[&str], log: &mut Vec<String>) {
+        let (mut shards, mut replicas) = (1, 3);
+        for setting in settings {
+            match setting.split_once('=') {
+                Some(("shards", count)) => shards = count.parse().unwrap(),
+                Some(("replicas", count)) => replicas = count.parse().unwrap(),
+                _ if *setting == "published" => self.rules = Rules::PUBLISHED,
+                _ => panic!("no such setting: {setting}"),
+            }
+        }
+        self.group = GroupSize::new(replicas).unwrap();
+        let nodes: Vec<NodeId> = (0..replicas as u16).map(NodeId).collect();
+        let keyspace = Keyspace {
+            id: KeyspaceId(1),
+            name: "script".to_owned(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: (1..=shards).map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).collect(),
+        };
+        let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
+        for shard in &keyspace.shards {
+            for replica in shard.replica_ids() {
+                self.build_replica(replica, Boot::Initialise, Vec::new(), &mut Vec::new());
+            }
+        }
+        self.routes = Some(Arc::new(Routes { keyspace, nearest }));
+        log.push(format!("{shards} shard(s) of {replicas} replicas"));
+    }
+
+    fn build_replica(&mut self, id: ReplicaId, boot: Boot, records: Vec<Record>, log: &mut Vec<String>) {
+        let config = ReplicaConfig { rules: self.rules, ..ReplicaConfig::new(id, self.group, boot) };
+        self.replicas.insert(id, Replica::restore(config, records));
+        self.step_replica(id, Input::Start, log);
+    }
+
+    fn clock(&self, who: Address) -> ClockTime {
+        ClockTime::from_micros(self.clocks.get(&who).copied().unwrap_or(100))
+    }
+
+    fn step_replica(
+        &mut self,
+        id: ReplicaId,
+        input: Input<Message, ReplicaTimer, std::convert::Infallible>,
+        log: &mut Vec<String>,
+    ) {
+        let clock = self.clock(id.into());
+        let Some(replica) = self.replicas.get_mut(&id) else { return };
+        let mut outbox = Outbox::new();
+        replica.step(&mut Context { now: self.now, clock, random: &mut self.random }, input, &mut outbox);
+        let from = Address::Replica(id);
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
+                    self.queue.push_back(Envelope { from, to, message });
+                }
+                Effect::SetTimer { timer, after } => {
+                    self.replica_timers.insert((id, timer), self.now + after);
+                }
+                Effect::CancelTimer(timer) => {
+                    self.replica_timers.remove(&(id, timer));
+                }
+                Effect::Persist { record, .. } => self.disks.entry(id).or_default().push(record),
+                Effect::Emit(ReplicaEvent::Normal { view }) => {
+                    log.push(format!("{} is normal in {view}", name(from)))
+                }
+                Effect::Emit(ReplicaEvent::ViewChanging { view }) => {
+                    log.push(format!("{} leaves for {view}", name(from)));
+                }
+                Effect::Emit(ReplicaEvent::Lost { lost }) => {
+                    log.push(format!("{} refuses: {lost} replicas have lost their records", name(from)));
+                }
+            }
+        }
+    }
+
+    fn step_client(
+        &mut self,
+        id: ClientId,
+        input: Input<Message, CoordinatorTimer, Command>,
+        log: &mut Vec<String>,
+    ) {
+        let clock = self.clock(id.into());
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let mut outbox = Outbox::new();
+        client.step(&mut Context { now: self.now, clock, random: &mut self.random }, input, &mut outbox);
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
+                    self.queue.push_back(Envelope { from: id.into(), to, message });
+                }
+                Effect::SetTimer { after, .. } => {
+                    self.client_timers.insert(id, self.now + after);
+                }
+                Effect::CancelTimer(_) => {
+                    self.client_timers.remove(&id);
+                }
+                Effect::Persist { record, .. } => match record {},
+                Effect::Emit(event) => log.push(format!("  {}", describe::event(&event))),
+            }
+        }
+    }
+
+    fn client_command(&mut self, verb: &str, who: &str, rest: &[&str], log: &mut Vec<String>) {
+        let Address::Client(client) = address(who) else { panic!("{who} is no client") };
+        let routes = self.routes.clone().expect("a script begins with `cluster`");
+        let shards = routes.keyspace.shards.len();
+        if !self.clients.contains_key(&client) {
+            let config = CoordinatorConfig { rules: self.rules, ..CoordinatorConfig::new(client) };
+            self.clients.insert(client, Coordinator::restore(config, []));
+            self.step_client(client, Input::Start, log);
+            self.step_client(client, Input::Command(Command::Route(routes.clone())), log);
+        }
+        let id = |word: &str| match word.split_once('.') {
+            Some((client, sequence)) => {
+                let Address::Client(client) = address(client) else { panic!("{word} is no transaction") };
+                TransactionId { client, sequence: sequence.parse().unwrap(), attempt: 0 }
+            }
+            None => TransactionId { client, sequence: word.parse().unwrap(), attempt: 0 },
+        };
+        let transaction = id(rest[0]);
+        let command = match (verb, &rest[1..]) {
+            ("begin", []) => {
+                Command::Begin { transaction, keyspace: KeyspaceId(1), patience: Duration::from_secs(5) }
+            }
+            ("get", [word]) => Command::Get { transaction, key: key(word, shards) },
+            ("put", [word, value]) => Command::Put {
+                transaction,
+                key: key(word, shards),
+                value: Some(Bytes::from((*value).to_owned())),
+            },
+            ("delete", [word]) => Command::Put { transaction, key: key(word, shards), value: None },
+            ("scan", [from, to]) => {
+                let (from, to) = (Bytes::from((*from).to_owned()), Some(Bytes::from((*to).to_owned())));
+                Command::Scan { transaction, range: KeyRange { from, to }, limit: 10 }
+            }
+            ("commit", []) => Command::Commit { transaction },
+            ("abort", []) => Command::Abort { transaction },
+            ("resolve", []) => {
+                let participants = routes.keyspace.shards.iter().map(|shard| shard.id).collect();
+                Command::Resolve { transaction, participants, patience: Duration::from_secs(5) }
+            }
+            _ => panic!("no such command: {verb} {rest:?}"),
+        };
+        self.step_client(client, Input::Command(command), log);
+    }
+
+    fn deliver(&mut self, log: &mut Vec<String>) {
+        /// More messages than any story needs: a script that does not end is wrong.
+        const MESSAGES_MAX: usize = 5_000;
+        let mut kept = VecDeque::new();
+        for _ in 0..MESSAGES_MAX {
+            let Some(envelope) = self.queue.pop_front() else {
+                self.queue = kept;
+                return;
+            };
+            if self.held.contains(&envelope.to) {
+                kept.push_back(envelope);
+                continue;
+            }
+            let Envelope { from, to, message } = envelope.clone();
+            let text = format!("{} → {}: {}", name(from), name(to), describe::message(&message));
+            match to {
+                Address::Replica(id) if self.replicas.contains_key(&id) => {
+                    log.push(text);
+                    self.history.push(envelope);
+                    self.step_replica(id, Input::Message { from, message }, log);
+                }
+                Address::Client(id) if self.clients.contains_key(&id) => {
+                    log.push(text);
+                    self.history.push(envelope);
+                    self.step_client(id, Input::Message { from, message }, log);
+                }
+                _ => log.push(format!("✗ {text}")),
+            }
+        }
+        panic!("messages do not end; the last were {:#?}", &log[log.len() - 20..]);
+    }
+
+    fn drop_messages(&mut self, to: Address, log: &mut Vec<String>) {
+        self.queue.retain(|envelope| {
+            if envelope.to == to {
+                let text = describe::message(&envelope.message);
+                log.push(format!("✗ {} → {}: {text}", name(envelope.from), name(to)));
+            }
+            envelope.to != to
+        });
+    }
+
+    fn advance(&mut self, milliseconds: u64, log: &mut Vec<String>) {
+        let until = self.now + Duration::from_millis(milliseconds);
+        loop {
+            let replica = self.replica_timers.iter().map(|(who, at)| (*at, *who)).min();
+            let client = self.client_timers.iter().map(|(who, at)| (*at, *who)).min();
+            let next = replica.map(|(at, _)| at).into_iter().chain(client.map(|(at, _)| at)).min();
+            let Some(next) = next.filter(|next| *next <= until) else { break };
+            self.now = next;
+            if let Some((at, (id, timer))) = replica
+                && at == next
+            {
+                self.replica_timers.remove(&(id, timer));
+                self.step_replica(id, Input::Timer(timer), log);
+            } else if let Some((_, id)) = client {
+                self.client_timers.remove(&id);
+                self.step_client(id, Input::Timer(CoordinatorTimer::Attention), log);
+            }
+            self.deliver(log);
+        }
+        self.now = until;
+    }
+
+    fn crash(&mut self, who: Address) {
+        match who {
+            Address::Client(id) => {
+                self.clients.remove(&id);
+                self.client_timers.remove(&id);
+            }
+            Address::Replica(id) => {
+                self.replicas.remove(&id);
+                self.replica_timers.retain(|(replica, _), _| *replica != id);
+            }
+        }
+    }
+
+    fn restart(&mut self, who: Address, with_disk: bool, log: &mut Vec<String>) {
+        let Address::Replica(id) = who else { panic!("clients do not come back under their old name") };
+        self.crash(who);
+        if !with_disk {
+            self.disks.remove(&id);
+        }
+        let records = self.disks.get(&id).cloned().unwrap_or_default();
+        self.build_replica(id, Boot::Rejoin, records, log);
+    }
+
+    fn show(&mut self, who: Address, log: &mut Vec<String>) {
+        let Address::Replica(id) = who else { panic!("{} keeps nothing", name(who)) };
+        let Some(replica) = self.replicas.get(&id) else {
+            log.push(format!("{} is down", name(who)));
+            return;
+        };
+        let status = match replica.status() {
+            Status::Normal => "normal",
+            Status::ViewChanging => "changing views",
+            Status::Recovering => "recovering",
+        };
+        log.push(format!("{} {status} in {}", name(who), replica.view()));
+        for id in replica.prepared().ids() {
+            let held = replica.prepared().entry(id).unwrap();
+            log.push(format!("  prepared {} at {}", describe::transaction(id), describe::at(held.timestamp)));
+        }
+        for (key, version) in replica.versions().iter() {
+            let value =
+                version.value.as_ref().map_or("nothing".into(), |value| String::from_utf8_lossy(value));
+            let key = String::from_utf8_lossy(key);
+            log.push(format!("  {key} = {value} @{}", describe::at(version.timestamp)));
+        }
+    }
+}
