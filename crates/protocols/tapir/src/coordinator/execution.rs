@@ -115,6 +115,12 @@ impl Execution {
         missing
     }
 
+    /// What the transaction has read of a key, if it has: also that it was absent when a range around it was scanned.
+    fn known(&self, key: &Key) -> Option<(Timestamp, Option<Value>)> {
+        let scanned = || self.ranges.iter().any(|(_, range)| range.contains(key));
+        self.reads.get(key).cloned().or_else(|| scanned().then_some((Timestamp::ZERO, None)))
+    }
+
     /// The greatest version that was read.
     pub(super) fn greatest_version(&self) -> Timestamp {
         self.reads.values().map(|(version, _)| *version).max().unwrap_or(Timestamp::ZERO)
@@ -169,7 +175,7 @@ impl Execution {
         for scanned in pages.into_iter().flatten().flat_map(|page| page.keys) {
             if end.as_ref().is_none_or(|end| scanned.key < *end) {
                 // What the transaction has read before, it reads again; if that is stale, the range will not validate.
-                let known = self.reads.get(&scanned.key).cloned().unwrap_or((scanned.version, scanned.value));
+                let known = self.known(&scanned.key).unwrap_or((scanned.version, scanned.value));
                 found.insert(scanned.key.clone(), known.1.clone());
                 versions.insert(scanned.key, known);
             }
@@ -223,7 +229,7 @@ impl Coordinator {
             return self.fail_limit(id, limit, outbox);
         }
         let own = execution.writes.get(&key).cloned();
-        if let Some(value) = own.or_else(|| execution.reads.get(&key).map(|(_, value)| value.clone())) {
+        if let Some(value) = own.or_else(|| execution.known(&key).map(|(_, value)| value)) {
             outbox.emit(Event::Got { transaction: id, key, value });
             return;
         }
@@ -279,7 +285,8 @@ impl Coordinator {
             return self.fail_limit(id, limit, outbox);
         }
         // A write of this transaction may have come in between, and a scan may have read the key.
-        let (_, value) = execution.reads.entry(key.clone()).or_insert((version, value)).clone();
+        let (version, value) = execution.known(&key).unwrap_or((version, value));
+        execution.reads.insert(key.clone(), (version, value.clone()));
         let value = execution.writes.get(&key).cloned().unwrap_or(value);
         outbox.emit(Event::Got { transaction: id, key, value });
     }
