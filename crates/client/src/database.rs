@@ -1,8 +1,24 @@
 //! A database: a client's connection to a cluster.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::topology::{Keyspace as Definition, Topology};
+use quorate_core::{ClientId, NodeId};
+use quorate_runtime::transport::{Counters, Dialled, Transport};
+use quorate_tapir::Outcome;
+
+use crate::catalogue::{self, KeyspaceOptions};
 use crate::directory::Directory;
+use crate::error::{Error, Invalid, Result};
+use crate::host::ClientHost;
+use crate::keyspace::Keyspace;
 use crate::options::Options;
+use crate::retry::Retries;
 use crate::session::Session;
+use crate::token::Token;
+use crate::transaction::clock_now;
 
 /// What all handles of one connection share.
 #[derive(Debug)]
@@ -10,4 +26,195 @@ pub(crate) struct Shared {
     pub(crate) session: Session,
     pub(crate) options: Options,
     pub(crate) directory: Directory,
+    /// The standing wishes to be connected to the nodes: dropping them closes the connections.
+    pub(crate) _dials: Vec<Dialled>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.session.close();
+    }
+}
+
+/// A connection to a cluster: one link per node, over which all transactions of this client travel. Cheap to clone;
+/// closed when the last handle is dropped, but [`Database::close`] also waits until everything is written.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+    system: Keyspace,
+    transport: Transport<ClientHost>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Database").field("client", &self.client()).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    pub(crate) fn new(shared: Arc<Shared>, transport: Transport<ClientHost>, system: Definition) -> Self {
+        let system = Keyspace::new(Arc::clone(&shared), Arc::new(system), true);
+        let database = Database { shared, system, transport };
+        database.learn(database.system.definition().clone());
+        database
+    }
+
+    /// The incarnation of this client.
+    pub fn client(&self) -> ClientId {
+        self.shared.session.client()
+    }
+
+    /// The sites and nodes of the cluster.
+    pub fn topology(&self) -> &Topology {
+        self.shared.directory.topology()
+    }
+
+    /// A handle on a keyspace. Also `_system`, the built-in catalogue, can be read.
+    ///
+    /// # Errors
+    /// [`Invalid::NoSuchKeyspace`], which names those that exist, or whatever a transaction may end with.
+    pub async fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        if name == self.system.name() {
+            let definition = Arc::new(self.system.definition().clone());
+            return Ok(Keyspace::new(Arc::clone(&self.shared), definition, false));
+        }
+        let definition = self.system.transact(async |txn| catalogue::find(&txn, name).await).await?;
+        Ok(self.handle(definition))
+    }
+
+    /// Every keyspace but the catalogue, by name.
+    ///
+    /// # Errors
+    /// Whatever a transaction may end with.
+    pub async fn list(&self) -> Result<Vec<Definition>> {
+        self.system.transact(async |txn| catalogue::list(&txn).await).await
+    }
+
+    /// Creates a keyspace, and waits until it can be used.
+    ///
+    /// # Errors
+    /// [`Invalid`] if the name is taken or cannot be a name, or the shards cannot be placed; or whatever a transaction
+    /// may end with.
+    pub async fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        catalogue::validate_name(name)?;
+        let directory = &self.shared.directory;
+        let definition = self
+            .system
+            .transact(async |txn| catalogue::create(&txn, directory, name, &options).await)
+            .await?;
+        let keyspace = self.handle(definition);
+        self.wait_until_usable(&keyspace).await?;
+        Ok(keyspace)
+    }
+
+    /// Nodes begin to host a new keyspace on their own, soon after it was created.
+    async fn wait_until_usable(&self, keyspace: &Keyspace) -> Result<()> {
+        const TRY: Duration = Duration::from_millis(500);
+        let mut retries = Retries::new(self.shared.options.deadline, self.client().0);
+        loop {
+            retries.begin();
+            let outcome = keyspace.clone().with_deadline(TRY).scan("", "", 1).await;
+            match outcome {
+                Err(Error::Unavailable { .. } | Error::Conflict | Error::Unknown { .. })
+                    if retries.pause().await => {}
+                outcome => return outcome.map(|_| ()),
+            }
+        }
+    }
+
+    /// Drops a keyspace and all that is in it.
+    ///
+    /// # Errors
+    /// [`Invalid`] if there is no such keyspace, or whatever a transaction may end with.
+    pub async fn drop_keyspace(&self, name: &str) -> Result<()> {
+        if name == self.system.name() {
+            return Err(Invalid::SystemKeyspace { name: name.to_owned() }.into());
+        }
+        self.system.transact(async |txn| catalogue::remove(&txn, name).await).await
+    }
+
+    /// What became of a transaction, whichever client began it; settles it if need be. An answer never changes.
+    ///
+    /// # Errors
+    /// [`Error::TooOld`] if the cluster may have forgotten, [`Error::Unknown`] if it could not be found out within the
+    /// deadline: ask again.
+    pub async fn outcome(&self, token: &Token) -> Result<Outcome> {
+        let retention = self.shared.options.outcome_retention;
+        let age_micros = clock_now().as_micros().saturating_sub(token.began.as_micros());
+        if Duration::from_micros(age_micros) > retention {
+            return Err(Error::TooOld { token: token.clone(), retention });
+        }
+        if token.participants.is_empty() {
+            // It had neither read nor written anything.
+            return Ok(Outcome::Aborted);
+        }
+        self.learn_participants(token).await?;
+        let answer = self.shared.session.resolve(token, self.shared.options.deadline).ok_or(Error::Closed)?;
+        let outcome = answer.await.map_err(|_| Error::Closed)?;
+        outcome.ok_or_else(|| Error::Unknown { token: token.clone() })
+    }
+
+    /// Lets the coordinator know where the participants of a foreign transaction are.
+    async fn learn_participants(&self, token: &Token) -> Result<()> {
+        let holds = |definition: &Definition| {
+            definition.shards.iter().any(|shard| token.participants.contains(&shard.id))
+        };
+        if holds(self.system.definition()) {
+            return Ok(());
+        }
+        match self.list().await?.into_iter().find(holds) {
+            Some(definition) => {
+                self.learn(definition);
+                Ok(())
+            }
+            None => Err(Invalid::KeyspaceDropped { name: format!("of transaction {token}") }.into()),
+        }
+    }
+
+    /// What this client's links have carried.
+    pub fn counters(&self) -> Counters {
+        self.transport.with(|_, turn| turn.counters())
+    }
+
+    /// The status of a node as it tells it, one JSON object.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] if the node is not connected or does not answer in time.
+    pub async fn status(&self, node: NodeId) -> Result<Bytes> {
+        let answer = self.transport.with(|host, turn| host.ask_status(node, turn));
+        let unreachable = |reason: String| {
+            let address = self.topology().nodes.get(usize::from(node.0)).map(|node| node.address.clone());
+            Error::Connect { tried: vec![(address.unwrap_or_else(|| node.to_string()), reason)] }
+        };
+        let Some(answer) = answer else { return Err(unreachable("it is not connected".to_owned())) };
+        let timeout = self.shared.options.connect_timeout;
+        match tokio::time::timeout(timeout, answer).await {
+            Ok(Ok(json)) => Ok(json),
+            Ok(Err(_)) => Err(unreachable("the connection broke".to_owned())),
+            Err(_) => Err(unreachable(format!("no answer within {timeout:?}"))),
+        }
+    }
+
+    /// Closes the connection once the outcome of everything that was committed has been told to the replicas, or a
+    /// second has passed. Open transactions are lost.
+    pub async fn close(self) {
+        const GRACE: Duration = Duration::from_secs(1);
+        const POLL: Duration = Duration::from_millis(2);
+        let deadline = tokio::time::Instant::now() + GRACE;
+        while !self.transport.with(|host, _| host.is_idle()) && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(POLL).await;
+        }
+        self.transport.close("the client closes", GRACE).await;
+        self.shared.session.close();
+    }
+
+    fn handle(&self, definition: Definition) -> Keyspace {
+        self.learn(definition.clone());
+        Keyspace::new(Arc::clone(&self.shared), Arc::new(definition), true)
+    }
+
+    fn learn(&self, definition: Definition) {
+        let routes = Arc::new(self.shared.directory.routes(definition));
+        self.transport.with(|host, turn| host.learn(routes, turn));
+    }
 }

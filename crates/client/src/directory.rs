@@ -104,10 +104,9 @@ impl Directory {
 /// The site with this name.
 pub(crate) fn site_named(topology: &Topology, name: &str) -> Result<SiteId, Invalid> {
     let position = topology.sites.iter().position(|site| site == name);
-    position.map(|position| SiteId(position as u16)).ok_or_else(|| Invalid::NoSuchSite {
-        name: name.to_owned(),
-        existing: topology.sites.clone(),
-    })
+    position
+        .map(|position| SiteId(position as u16))
+        .ok_or_else(|| Invalid::NoSuchSite { name: name.to_owned(), existing: topology.sites.clone() })
 }
 
 #[cfg(test)]

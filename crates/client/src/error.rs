@@ -200,6 +200,9 @@ impl fmt::Display for MissingReplica {
 }
 
 fn list(missing: &[MissingReplica]) -> String {
+    if missing.is_empty() {
+        return "it is not known which".to_owned();
+    }
     missing.iter().map(MissingReplica::to_string).collect::<Vec<_>>().join(", ")
 }
 
@@ -235,7 +238,10 @@ mod tests {
         let table = [
             (Error::Conflict, vec!["nothing was committed", "again"]),
             (Error::Unavailable { missing: vec![missing] }, vec!["shard3/r1 at 10.0.0.2:7400 (eu)", "again"]),
-            (Error::Overloaded { retry_after: Duration::from_millis(20) }, vec!["nothing was started", "20ms"]),
+            (
+                Error::Overloaded { retry_after: Duration::from_millis(20) },
+                vec!["nothing was started", "20ms"],
+            ),
             (Error::Connect { tried: vec![("a:1".into(), "refused".into())] }, vec!["a:1: refused", "check"]),
             (Invalid::NoSuchKeyspace { name: "x".into(), existing: vec![] }.into(), vec!["\"x\"", "none"]),
         ];

@@ -61,7 +61,7 @@ impl Fake {
             self.clone(),
         );
         let directory = Directory::new(topology, None, |_| None);
-        let shared = Arc::new(Shared { session, options, directory });
+        let shared = Arc::new(Shared { session, options, directory, _dials: Vec::new() });
         crate::Keyspace::new(shared, Arc::new(definition), true)
     }
 
@@ -115,6 +115,8 @@ impl Port for Fake {
     fn busy_until(&self, _: KeyspaceId) -> Option<Instant> {
         self.state.lock().unwrap().busy_until
     }
+
+    fn shut(&self) {}
 }
 
 impl State {
@@ -131,8 +133,11 @@ impl State {
             }
             Command::Scan { transaction, range, limit } => {
                 let mut found = self.data.iter().filter(|(key, _)| range.contains(key));
-                let entries: Vec<_> =
-                    found.by_ref().take(limit as usize).map(|(key, value)| (key.clone(), value.clone())).collect();
+                let entries: Vec<_> = found
+                    .by_ref()
+                    .take(limit as usize)
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect();
                 let next = found.next().map(|(key, _)| key.clone());
                 Some(Event::Scanned { transaction, entries, next })
             }

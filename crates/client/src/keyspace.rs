@@ -95,7 +95,11 @@ impl Keyspace {
     /// # Errors
     /// Whatever `body` returns, but [`Error::Conflict`] only if the deadline has passed; [`Error::Unknown`] with the
     /// token if what became of an attempt could not be found out.
-    pub async fn transact<T>(&self, body: impl AsyncFnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+    pub async fn transact<T, F>(&self, body: impl FnMut(Transaction) -> F) -> Result<T>
+    where
+        // Not `AsyncFnMut`: with that, futures which borrow from their surroundings could not be spawned.
+        F: Future<Output = Result<T>>,
+    {
         self.transact_with_receipt(body).await.map(|(value, _)| value)
     }
 
@@ -103,33 +107,39 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::transact`].
-    pub async fn transact_with_receipt<T>(
+    pub async fn transact_with_receipt<T, F>(
         &self,
-        mut body: impl AsyncFnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<(T, Receipt)> {
+        mut body: impl FnMut(Transaction) -> F,
+    ) -> Result<(T, Receipt)>
+    where
+        F: Future<Output = Result<T>>,
+    {
         let first = self.shared.session.next_transaction();
         let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
         loop {
             let (attempt, patience) = retries.begin();
             let mut txn = self.open(TransactionId { attempt, ..first }, patience)?;
-            match body(&mut txn).await {
+            match body(txn.share()).await {
                 Ok(value) => match txn.commit().await {
                     Ok(receipt) => return Ok((value, receipt)),
                     Err(Error::Conflict) => {}
-                    Err(Error::Unknown { token }) => {
-                        match self.settle(&token, retries.remaining()).await {
-                            Some(Outcome::Committed(timestamp)) => {
-                                let attempts = retries.attempts();
-                                return Ok((value, Receipt { token, timestamp, fast: false, attempts }));
-                            }
-                            Some(Outcome::Aborted) => {}
-                            None => return Err(Error::Unknown { token }),
+                    Err(Error::Unknown { token }) => match self.settle(&token, retries.remaining()).await {
+                        Some(Outcome::Committed(timestamp)) => {
+                            let attempts = retries.attempts();
+                            return Ok((value, Receipt { token, timestamp, fast: false, attempts }));
                         }
-                    }
+                        Some(Outcome::Aborted) => {}
+                        None => return Err(Error::Unknown { token }),
+                    },
                     Err(error) => return Err(error),
                 },
-                Err(Error::Conflict) => drop(txn),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // The closure may have kept a handle: what it does with it must not count.
+                    txn.abort().await?;
+                    if !matches!(error, Error::Conflict) {
+                        return Err(error);
+                    }
+                }
             }
             if !retries.pause().await {
                 return Err(Error::Conflict);

@@ -20,7 +20,7 @@ pub struct Options {
     /// How long the cluster remembers outcomes, as its servers are configured: older tokens are refused.
     pub outcome_retention: Duration,
     /// Emulates the delays between the sites of a matrix on one machine; the servers must do so as well.
-    pub delays: Option<()>,
+    pub delays: Option<quorate_runtime::wan::Matrix>,
 }
 
 impl Default for Options {

@@ -19,6 +19,9 @@ pub(crate) trait Port: Send + Sync {
 
     /// Until when a node that holds part of the keyspace wants no new transactions, if one said so.
     fn busy_until(&self, keyspace: KeyspaceId) -> Option<Instant>;
+
+    /// Ends the host: nothing is sent or received any more.
+    fn shut(&self);
 }
 
 /// The shared part of all handles.
@@ -180,7 +183,7 @@ impl Session {
         self.commits.is_closed()
     }
 
-    /// Gives a command that is about no transaction.
+    /// Gives a command whose answer nobody waits for.
     pub(crate) fn tell(&self, command: Command) {
         let mut command = Some(command);
         self.port.with(&mut |_, commands| commands.extend(command.take()));
@@ -190,6 +193,7 @@ impl Session {
     pub(crate) fn close(&self) {
         self.commits.close();
         self.port.with(&mut |waiters, _| waiters.close());
+        self.port.shut();
     }
 }
 

@@ -1,5 +1,6 @@
 //! The handles against a fake coordinator: retries, limits, what is told to whom.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX};
@@ -22,19 +23,20 @@ async fn a_conflict_is_tried_again_under_the_next_attempt_number() {
     let fake = Fake::default();
     let accounts = fake.keyspace(Options::default());
     fake.next_ends([conflict(), conflict()]);
-    let mut runs = 0;
+    let runs = Cell::new(0);
     let (value, receipt) = accounts
         .transact_with_receipt(async |txn| {
-            runs += 1;
-            txn.put("alice", runs.to_string())?;
-            Ok(runs)
+            runs.set(runs.get() + 1);
+            txn.put("alice", runs.get().to_string())?;
+            Ok(runs.get())
         })
         .await
         .unwrap();
     assert_eq!((value, receipt.attempts), (3, 3));
     assert_eq!(receipt.token.transaction.attempt, 2);
     assert_eq!(fake.value("alice"), Some(Value::from("3")));
-    let expected = ["begin c7.0.0", "commit c7.0.0", "begin c7.0.1", "commit c7.0.1", "begin c7.0.2", "commit c7.0.2"];
+    let expected =
+        ["begin c7.0.0", "commit c7.0.0", "begin c7.0.1", "commit c7.0.1", "begin c7.0.2", "commit c7.0.2"];
     assert_eq!(fake.heard(), expected);
     assert_eq!(fake.open_count(), 0);
 }
@@ -56,7 +58,8 @@ async fn only_conflicts_are_tried_again() {
     let accounts = fake.keyspace(Options::default());
     fake.next_ends([End::Fail(Failure::Unavailable { missing: Vec::new() })]);
     assert!(matches!(accounts.put("a", "1").await, Err(Error::Unavailable { .. })));
-    let result: crate::Result<()> = accounts.transact(async |_| Err(Error::application("not enough money"))).await;
+    let result: crate::Result<()> =
+        accounts.transact(async |_| Err(Error::application("not enough money"))).await;
     assert_eq!(result.unwrap_err().to_string(), "not enough money");
     assert_eq!(fake.heard().len(), 2, "one begin and one commit in all");
 }
@@ -98,7 +101,7 @@ async fn an_attempt_that_cannot_be_settled_is_told_with_its_token() {
 async fn limits_are_raised_at_the_call_and_nothing_is_sent() {
     let fake = Fake::default();
     let accounts = fake.keyspace(Options { open_transactions_max: 2, ..Options::default() });
-    let mut txn = accounts.begin().await.unwrap();
+    let txn = accounts.begin().await.unwrap();
     let limit = |result: crate::Result<()>| match result {
         Err(Error::Invalid(Invalid::Limit(limit))) => limit,
         other => panic!("{other:?}"),
@@ -123,7 +126,7 @@ async fn limits_are_raised_at_the_call_and_nothing_is_sent() {
 async fn dropping_a_transaction_aborts_it() {
     let fake = Fake::default();
     let accounts = fake.keyspace(Options::default());
-    let mut txn = accounts.begin().await.unwrap();
+    let txn = accounts.begin().await.unwrap();
     txn.put("alice", "1").unwrap();
     drop(txn);
     drop(accounts.begin().await.unwrap());
@@ -144,6 +147,7 @@ async fn a_commit_whose_caller_went_away_is_left_to_end_by_itself() {
     let commit = tokio::time::timeout(Duration::from_millis(5), txn.commit()).await;
     assert!(commit.is_err());
     assert_eq!(fake.heard(), ["begin c7.0.0", "commit c7.0.0"], "an abort must not follow a commit");
+    drop(txn);
     assert_eq!(fake.open_count(), 0);
 }
 
@@ -228,7 +232,7 @@ async fn the_window_of_commits_in_flight_is_bounded() {
     fake.next_ends([End::Never]);
     let mut stuck = accounts.begin().await.unwrap();
     stuck.put("a", "1").unwrap();
-    let stuck = tokio::spawn(stuck.commit());
+    let stuck = tokio::spawn(async move { stuck.commit().await });
     tokio::task::yield_now().await;
     let mut next = accounts.begin().await.unwrap();
     next.put("b", "1").unwrap();
@@ -237,4 +241,45 @@ async fn the_window_of_commits_in_flight_is_bounded() {
     stuck.abort();
     let _ = stuck.await;
     accounts.put("b", "2").await.unwrap();
+}
+
+#[tokio::test]
+async fn every_call_can_run_in_a_spawned_task() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let key = String::from("alice");
+    let task = tokio::spawn(async move {
+        accounts.put(&key, "1").await?;
+        accounts.get(&key).await?;
+        accounts.scan(&key, "", 10).await?;
+        accounts.apply(Batch::new().expect(&key, "1").put(&key, "2")).await?;
+        accounts.delete(&key).await?;
+        accounts
+            .transact(async |txn| {
+                txn.put(&key, "3")?;
+                txn.get(&key).await
+            })
+            .await
+    });
+    assert_eq!(task.await.unwrap().unwrap(), Some(Value::from("3")));
+}
+
+#[tokio::test]
+async fn a_handle_that_outlives_its_closure_can_do_nothing() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let kept = Cell::new(None);
+    accounts
+        .transact(async |txn| {
+            txn.put("alice", "1")?;
+            kept.set(Some(txn));
+            Ok(())
+        })
+        .await
+        .unwrap();
+    let mut kept = kept.take().unwrap();
+    assert!(matches!(kept.put("alice", "2"), Err(Error::Invalid(Invalid::TransactionOver))));
+    assert!(matches!(kept.get("alice").await, Err(Error::Invalid(Invalid::TransactionOver))));
+    assert!(matches!(kept.commit().await, Err(Error::Invalid(Invalid::TransactionOver))));
+    assert_eq!(fake.value("alice"), Some(Value::from("1")));
 }

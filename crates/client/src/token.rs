@@ -67,7 +67,8 @@ fn parse(text: &str) -> Result<Token, &'static str> {
     }
     let sequence = field()?.parse().map_err(|_| "its sequence is not a number")?;
     let attempt = field()?.parse().map_err(|_| "its attempt is not a number")?;
-    let began = u64::from_str_radix(field()?, 16).map_err(|_| "its begin time is not a hexadecimal number")?;
+    let began =
+        u64::from_str_radix(field()?, 16).map_err(|_| "its begin time is not a hexadecimal number")?;
     Ok(Token {
         transaction: TransactionId { client: ClientId(client), sequence, attempt },
         began: ClockTime::from_micros(began),

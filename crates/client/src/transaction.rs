@@ -1,8 +1,9 @@
 //! One attempt at one transaction.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use quorate_core::transaction::LimitExceeded;
 use quorate_core::{ClockTime, Key, KeyRange, Timestamp, TransactionId, Value};
 use quorate_tapir::{Command, Failure};
 use tokio::sync::oneshot;
@@ -21,6 +22,13 @@ use crate::waiters::OpenError;
 /// it cannot commit then.
 #[derive(Debug)]
 pub struct Transaction {
+    inner: Arc<Inner>,
+}
+
+/// Shared between the closure of a user, which reads and writes, and the library, which commits once the closure has
+/// returned.
+#[derive(Debug)]
+struct Inner {
     shared: Arc<Shared>,
     keyspace: Arc<quorate_core::topology::Keyspace>,
     writable: bool,
@@ -28,18 +36,33 @@ pub struct Transaction {
     began: ClockTime,
     deadline: Instant,
     call_max: Duration,
+    progress: Mutex<Progress>,
+    /// Held by the one scan that may be under way.
+    scanning: tokio::sync::Mutex<()>,
+}
+
+/// How far a transaction has come, and what it has touched.
+#[derive(Debug, Default)]
+struct Progress {
     stage: Stage,
     footprint: Footprint,
 }
 
+/// How much later than the coordinator a call gives up, so that the better informed of the two speaks first.
+const COORDINATOR_GRACE: Duration = Duration::from_millis(250);
+
+/// When to try again if the window of commits in flight is full.
+const WINDOW_RETRY_AFTER: Duration = Duration::from_millis(100);
+
 /// How far a transaction has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// The coordinator has not heard of it.
+    #[default]
     Idle,
     /// The coordinator works on it.
     Begun,
-    /// It was asked to commit: only the cluster knows how it ends.
+    /// It was asked to commit or to abort: nothing can be added any more.
     Ending,
 }
 
@@ -80,33 +103,37 @@ impl Transaction {
             OpenError::TooMany => Invalid::OpenTransactions { max: shared.session.open_max() }.into(),
             OpenError::Closed => Error::Closed,
         })?;
-        let call_max = shared.options.deadline;
-        Ok(Transaction {
-            shared,
-            keyspace,
+        let inner = Inner {
             writable,
             id,
             began: clock_now(),
             deadline: Instant::now() + patience,
-            call_max,
-            stage: Stage::Idle,
-            footprint: Footprint::default(),
-        })
+            call_max: shared.options.deadline,
+            progress: Mutex::default(),
+            scanning: tokio::sync::Mutex::new(()),
+            shared,
+            keyspace,
+        };
+        Ok(Transaction { inner: Arc::new(inner) })
+    }
+
+    /// A second handle on the same transaction, to be given to the closure of a user.
+    pub(crate) fn share(&self) -> Transaction {
+        Transaction { inner: Arc::clone(&self.inner) }
     }
 
     /// The name of this attempt, as far as it has come: later reads and writes may add participants.
     pub fn token(&self) -> Token {
-        Token { transaction: self.id, began: self.began, participants: self.footprint.participants().to_vec() }
+        self.inner.token()
     }
 
     /// Reads a key; none if it is absent. Sees the transaction's own writes.
     ///
     /// # Errors
     /// [`Invalid`] for an empty or overlong key, [`Error::Unavailable`] if no replica answers.
-    pub async fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let key = Key::copy_from_slice(key.as_ref());
-        let receiver = self.ask_for(&key)?;
-        self.answer(receiver).await
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let receiver = self.inner.ask_for(Key::copy_from_slice(key.as_ref()))?;
+        self.inner.answer(receiver).await
     }
 
     /// Reads several keys at once, in one round trip; the values are in the order of the keys.
@@ -114,24 +141,16 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub async fn get_many(
-        &mut self,
+        &self,
         keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Result<Vec<Option<Value>>> {
-        let mut receivers = Vec::new();
-        for key in keys {
-            receivers.push(self.ask_for(&Key::copy_from_slice(key.as_ref()))?);
-        }
+        let ask = |key: &[u8]| self.inner.ask_for(Key::copy_from_slice(key));
+        let receivers = keys.into_iter().map(|key| ask(key.as_ref())).collect::<Result<Vec<_>>>()?;
         let mut values = Vec::with_capacity(receivers.len());
         for receiver in receivers {
-            values.push(self.answer(receiver).await?);
+            values.push(self.inner.answer(receiver).await?);
         }
         Ok(values)
-    }
-
-    fn ask_for(&mut self, key: &Key) -> Result<oneshot::Receiver<Option<Value>>> {
-        self.footprint.read(key, self.keyspace.shard_of(key).id)?;
-        self.begin();
-        self.shared.session.get(self.id, key).ok_or_else(|| self.ended())
     }
 
     /// Reads up to `limit` keys from `from` (included) to `to` (excluded), in order; an empty `to` means to the end.
@@ -139,12 +158,7 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::get`].
-    pub async fn scan(
-        &mut self,
-        from: impl AsRef<[u8]>,
-        to: impl AsRef<[u8]>,
-        limit: u32,
-    ) -> Result<Page> {
+    pub async fn scan(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, limit: u32) -> Result<Page> {
         let to = Some(to.as_ref()).filter(|to| !to.is_empty()).map(Key::copy_from_slice);
         let range = KeyRange { from: Key::copy_from_slice(from.as_ref()), to };
         if range.is_empty() {
@@ -153,94 +167,138 @@ impl Transaction {
         if limit == 0 {
             return Ok(Page { entries: Vec::new(), next: Some(range.from) });
         }
-        self.footprint.scan(&range, self.keyspace.shards.iter().map(|shard| shard.id))?;
-        self.begin();
-        let receiver = self.shared.session.scan(self.id, &range, limit).ok_or_else(|| self.ended())?;
-        let (entries, next) = self.answer(receiver).await?;
-        for (key, _) in &entries {
-            self.footprint.read(key, self.keyspace.shard_of(key).id)?;
-        }
-        Ok(Page { entries, next })
+        self.inner.scan(range, limit).await
     }
 
     /// Writes a key when the transaction commits.
     ///
     /// # Errors
     /// [`Invalid`] if a limit would be exceeded; the message names the key and the limit.
-    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let value = Value::copy_from_slice(value.as_ref());
-        self.write(Key::copy_from_slice(key.as_ref()), Some(value))
+        self.inner.write(Key::copy_from_slice(key.as_ref()), Some(value))
     }
 
     /// Deletes a key when the transaction commits. It is no mistake if the key is absent.
     ///
     /// # Errors
     /// As [`Transaction::put`].
-    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write(Key::copy_from_slice(key.as_ref()), None)
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.write(Key::copy_from_slice(key.as_ref()), None)
     }
 
-    fn write(&mut self, key: Key, value: Option<Value>) -> Result<()> {
-        if !self.writable {
-            return Err(Invalid::SystemKeyspace { name: self.keyspace.name.clone() }.into());
-        }
-        let shard = self.keyspace.shard_of(&key).id;
-        self.footprint.write(&key, value.as_deref().unwrap_or_default(), shard)?;
-        self.begin();
-        self.shared.session.put(self.id, key, value);
-        Ok(())
-    }
-
-    /// Commits: all writes at once, or nothing.
+    /// Commits: all writes at once, or nothing. The transaction is over then, whatever comes of it.
     ///
     /// # Errors
     /// [`Error::Conflict`] if something that was read has changed, [`Error::Unavailable`] if a majority of a shard
     /// cannot be reached, [`Error::Unknown`] if time ran out after the first prepare had left.
-    pub async fn commit(mut self) -> Result<Receipt> {
-        if self.stage == Stage::Idle {
-            return Ok(Receipt { token: self.token(), timestamp: Timestamp::ZERO, fast: true, attempts: 1 });
-        }
-        let shared = Arc::clone(&self.shared);
-        let permit = tokio::time::timeout_at(self.deadline, shared.session.commit_permit()).await;
-        let Ok(permit) = permit else {
-            return Err(Error::Overloaded { retry_after: Duration::from_millis(100) });
-        };
-        let Some(_permit) = permit else { return Err(Error::Closed) };
-        let receiver = shared.session.commit(self.id).ok_or_else(|| self.ended())?;
-        self.stage = Stage::Ending;
-        match self.bounded(receiver).await {
-            Some(Ok(committed)) => Ok(Receipt {
-                token: self.token(),
-                timestamp: committed.timestamp,
-                fast: committed.fast,
-                attempts: self.id.attempt + 1,
-            }),
-            Some(Err(failure)) => Err(self.error(failure)),
-            None => Err(Error::Unknown { token: self.token() }),
-        }
+    pub async fn commit(&mut self) -> Result<Receipt> {
+        self.inner.commit().await
     }
 
     /// Drops the transaction. Nothing of it was ever visible.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the database handle was closed.
-    pub async fn abort(mut self) -> Result<()> {
-        if self.stage == Stage::Begun {
-            self.stage = Stage::Ending;
-            if let Some(receiver) = self.shared.session.abort(self.id) {
-                return self.bounded(receiver).await.map(|_| ()).ok_or(Error::Closed);
-            }
+    /// [`Invalid::TransactionOver`] if it was committed or aborted before.
+    pub async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await
+    }
+}
+
+impl Inner {
+    /// The progress is consistent between any two statements that could panic, so a poisoned lock is still good.
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn token(&self) -> Token {
+        let participants = self.progress().footprint.participants().to_vec();
+        Token { transaction: self.id, began: self.began, participants }
+    }
+
+    /// Notes an access and tells the coordinator of the transaction if it is the first.
+    fn access(&self, note: impl FnOnce(&mut Footprint) -> Result<(), LimitExceeded>) -> Result<()> {
+        let mut progress = self.progress();
+        if progress.stage == Stage::Ending {
+            return Err(Invalid::TransactionOver.into());
+        }
+        note(&mut progress.footprint)?;
+        if progress.stage == Stage::Idle {
+            progress.stage = Stage::Begun;
+            let patience = self.deadline.saturating_duration_since(Instant::now());
+            self.shared.session.begin(self.id, self.keyspace.id, patience);
         }
         Ok(())
     }
 
-    /// Tells the coordinator of the transaction, at its first access.
-    fn begin(&mut self) {
-        if self.stage == Stage::Idle {
-            self.stage = Stage::Begun;
-            let patience = self.deadline.saturating_duration_since(Instant::now());
-            self.shared.session.begin(self.id, self.keyspace.id, patience);
+    fn ask_for(&self, key: Key) -> Result<oneshot::Receiver<Option<Value>>> {
+        self.access(|footprint| footprint.read(&key, self.keyspace.shard_of(&key).id))?;
+        self.shared.session.get(self.id, &key).ok_or_else(|| self.ended())
+    }
+
+    async fn scan(&self, range: KeyRange, limit: u32) -> Result<Page> {
+        let _only = self.scanning.lock().await;
+        self.access(|footprint| footprint.scan(&range, self.keyspace.shards.iter().map(|shard| shard.id)))?;
+        let receiver = self.shared.session.scan(self.id, &range, limit).ok_or_else(|| self.ended())?;
+        let (entries, next) = self.answer(receiver).await?;
+        self.access(|footprint| {
+            entries.iter().try_for_each(|(key, _)| footprint.read(key, self.keyspace.shard_of(key).id))
+        })?;
+        Ok(Page { entries, next })
+    }
+
+    fn write(&self, key: Key, value: Option<Value>) -> Result<()> {
+        if !self.writable {
+            return Err(Invalid::SystemKeyspace { name: self.keyspace.name.clone() }.into());
         }
+        let shard = self.keyspace.shard_of(&key).id;
+        self.access(|footprint| footprint.write(&key, value.as_deref().unwrap_or_default(), shard))?;
+        self.shared.session.put(self.id, key, value);
+        Ok(())
+    }
+
+    /// Lets nothing more be added, and says how far the transaction had come.
+    fn end(&self) -> Result<Stage> {
+        match std::mem::replace(&mut self.progress().stage, Stage::Ending) {
+            Stage::Ending => Err(Invalid::TransactionOver.into()),
+            stage => Ok(stage),
+        }
+    }
+
+    async fn commit(&self) -> Result<Receipt> {
+        let stage = self.end()?;
+        let receipt = |timestamp, fast| {
+            let attempts = self.id.attempt + 1;
+            Ok(Receipt { token: self.token(), timestamp, fast, attempts })
+        };
+        if stage == Stage::Idle {
+            return receipt(Timestamp::ZERO, true);
+        }
+        let session = &self.shared.session;
+        let _permit = match tokio::time::timeout_at(self.deadline, session.commit_permit()).await {
+            Ok(Some(permit)) => permit,
+            Ok(None) => return Err(Error::Closed),
+            Err(_) => {
+                session.tell(Command::Abort { transaction: self.id });
+                return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER });
+            }
+        };
+        let receiver = session.commit(self.id).ok_or_else(|| self.ended())?;
+        match self.bounded(receiver).await {
+            Some(Ok(committed)) => receipt(committed.timestamp, committed.fast),
+            Some(Err(failure)) => Err(self.error(failure)),
+            None => Err(Error::Unknown { token: self.token() }),
+        }
+    }
+
+    async fn abort(&self) -> Result<()> {
+        if self.end()? == Stage::Begun
+            && let Some(receiver) = self.shared.session.abort(self.id)
+        {
+            // However this ends, the transaction is gone.
+            let _ = self.bounded(receiver).await;
+        }
+        Ok(())
     }
 
     async fn answer<Answer>(&self, receiver: oneshot::Receiver<Answer>) -> Result<Answer> {
@@ -248,12 +306,11 @@ impl Transaction {
     }
 
     /// Waits for an answer; none if the transaction or the session ends, or this call takes too long. The coordinator
-    /// keeps the deadline of the transaction, so only calls of long transactions need a timer of their own.
+    /// keeps the deadline of the transaction; the timer here bounds calls of longer transactions, and every call if the
+    /// runtime that hosts the coordinator has ended.
     async fn bounded<Answer>(&self, receiver: oneshot::Receiver<Answer>) -> Option<Answer> {
-        if self.deadline.saturating_duration_since(Instant::now()) <= self.call_max {
-            return receiver.await.ok();
-        }
-        tokio::time::timeout(self.call_max, receiver).await.ok().and_then(Result::ok)
+        let until = (Instant::now() + self.call_max).min(self.deadline) + COORDINATOR_GRACE;
+        tokio::time::timeout_at(until, receiver).await.ok().and_then(Result::ok)
     }
 
     /// Why a call of this transaction got no answer.
@@ -272,7 +329,9 @@ impl Transaction {
             Failure::Unavailable { missing } => {
                 Error::Unavailable { missing: self.shared.directory.describe(&self.keyspace, &missing) }
             }
-            Failure::Unknown { participants } => Error::Unknown { token: Token { participants, ..self.token() } },
+            Failure::Unknown { participants } => {
+                Error::Unknown { token: Token { participants, ..self.token() } }
+            }
             Failure::Invalid(invalid) => self.invalid(invalid).into(),
         }
     }
@@ -291,9 +350,10 @@ impl Transaction {
     }
 }
 
-impl Drop for Transaction {
+impl Drop for Inner {
     fn drop(&mut self) {
-        let last = (self.stage == Stage::Begun).then_some(Command::Abort { transaction: self.id });
+        let begun = self.progress().stage == Stage::Begun;
+        let last = begun.then_some(Command::Abort { transaction: self.id });
         self.shared.session.forget(self.id, last);
     }
 }

@@ -135,6 +135,7 @@ impl Waiters {
         let Some(slot) = self.slots.get_mut(&transaction) else { return };
         match slot.finish.take() {
             Some(sender) => {
+                self.slots.remove(&transaction);
                 let _ = sender.send(result);
             }
             None => {
@@ -151,6 +152,7 @@ impl Waiters {
     }
 
     /// How many transactions are open.
+    #[cfg(test)]
     pub(crate) fn open_count(&self) -> usize {
         self.slots.len()
     }
@@ -198,6 +200,17 @@ mod tests {
         let (sender, mut receiver) = oneshot::channel();
         assert!(!waiters.expect_finish(transaction(1), sender), "nothing may be asked of it any more");
         assert_eq!(receiver.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+    }
+
+    #[test]
+    fn a_transaction_that_has_ended_as_it_was_asked_to_is_not_open_any_more() {
+        let mut waiters = Waiters::default();
+        waiters.open(transaction(1), 10).unwrap();
+        let (sender, mut receiver) = oneshot::channel();
+        assert!(waiters.expect_finish(transaction(1), sender));
+        waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(Failure::Conflict) });
+        assert_eq!(receiver.try_recv(), Ok(Err(Failure::Conflict)));
+        assert_eq!(waiters.open_count(), 0);
     }
 
     #[test]

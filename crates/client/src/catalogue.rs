@@ -1,0 +1,195 @@
+//! The catalogue: keyspaces are entries of the built-in keyspace `_system`, created and dropped by transactions.
+
+use quorate_core::topology::{Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition};
+use quorate_core::{GroupSize, KeyspaceId, ShardId, SiteId};
+use quorate_wire::catalogue::{
+    NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, decode_counter, encode_counter, keyspace_key,
+    keyspace_range,
+};
+
+use crate::directory::Directory;
+use crate::error::{Error, Invalid, Result};
+use crate::transaction::Transaction;
+
+/// How many keyspaces are read at a time.
+const PAGE: u32 = 256;
+
+/// What a new keyspace is to be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceOptions {
+    /// What its transactions are promised.
+    pub isolation: Isolation,
+    /// What its acknowledged writes survive.
+    pub durability: Durability,
+    /// Into how many shards its keys are divided.
+    pub shards: usize,
+    /// How many replicas each shard has: an odd number. By default one in each site, or three if there are fewer sites
+    /// than that and enough nodes.
+    pub replicas: Option<usize>,
+    /// The names of the sites that hold it; all if none are named.
+    pub sites: Vec<String>,
+}
+
+impl KeyspaceOptions {
+    /// A keyspace of one shard with the defaults of this isolation.
+    pub fn new(isolation: Isolation) -> Self {
+        KeyspaceOptions {
+            isolation,
+            durability: Durability::default(),
+            shards: 1,
+            replicas: None,
+            sites: Vec::new(),
+        }
+    }
+}
+
+/// Refuses a name that cannot name a keyspace.
+pub(crate) fn validate_name(name: &str) -> Result<(), Invalid> {
+    if name == SYSTEM_KEYSPACE {
+        return Err(Invalid::SystemKeyspace { name: name.to_owned() });
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
+    if begins && name.len() <= KEYSPACE_NAME_BYTES_MAX && name.bytes().all(allowed) {
+        Ok(())
+    } else {
+        Err(Invalid::KeyspaceName { name: name.chars().take(KEYSPACE_NAME_BYTES_MAX).collect() })
+    }
+}
+
+/// Looks a keyspace up.
+pub(crate) async fn find(txn: &Transaction, name: &str) -> Result<Definition> {
+    match txn.get(keyspace_key(name)).await? {
+        Some(value) => decode_definition(&value),
+        None => {
+            let existing = list(txn).await?.into_iter().map(|definition| definition.name).collect();
+            Err(Invalid::NoSuchKeyspace { name: name.to_owned(), existing }.into())
+        }
+    }
+}
+
+/// All keyspaces but the catalogue, by name.
+pub(crate) async fn list(txn: &Transaction) -> Result<Vec<Definition>> {
+    let range = keyspace_range();
+    let to = range.to.unwrap_or_default();
+    let mut definitions = Vec::new();
+    let mut from = Some(range.from);
+    while let Some(start) = from {
+        let page = txn.scan(start, &to, PAGE).await?;
+        for (_, value) in &page.entries {
+            definitions.push(decode_definition(value)?);
+        }
+        from = page.next;
+    }
+    Ok(definitions)
+}
+
+/// Adds a keyspace.
+pub(crate) async fn create(
+    txn: &Transaction,
+    directory: &Directory,
+    name: &str,
+    options: &KeyspaceOptions,
+) -> Result<Definition> {
+    let sites = directory.sites(&options.sites)?;
+    let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, &sites));
+    let key = keyspace_key(name);
+    let found = txn.get_many([key.as_ref(), NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY]).await?;
+    let [existing, next_keyspace, next_shard] = found.as_slice() else { return Err(Error::Closed) };
+    if existing.is_some() {
+        return Err(Invalid::KeyspaceExists { name: name.to_owned() }.into());
+    }
+    let next = |value: &Option<quorate_core::Value>, first: u32| match value {
+        Some(value) => decode_counter(value).map_err(|error| damaged(&error)),
+        None => Ok(first),
+    };
+    // Number 0 is the catalogue's, for keyspaces and for shards.
+    let (id, first_shard) = (next(next_keyspace, 1)?, next(next_shard, 1)?);
+    let shards = directory
+        .topology()
+        .place(options.shards, replicas, ShardId(first_shard), &sites)
+        .map_err(Invalid::Placement)?;
+    let definition = Definition {
+        id: KeyspaceId(id),
+        name: name.to_owned(),
+        isolation: options.isolation,
+        durability: options.durability,
+        shards,
+    };
+    txn.put(NEXT_KEYSPACE_KEY, encode_counter(id + 1))?;
+    txn.put(NEXT_SHARD_KEY, encode_counter(first_shard + options.shards as u32))?;
+    txn.put(key, quorate_wire::encode(&definition))?;
+    Ok(definition)
+}
+
+/// Removes a keyspace. Its id and those of its shards are never used again.
+pub(crate) async fn remove(txn: &Transaction, name: &str) -> Result<()> {
+    find(txn, name).await?;
+    txn.delete(keyspace_key(name))
+}
+
+/// One replica in each site; three if there are fewer sites but enough nodes.
+fn default_replicas(directory: &Directory, sites: &[SiteId]) -> usize {
+    let nodes = directory.topology().nodes.iter().filter(|node| sites.contains(&node.site)).count();
+    let wanted = sites.len().max(3).min(nodes).clamp(1, GroupSize::MAX);
+    if wanted.is_multiple_of(2) { wanted - 1 } else { wanted }
+}
+
+fn decode_definition(value: &[u8]) -> Result<Definition> {
+    quorate_wire::decode(value).map_err(|error| damaged(&error))
+}
+
+fn damaged(error: &quorate_wire::DecodeError) -> Error {
+    Error::application(format!(
+        "the catalogue holds an entry that this version cannot read ({error}): is the cluster newer than this client?"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::NodeId;
+    use quorate_core::topology::{Node, Topology};
+
+    fn directory(nodes_per_site: &[usize]) -> Directory {
+        let mut topology = Topology::default();
+        for (site, nodes) in nodes_per_site.iter().enumerate() {
+            topology.sites.push(format!("site{site}"));
+            for _ in 0..*nodes {
+                let id = NodeId(topology.nodes.len() as u16);
+                topology.nodes.push(Node { id, site: SiteId(site as u16), address: String::new() });
+            }
+        }
+        Directory::new(topology, None, |_| None)
+    }
+
+    #[test]
+    fn names_as_a_table() {
+        for name in ["a", "accounts", "Team-7_b.x"] {
+            assert!(validate_name(name).is_ok(), "{name}");
+        }
+        let long = "a".repeat(KEYSPACE_NAME_BYTES_MAX + 1);
+        for name in ["", "7up", "-x", "a b", "a/b", "ümlaut", "_private", &long] {
+            assert!(matches!(validate_name(name), Err(Invalid::KeyspaceName { .. })), "{name}");
+        }
+        assert!(matches!(validate_name("_system"), Err(Invalid::SystemKeyspace { .. })));
+    }
+
+    #[test]
+    fn replicas_by_default_as_a_table() {
+        let table: [(&[usize], usize); 7] = [
+            (&[1], 1),
+            (&[3], 3),
+            (&[5], 3),
+            (&[1, 1], 1),
+            (&[2, 2], 3),
+            (&[1, 1, 1], 3),
+            (&[2, 1, 1, 1, 1], 5),
+        ];
+        for (nodes, expected) in table {
+            let directory = directory(nodes);
+            let sites = directory.sites(&[]).unwrap();
+            assert_eq!(default_replicas(&directory, &sites), expected, "{nodes:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The first question to a cluster: who are you all?
+
+use std::time::Duration;
+
+use quorate_core::ClientId;
+use quorate_wire::{Directory, FrameReader, FrameWriter, Hello, Packet, Peer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::error::Error;
+
+/// What a node says about its cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Discovered {
+    /// The cluster, which all nodes must belong to.
+    pub(crate) cluster: u64,
+    /// Sites, nodes and the catalogue.
+    pub(crate) directory: Directory,
+}
+
+/// Why a node did not say it.
+enum Trouble {
+    /// It could not be reached, or went away.
+    Unreachable(String),
+    /// It answered in a way that will not change by asking again.
+    Refused(String),
+}
+
+/// Asks the addresses one after the other until one answers.
+///
+/// # Errors
+/// [`Error::Handshake`] if one answers, but not as a server of this version; [`Error::Connect`] with what happened at
+/// each address if none answers.
+pub(crate) async fn discover(
+    addresses: &[String],
+    client: ClientId,
+    site: &str,
+    timeout: Duration,
+) -> Result<Discovered, Error> {
+    let mut tried = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        match tokio::time::timeout(timeout, ask(address, client, site)).await {
+            Ok(Ok(discovered)) => return Ok(discovered),
+            Ok(Err(Trouble::Refused(reason))) => {
+                return Err(Error::Handshake { address: address.clone(), reason });
+            }
+            Ok(Err(Trouble::Unreachable(reason))) => tried.push((address.clone(), reason)),
+            Err(_) => tried.push((address.clone(), format!("no answer within {timeout:?}"))),
+        }
+    }
+    Err(Error::Connect { tried })
+}
+
+async fn ask(address: &str, client: ClientId, site: &str) -> Result<Discovered, Trouble> {
+    let unreachable = |error: std::io::Error| Trouble::Unreachable(error.to_string());
+    let mut socket = TcpStream::connect(address).await.map_err(unreachable)?;
+    let hello = Hello { cluster: 0, peer: Peer::Client(client), site: site.to_owned() };
+    let mut writer = FrameWriter::new();
+    for packet in [Packet::Hello(hello), Packet::DirectoryRequest] {
+        writer.push(&packet).map_err(|error| Trouble::Refused(error.to_string()))?;
+    }
+    socket.write_all(&writer.take()).await.map_err(unreachable)?;
+    let mut reader = FrameReader::new();
+    let mut cluster = None;
+    loop {
+        while let Some(packets) = reader.next_frame().map_err(|error| Trouble::Refused(error.to_string()))? {
+            for packet in packets {
+                match packet.map_err(|error| Trouble::Refused(error.to_string()))? {
+                    Packet::Welcome(welcome) => cluster = Some(welcome.cluster),
+                    Packet::Goodbye { reason } => return Err(Trouble::Refused(reason)),
+                    Packet::Directory(directory) => {
+                        let cluster = cluster.ok_or_else(|| {
+                            Trouble::Refused("it told its directory before saying who it is".to_owned())
+                        })?;
+                        return Ok(Discovered { cluster, directory });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if socket.read_buf(reader.space(16 * 1024)).await.map_err(unreachable)? == 0 {
+            return Err(Trouble::Unreachable("it closed the connection".to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    async fn answering(bytes: Vec<u8>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = socket.write_all(&bytes).await;
+            let _ = socket.read_to_end(&mut Vec::new()).await;
+        });
+        address
+    }
+
+    async fn tried(addresses: &[String]) -> Error {
+        discover(addresses, ClientId(1), "", Duration::from_millis(500)).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn whoever_is_not_a_server_is_told_apart_from_nobody() {
+        let http = answering(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()).await;
+        assert!(matches!(tried(&[http]).await, Error::Handshake { .. }));
+        let silent = answering(Vec::new()).await;
+        let nobody = {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listener.local_addr().unwrap().to_string()
+        };
+        let error = tried(&[silent.clone(), nobody.clone()]).await;
+        let message = error.to_string();
+        assert!(matches!(error, Error::Connect { .. }), "{message}");
+        assert!(message.contains(&silent) && message.contains("no answer"), "{message}");
+        assert!(message.contains(&nobody) && message.contains("refused"), "{message}");
+    }
+
+    #[tokio::test]
+    async fn a_goodbye_is_told_as_the_reason() {
+        let mut writer = FrameWriter::new();
+        writer.push(&Packet::Goodbye { reason: "too many connections".to_owned() }).unwrap();
+        let full = answering(writer.take().to_vec()).await;
+        let error = tried(&[full]).await;
+        assert!(error.to_string().contains("too many connections"), "{error}");
+    }
+}

@@ -1,0 +1,292 @@
+//! The host of the coordinator: between the handles of the user and the connections to the nodes.
+//!
+//! A call of a user steps the coordinator in place; what it sends leaves with the turn of the transport, together with
+//! what other calls sent. Answers come back as events, straight to the call that waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::hash::FixedMap;
+use quorate_core::{Address, ClientId, Input, Instant, KeyspaceId, NodeId, ReplicaId};
+use quorate_runtime::driver::{Carrier, Driver, Kept};
+use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
+use quorate_tapir::{Command, Coordinator, CoordinatorTimer, Event, Message, Routes};
+use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
+use tokio::sync::{Notify, oneshot};
+
+use crate::session::Port;
+use crate::waiters::Waiters;
+
+/// Owns the coordinator of one client.
+pub(crate) struct ClientHost {
+    coordinator: Driver<Coordinator>,
+    waiters: Waiters,
+    nodes: Nodes,
+    statuses: Vec<(NodeId, oneshot::Sender<Bytes>)>,
+    /// Woken whenever a node was reached, or could not be.
+    settled: Arc<Notify>,
+    /// Lent to calls, and used again.
+    commands: Vec<Command>,
+}
+
+/// What is known of the nodes, by node id, and who is hosted where.
+struct Nodes {
+    client: ClientId,
+    nodes: Vec<Node>,
+    hosted: FixedMap<ReplicaId, NodeId>,
+    keyspaces: FixedMap<KeyspaceId, Vec<NodeId>>,
+}
+
+#[derive(Default)]
+struct Node {
+    link: Option<LinkId>,
+    busy_until: Option<tokio::time::Instant>,
+    replicas: Vec<ReplicaId>,
+    attempt: Attempt,
+}
+
+/// What came of the first attempt to connect to a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// It is still under way.
+    #[default]
+    Open,
+    /// It took this long since the client began to connect.
+    Reached(Instant),
+    /// It did not work.
+    Failed(String),
+}
+
+impl ClientHost {
+    /// A host for a client of a cluster with so many nodes.
+    pub(crate) fn new(
+        client: ClientId,
+        coordinator: Driver<Coordinator>,
+        nodes: usize,
+        settled: Arc<Notify>,
+    ) -> Self {
+        let nodes = (0..nodes).map(|_| Node::default()).collect();
+        ClientHost {
+            coordinator,
+            waiters: Waiters::default(),
+            nodes: Nodes { client, nodes, hosted: FixedMap::default(), keyspaces: FixedMap::default() },
+            statuses: Vec::new(),
+            settled,
+            commands: Vec::new(),
+        }
+    }
+
+    /// Starts the coordinator.
+    pub(crate) fn start(&mut self, turn: &mut Turn<'_>) {
+        self.step(Input::Start, turn);
+    }
+
+    /// True if the coordinator has nothing to do and nothing to tell.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.coordinator.machine().is_empty()
+    }
+
+    /// What came of the first attempt to connect to each node.
+    pub(crate) fn attempts(&self) -> Vec<Attempt> {
+        self.nodes.nodes.iter().map(|node| node.attempt.clone()).collect()
+    }
+
+    /// Learns of a keyspace, so that transactions can begin in it.
+    pub(crate) fn learn(&mut self, routes: Arc<Routes>, turn: &mut Turn<'_>) {
+        let unreachable = self.nodes.learn(&routes);
+        self.step(Input::Command(Command::Route(routes)), turn);
+        for replica in unreachable {
+            self.step(Input::Command(Command::Reachable { replica, reachable: false }), turn);
+        }
+    }
+
+    /// Asks a node how it is; none if it is not connected.
+    pub(crate) fn ask_status(
+        &mut self,
+        node: NodeId,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Bytes>> {
+        let link = self.nodes.nodes.get(usize::from(node.0))?.link?;
+        let (sender, receiver) = oneshot::channel();
+        self.statuses.retain(|(_, sender)| !sender.is_closed());
+        self.statuses.push((node, sender));
+        turn.send(link, &Packet::StatusRequest);
+        Some(receiver)
+    }
+
+    fn call(&mut self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>), turn: &mut Turn<'_>) {
+        let mut commands = std::mem::take(&mut self.commands);
+        call(&mut self.waiters, &mut commands);
+        for command in commands.drain(..) {
+            self.step(Input::Command(command), turn);
+        }
+        self.commands = commands;
+    }
+
+    fn step(&mut self, input: Input<Message, CoordinatorTimer, Command>, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        let mut carrier = ToWorld { nodes: &self.nodes, waiters: &mut self.waiters, turn };
+        self.coordinator.step(time, input, &mut carrier);
+    }
+
+    fn set_reachable(&mut self, node: NodeId, reachable: bool, turn: &mut Turn<'_>) {
+        let Some(known) = self.nodes.nodes.get(usize::from(node.0)) else { return };
+        for replica in known.replicas.clone() {
+            self.step(Input::Command(Command::Reachable { replica, reachable }), turn);
+        }
+    }
+}
+
+impl Nodes {
+    /// Notes where the replicas of a keyspace are, and gives back those that cannot be reached at the moment.
+    fn learn(&mut self, routes: &Routes) -> Vec<ReplicaId> {
+        let mut unreachable = Vec::new();
+        let mut hosts = Vec::new();
+        for shard in &routes.keyspace.shards {
+            for (&host, index) in shard.replicas.iter().zip(0u8..) {
+                let replica = ReplicaId { shard: shard.id, index: quorate_core::ReplicaIndex(index) };
+                let Some(node) = self.nodes.get_mut(usize::from(host.0)) else { continue };
+                if self.hosted.insert(replica, host).is_none() {
+                    node.replicas.push(replica);
+                }
+                if node.link.is_none() {
+                    unreachable.push(replica);
+                }
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+        }
+        self.keyspaces.insert(routes.keyspace.id, hosts);
+        unreachable
+    }
+
+    fn node_of(&mut self, remote: &Remote) -> Option<(NodeId, &mut Node)> {
+        let Peer::Node(id) = remote.identity else { return None };
+        self.nodes.get_mut(usize::from(id.0)).map(|node| (id, node))
+    }
+}
+
+/// Carries the effects of the coordinator out.
+struct ToWorld<'a, 'turn> {
+    nodes: &'a Nodes,
+    waiters: &'a mut Waiters,
+    turn: &'a mut Turn<'turn>,
+}
+
+impl Carrier<Coordinator> for ToWorld<'_, '_> {
+    fn send(&mut self, to: Address, message: Message) {
+        let Address::Replica(replica) = to else { return };
+        let node = self.nodes.hosted.get(&replica).and_then(|node| self.nodes.nodes.get(usize::from(node.0)));
+        // Without a link the message is lost, as any message may be.
+        if let Some(link) = node.and_then(|node| node.link) {
+            let from = Address::Client(self.nodes.client);
+            let packet = Packet::Envelope(Envelope { from, to, message: ProtocolMessage::Tapir(message) });
+            self.turn.send(link, &packet);
+        }
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.waiters.deliver(event);
+    }
+
+    fn persist(&mut self, record: std::convert::Infallible) -> Kept {
+        match record {}
+    }
+}
+
+impl Host for ClientHost {
+    fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
+        let Some((id, node)) = self.nodes.node_of(remote) else { return };
+        node.link = Some(link);
+        if node.attempt == Attempt::Open {
+            node.attempt = Attempt::Reached(turn.time.now);
+        }
+        self.set_reachable(id, true, turn);
+        self.settled.notify_one();
+    }
+
+    fn on_link_down(&mut self, link: LinkId, remote: &Remote, _reason: &str, turn: &mut Turn<'_>) {
+        let Some((id, node)) = self.nodes.node_of(remote) else { return };
+        if node.link == Some(link) {
+            node.link = None;
+            self.statuses.retain(|(asked, _)| *asked != id);
+            self.set_reachable(id, false, turn);
+        }
+    }
+
+    fn on_dial_failed(&mut self, _dial: DialId, target: &Target, reason: &str, _turn: &mut Turn<'_>) {
+        let Some(node) = target.expect.and_then(|id| self.nodes.nodes.get_mut(usize::from(id.0))) else {
+            return;
+        };
+        if node.attempt == Attempt::Open {
+            node.attempt = Attempt::Failed(reason.to_owned());
+        }
+        self.settled.notify_one();
+    }
+
+    fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
+        match packet {
+            Packet::Envelope(Envelope { from, message: ProtocolMessage::Tapir(message), .. }) => {
+                self.step(Input::Message { from, message }, turn);
+            }
+            Packet::Busy { retry_after } => self.on_busy(link, retry_after),
+            Packet::Status { json } => {
+                let asked = |(id, _): &(NodeId, _)| {
+                    self.nodes.nodes.get(usize::from(id.0)).is_some_and(|node| node.link == Some(link))
+                };
+                if let Some(position) = self.statuses.iter().position(asked) {
+                    let _ = self.statuses.remove(position).1.send(json);
+                }
+            }
+            // Keyspaces are looked up whenever one is asked for, so nothing here is out of date.
+            Packet::CatalogueChanged | Packet::Goodbye { .. } => {}
+            Packet::Hello(_)
+            | Packet::Welcome(_)
+            | Packet::DirectoryRequest
+            | Packet::Directory(_)
+            | Packet::StatusRequest => {
+                return Err(Violation("a server said what only a client or a handshake says".into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_turn_end(&mut self, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        let mut carrier = ToWorld { nodes: &self.nodes, waiters: &mut self.waiters, turn };
+        self.coordinator.fire_timers(time, &mut carrier);
+    }
+
+    fn next_deadline(&mut self) -> Option<Instant> {
+        self.coordinator.next_deadline()
+    }
+}
+
+impl ClientHost {
+    fn on_busy(&mut self, link: LinkId, retry_after: Duration) {
+        /// A server cannot silence a client for longer.
+        const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+        if let Some(node) = self.nodes.nodes.iter_mut().find(|node| node.link == Some(link)) {
+            node.busy_until = Some(tokio::time::Instant::now() + retry_after.min(RETRY_AFTER_MAX));
+        }
+    }
+}
+
+impl Port for Transport<ClientHost> {
+    fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>)) {
+        Transport::with(self, |host, turn| host.call(call, turn));
+    }
+
+    fn busy_until(&self, keyspace: KeyspaceId) -> Option<tokio::time::Instant> {
+        Transport::with(self, |host, _| {
+            let hosts = host.nodes.keyspaces.get(&keyspace)?;
+            hosts.iter().filter_map(|node| host.nodes.nodes.get(usize::from(node.0))?.busy_until).max()
+        })
+    }
+
+    fn shut(&self) {
+        self.abandon();
+    }
+}
