@@ -38,6 +38,11 @@ impl ReadTimestamps {
         self.greatest.max(self.floor)
     }
 
+    /// At which timestamp everything is taken to have been read.
+    pub fn floor(&self) -> Timestamp {
+        self.floor
+    }
+
     /// Notes a read of a key, which may be absent.
     pub fn read_key(&mut self, key: &Key, timestamp: Timestamp) {
         self.greatest = self.greatest.max(timestamp);

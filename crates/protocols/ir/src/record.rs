@@ -287,13 +287,25 @@ impl<O: Operations> Record<O> {
         RecordPage { entries }
     }
 
-    /// Forgets the consensus operations that came after the base of `since`: the new view settles them anew.
-    /// Inconsistent operations stay, because they are facts whoever knows them.
-    pub fn forget_consensus_beyond(&mut self, since: Option<View>) {
-        for slot in self.slots.values_mut() {
-            slot.consensus.retain(|known| known.base.is_some() && known.base <= since);
-        }
-        self.slots.retain(|_, slot| slot.inconsistent.is_some() || !slot.consensus.is_empty());
+    /// Forgets the consensus operations that came after the base of `since`, and gives them, ascending: the new view
+    /// settles them anew. Inconsistent operations stay, because they are facts whoever knows them.
+    pub fn forget_consensus_beyond(&mut self, since: Option<View>) -> Vec<(OperationId, O::Consensus)> {
+        let is_kept = |known: &Installed<ConsensusEntry<O>>| known.base.is_some() && known.base <= since;
+        let mut forgotten = Vec::new();
+        self.slots.retain(|transaction, slot| {
+            if slot.consensus.iter().all(is_kept) {
+                return true;
+            }
+            let (kept, gone) = std::mem::take(&mut slot.consensus).into_iter().partition(is_kept);
+            slot.consensus = kept;
+            let id = |number| OperationId { transaction: *transaction, number };
+            forgotten.extend(
+                gone.into_iter().map(|known: Installed<_>| (id(known.entry.number), known.entry.operation)),
+            );
+            slot.inconsistent.is_some() || !slot.consensus.is_empty()
+        });
+        forgotten.sort_unstable_by_key(|(id, _)| *id);
+        forgotten
     }
 
     /// Adds entries to the base of `view`; inconsistent operations that are marked as not executed are news and go to

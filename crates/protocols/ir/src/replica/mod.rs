@@ -114,6 +114,12 @@ pub trait Upcalls<O: Operations> {
         by_view_change: bool,
     );
 
+    /// A new view has dropped this replica's verdict from its record: whatever kept the verdict true here ends with it,
+    /// and if the operation is proposed again it runs again. (Dropping one without the other would break promises: a
+    /// verdict without its effect, T12; an effect without its verdict would stand in the way of operations that have
+    /// succeeded without this replica.)
+    fn forget_consensus(&mut self, id: OperationId, operation: &O::Consensus);
+
     /// In the leader of a view change, after everything final has been installed: settles the operations whose fate is
     /// open. `decided` may have succeeded with the verdict they carry, `undecided` surely have not. Gives the verdicts
     /// of all, `decided` first, in the order given.
@@ -123,7 +129,10 @@ pub trait Upcalls<O: Operations> {
         undecided: &[(TransactionId, ConsensusEntry<O>)],
     ) -> Vec<O::Verdict>;
 
-    /// What this replica carries through a view change beside its record.
+    /// What this replica hands over in a view change beside its record.
+    fn contribution(&self) -> O::Supplement;
+
+    /// What binds every replica of the present view from its start, for one that joins it.
     fn supplement(&self) -> O::Supplement;
 
     /// Takes over what another replica carries.
@@ -308,7 +317,9 @@ impl<O: Operations> Replica<O> {
         pages: &[RecordPage<O>],
         protocol: &mut P,
     ) {
-        self.record.forget_consensus_beyond(since);
+        for (id, operation) in self.record.forget_consensus_beyond(since) {
+            protocol.forget_consensus(id, &operation);
+        }
         for page in pages {
             for (transaction, entries) in &page.entries {
                 if let Some(entry) = &entries.inconsistent {

@@ -177,7 +177,7 @@ impl<O: Operations> Replica<O> {
         let last_normal = self.last_normal();
         let lineage = if last_normal.is_some() { self.record.lineage().to_vec() } else { Vec::new() };
         let tail = if last_normal.is_some() { self.record.tail() } else { RecordPage::default() };
-        let supplement = host.protocol().supplement();
+        let supplement = host.protocol().contribution();
         if leader == self.me {
             let mut collected = Collected::new(Part::WHOLE);
             collected.add(Part::WHOLE, tail);
@@ -339,8 +339,7 @@ impl<O: Operations> Replica<O> {
         self.record.forget_consensus_beyond(greatest);
         self.record.install(view, &page);
         self.record.set_lineage(lineage);
-        self.persist_installed(greatest, vec![page], host);
-        self.become_normal(host);
+        self.become_normal(greatest, vec![page], host);
         for (receiver, last_normal, lineage) in receivers {
             self.send_start_view(receiver, last_normal, &lineage, host);
         }
@@ -383,8 +382,13 @@ impl<O: Operations> Replica<O> {
         RecordPage { entries: entries.into_iter().collect() }
     }
 
-    fn persist_installed<H: Host<O>>(&self, since: Option<View>, pages: Vec<RecordPage<O>>, host: &mut H) {
+    /// Makes the installed record durable and serves.
+    fn become_normal<H: Host<O>>(&mut self, since: Option<View>, pages: Vec<RecordPage<O>>, host: &mut H) {
         let view = self.view;
+        self.status = Status::Normal;
+        self.change.forget();
+        self.change.failed_views = 0;
+        host.on_normal(view);
         for page in
             pages.into_iter().flat_map(|page| split_page(page, self.page_bytes_max, H::Protocol::entry_bytes))
         {
@@ -392,14 +396,7 @@ impl<O: Operations> Replica<O> {
         }
         let (lineage, supplement) = (self.record.lineage().to_vec(), host.protocol().supplement());
         host.persist(Fact::ViewInstalled { view, since, lineage, supplement });
-    }
-
-    fn become_normal<H: Host<O>>(&mut self, host: &mut H) {
-        self.status = Status::Normal;
-        self.change.forget();
-        self.change.failed_views = 0;
         host.cancel_view_change_timer();
-        host.on_normal(self.view);
     }
 
     /// Sends a replica what it lacks of this view's record.
@@ -460,8 +457,7 @@ impl<O: Operations> Replica<O> {
         let pages = collected.into_pages();
         host.protocol().adopt_supplement(&supplement);
         self.adopt(view, since, lineage, &pages, host.protocol());
-        self.persist_installed(since, pages, host);
-        self.become_normal(host);
+        self.become_normal(since, pages, host);
     }
 
     fn send_view_query<H: Host<O>>(&mut self, host: &mut H) {

@@ -63,6 +63,7 @@ impl Host<Tapir> for Desk<'_> {
     }
 
     fn on_normal(&mut self, view: View) {
+        self.participant.raise_read_floor();
         self.outbox.emit(ReplicaEvent::Normal { view });
     }
 

@@ -161,7 +161,8 @@ impl Replica {
         let installed = matches!(fact, Fact::ViewInstalled { .. });
         self.ir.restore(fact, &mut self.participant);
         if installed {
-            self.on_view_installed();
+            self.participant.raise_read_floor();
+            self.forget_settled_promises();
         }
     }
 
@@ -186,13 +187,12 @@ impl Replica {
             Desk { shard: self.config.replica.shard, participant: &mut self.participant, random, outbox };
         act(&mut self.ir, &mut desk);
         if before != Status::Normal && self.ir.status() == Status::Normal {
-            self.on_view_installed();
+            self.forget_settled_promises();
         }
     }
 
-    /// A view has started: reads known elsewhere bind from now on, and promises for settled transactions are over.
-    fn on_view_installed(&mut self) {
-        self.participant.raise_read_floor();
+    /// A view has started, with promises that replicas gave before they knew the outcome.
+    fn forget_settled_promises(&mut self) {
         let record = self.ir.record();
         self.participant
             .promises

@@ -53,6 +53,10 @@ impl Participant {
         self.reads.raise_floor(self.pending_read_floor);
     }
 
+    fn promises(&self) -> Vec<(TransactionId, Promise)> {
+        self.promises.iter().map(|(id, promise)| (*id, *promise)).collect()
+    }
+
     pub(crate) fn hold(&mut self, id: TransactionId, prepare: &Prepare) {
         let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
         self.prepared.insert(id, Prepared { transaction, timestamp, since: self.now });
@@ -159,6 +163,10 @@ impl Upcalls<Tapir> for Participant {
         }
     }
 
+    fn forget_consensus(&mut self, id: OperationId, operation: &Prepare) {
+        self.release_at(id.transaction, operation.timestamp);
+    }
+
     fn merge(
         &mut self,
         decided: &[(TransactionId, ConsensusEntry<Tapir>)],
@@ -180,9 +188,17 @@ impl Upcalls<Tapir> for Participant {
         votes
     }
 
+    fn contribution(&self) -> Supplement {
+        Supplement {
+            promises: self.promises(),
+            read_floor: self.reads.greatest().max(self.pending_read_floor),
+        }
+    }
+
     fn supplement(&self) -> Supplement {
-        let promises = self.promises.iter().map(|(id, promise)| (*id, *promise)).collect();
-        Supplement { promises, read_floor: self.reads.greatest().max(self.pending_read_floor) }
+        // Not the greatest read so far: a replica that joins late and later leads must not find prepares wrong that
+        // succeeded in this view without it.
+        Supplement { promises: self.promises(), read_floor: self.reads.floor() }
     }
 
     fn adopt_supplement(&mut self, supplement: &Supplement) {
