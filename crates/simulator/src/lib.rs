@@ -1,3 +1,36 @@
-//! A deterministic simulator.
+//! The simulator: whole clusters in virtual time, under faults, from one seed.
+//!
+//! A seed derives everything ([`scenario`]): shards, replicas, distances, the workload, faults, time-outs. The machines
+//! are the ones that servers and clients run; only what is around them is simulated ([`world`]). When faults have ended,
+//! everything must end, and what clients saw and replicas hold is judged ([`invariants`]). The same seed gives the same
+//! execution, so a seed in a report is a bug that can be repeated.
+//!
+//! | file | role |
+//! |---|---|
+//! | [`options`], [`scenario`] | what to simulate, and what a seed makes of it |
+//! | [`world`] | virtual time, network, clocks, disks: knows no protocol |
+//! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
+//! | [`fault`], [`injector`] | what can go wrong, and when it does |
+//! | [`run`] | the phases of a run |
+//! | [`invariants`] | what must hold, one file each |
+//! | [`report`] | what was found |
+//!
+//! Not simulated yet: processor time, bandwidth, torn and corrupted disk pages, changes of membership.
+
+pub mod clients;
+pub mod cluster;
+mod digest;
 pub mod fault;
+pub mod injector;
+pub mod invariants;
+pub mod options;
+pub mod report;
+pub mod run;
+pub mod scenario;
 pub mod world;
+
+pub use fault::Fault;
+pub use options::{Faults, Options, plant_named};
+pub use report::{Report, SeedReport, Violation};
+pub use run::{SeedRun, run, run_seed};
+pub use world::trace::TraceText;

@@ -172,11 +172,6 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.trace.line(self.fabric.now, line);
     }
 
-    /// Ends the world and returns the readable trace, if one was kept.
-    pub fn into_trace(self) -> Option<String> {
-        self.fabric.trace.into_text()
-    }
-
     /// Runs until a machine or an alarm has something to tell, or until `limit` is reached without that.
     pub fn advance(&mut self, limit: Instant) -> Option<Happening<P, A>> {
         loop {

@@ -1,6 +1,8 @@
 //! What happened, as a hash that names the execution and, on demand, as text that a person can read.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 
 use quorate_core::Instant;
 
@@ -45,17 +47,20 @@ impl fmt::Display for TraceHash {
     }
 }
 
+/// The readable text of a trace. It is shared, so that it is still there after a machine has panicked.
+pub type TraceText = Rc<RefCell<String>>;
+
 /// Records an execution.
 #[derive(Debug, Default)]
 pub struct Trace {
     hash: TraceHash,
-    text: Option<String>,
+    text: Option<TraceText>,
 }
 
 impl Trace {
-    /// A trace that keeps its text if `readable`.
-    pub fn new(readable: bool) -> Self {
-        Trace { hash: TraceHash::default(), text: readable.then(String::new) }
+    /// A trace that writes one line per event, with milliseconds since the start, to `text` if there is one.
+    pub fn new(text: Option<TraceText>) -> Self {
+        Trace { hash: TraceHash::default(), text }
     }
 
     /// Folds an event into the hash: when, what, and the two numbers that tell it from others.
@@ -68,21 +73,17 @@ impl Trace {
 
     /// Adds a line to the text, if there is one.
     pub fn line(&mut self, now: Instant, line: impl FnOnce() -> String) {
-        if let Some(text) = &mut self.text {
+        if let Some(text) = &self.text {
             let nanos = now.as_nanos();
             let (millis, micros) = (nanos / 1_000_000, nanos / 1_000 % 1_000);
-            text.push_str(&format!("{millis:>8}.{micros:03}  {}\n", line()));
+            let line = format!("{millis:>8}.{micros:03}  {}\n", line());
+            text.borrow_mut().push_str(&line);
         }
     }
 
     /// The hash so far.
     pub fn hash(&self) -> TraceHash {
         self.hash
-    }
-
-    /// The text, if it was kept: one line per event, with milliseconds since the start.
-    pub fn into_text(self) -> Option<String> {
-        self.text
     }
 }
 
@@ -116,11 +117,11 @@ mod tests {
     #[test]
     fn text_is_only_kept_on_demand() {
         let now = Instant::from_nanos(1_234_567);
-        let mut silent = Trace::new(false);
+        let mut silent = Trace::new(None);
         silent.line(now, || unreachable!("a line that nobody reads is not composed"));
-        assert_eq!(silent.into_text(), None);
-        let mut readable = Trace::new(true);
+        let text = TraceText::default();
+        let mut readable = Trace::new(Some(text.clone()));
         readable.line(now, || "hello".into());
-        assert_eq!(readable.into_text().unwrap(), "       1.234  hello\n");
+        assert_eq!(*text.borrow(), "       1.234  hello\n");
     }
 }

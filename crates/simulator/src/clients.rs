@@ -1,0 +1,604 @@
+//! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
+use quorate_core::hash::FixedMap;
+use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId};
+use quorate_tapir::{Command, Committed, Event, Failure, Outcome};
+use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
+
+use crate::cluster::{Alarm, Cluster, KEYSPACE};
+
+/// Clients wait for so long at most, beyond a few round trips.
+const PATIENCE_MAX: Duration = Duration::from_secs(6);
+
+/// A session begins so many transactions one after the other.
+const BURST: u64 = 5;
+
+/// Beyond the planned ones, transactions are begun until so many have committed.
+const COMMITS_MIN: u64 = 115;
+
+/// The place of a client. One incarnation after the other fills it.
+#[derive(Debug)]
+struct Slot {
+    /// Its number in the world.
+    client: usize,
+    id: ClientId,
+    is_alive: bool,
+    sequence: u64,
+    workload: Workload,
+}
+
+/// One transaction after the other.
+#[derive(Debug)]
+struct Session {
+    slot: usize,
+    /// The process of the history. It is given up with a transaction whose fate is unknown.
+    process: u64,
+    /// How many transactions it has begun.
+    begun: u64,
+    /// What it runs instead of the workload: the auditor's plans.
+    queue: Option<VecDeque<Arc<Plan>>>,
+    /// The transaction that it is at, with the number of its next attempt.
+    current: Option<(Arc<Plan>, u64, u32)>,
+    attempt: Option<Attempt>,
+}
+
+/// An attempt that has begun.
+#[derive(Debug)]
+struct Attempt {
+    id: TransactionId,
+    execution: Execution,
+    recorded: RecordedTxn,
+    commit_asked: bool,
+    /// True while the client thinks before the next step.
+    thinks: bool,
+}
+
+/// A transaction that its client gave up without knowing its fate.
+#[derive(Debug)]
+struct Undecided {
+    id: TransactionId,
+    execution: Execution,
+    recorded: RecordedTxn,
+    /// The shards that can be asked, if the client was told.
+    participants: Option<Vec<ShardId>>,
+    /// True if the history says already that its fate is unknown.
+    reported: bool,
+    resolved: bool,
+}
+
+/// How many transactions and attempts there were, and how they ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Transactions that were begun.
+    pub begun: u64,
+    /// Attempts at them.
+    pub attempts: u64,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Attempts that did not.
+    pub aborted: u64,
+    /// Attempts whose client never learnt their fate.
+    pub unknown: u64,
+    /// Commits on the fast path in every shard.
+    pub fast: u64,
+}
+
+/// All clients of a simulation.
+pub struct Clients {
+    slots: Vec<Slot>,
+    sessions: Vec<Session>,
+    by_transaction: FixedMap<TransactionId, usize>,
+    undecided: Vec<Undecided>,
+    recorder: Recorder,
+    recorded_until: i64,
+    unique: UniqueValues,
+    processes: u64,
+    random: Random,
+    /// How it went.
+    pub tally: Tally,
+    /// Appends that were acknowledged: the key as the history spells it, and the element.
+    pub acknowledged: Vec<(quorate_checker::Key, i64)>,
+    /// What the auditor read last of each key.
+    pub audited: BTreeMap<quorate_checker::Key, Observed>,
+    /// Values that nobody wrote and answers that make no sense, in words.
+    pub nonsense: Vec<String>,
+}
+
+impl Clients {
+    /// Starts the clients of a scenario.
+    pub fn new(cluster: &mut Cluster, random: Random) -> Self {
+        let mut clients = Clients {
+            slots: Vec::new(),
+            sessions: Vec::new(),
+            by_transaction: FixedMap::default(),
+            undecided: Vec::new(),
+            recorder: Recorder::new(),
+            recorded_until: 0,
+            unique: UniqueValues::new(0),
+            processes: 0,
+            random,
+            tally: Tally::default(),
+            acknowledged: Vec::new(),
+            audited: BTreeMap::new(),
+            nonsense: Vec::new(),
+        };
+        for _ in 0..cluster.scenario.clients {
+            let slot = clients.add_slot(cluster);
+            for _ in 0..cluster.scenario.sessions_per_client {
+                let session = clients.add_session(slot, None);
+                clients.wake_for_next(session, cluster);
+            }
+        }
+        clients
+    }
+
+    fn add_slot(&mut self, cluster: &mut Cluster) -> usize {
+        let slot = self.slots.len();
+        let (client, id) = cluster.start_client(slot);
+        let workload = Workload::new(cluster.scenario.workload.clone());
+        self.slots.push(Slot { client, id, is_alive: true, sequence: 0, workload });
+        slot
+    }
+
+    fn add_session(&mut self, slot: usize, queue: Option<VecDeque<Arc<Plan>>>) -> usize {
+        let process = self.next_process();
+        self.sessions.push(Session { slot, process, begun: 0, queue, current: None, attempt: None });
+        self.sessions.len() - 1
+    }
+
+    fn next_process(&mut self) -> u64 {
+        self.processes += 1;
+        self.processes - 1
+    }
+
+    /// The history so far.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// The history, when everything is over.
+    pub fn into_recorder(self) -> Recorder {
+        self.recorder
+    }
+
+    /// True if an attempt is under way.
+    pub fn has_open(&self) -> bool {
+        self.sessions.iter().any(|session| session.attempt.is_some())
+    }
+
+    /// True if every session has done its work.
+    pub fn are_done(&self, cluster: &Cluster) -> bool {
+        !self.want_more(cluster)
+            && self.sessions.iter().all(|session| session.current.is_none() && session.attempt.is_none())
+    }
+
+    /// True as long as transactions are begun: as many as were planned, and then until enough have committed.
+    fn want_more(&self, cluster: &Cluster) -> bool {
+        let planned = cluster.scenario.transactions;
+        let Tally { begun, committed, .. } = self.tally;
+        begun < planned || (committed < COMMITS_MIN && begun < 4 * planned)
+    }
+
+    /// What is still under way, in words.
+    pub fn unfinished(&self) -> Vec<String> {
+        let attempts = self.sessions.iter().filter_map(|session| session.attempt.as_ref());
+        attempts
+            .map(|attempt| {
+                let state = if attempt.commit_asked { "wants to commit" } else { "is reading" };
+                format!("transaction {} ({}) {state}", attempt.id, attempt.execution.plan().kind)
+            })
+            .collect()
+    }
+
+    /// A client vanishes.
+    pub fn crash(&mut self, slot: usize, cluster: &mut Cluster) {
+        if !self.slots[slot].is_alive {
+            return;
+        }
+        self.slots[slot].is_alive = false;
+        cluster.crash_client(self.slots[slot].client);
+        for session in 0..self.sessions.len() {
+            if self.sessions[session].slot != slot {
+                continue;
+            }
+            self.sessions[session].current = None;
+            let Some(attempt) = self.sessions[session].attempt.take() else { continue };
+            self.by_transaction.remove(&attempt.id);
+            if attempt.commit_asked {
+                self.give_up(session, attempt, None, cluster);
+            } else {
+                self.record_failed(attempt.recorded, cluster);
+            }
+        }
+    }
+
+    /// A new incarnation takes the place of a client that has vanished.
+    pub fn restart(&mut self, slot: usize, cluster: &mut Cluster) {
+        if self.slots[slot].is_alive {
+            return;
+        }
+        let (client, id) = cluster.start_client(slot);
+        let place = &mut self.slots[slot];
+        (place.client, place.id, place.is_alive, place.sequence) = (client, id, true, 0);
+        for session in 0..self.sessions.len() {
+            if self.sessions[session].slot == slot {
+                self.wake_for_next(session, cluster);
+            }
+        }
+    }
+
+    /// Every place is filled again.
+    pub fn restart_all(&mut self, cluster: &mut Cluster) {
+        for slot in 0..self.slots.len() {
+            self.restart(slot, cluster);
+        }
+    }
+
+    /// A session's alarm goes off.
+    pub fn wake(&mut self, session: usize, cluster: &mut Cluster) {
+        if let Some(attempt) = &mut self.sessions[session].attempt {
+            if std::mem::take(&mut attempt.thinks) {
+                self.step(session, cluster);
+            }
+            return;
+        }
+        let slot = self.sessions[session].slot;
+        if !self.slots[slot].is_alive {
+            return;
+        }
+        if self.sessions[session].current.is_none() {
+            let Some(plan) = self.next_plan(session, cluster) else { return };
+            self.slots[slot].sequence += 1;
+            self.sessions[session].current = Some((Arc::new(plan), self.slots[slot].sequence, 0));
+            self.sessions[session].begun += 1;
+            self.tally.begun += 1;
+        }
+        self.begin_attempt(session, cluster);
+    }
+
+    fn next_plan(&mut self, session: usize, cluster: &Cluster) -> Option<Plan> {
+        if let Some(queue) = &mut self.sessions[session].queue {
+            return queue.pop_front().map(Arc::unwrap_or_clone);
+        }
+        let slot = self.sessions[session].slot;
+        self.want_more(cluster).then(|| self.slots[slot].workload.draw(&mut self.random))
+    }
+
+    fn begin_attempt(&mut self, session: usize, cluster: &mut Cluster) {
+        let Some((plan, sequence, attempt)) = self.sessions[session].current.clone() else { return };
+        let slot = self.sessions[session].slot;
+        let id = TransactionId { client: self.slots[slot].id, sequence, attempt };
+        let execution = Execution::new(plan, &mut self.unique, 0);
+        let time = self.time(cluster.world.now());
+        let recorded = self.recorder.invoke(self.sessions[session].process, time);
+        let site = Cluster::site_of(cluster.client_node(slot));
+        self.recorder.site(recorded, format!("site{site}"));
+        for op in execution.announced() {
+            self.recorder.attempt(recorded, op);
+        }
+        self.tally.attempts += 1;
+        self.by_transaction.insert(id, session);
+        self.sessions[session].attempt =
+            Some(Attempt { id, execution, recorded, commit_asked: false, thinks: false });
+        let share = self.random.unit() * self.random.unit();
+        let patience =
+            8 * cluster.scenario.round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share);
+        let client = self.slots[slot].client;
+        cluster.world.command(client, Command::Begin { transaction: id, keyspace: KEYSPACE, patience });
+        self.drive(session, cluster);
+    }
+
+    /// Goes on at once, or after some thought: transactions that take their time overlap with others.
+    fn drive(&mut self, session: usize, cluster: &mut Cluster) {
+        let thinks = self.sessions[session].queue.is_none() && self.random.chance(cluster.scenario.thinking);
+        if !thinks {
+            return self.step(session, cluster);
+        }
+        if let Some(attempt) = &mut self.sessions[session].attempt {
+            attempt.thinks = true;
+        }
+        let usual = 2 * cluster.scenario.round_trip() + Duration::from_micros(500);
+        let longest = if self.random.chance(0.2) { 8 * usual } else { usual };
+        cluster.world.set_alarm(longest.mul_f64(self.random.unit()), Alarm::Session(session));
+    }
+
+    /// Does what can be done without waiting for an answer.
+    fn step(&mut self, session: usize, cluster: &mut Cluster) {
+        let client = self.slots[self.sessions[session].slot].client;
+        let audits = self.sessions[session].queue.is_some();
+        let Some(attempt) = &mut self.sessions[session].attempt else { return };
+        let transaction = attempt.id;
+        loop {
+            let command = match attempt.execution.next_step() {
+                Step::Put(key, value) => {
+                    cluster.world.command(client, Command::Put { transaction, key, value });
+                    continue;
+                }
+                Step::Get(key) => Command::Get { transaction, key },
+                Step::Scan { range, limit } => Command::Scan { transaction, range, limit },
+                Step::Commit if !audits && self.random.chance(0.03) => Command::Abort { transaction },
+                Step::Commit => {
+                    attempt.commit_asked = true;
+                    Command::Commit { transaction }
+                }
+            };
+            cluster.world.command(client, command);
+            return;
+        }
+    }
+
+    /// A coordinator has answered.
+    pub fn on_event(&mut self, event: Event, cluster: &mut Cluster) {
+        match event {
+            Event::Got { transaction, key, value } => {
+                let Some(session) = self.session_of(transaction) else { return };
+                let Some(attempt) = &mut self.sessions[session].attempt else { return };
+                if let Err(error) = attempt.execution.got(value) {
+                    self.nonsense.push(format!("{transaction} read {key:?}: {error}"));
+                    let client = self.slots[self.sessions[session].slot].client;
+                    cluster.world.command(client, Command::Abort { transaction });
+                    return;
+                }
+                self.drive(session, cluster);
+            }
+            Event::Scanned { transaction, entries, next } => {
+                let Some(session) = self.session_of(transaction) else { return };
+                let Some(attempt) = &mut self.sessions[session].attempt else { return };
+                attempt.execution.scanned(entries, next);
+                self.drive(session, cluster);
+            }
+            Event::Finished { transaction, result } => self.on_finished(transaction, result, cluster),
+            Event::Resolved { transaction, outcome } => self.on_resolved(transaction, outcome, cluster),
+        }
+    }
+
+    fn session_of(&self, transaction: TransactionId) -> Option<usize> {
+        self.by_transaction.get(&transaction).copied()
+    }
+
+    fn on_finished(
+        &mut self,
+        transaction: TransactionId,
+        result: Result<Committed, Failure>,
+        cluster: &mut Cluster,
+    ) {
+        let Some(session) = self.session_of(transaction) else {
+            self.nonsense.push(format!("{transaction} finished twice: {result:?}"));
+            return;
+        };
+        match result {
+            Ok(committed) => {
+                self.tally.fast += u64::from(committed.fast);
+                self.end_committed(session, committed.timestamp, cluster);
+            }
+            Err(Failure::Unknown { participants }) if self.random.chance(0.5) => {
+                // The name of the transaction stays in use until it is resolved.
+                let client = self.slots[self.sessions[session].slot].client;
+                let patience = Duration::from_millis(self.random.between(50, 3_000));
+                cluster.world.command(client, Command::Resolve { transaction, participants, patience });
+            }
+            Err(Failure::Unknown { participants }) => self.end_unknown(session, Some(participants), cluster),
+            Err(Failure::Aborted) => {
+                self.sessions[session].current = None;
+                self.end_aborted(session, cluster);
+            }
+            Err(Failure::Conflict | Failure::Unavailable { .. } | Failure::Invalid(_)) => {
+                self.end_aborted(session, cluster);
+            }
+        }
+    }
+
+    fn on_resolved(&mut self, transaction: TransactionId, outcome: Option<Outcome>, cluster: &mut Cluster) {
+        let Some(session) = self.session_of(transaction) else {
+            self.on_undecided_resolved(transaction, outcome, cluster);
+            return;
+        };
+        match outcome {
+            Some(Outcome::Committed(timestamp)) => self.end_committed(session, timestamp, cluster),
+            Some(Outcome::Aborted) => self.end_aborted(session, cluster),
+            None => self.end_unknown(session, None, cluster),
+        }
+    }
+
+    fn end_committed(&mut self, session: usize, timestamp: Timestamp, cluster: &mut Cluster) {
+        let Some(attempt) = self.take_attempt(session) else { return };
+        self.sessions[session].current = None;
+        let audits = self.sessions[session].queue.is_some();
+        self.record_committed(&attempt, timestamp, audits, cluster);
+        self.wake_for_next(session, cluster);
+    }
+
+    fn end_aborted(&mut self, session: usize, cluster: &mut Cluster) {
+        let Some(attempt) = self.take_attempt(session) else { return };
+        self.record_failed(attempt.recorded, cluster);
+        let audits = self.sessions[session].queue.is_some();
+        if let Some((_, _, attempts)) = &mut self.sessions[session].current {
+            *attempts += 1;
+            if audits || *attempts < cluster.scenario.attempts_max {
+                let longest =
+                    cluster.scenario.round_trip() * (1 << (*attempts).min(6)) + Duration::from_millis(1);
+                let after = longest.mul_f64(self.random.unit());
+                cluster.world.set_alarm(after, Alarm::Session(session));
+                return;
+            }
+        }
+        self.sessions[session].current = None;
+        self.wake_for_next(session, cluster);
+    }
+
+    fn end_unknown(&mut self, session: usize, participants: Option<Vec<ShardId>>, cluster: &mut Cluster) {
+        let Some(attempt) = self.take_attempt(session) else { return };
+        self.sessions[session].current = None;
+        self.give_up(session, attempt, participants, cluster);
+        self.wake_for_next(session, cluster);
+    }
+
+    fn take_attempt(&mut self, session: usize) -> Option<Attempt> {
+        let attempt = self.sessions[session].attempt.take()?;
+        self.by_transaction.remove(&attempt.id);
+        Some(attempt)
+    }
+
+    /// The client will never learn the fate of an attempt. The history says so at once, or leaves the transaction open
+    /// until its fate is found out at the end: both is true.
+    fn give_up(
+        &mut self,
+        session: usize,
+        attempt: Attempt,
+        participants: Option<Vec<ShardId>>,
+        cluster: &Cluster,
+    ) {
+        self.tally.unknown += 1;
+        let reported = self.random.chance(0.3);
+        if reported {
+            let time = self.time(cluster.world.now());
+            self.recorder.info(attempt.recorded, time);
+        }
+        self.sessions[session].process = self.next_process();
+        let Attempt { id, execution, recorded, .. } = attempt;
+        self.undecided.push(Undecided { id, execution, recorded, participants, reported, resolved: false });
+    }
+
+    fn record_committed(&mut self, attempt: &Attempt, timestamp: Timestamp, audits: bool, cluster: &Cluster) {
+        let ops = match attempt.execution.observed() {
+            Ok(ops) => ops,
+            Err(error) => {
+                self.nonsense.push(format!("{} read what nobody wrote: {error}", attempt.id));
+                attempt.execution.announced()
+            }
+        };
+        self.tally.committed += 1;
+        for op in &ops {
+            match op {
+                MicroOp::Append(key, element) => self.acknowledged.push((key.clone(), *element)),
+                MicroOp::Read(key, observed) if audits => {
+                    self.audited.insert(key.clone(), observed.clone());
+                }
+                _ => {}
+            }
+        }
+        self.recorder.timestamp(attempt.recorded, in_history(timestamp));
+        let time = self.time(cluster.world.now());
+        self.recorder.ok(attempt.recorded, time, ops);
+    }
+
+    fn record_failed(&mut self, recorded: RecordedTxn, cluster: &Cluster) {
+        self.tally.aborted += 1;
+        let time = self.time(cluster.world.now());
+        self.recorder.fail(recorded, time);
+    }
+
+    /// The time of the next event of the history: no two are alike, so that their order is beyond doubt.
+    fn time(&mut self, now: Instant) -> i64 {
+        self.recorded_until = (self.recorded_until + 1).max(now.as_nanos() as i64);
+        self.recorded_until
+    }
+
+    /// Wakes a session when its next transaction is due. Sessions work in bursts that begin at the same times, so that
+    /// transactions meet however short they are.
+    fn wake_for_next(&mut self, session: usize, cluster: &mut Cluster) {
+        let scenario = &cluster.scenario;
+        let turns = scenario.transactions / scenario.sessions() as u64;
+        let burst = self.sessions[session].begun / BURST * BURST;
+        let due = scenario.safety_phase.mul_f64(burst as f64 / turns as f64);
+        let wait = due.saturating_sub(cluster.world.now() - Instant::START);
+        let spread = scenario.round_trip() / 2 + Duration::from_micros(200);
+        let after = wait + spread.mul_f64(self.random.unit()) + Duration::from_nanos(1);
+        cluster.world.set_alarm(after, Alarm::Session(session));
+    }
+}
+
+/// Auditing: what a client with a good clock finds when everything is over.
+impl Clients {
+    /// Starts the auditor and returns its session.
+    pub fn start_auditor(&mut self, cluster: &mut Cluster) -> usize {
+        let slot = self.add_slot(cluster);
+        self.add_session(slot, Some(VecDeque::new()))
+    }
+
+    /// Lets the auditor read every key of the workload in transactions of modest size.
+    pub fn audit(&mut self, auditor: usize, cluster: &mut Cluster) {
+        /// So many keys are read in one transaction.
+        const KEYS_AT_ONCE: usize = 24;
+
+        let generations = self.slots.iter().map(|slot| slot.workload.generations()).max().unwrap_or(1);
+        let workload = &self.slots[0].workload;
+        let keys: Vec<_> = (0..generations).flat_map(|generation| workload.universe(generation)).collect();
+        let plans = keys.chunks(KEYS_AT_ONCE).map(|keys| {
+            let operations = keys.iter().cloned().map(quorate_workloads::Operation::Get).collect();
+            Arc::new(Plan { kind: "audit", operations })
+        });
+        if let Some(queue) = &mut self.sessions[auditor].queue {
+            queue.extend(plans);
+        }
+        self.wake(auditor, cluster);
+    }
+
+    /// Asks what became of the transactions that were given up: the cluster where the client was told whom to ask, the
+    /// replicas' own knowledge where it died before.
+    pub fn resolve_undecided(&mut self, auditor: usize, cluster: &mut Cluster) {
+        let client = self.slots[self.sessions[auditor].slot].client;
+        for at in 0..self.undecided.len() {
+            let transaction = self.undecided[at].id;
+            match self.undecided[at].participants.clone() {
+                Some(participants) => {
+                    let patience = Duration::from_secs(20);
+                    cluster.world.command(client, Command::Resolve { transaction, participants, patience });
+                }
+                None => {
+                    let known = (0..cluster.world.servers())
+                        .filter_map(|server| cluster.world.server(server))
+                        .find_map(|replica| replica.outcome(transaction));
+                    self.on_undecided_resolved(transaction, known, cluster);
+                }
+            }
+        }
+    }
+
+    /// True if the fate of every transaction is known as far as it can be.
+    pub fn is_everything_resolved(&self) -> bool {
+        self.undecided.iter().all(|undecided| undecided.resolved)
+    }
+
+    /// The transactions whose fate could not be found out although it should have been, in words.
+    pub fn unresolved(&self) -> Vec<String> {
+        let left = self.undecided.iter().filter(|undecided| !undecided.resolved);
+        left.map(|undecided| format!("the fate of {} could not be found out", undecided.id)).collect()
+    }
+
+    fn on_undecided_resolved(
+        &mut self,
+        transaction: TransactionId,
+        outcome: Option<Outcome>,
+        cluster: &mut Cluster,
+    ) {
+        let Some(at) = self.undecided.iter().position(|undecided| undecided.id == transaction) else {
+            self.nonsense.push(format!("{transaction} was resolved, and nobody had asked"));
+            return;
+        };
+        let undecided = &mut self.undecided[at];
+        undecided.resolved = undecided.participants.is_none() || outcome.is_some();
+        let (recorded, reported) = (undecided.recorded, undecided.reported);
+        match outcome {
+            Some(Outcome::Committed(timestamp)) if reported => {
+                self.recorder.timestamp(recorded, in_history(timestamp));
+            }
+            Some(Outcome::Committed(timestamp)) => {
+                let (id, execution) = (undecided.id, undecided.execution.clone());
+                let attempt = Attempt { id, execution, recorded, commit_asked: true, thinks: false };
+                self.record_committed(&attempt, timestamp, false, cluster);
+            }
+            Some(Outcome::Aborted) if !reported => self.record_failed(recorded, cluster),
+            Some(Outcome::Aborted) | None => {}
+        }
+    }
+}
+
+fn in_history(timestamp: Timestamp) -> quorate_checker::Timestamp {
+    quorate_checker::Timestamp { time: timestamp.micros as i64, client: timestamp.client.0 as i64 }
+}

@@ -1,0 +1,347 @@
+//! A cluster of TAPIR replicas and coordinators in the world.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::machine::Machine;
+use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Topology};
+use quorate_core::{ClientId, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId};
+use quorate_ir::Status;
+use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Replica, ReplicaConfig, Routes};
+
+use crate::digest;
+use crate::fault::Fault;
+use crate::injector::Strike;
+use crate::scenario::{SITES, Scenario};
+use crate::world::clock::PhysicalClock;
+use crate::world::disk::Medium;
+use crate::world::network::Network;
+use crate::world::trace::{Trace, TraceHash, TraceText};
+use crate::world::{Protocol, World};
+
+/// The machines of a strict keyspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Strict;
+
+impl Protocol for Strict {
+    type Message = quorate_tapir::Message;
+    type Server = Replica;
+    type Client = Coordinator;
+
+    fn digest(message: &quorate_tapir::Message, hash: &mut TraceHash) {
+        digest::message(message, hash);
+    }
+}
+
+/// What the simulation itself wants to be woken for.
+#[derive(Clone, Debug)]
+pub enum Alarm {
+    /// A session goes on with its work.
+    Session(usize),
+    /// A fault strikes, or its effect ends.
+    Strike(Strike),
+    /// Time to look whether a phase is over.
+    Poll,
+}
+
+/// The keyspace that is simulated.
+pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+/// Replicas on nodes, in a world.
+pub struct Cluster {
+    /// The world.
+    pub world: World<Strict, Alarm>,
+    /// What is simulated.
+    pub scenario: Scenario,
+    keyspace: Keyspace,
+    /// Per server: which replica it is.
+    replicas: Vec<ReplicaId>,
+    /// Per server: true from the loss of its records until it is normal again.
+    lost: Vec<bool>,
+    /// Per server: true once it has been normal.
+    founded: Vec<bool>,
+    /// The clients that are alive, as the world numbers them.
+    live_clients: Vec<usize>,
+    random: Random,
+}
+
+impl Cluster {
+    /// A freshly initialised cluster without clients.
+    pub fn new(mut scenario: Scenario, trace: Option<TraceText>) -> Self {
+        let mut random = scenario.random.fork();
+        let nodes = scenario.server_nodes + scenario.clients + 1;
+        let site_delays = scenario.site_delays.clone();
+        let delay = |from: usize, to: usize| {
+            if from == to { Duration::from_micros(20) } else { site_delays[from % SITES][to % SITES] }
+        };
+        let network = Network::new(nodes, scenario.jitter, random.fork(), delay);
+        let clocks = draw_clocks(&scenario, nodes, &mut random);
+        let world = World::new(network, clocks, random.fork(), Trace::new(trace));
+        let keyspace = place(&scenario);
+        let mut cluster = Cluster {
+            world,
+            keyspace,
+            replicas: Vec::new(),
+            lost: Vec::new(),
+            founded: Vec::new(),
+            live_clients: Vec::new(),
+            random,
+            scenario,
+        };
+        cluster.found();
+        cluster
+    }
+
+    /// Boots every replica for the first time.
+    fn found(&mut self) {
+        let medium = match self.scenario.durability {
+            Durability::Sync => Medium::Disk,
+            Durability::Memory => Medium::Memory,
+        };
+        for shard in self.keyspace.shards.clone() {
+            for (replica, node) in shard.replica_ids().zip(&shard.replicas) {
+                let server = self.world.add_server(replica.into(), usize::from(node.0), medium);
+                self.replicas.push(replica);
+                self.lost.push(false);
+                self.founded.push(false);
+                self.boot_server(server);
+            }
+        }
+    }
+
+    /// The node of a client slot. The slot behind the last belongs to the auditor.
+    pub fn client_node(&self, slot: usize) -> usize {
+        self.scenario.server_nodes + slot
+    }
+
+    /// The site of a node.
+    pub fn site_of(node: usize) -> usize {
+        node % SITES
+    }
+
+    /// Every shard of the keyspace, ascending.
+    pub fn shards(&self) -> Vec<ShardId> {
+        self.keyspace.shards.iter().map(|shard| shard.id).collect()
+    }
+
+    /// The shard of a key.
+    pub fn shard_of(&self, key: &[u8]) -> ShardId {
+        self.keyspace.shard_of(key).id
+    }
+
+    /// Which replica a server is.
+    pub fn replica(&self, server: usize) -> ReplicaId {
+        self.replicas[server]
+    }
+
+    /// The servers of a node.
+    pub fn servers_of(&self, node: usize) -> Vec<usize> {
+        (0..self.world.servers()).filter(|server| self.world.node_of_server(*server) == node).collect()
+    }
+
+    /// True if the node is up. Nodes without replicas always are.
+    pub fn is_up(&self, node: usize) -> bool {
+        self.servers_of(node).into_iter().all(|server| self.world.server(server).is_some())
+    }
+
+    /// Starts a new incarnation of the client in a slot, and returns its number in the world and its id.
+    pub fn start_client(&mut self, slot: usize) -> (usize, ClientId) {
+        // Histories keep ids as signed numbers that every JSON tool reads, hence 52 bits.
+        let id = ClientId(1 + self.random.below((1 << 52) - 1));
+        let config = CoordinatorConfig { client: id, ..self.scenario.coordinator.clone() };
+        let node = self.client_node(slot);
+        let client = self.world.add_client(id.into(), node, Coordinator::restore(config, []));
+        let routes = Arc::new(self.routes(Self::site_of(node)));
+        self.world.command(client, Command::Route(routes));
+        self.live_clients.push(client);
+        if self.scenario.hints {
+            for server in 0..self.world.servers() {
+                if self.world.server(server).is_none() {
+                    let replica = self.replicas[server];
+                    self.world.command(client, Command::Reachable { replica, reachable: false });
+                }
+            }
+        }
+        (client, id)
+    }
+
+    /// A client vanishes.
+    pub fn crash_client(&mut self, client: usize) {
+        self.world.crash_client(client);
+        self.live_clients.retain(|live| *live != client);
+    }
+
+    fn routes(&self, site: usize) -> Routes {
+        let delays = &self.scenario.site_delays[site];
+        let nearest = |shard: &quorate_core::topology::Shard| {
+            let mut order: Vec<(Duration, ReplicaIndex)> = shard
+                .replicas
+                .iter()
+                .enumerate()
+                .map(|(index, node)| (delays[usize::from(node.0) % SITES], ReplicaIndex(index as u8)))
+                .collect();
+            order.sort_unstable();
+            order.into_iter().map(|(_, index)| index).collect()
+        };
+        Routes {
+            nearest: self.keyspace.shards.iter().map(nearest).collect(),
+            keyspace: self.keyspace.clone(),
+        }
+    }
+
+    fn boot_server(&mut self, server: usize) {
+        let replica = self.replicas[server];
+        let records = self.world.records(server).to_vec();
+        // Initialisation is an explicit act that is repeated until it is durable; after that, missing records are lost
+        // records.
+        let boot = if self.founded[server] || self.lost[server] { Boot::Rejoin } else { Boot::Initialise };
+        let config = ReplicaConfig { replica, boot, ..self.scenario.replica.clone() };
+        self.world.boot_server(server, Replica::restore(config, records));
+        self.hint(replica, true);
+    }
+
+    /// Crashes every replica on a node. Those in memory, or whose disk is wiped as well, lose their records.
+    pub fn crash_node(&mut self, node: usize, wipe: bool) {
+        let loses = wipe || self.scenario.durability == Durability::Memory;
+        for server in self.servers_of(node) {
+            let is_up = self.world.server(server).is_some();
+            if is_up || wipe {
+                self.world.crash_server(server, wipe);
+            }
+            if is_up {
+                self.hint(self.replicas[server], false);
+            }
+            if loses {
+                self.lost[server] = true;
+            }
+        }
+    }
+
+    /// Restarts every replica on a node that is down.
+    pub fn restart_node(&mut self, node: usize) {
+        for server in self.servers_of(node) {
+            if self.world.server(server).is_none() {
+                self.boot_server(server);
+            }
+        }
+    }
+
+    /// True if the replicas on a node may lose their records now: no group may miss more than f at a time.
+    pub fn may_lose(&self, node: usize) -> bool {
+        self.servers_of(node).into_iter().all(|server| {
+            let shard = self.replicas[server].shard;
+            let lost = (0..self.world.servers())
+                .filter(|other| *other != server && self.replicas[*other].shard == shard)
+                .filter(|other| self.lost[*other])
+                .count();
+            self.founded[server] && lost < self.scenario.group.failures()
+        })
+    }
+
+    /// A replica has said that it is normal.
+    pub fn on_normal(&mut self, server: usize) {
+        self.lost[server] = false;
+        self.founded[server] = true;
+    }
+
+    /// Ends every fault: from here on the network carries everything and all nodes run.
+    pub fn heal(&mut self) {
+        self.world.note(|| "all faults end".to_owned());
+        self.world.network().heal();
+        self.world.resume_all();
+        for node in 0..self.scenario.server_nodes + self.scenario.clients + 1 {
+            self.world.clock(node).thaw();
+            self.world.set_sync_time(node, Duration::from_micros(50), Duration::from_millis(2));
+            self.restart_node(node);
+        }
+        for server in 0..self.world.servers() {
+            self.hint(self.replicas[server], true);
+        }
+    }
+
+    /// True if every replica is normal and holds nothing prepared.
+    pub fn is_quiet(&self) -> bool {
+        (0..self.world.servers()).all(|server| {
+            let replica = self.world.server(server);
+            replica.is_some_and(|replica| replica.status() == Status::Normal && replica.prepared().is_empty())
+        })
+    }
+
+    /// What keeps the cluster from being quiet, in words.
+    pub fn unquiet(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.world.servers()).filter_map(|server| {
+            let name = self.replicas[server];
+            let Some(replica) = self.world.server(server) else { return Some(format!("{name} is down")) };
+            if replica.status() != Status::Normal {
+                return Some(format!("{name} is {:?} in {}", replica.status(), replica.view()));
+            }
+            let held: Vec<String> =
+                replica.prepared().ids().iter().take(3).map(ToString::to_string).collect();
+            (!held.is_empty()).then(|| format!("{name} still holds {} prepared", held.join(", ")))
+        })
+    }
+
+    /// A clock is never further off than this, so that no timestamp is refused for being too far ahead.
+    pub const CLOCK_ERROR_MAX_MICROS: i64 = 20_000_000;
+
+    /// The instant this long from now.
+    pub fn instant_after(&self, after: Duration) -> Instant {
+        self.world.now() + after
+    }
+
+    fn hint(&mut self, replica: ReplicaId, reachable: bool) {
+        if self.scenario.hints {
+            for at in 0..self.live_clients.len() {
+                let client = self.live_clients[at];
+                self.world.command(client, Command::Reachable { replica, reachable });
+            }
+        }
+    }
+}
+
+/// Places the shards of the keyspace on the server nodes; node n stands in site n modulo the number of sites.
+fn place(scenario: &Scenario) -> Keyspace {
+    let node = |at: usize| Node {
+        id: NodeId(at as u16),
+        site: SiteId(Cluster::site_of(at) as u16),
+        address: String::new(),
+    };
+    let topology = Topology {
+        sites: (0..SITES).map(|site| format!("site{site}")).collect(),
+        nodes: (0..scenario.server_nodes).map(node).collect(),
+    };
+    let sites: Vec<SiteId> = (0..SITES as u16).map(SiteId).collect();
+    let shards = match topology.place(scenario.shards, scenario.group.replicas(), ShardId(1), &sites) {
+        Ok(shards) => shards,
+        Err(error) => unreachable!("scenarios have as many nodes as a group has replicas: {error}"),
+    };
+    Keyspace {
+        id: KEYSPACE,
+        name: "simulated".to_owned(),
+        isolation: Isolation::Strict,
+        durability: scenario.durability,
+        shards,
+    }
+}
+
+/// The clocks at the start: right within a millisecond, unless faults say otherwise. The auditor's is always right.
+fn draw_clocks(scenario: &Scenario, nodes: usize, random: &mut Random) -> Vec<PhysicalClock> {
+    let auditor = nodes - 1;
+    let mut clocks = Vec::with_capacity(nodes);
+    for node in 0..nodes {
+        let (mut offset, mut drift) = (random.between(0, 1_000), 0);
+        if node != auditor && scenario.has(Fault::ClockSkew) && random.chance(0.7) {
+            // Every order of magnitude from a millisecond upwards is equally likely.
+            let magnitude = 1_000.0 * (Cluster::CLOCK_ERROR_MAX_MICROS as f64 / 1_000.0).powf(random.unit());
+            offset = magnitude as u64;
+        }
+        if node != auditor && scenario.has(Fault::ClockDrift) {
+            drift = random.between(1, 1_000);
+        }
+        let mut signed =
+            |magnitude: u64| if random.chance(0.5) { magnitude as i64 } else { -(magnitude as i64) };
+        let (offset, drift) = (signed(offset), signed(drift));
+        clocks.push(PhysicalClock::new(offset, drift));
+    }
+    clocks
+}

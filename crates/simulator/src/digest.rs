@@ -1,0 +1,137 @@
+//! What of a TAPIR message goes into the hash of a trace: enough that executions that differ soon differ in it.
+
+use quorate_core::{Timestamp, TransactionId};
+use quorate_ir::Message as Ir;
+use quorate_tapir::{Message, Outcome, Tapir};
+
+use crate::world::trace::TraceHash;
+
+/// Folds a message into a hash.
+pub(crate) fn message(message: &Message, hash: &mut TraceHash) {
+    match message {
+        Message::Read { transaction: id, key } => {
+            numbers(1, *id, &[], hash);
+            hash.fold_bytes(key);
+        }
+        Message::ReadReply { transaction: id, key, version, value } => {
+            numbers(2, *id, &[value.as_ref().map_or(0, |value| value.len() as u64 + 1)], hash);
+            timestamp(*version, hash);
+            hash.fold_bytes(key);
+        }
+        Message::Scan { transaction: id, request, range, limit } => {
+            numbers(3, *id, &[u64::from(*request), u64::from(*limit)], hash);
+            hash.fold_bytes(&range.from);
+        }
+        Message::ScanReply { transaction: id, request, keys, next } => {
+            numbers(4, *id, &[u64::from(*request), u64::from(next.is_some())], hash);
+            for key in keys {
+                hash.fold_bytes(&key.key);
+                timestamp(key.version, hash);
+            }
+        }
+        Message::Ir(message) => ir(message, hash),
+        Message::Recover { transaction: id, participants } => {
+            numbers(5, *id, &[participants.len() as u64], hash);
+        }
+        Message::CoordinatorChange { transaction: id, ballot } => numbers(6, *id, &[ballot.0.into()], hash),
+        Message::CoordinatorChangeReply {
+            transaction: id,
+            ballot,
+            view,
+            outcome: known,
+            committed,
+            votes,
+            accepted,
+        } => {
+            let present = u64::from(committed.is_some()) + 2 * u64::from(accepted.is_some());
+            numbers(7, *id, &[ballot.0.into(), view.0, votes.len() as u64, present], hash);
+            known.iter().for_each(|known| outcome(*known, hash));
+        }
+        Message::RecordOutcome { transaction: id, ballot, outcome: decided } => {
+            numbers(8, *id, &[ballot.0.into()], hash);
+            outcome(*decided, hash);
+        }
+        Message::RecordOutcomeReply { transaction: id, ballot, view } => {
+            numbers(9, *id, &[ballot.0.into(), view.0], hash);
+        }
+        Message::Superseded { transaction: id, promised } => numbers(10, *id, &[promised.0.into()], hash),
+        Message::RecoverReply { transaction: id, outcome: decided } => {
+            numbers(11, *id, &[], hash);
+            outcome(*decided, hash);
+        }
+        Message::ClockAhead { transaction: id, ahead_micros, .. } => numbers(12, *id, &[*ahead_micros], hash),
+    }
+}
+
+fn ir(message: &Ir<Tapir>, hash: &mut TraceHash) {
+    let nobody = TransactionId::default();
+    match message {
+        Ir::ProposeInconsistent { id, operation } => {
+            numbers(20, id.transaction, &[], hash);
+            let commits = matches!(operation, quorate_tapir::message::Decision::Commit { .. });
+            hash.fold(u64::from(commits));
+        }
+        Ir::ProposeConsensus { id, operation } => {
+            numbers(21, id.transaction, &[id.number.into()], hash);
+            timestamp(operation.timestamp, hash);
+        }
+        Ir::InconsistentReply { id, view } => numbers(22, id.transaction, &[view.0], hash),
+        Ir::ConsensusReply { id, view, verdict, finalized } => {
+            numbers(23, id.transaction, &[id.number.into(), view.0, u64::from(*finalized)], hash);
+            vote(*verdict, hash);
+        }
+        Ir::FinalizeInconsistent { id } => numbers(24, id.transaction, &[], hash),
+        Ir::FinalizeConsensus { id, verdict, view, ballot } => {
+            numbers(25, id.transaction, &[id.number.into(), view.0, ballot.0.into()], hash);
+            vote(*verdict, hash);
+        }
+        Ir::Confirm { id, view, verdict } => {
+            numbers(26, id.transaction, &[id.number.into(), view.0], hash);
+            verdict.iter().for_each(|verdict| vote(*verdict, hash));
+        }
+        Ir::HigherView { view } => numbers(27, nobody, &[view.0], hash),
+        Ir::StartViewChange { view } => numbers(28, nobody, &[view.0], hash),
+        Ir::DoViewChange { view, lineage, part, page, .. } => {
+            let sizes = [view.0, lineage.len() as u64, part.index.into(), page.entries.len() as u64];
+            numbers(29, nobody, &sizes, hash);
+        }
+        Ir::StartView { view, lineage, part, page, .. } => {
+            let sizes = [view.0, lineage.len() as u64, part.index.into(), page.entries.len() as u64];
+            numbers(30, nobody, &sizes, hash);
+        }
+        Ir::ViewQuery { nonce } => numbers(31, nobody, &[*nonce], hash),
+        Ir::ViewQueryReply { nonce, view, lost } => {
+            numbers(32, nobody, &[*nonce, view.0, u64::from(*lost)], hash);
+        }
+    }
+}
+
+fn numbers(kind: u64, transaction: TransactionId, numbers: &[u64], hash: &mut TraceHash) {
+    hash.fold(kind);
+    hash.fold(transaction.client.0);
+    hash.fold(transaction.sequence);
+    hash.fold(transaction.attempt.into());
+    numbers.iter().for_each(|number| hash.fold(*number));
+}
+
+fn timestamp(timestamp: Timestamp, hash: &mut TraceHash) {
+    hash.fold(timestamp.micros);
+    hash.fold(timestamp.client.0);
+}
+
+fn outcome(decided: Outcome, hash: &mut TraceHash) {
+    match decided {
+        Outcome::Committed(at) => timestamp(at, hash),
+        Outcome::Aborted => hash.fold(0),
+    }
+}
+
+fn vote(vote: quorate_tapir::message::Vote, hash: &mut TraceHash) {
+    use quorate_tapir::message::Vote;
+    match vote {
+        Vote::Ok => hash.fold(1),
+        Vote::Abstain => hash.fold(2),
+        Vote::Abort => hash.fold(3),
+        Vote::Retry(above) => timestamp(above, hash),
+    }
+}

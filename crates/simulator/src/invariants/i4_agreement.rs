@@ -1,0 +1,98 @@
+//! I4: replicas agree. No transaction has two outcomes, ever; and after a last view change, when nothing is under way, all
+//! replicas of a shard hold the same versions.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use quorate_core::{Key, ReplicaId, Timestamp, TransactionId, Value};
+use quorate_tapir::Outcome;
+
+use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
+
+/// One version of one key: when it was written, and what.
+pub type StoredVersion = (Key, Timestamp, Option<Value>);
+
+/// No two replicas, of whatever shard, know different outcomes of one transaction.
+pub fn replicas_agree_on_outcomes(known: &[(ReplicaId, Vec<(TransactionId, Outcome)>)]) -> Finding {
+    let mut first: BTreeMap<TransactionId, (ReplicaId, Outcome)> = BTreeMap::new();
+    let mut broken = Vec::new();
+    for (replica, outcomes) in known {
+        for (transaction, outcome) in outcomes {
+            let (other, earlier) = first.entry(*transaction).or_insert((*replica, *outcome));
+            if earlier != outcome && broken.len() < BROKEN_MAX {
+                let explain = format!("{transaction} is {earlier:?} at {other} and {outcome:?} at {replica}");
+                broken.push(Broken::new(Invariant::Agreement, "two-outcomes", explain));
+            }
+        }
+    }
+    finding(broken)
+}
+
+/// All replicas of a shard hold the same versions.
+pub fn replicas_agree_on_data(stored: &[(ReplicaId, Vec<StoredVersion>)]) -> Finding {
+    let mut broken = Vec::new();
+    for pair in stored.windows(2) {
+        let [(one, ours), (other, theirs)] = pair else { continue };
+        if one.shard != other.shard || ours == theirs || broken.len() >= BROKEN_MAX {
+            continue;
+        }
+        let explain = match (missing(ours, theirs), missing(theirs, ours)) {
+            (Some(version), _) => format!("{one} holds {}, and {other} does not", describe(version)),
+            (None, Some(version)) => format!("{other} holds {}, and {one} does not", describe(version)),
+            (None, None) => format!("{one} and {other} hold the same versions a different number of times"),
+        };
+        broken.push(Broken::new(Invariant::Agreement, "diverged", explain));
+    }
+    finding(broken)
+}
+
+fn missing<'a, T: PartialEq + Debug>(ours: &'a [T], theirs: &[T]) -> Option<&'a T> {
+    ours.iter().find(|version| !theirs.contains(version))
+}
+
+fn describe((key, timestamp, value): &StoredVersion) -> String {
+    let length = value.as_ref().map_or(0, |value| value.len());
+    format!("{key:?} at {timestamp} ({length} bytes)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::{ClientId, ReplicaIndex, ShardId};
+
+    fn replica(shard: u32, index: u8) -> ReplicaId {
+        ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) }
+    }
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    #[test]
+    fn two_outcomes_of_one_transaction_are_found_across_shards() {
+        let transaction = |sequence| TransactionId { client: ClientId(1), sequence, attempt: 0 };
+        let committed = Outcome::Committed(at(5));
+        let known = [
+            (replica(1, 0), vec![(transaction(1), committed), (transaction(2), Outcome::Aborted)]),
+            (replica(1, 1), vec![(transaction(1), committed)]),
+            (replica(2, 0), vec![(transaction(2), Outcome::Committed(at(6)))]),
+        ];
+        assert_eq!(replicas_agree_on_outcomes(&known[..2]), Finding::Holds);
+        let Finding::Broken(broken) = replicas_agree_on_outcomes(&known) else { panic!() };
+        assert!(broken.len() == 1 && broken[0].explain.contains("c1.2.0"));
+    }
+
+    #[test]
+    fn replicas_of_one_shard_are_compared_and_those_of_others_are_not() {
+        let version = |micros| (Key::from_static(b"k"), at(micros), None);
+        let stored = [
+            (replica(1, 0), vec![version(1), version(2)]),
+            (replica(1, 1), vec![version(1)]),
+            (replica(2, 0), vec![]),
+        ];
+        let Finding::Broken(broken) = replicas_agree_on_data(&stored) else { panic!() };
+        assert_eq!(broken.len(), 1);
+        assert!(broken[0].explain.starts_with("shard1/r0 holds"), "{}", broken[0].explain);
+        assert_eq!(replicas_agree_on_data(&stored[1..]), Finding::Holds);
+    }
+}

@@ -1,0 +1,139 @@
+//! What must hold, one property per file.
+//!
+//! | id | property | evidence |
+//! |---|---|---|
+//! | I1 | the isolation level holds on what clients saw | the history |
+//! | I2 | commit timestamps explain every read | the history with timestamps |
+//! | I3 | acknowledged appends survive, exactly once | what the auditor read at the end |
+//! | I4 | replicas agree on outcomes and on data | the replicas after a last view change |
+//! | I6 | once faults end, every transaction ends and nothing stays prepared | clients and replicas |
+//! | I7 | no machine panics, and nothing is read that nobody wrote | the run itself |
+//! | I8 | the same seed gives the same execution | the hash of a second run |
+//!
+//! I5 belongs to protocols that show speculative results.
+
+mod i1_isolation;
+mod i2_timestamps;
+mod i3_durability;
+mod i4_agreement;
+mod i6_liveness;
+mod i7_sanity;
+mod i8_determinism;
+
+pub use i1_isolation::isolation_holds;
+pub use i2_timestamps::timestamps_explain_reads;
+pub use i3_durability::acknowledged_appends_survive;
+pub use i4_agreement::{StoredVersion, replicas_agree_on_data, replicas_agree_on_outcomes};
+pub use i6_liveness::everything_ends;
+pub use i7_sanity::{machine_panicked, nothing_makes_no_sense};
+pub use i8_determinism::executions_are_equal;
+
+use std::fmt;
+
+use quorate_checker::Report;
+
+/// A property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Invariant {
+    /// The isolation level holds.
+    Isolation,
+    /// Commit timestamps explain every read.
+    Timestamps,
+    /// Acknowledged writes survive, exactly once.
+    Durability,
+    /// Replicas agree and converge.
+    Agreement,
+    /// Everything ends.
+    Liveness,
+    /// No panic, no nonsense.
+    Sanity,
+    /// The same seed gives the same execution.
+    Determinism,
+    /// The seed showed enough for the other invariants to mean something.
+    Evidence,
+}
+
+impl Invariant {
+    /// Every invariant.
+    pub const ALL: [Invariant; 8] = [
+        Invariant::Isolation,
+        Invariant::Timestamps,
+        Invariant::Durability,
+        Invariant::Agreement,
+        Invariant::Liveness,
+        Invariant::Sanity,
+        Invariant::Determinism,
+        Invariant::Evidence,
+    ];
+
+    /// The id, as in reports.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Invariant::Isolation => "I1",
+            Invariant::Timestamps => "I2",
+            Invariant::Durability => "I3",
+            Invariant::Agreement => "I4",
+            Invariant::Liveness => "I6",
+            Invariant::Sanity => "I7",
+            Invariant::Determinism => "I8",
+            Invariant::Evidence => "vacuous",
+        }
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.id())
+    }
+}
+
+/// An invariant that does not hold, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which one.
+    pub invariant: Invariant,
+    /// The level that was judged, if one was.
+    pub level: &'static str,
+    /// What kind of violation it is, in a word.
+    pub anomaly: String,
+    /// What happened, in sentences.
+    pub explain: String,
+}
+
+impl Broken {
+    fn new(invariant: Invariant, anomaly: &str, explain: String) -> Self {
+        Broken { invariant, level: "", anomaly: anomaly.to_owned(), explain }
+    }
+}
+
+/// What an invariant found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It holds.
+    Holds,
+    /// It does not.
+    Broken(Vec<Broken>),
+    /// The evidence did not suffice to tell. Not a pass.
+    Unknown(String),
+}
+
+/// How many violations of one invariant are reported per seed; more would not tell more.
+const BROKEN_MAX: usize = 3;
+
+fn finding(broken: Vec<Broken>) -> Finding {
+    if broken.is_empty() { Finding::Holds } else { Finding::Broken(broken) }
+}
+
+/// What a judgement of the checker means for an invariant.
+fn judged(invariant: Invariant, report: &Report) -> Finding {
+    if let Some(reason) = report.reason.as_ref().filter(|_| report.anomalies.is_empty()) {
+        return Finding::Unknown(reason.clone());
+    }
+    let broken = |anomaly: &quorate_checker::Anomaly| Broken {
+        invariant,
+        level: report.level,
+        anomaly: anomaly.kind.name().to_owned(),
+        explain: anomaly.why.clone(),
+    };
+    finding(report.anomalies.iter().take(BROKEN_MAX).map(broken).collect())
+}

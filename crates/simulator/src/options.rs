@@ -1,0 +1,129 @@
+//! What to simulate.
+
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use quorate_core::topology::{Isolation, UnknownName};
+use quorate_tapir::Plant;
+use quorate_workloads::WorkloadKind;
+
+use crate::fault::Fault;
+
+/// Which faults seeds may inject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// None at all.
+    None,
+    /// Each seed draws some of all.
+    All,
+    /// Each seed injects exactly these.
+    Named(Vec<Fault>),
+}
+
+impl FromStr for Faults {
+    type Err = UnknownName;
+
+    /// Reads `none`, `all` or names with commas between them.
+    fn from_str(names: &str) -> Result<Self, UnknownName> {
+        match names {
+            "none" => Ok(Faults::None),
+            "all" => Ok(Faults::All),
+            _ => {
+                let mut faults: Vec<Fault> = names.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                faults.sort_unstable();
+                faults.dedup();
+                Ok(Faults::Named(faults))
+            }
+        }
+    }
+}
+
+/// What to simulate, and how strictly.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The guarantee, and with it the protocol.
+    pub isolation: Isolation,
+    /// The seeds, both ends included.
+    pub seeds: RangeInclusive<u64>,
+    /// Which faults are injected.
+    pub faults: Faults,
+    /// A bug to plant; the simulation should then find a violation.
+    pub plant: Option<Plant>,
+    /// The workload; none lets each seed draw one.
+    pub workload: Option<WorkloadKind>,
+    /// Every so many seeds, beginning with the first, one is run twice to see that its trace is the same (I8). Zero:
+    /// never.
+    pub repeat_every: u64,
+}
+
+impl Options {
+    /// All faults, no plant, any workload, and every twentieth seed repeated.
+    pub fn new(seeds: RangeInclusive<u64>) -> Self {
+        Options {
+            isolation: Isolation::Strict,
+            seeds,
+            faults: Faults::All,
+            plant: None,
+            workload: None,
+            repeat_every: 20,
+        }
+    }
+
+    /// The arguments of `quorate sim` that repeat one seed.
+    pub fn repeat_arguments(&self, seed: u64) -> String {
+        let mut arguments = format!("sim --isolation {} --seed {seed}", self.isolation);
+        match &self.faults {
+            Faults::None => arguments.push_str(" --faults none"),
+            Faults::All => arguments.push_str(" --faults all"),
+            Faults::Named(faults) => {
+                let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+                arguments.push_str(&format!(" --faults {}", names.join(",")));
+            }
+        }
+        if let Some(plant) = self.plant {
+            arguments.push_str(&format!(" --plant {}", plant.id()));
+        }
+        if let Some(workload) = self.workload {
+            arguments.push_str(&format!(" --workload {workload}"));
+        }
+        arguments
+    }
+}
+
+/// The plant with this id.
+///
+/// # Errors
+/// There is none.
+pub fn plant_named(id: &str) -> Result<Plant, UnknownName> {
+    Plant::ALL.into_iter().find(|plant| plant.id() == id).ok_or_else(|| UnknownName {
+        what: "plant",
+        given: id.to_owned(),
+        choices: Plant::ALL.map(Plant::id).join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_as_users_write_them() {
+        assert_eq!("none".parse(), Ok(Faults::None));
+        assert_eq!("all".parse(), Ok(Faults::All));
+        let named = Faults::Named(vec![Fault::Loss, Fault::ClockSkew]);
+        assert_eq!("clock-skew,loss,loss".parse(), Ok(named));
+        assert!("loss,flood".parse::<Faults>().unwrap_err().to_string().contains("flood"));
+    }
+
+    #[test]
+    fn a_seed_can_be_repeated_by_command() {
+        let mut options = Options::new(1..=9);
+        assert_eq!(options.repeat_arguments(4), "sim --isolation strict --seed 4 --faults all");
+        options.faults = Faults::Named(vec![Fault::Loss, Fault::Pauses]);
+        options.plant = Some(plant_named("T21").unwrap());
+        options.workload = Some(WorkloadKind::Lists);
+        let expected = "sim --isolation strict --seed 4 --faults loss,pauses --plant T21 --workload lists";
+        assert_eq!(options.repeat_arguments(4), expected);
+        assert!(plant_named("T99").is_err());
+    }
+}

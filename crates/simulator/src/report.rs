@@ -1,0 +1,186 @@
+//! What simulations found, in the form in which `quorate sim` prints it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::fault::{Fault, FaultCounts};
+use crate::invariants::{Broken, Invariant};
+use crate::world::trace::TraceHash;
+
+/// An invariant that does not hold for a seed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The seed.
+    pub seed: u64,
+    /// The invariant, such as `I1`.
+    pub invariant: String,
+    /// The level that was judged, if one was.
+    pub level: String,
+    /// What kind of violation it is.
+    pub anomaly: String,
+    /// What happened.
+    pub explain: String,
+    /// The arguments of `quorate` that repeat the seed.
+    pub repeat: String,
+}
+
+/// The result of one seed.
+#[derive(Clone, Debug)]
+pub struct SeedReport {
+    /// The seed.
+    pub seed: u64,
+    /// What does not hold.
+    pub broken: Vec<Broken>,
+    /// Which invariants could be evaluated.
+    pub evaluated: Vec<Invariant>,
+    /// How much time passed in the simulation.
+    pub simulated_seconds: f64,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Attempts that did not.
+    pub aborted: u64,
+    /// Attempts of any outcome.
+    pub attempted: u64,
+    /// Messages that were delivered.
+    pub messages: u64,
+    /// How often each fault was injected.
+    pub faults: FaultCounts,
+    /// Which faults overlapped an open transaction.
+    pub overlapped: [bool; Fault::ALL.len()],
+    /// Names the execution.
+    pub trace_hash: TraceHash,
+}
+
+/// The result of all seeds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// How many seeds were run.
+    pub seeds: u64,
+    /// What does not hold.
+    pub violations: Vec<Violation>,
+    /// How much time passed in the simulations.
+    pub simulated_seconds: f64,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Attempts that did not.
+    pub aborted: u64,
+    /// Attempts of any outcome.
+    pub attempted: u64,
+    /// Messages that were delivered.
+    pub messages: u64,
+    /// How often each fault was injected.
+    pub faults: BTreeMap<String, u64>,
+    /// In how many seeds a fault overlapped an open transaction and an invariant was evaluated.
+    pub coverage: BTreeMap<String, u64>,
+    /// The hashes of all seeds, folded in their order.
+    pub trace_hash: String,
+    #[serde(skip)]
+    hash: TraceHash,
+}
+
+impl Report {
+    /// A report about no seed yet.
+    pub fn new() -> Self {
+        Report { trace_hash: TraceHash::default().to_string(), ..Report::default() }
+    }
+
+    /// Adds the next seed; `repeat` are the arguments that repeat it. Seeds are added in their order.
+    pub fn add(&mut self, seed: &SeedReport, repeat: &str) {
+        self.seeds += 1;
+        self.violations.extend(seed.broken.iter().map(|broken| Violation {
+            seed: seed.seed,
+            invariant: broken.invariant.id().to_owned(),
+            level: broken.level.to_owned(),
+            anomaly: broken.anomaly.clone(),
+            explain: broken.explain.clone(),
+            repeat: repeat.to_owned(),
+        }));
+        self.simulated_seconds += seed.simulated_seconds;
+        self.committed += seed.committed;
+        self.aborted += seed.aborted;
+        self.attempted += seed.attempted;
+        self.messages += seed.messages;
+        for fault in Fault::ALL {
+            let count = seed.faults.of(fault);
+            if count == 0 {
+                continue;
+            }
+            *self.faults.entry(fault.name().to_owned()).or_default() += count;
+            if seed.overlapped[fault.index()] {
+                for invariant in &seed.evaluated {
+                    *self.coverage.entry(format!("{fault}×{invariant}")).or_default() += 1;
+                }
+            }
+        }
+        self.hash.fold(seed.trace_hash.value());
+        self.trace_hash = self.hash.to_string();
+    }
+
+    /// True if every invariant holds for every seed.
+    pub fn is_ok(&self) -> bool {
+        self.violations.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seed_report(seed: u64) -> SeedReport {
+        let mut faults = FaultCounts::default();
+        faults.add(Fault::Loss);
+        faults.add(Fault::Loss);
+        faults.add(Fault::Pauses);
+        let mut overlapped = [false; Fault::ALL.len()];
+        overlapped[Fault::Loss.index()] = true;
+        let mut trace_hash = TraceHash::default();
+        trace_hash.fold(seed);
+        SeedReport {
+            seed,
+            broken: Vec::new(),
+            evaluated: vec![Invariant::Isolation, Invariant::Liveness],
+            simulated_seconds: 20.5,
+            committed: 150,
+            aborted: 50,
+            attempted: 200,
+            messages: 1_000,
+            faults,
+            overlapped,
+            trace_hash,
+        }
+    }
+
+    #[test]
+    fn reports_add_up_and_have_the_shape_of_the_contract() {
+        let mut report = Report::new();
+        report.add(&seed_report(1), "sim --seed 1");
+        let mut second = seed_report(2);
+        second.broken.push(Broken {
+            invariant: Invariant::Isolation,
+            level: "strict-serializable",
+            anomaly: "stale-read".to_owned(),
+            explain: "It was stale.".to_owned(),
+        });
+        report.add(&second, "sim --seed 2");
+        assert!(!report.is_ok());
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["seeds"], 2);
+        assert_eq!(json["simulated_seconds"], 41.0);
+        assert_eq!(json["faults"], serde_json::json!({"loss": 4, "pauses": 2}));
+        assert_eq!(json["coverage"], serde_json::json!({"loss×I1": 2, "loss×I6": 2}));
+        assert_eq!(json["violations"][0]["seed"], 2);
+        assert_eq!(json["violations"][0]["anomaly"], "stale-read");
+        assert_eq!(json["trace_hash"].as_str().unwrap().len(), 16);
+    }
+
+    #[test]
+    fn the_hash_depends_on_the_order_of_seeds() {
+        let hash = |seeds: [u64; 2]| {
+            let mut report = Report::new();
+            seeds.iter().for_each(|seed| report.add(&seed_report(*seed), ""));
+            report.trace_hash
+        };
+        assert_ne!(hash([1, 2]), hash([2, 1]));
+    }
+}

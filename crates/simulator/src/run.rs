@@ -1,0 +1,314 @@
+//! Running seeds: faults first, then healing, then a last view change and an audit.
+//!
+//! ```text
+//!    safety     faults strike while sessions run transactions
+//!    healing    all faults end; every transaction must end, nothing may stay prepared
+//!    late       messages that were held back for minutes arrive; nothing may stay prepared again
+//!    audit      undecided transactions are resolved, every key is read
+//!    agreement  each group changes view once more; its replicas must hold the same; every key is read again
+//! ```
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use quorate_checker::{Level, Recorder, check, check_timestamps};
+use quorate_core::Instant;
+use quorate_core::topology::Isolation;
+use quorate_tapir::ReplicaEvent;
+
+use crate::clients::Clients;
+use crate::cluster::{Alarm, Cluster};
+use crate::fault::Fault;
+use crate::injector::{Injector, Request, Strike};
+use crate::invariants::{self, Broken, Finding, Invariant};
+use crate::options::Options;
+use crate::report::{Report, SeedReport};
+use crate::scenario::Scenario;
+use crate::world::Happening;
+use crate::world::network::Network;
+use crate::world::trace::{TraceHash, TraceText};
+
+/// One seed, with what can be written to files.
+#[derive(Debug)]
+pub struct SeedRun {
+    /// The result.
+    pub report: SeedReport,
+    /// What clients saw.
+    pub history: Recorder,
+}
+
+/// Runs every seed in order; `progress` is told of each, and ends the run by returning false.
+pub fn run(options: &Options, mut progress: impl FnMut(&SeedReport) -> bool) -> Report {
+    let mut report = Report::new();
+    for seed in options.seeds.clone() {
+        let run = run_seed(seed, options, None);
+        report.add(&run.report, &options.repeat_arguments(seed));
+        if !progress(&run.report) {
+            break;
+        }
+    }
+    report
+}
+
+/// Runs one seed. The readable trace goes to `trace`, also if a machine panics.
+pub fn run_seed(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
+    let mut run = run_once(seed, options, trace);
+    let offset = seed.wrapping_sub(*options.seeds.start());
+    if options.repeat_every > 0 && offset.is_multiple_of(options.repeat_every) {
+        let again = run_once(seed, options, None);
+        let finding = invariants::executions_are_equal(run.report.trace_hash, again.report.trace_hash);
+        note(&mut run.report, Invariant::Determinism, finding);
+    }
+    run
+}
+
+fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
+    let scenario = Scenario::derive(seed, options);
+    match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace).run(options))) {
+        Ok(run) => run,
+        Err(panic) => {
+            let message = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("a machine panicked without a message");
+            let mut report = empty_report(seed);
+            note(&mut report, Invariant::Sanity, invariants::machine_panicked(message));
+            SeedRun { report, history: Recorder::new() }
+        }
+    }
+}
+
+fn empty_report(seed: u64) -> SeedReport {
+    SeedReport {
+        seed,
+        broken: Vec::new(),
+        evaluated: Vec::new(),
+        simulated_seconds: 0.0,
+        committed: 0,
+        aborted: 0,
+        attempted: 0,
+        messages: 0,
+        faults: Default::default(),
+        overlapped: [false; Fault::ALL.len()],
+        trace_hash: TraceHash::default(),
+    }
+}
+
+/// Adds a finding to a report.
+fn note(report: &mut SeedReport, invariant: Invariant, finding: Finding) {
+    let broken = match finding {
+        Finding::Holds => Vec::new(),
+        Finding::Broken(broken) => broken,
+        // Without all timestamps I2 says nothing, which is no violation; the level itself must be judged.
+        Finding::Unknown(_) if invariant == Invariant::Timestamps => return,
+        Finding::Unknown(reason) => {
+            vec![Broken { invariant, level: "", anomaly: "unknown".to_owned(), explain: reason }]
+        }
+    };
+    report.broken.extend(broken);
+    if !report.evaluated.contains(&invariant) {
+        report.evaluated.push(invariant);
+    }
+}
+
+/// After healing, everything must have ended within this time.
+const HEALING_MAX: Duration = Duration::from_secs(120);
+
+/// How often it is looked whether a phase is over.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+struct Simulation {
+    cluster: Cluster,
+    clients: Clients,
+    injector: Injector,
+    report: SeedReport,
+}
+
+impl Simulation {
+    fn new(mut scenario: Scenario, trace: Option<TraceText>) -> Self {
+        let (workload, faults) = (scenario.random.fork(), scenario.random.fork());
+        let report = empty_report(scenario.seed);
+        let mut cluster = Cluster::new(scenario, trace);
+        let summary = format!("{:?}", cluster.scenario);
+        cluster.world.note(|| summary);
+        let clients = Clients::new(&mut cluster, workload);
+        let injector = Injector::new(&mut cluster, faults);
+        cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
+        Simulation { cluster, clients, injector, report }
+    }
+
+    fn run(mut self, options: &Options) -> SeedRun {
+        let safety = Instant::START + self.cluster.scenario.safety_phase;
+        self.until(safety, |_| false);
+        self.heal();
+        self.await_end("after all faults had ended");
+        self.await_late_messages();
+        let auditor = self.clients.start_auditor(&mut self.cluster);
+        self.audit(auditor, true);
+        self.change_views();
+        self.audit(auditor, false);
+        self.judge(options)
+    }
+
+    /// Handles what happens until `limit`, or until a look at the simulation says that it is enough; true then.
+    fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation) -> bool) -> bool {
+        while let Some(happening) = self.cluster.world.advance(limit) {
+            match happening {
+                Happening::Server(server, ReplicaEvent::Normal { .. }) => self.cluster.on_normal(server),
+                Happening::Server(_, _) => {}
+                Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
+                Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
+                Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
+                Happening::Alarm(Alarm::Poll) => {
+                    self.cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
+                    if enough(self) {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn strike(&mut self, strike: Strike) {
+        let open = self.clients.has_open();
+        match self.injector.strike(strike, &mut self.cluster, open) {
+            Some(Request::CrashClient(slot)) => self.clients.crash(slot, &mut self.cluster),
+            Some(Request::StartClient(slot)) => self.clients.restart(slot, &mut self.cluster),
+            None => {}
+        }
+    }
+
+    fn heal(&mut self) {
+        self.injector.stop();
+        self.cluster.heal();
+        self.clients.restart_all(&mut self.cluster);
+    }
+
+    /// Waits until every session is done and the cluster quiet, and notes what is not (I6).
+    fn await_end(&mut self, when: &str) {
+        let limit = self.cluster.instant_after(HEALING_MAX);
+        let ended = self.until(limit, |simulation| {
+            simulation.clients.are_done(&simulation.cluster) && simulation.cluster.is_quiet()
+        });
+        let mut left = Vec::new();
+        if !ended {
+            left = self.clients.unfinished();
+            left.extend(self.cluster.unquiet());
+            if left.is_empty() {
+                left.push("sessions have not begun all their transactions".to_owned());
+            }
+        }
+        note(&mut self.report, Invariant::Liveness, invariants::everything_ends(when, &left));
+    }
+
+    fn await_late_messages(&mut self) {
+        let wait = if self.cluster.scenario.has(Fault::LateDuplicates) {
+            Network::LATE_DUPLICATE_MAX
+        } else if self.cluster.scenario.has(Fault::LateMessages) {
+            Network::LATE_MAX
+        } else {
+            return;
+        };
+        let limit = self.cluster.instant_after(wait);
+        self.until(limit, |_| false);
+        self.await_end("after late messages had arrived");
+    }
+
+    /// Reads every key, and on `resolve` first finds out what became of undecided transactions.
+    fn audit(&mut self, auditor: usize, resolve: bool) {
+        if resolve {
+            self.clients.resolve_undecided(auditor, &mut self.cluster);
+            let limit = self.cluster.instant_after(HEALING_MAX);
+            self.until(limit, |simulation| simulation.clients.is_everything_resolved());
+            let left = self.clients.unresolved();
+            note(&mut self.report, Invariant::Liveness, invariants::everything_ends("at the end", &left));
+        }
+        self.clients.audit(auditor, &mut self.cluster);
+        self.await_end("after every key was to be read");
+    }
+
+    /// Makes each group change its view, by restarting one of its replicas.
+    fn change_views(&mut self) {
+        let mut shards = self.cluster.shards();
+        while let Some(shard) = shards.pop() {
+            let mut servers = 0..self.cluster.world.servers();
+            let Some(server) = servers.find(|server| self.cluster.replica(*server).shard == shard) else {
+                continue;
+            };
+            let node = self.cluster.world.node_of_server(server);
+            self.cluster.crash_node(node, false);
+            self.cluster.restart_node(node);
+            let hosted: Vec<_> = self.cluster.servers_of(node);
+            shards.retain(|shard| !hosted.iter().any(|server| self.cluster.replica(*server).shard == *shard));
+            self.await_end("after a last view change");
+        }
+    }
+
+    fn judge(mut self, options: &Options) -> SeedRun {
+        let servers = || 0..self.cluster.world.servers();
+        let machines = || {
+            servers()
+                .filter_map(|server| Some((self.cluster.replica(server), self.cluster.world.server(server)?)))
+        };
+        let outcomes: Vec<_> = machines().map(|(id, replica)| (id, replica.outcomes())).collect();
+        let stored: Vec<_> = machines()
+            .map(|(id, replica)| {
+                let versions = replica.versions().iter();
+                (id, versions.map(|(key, v)| (key.clone(), v.timestamp, v.value.clone())).collect::<Vec<_>>())
+            })
+            .collect();
+        let report = &mut self.report;
+        note(report, Invariant::Agreement, invariants::replicas_agree_on_outcomes(&outcomes));
+        note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));
+        let survive =
+            invariants::acknowledged_appends_survive(&self.clients.acknowledged, &self.clients.audited);
+        note(report, Invariant::Durability, survive);
+        note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
+        judge_history(report, self.clients.recorder(), options);
+        self.summarise()
+    }
+
+    fn summarise(mut self) -> SeedRun {
+        let network = self.cluster.world.network().injected;
+        let tally = self.clients.tally;
+        let report = &mut self.report;
+        report.simulated_seconds = self.cluster.world.now().as_nanos() as f64 / 1e9;
+        report.committed = tally.committed;
+        report.aborted = tally.aborted;
+        report.attempted = tally.attempts;
+        report.messages = self.cluster.world.messages();
+        report.trace_hash = self.cluster.world.trace_hash();
+        report.faults = self.injector.counts;
+        report.overlapped = self.injector.overlapped;
+        for fault in Fault::ALL {
+            for _ in 0..network.of(fault) {
+                report.faults.add(fault);
+            }
+            // Messages flow because transactions are open, and clocks are wrong all the time.
+            let lasting = network.of(fault) > 0 || matches!(fault, Fault::ClockSkew | Fault::ClockDrift);
+            report.overlapped[fault.index()] |= lasting && report.faults.of(fault) > 0;
+        }
+        SeedRun { report: self.report, history: self.clients.into_recorder() }
+    }
+}
+
+fn judge_history(report: &mut SeedReport, recorder: &Recorder, options: &Options) {
+    let level = match options.isolation {
+        Isolation::Strict => Level::StrictSerializable,
+    };
+    let history = match recorder.to_history() {
+        Ok(history) => history,
+        Err(error) => {
+            let told = format!("the history is malformed: {error}");
+            note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&[told]));
+            return;
+        }
+    };
+    let (isolation, evidence) = invariants::isolation_holds(&check(&history, level));
+    note(report, Invariant::Isolation, isolation);
+    note(report, Invariant::Evidence, evidence);
+    let timestamps = invariants::timestamps_explain_reads(&check_timestamps(&history));
+    note(report, Invariant::Timestamps, timestamps);
+}

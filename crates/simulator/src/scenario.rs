@@ -1,0 +1,330 @@
+//! What one seed simulates: everything is derived from it here, before anything runs.
+
+use std::time::Duration;
+
+use quorate_core::topology::Durability;
+use quorate_core::{GroupSize, Random};
+use quorate_tapir::{CoordinatorConfig, ReplicaConfig, Rules};
+use quorate_workloads::{Parameters, Popularity, WorkloadKind};
+
+use crate::fault::Fault;
+use crate::options::{Faults, Options};
+use crate::world::network::Misfortunes;
+
+/// How far sites are apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distance {
+    /// One data centre.
+    Local,
+    /// One region.
+    Region,
+    /// Continents.
+    Wide,
+}
+
+/// One simulation, fully determined.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// Shards of the keyspace.
+    pub shards: usize,
+    /// Replicas of each shard.
+    pub group: GroupSize,
+    /// Nodes that host replicas.
+    pub server_nodes: usize,
+    /// Clients, each with a coordinator and a node of its own.
+    pub clients: usize,
+    /// How many transactions each client runs side by side.
+    pub sessions_per_client: usize,
+    /// What survives a crash.
+    pub durability: Durability,
+    /// How far apart sites are.
+    pub distance: Distance,
+    /// One-way delays between sites.
+    pub site_delays: Vec<Vec<Duration>>,
+    /// By what share messages may take longer.
+    pub jitter: f64,
+    /// How long faults are injected.
+    pub safety_phase: Duration,
+    /// How many transactions are begun, not counting further attempts.
+    pub transactions: u64,
+    /// How often a transaction that met a conflict is attempted.
+    pub attempts_max: u32,
+    /// The probability that a client thinks before a step.
+    pub thinking: f64,
+    /// The workload.
+    pub workload: Parameters,
+    /// The faults, ascending.
+    pub faults: Vec<Fault>,
+    /// What happens to single messages while faults are injected.
+    pub misfortunes: Misfortunes,
+    /// The mean time between two strikes of one fault.
+    pub strike_interval: Duration,
+    /// True if clients are told which replicas are down.
+    pub hints: bool,
+    /// Time-outs of coordinators, relative to the greatest round trip.
+    pub coordinator: CoordinatorConfig,
+    /// Time-outs of replicas.
+    pub replica: ReplicaConfig,
+    /// What everything that happens is drawn from.
+    pub random: Random,
+}
+
+/// A simulation has so many sites.
+pub const SITES: usize = 3;
+
+/// The fewest transactions that a seed begins.
+pub const TRANSACTIONS_MIN: u64 = 200;
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub fn derive(seed: u64, options: &Options) -> Scenario {
+        let mut random = Random::new(seed);
+        // Seeds are small neighbouring numbers; the first draws of neighbours are independent all the same, but a fork
+        // keeps scenario and execution apart.
+        let mut random = random.fork();
+        let group = match GroupSize::new(if random.chance(0.3) { 5 } else { 3 }) {
+            Ok(group) => group,
+            Err(error) => unreachable!("{error}"),
+        };
+        let shards = random.between(1, 3) as usize;
+        let server_nodes = group.replicas() + if random.chance(0.3) { random.index(3) } else { 0 };
+        let clients = random.between(3, 5) as usize;
+        let sessions_per_client = random.between(2, 4) as usize;
+        let distance = [Distance::Local, Distance::Region, Distance::Wide][random.index(3)];
+        let site_delays = draw_site_delays(distance, &mut random);
+        let jitter = [0.05, 0.3, 1.0][random.index(3)];
+        let faults = draw_faults(&options.faults, &mut random);
+        let durability = draw_durability(&options.faults, &faults, &mut random);
+        let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
+        let rules = options.plant.map_or(Rules::EXCLUSIVE, Rules::planted);
+        let coordinator = draw_coordinator_config(round_trip, rules, &mut random);
+        let replica = draw_replica_config(group, round_trip, rules, &mut random);
+        let misfortunes = draw_misfortunes(&faults, &mut random);
+        let sessions = (clients * sessions_per_client) as u64;
+        Scenario {
+            seed,
+            shards,
+            group,
+            server_nodes,
+            clients,
+            sessions_per_client,
+            durability,
+            distance,
+            site_delays,
+            jitter,
+            safety_phase: Duration::from_millis(random.between(10_000, 14_000)),
+            transactions: TRANSACTIONS_MIN + sessions + random.below(60),
+            thinking: 0.4 + 0.4 * random.unit(),
+            attempts_max: random.between(2, 6) as u32,
+            workload: draw_workload(options.workload, clients as u64, &mut random),
+            faults,
+            misfortunes,
+            strike_interval: Duration::from_millis(random.between(600, 4_000)),
+            hints: random.chance(0.5),
+            coordinator,
+            replica,
+            random,
+        }
+    }
+
+    /// True if this fault is injected.
+    pub fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
+    /// How many transactions run side by side.
+    pub fn sessions(&self) -> usize {
+        self.clients * self.sessions_per_client
+    }
+
+    /// The longest way there and back, without jitter.
+    pub fn round_trip(&self) -> Duration {
+        2 * self.site_delays.iter().flatten().max().copied().unwrap_or_default()
+    }
+}
+
+fn draw_site_delays(distance: Distance, random: &mut Random) -> Vec<Vec<Duration>> {
+    let (low, high) = match distance {
+        Distance::Local => (60, 300),
+        Distance::Region => (500, 4_000),
+        Distance::Wide => (10_000, 80_000),
+    };
+    let mut delays = vec![vec![Duration::ZERO; SITES]; SITES];
+    for from in 0..SITES {
+        delays[from][from] = Duration::from_micros(random.between(50, 300));
+        for to in 0..from {
+            let delay = Duration::from_micros(random.between(low, high));
+            delays[from][to] = delay;
+            delays[to][from] = delay;
+        }
+    }
+    delays
+}
+
+/// Swarm testing: most seeds draw a few faults of which each then has room to show, some draw many.
+fn draw_faults(choice: &Faults, random: &mut Random) -> Vec<Fault> {
+    match choice {
+        Faults::None => Vec::new(),
+        Faults::Named(faults) => faults.clone(),
+        Faults::All => {
+            let probability = [0.1, 0.25, 0.5][random.index(3)];
+            let mut faults: Vec<Fault> =
+                Fault::ALL.into_iter().filter(|_| random.chance(probability)).collect();
+            let one = Fault::ALL[random.index(Fault::ALL.len())];
+            if faults.is_empty() {
+                faults.push(one);
+            }
+            faults
+        }
+    }
+}
+
+/// Memory cannot survive a loss of power, and has no disk that could be slow.
+fn draw_durability(choice: &Faults, faults: &[Fault], random: &mut Random) -> Durability {
+    let needs_disks = |fault: &Fault| matches!(fault, Fault::PowerLoss | Fault::SlowDisks);
+    let disks_named = matches!(choice, Faults::Named(_)) && faults.contains(&Fault::EmptyDisks);
+    let memory = random.chance(0.3) && !disks_named && !faults.iter().any(needs_disks);
+    if memory { Durability::Memory } else { Durability::Sync }
+}
+
+fn draw_misfortunes(faults: &[Fault], random: &mut Random) -> Misfortunes {
+    let mut draw = |fault: Fault, low: f64, high: f64| {
+        let share = random.unit();
+        if faults.contains(&fault) { low + (high - low) * share * share } else { 0.0 }
+    };
+    Misfortunes {
+        loss: draw(Fault::Loss, 0.005, 0.2),
+        duplication: draw(Fault::Duplication, 0.01, 0.4),
+        late_duplicate: draw(Fault::LateDuplicates, 0.005, 0.05),
+        reordering: draw(Fault::Reordering, 0.02, 0.5),
+        late: draw(Fault::LateMessages, 0.005, 0.1),
+    }
+}
+
+fn draw_coordinator_config(round_trip: Duration, rules: Rules, random: &mut Random) -> CoordinatorConfig {
+    let mut times = |low: f64, high: f64| {
+        let factor = low + (high - low) * random.unit();
+        Duration::from_millis(2) + round_trip.mul_f64(factor)
+    };
+    let read_timeout = times(1.2, 4.0);
+    let fast_path_timeout = times(0.2, 3.0);
+    let resend_timeout = Duration::from_millis(10) + times(1.5, 6.0);
+    CoordinatorConfig {
+        rules,
+        read_timeout,
+        fast_path_timeout,
+        resend_timeout,
+        retries_max: random.between(0, 10) as u32,
+        abandon_after: Duration::from_millis(random.between(500, 10_000)),
+        decision_resends_max: random.between(1, 4) as u32,
+        scan_page_max: [1, 3, 1_000][random.index(3)],
+        ..CoordinatorConfig::new(quorate_core::ClientId::default())
+    }
+}
+
+fn draw_replica_config(
+    group: GroupSize,
+    round_trip: Duration,
+    rules: Rules,
+    random: &mut Random,
+) -> ReplicaConfig {
+    let initial = ReplicaConfig::new(Default::default(), group, quorate_tapir::Boot::Initialise);
+    ReplicaConfig {
+        rules,
+        recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
+        view_change_timeout: 3 * round_trip + Duration::from_millis(random.between(20, 800)),
+        page_bytes_max: [200, 2_000, 4 * 1024 * 1024][random.index(3)],
+        scan_page_max: [1, 2, 1_000][random.index(3)],
+        ..initial
+    }
+}
+
+fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random) -> Parameters {
+    let drawn = match random.below(10) {
+        0 => WorkloadKind::Retwis,
+        1 => WorkloadKind::Rmw,
+        _ => WorkloadKind::Lists,
+    };
+    let kind = choice.unwrap_or(drawn);
+    let keys = match kind {
+        WorkloadKind::Rmw => random.between(3, 8),
+        WorkloadKind::Retwis => random.between(10, 30),
+        WorkloadKind::Lists => random.between(8, 15),
+    };
+    let popularity = [Popularity::Uniform, Popularity::Zipf(0.6), Popularity::Zipf(1.1)][random.index(3)];
+    let generations = random.between(1, 5);
+    Parameters {
+        keys,
+        popularity,
+        value_bytes_min: 0,
+        judged: true,
+        // Each client draws about this many transactions.
+        generation_transactions: (TRANSACTIONS_MIN / clients / generations).max(2),
+        ..Parameters::new(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenarios(options: &Options) -> Vec<Scenario> {
+        options.seeds.clone().map(|seed| Scenario::derive(seed, options)).collect()
+    }
+
+    #[test]
+    fn every_seed_is_as_large_as_was_promised() {
+        let scenarios = scenarios(&Options::new(1..=1_000));
+        for scenario in &scenarios {
+            assert!(
+                scenario.clients >= 3 && scenario.transactions >= 200 && (1..=3).contains(&scenario.shards)
+            );
+            assert!(scenario.safety_phase >= Duration::from_secs(10) && !scenario.faults.is_empty());
+            assert!(scenario.server_nodes >= scenario.group.replicas());
+            assert!(scenario.faults.is_sorted());
+            let crashes_everything = scenario.has(Fault::PowerLoss);
+            assert!(!(crashes_everything && scenario.durability == Durability::Memory));
+        }
+        let with_five = scenarios.iter().filter(|scenario| scenario.group.replicas() == 5).count();
+        assert!((250..350).contains(&with_five), "{with_five} of 1000 seeds have five replicas");
+    }
+
+    #[test]
+    fn every_choice_is_reached() {
+        let scenarios = scenarios(&Options::new(1..=300));
+        for fault in Fault::ALL {
+            assert!(scenarios.iter().any(|scenario| scenario.has(fault)), "{fault}");
+        }
+        for kind in WorkloadKind::ALL {
+            assert!(scenarios.iter().any(|scenario| scenario.workload.kind == kind), "{kind}");
+        }
+        for distance in [Distance::Local, Distance::Region, Distance::Wide] {
+            assert!(scenarios.iter().any(|scenario| scenario.distance == distance), "{distance:?}");
+        }
+        assert!(scenarios.iter().any(|scenario| scenario.durability == Durability::Memory));
+    }
+
+    #[test]
+    fn named_faults_are_injected_and_no_others() {
+        let faults = vec![Fault::Loss, Fault::ClockSkew];
+        let options = Options { faults: Faults::Named(faults.clone()), ..Options::new(1..=50) };
+        for scenario in scenarios(&options) {
+            assert_eq!(scenario.faults, faults);
+            assert!(scenario.misfortunes.loss > 0.0);
+            assert_eq!(scenario.misfortunes.duplication, 0.0);
+        }
+        let options = Options { faults: Faults::None, ..Options::new(1..=50) };
+        assert!(scenarios(&options).iter().all(|scenario| scenario.misfortunes == Misfortunes::default()));
+    }
+
+    #[test]
+    fn a_plant_changes_the_rules_and_nothing_else() {
+        let planted = Options { plant: Some(quorate_tapir::Plant::AbstainIsSuccess), ..Options::new(1..=1) };
+        let (planted, sound) = (scenarios(&planted).remove(0), scenarios(&Options::new(1..=1)).remove(0));
+        assert_ne!(planted.coordinator.rules, sound.coordinator.rules);
+        assert_eq!(planted.faults, sound.faults);
+        assert_eq!(planted.transactions, sound.transactions);
+    }
+}
