@@ -36,6 +36,9 @@ pub use message::{Message, OperationId, Part};
 pub use record::{ConsensusEntry, InconsistentEntry, OperationEntries, Record, RecordPage, State};
 pub use replica::{Fact, Host, Replica, Status, Upcalls};
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Debug;
 
 /// The operations that a protocol on top of IR invokes.

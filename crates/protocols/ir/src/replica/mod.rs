@@ -324,7 +324,8 @@ impl<O: Operations> Replica<O> {
             for (transaction, entries) in &page.entries {
                 if let Some(entry) = &entries.inconsistent {
                     self.execute_if_new(*transaction, &entry.operation, protocol);
-                } else {
+                } else if self.record.inconsistent(*transaction).is_none_or(|known| !known.executed) {
+                    // What has run here needs no verdicts any more, even if the leader had not heard of it.
                     for entry in &entries.consensus {
                         let id = OperationId { transaction: *transaction, number: entry.number };
                         protocol.finalize_consensus(id, &entry.operation, &entry.verdict, true);
