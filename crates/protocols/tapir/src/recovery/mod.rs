@@ -36,6 +36,9 @@ use decide::{ElectionReply, Finding, ShardReplies, decide_recovery};
 /// The most recoveries that one replica leads at a time; more are asked for again later.
 const RECOVERIES_MAX: usize = 10_000;
 
+/// Repetitions of one phase before the election is held again.
+const REPEATS_MAX: u32 = 3;
+
 /// The most shards that a transaction can be recovered over.
 const PARTICIPANTS_MAX: usize = 4_096;
 
@@ -194,9 +197,8 @@ impl Recoveries {
             Message::RecordOutcomeReply { transaction, ballot, view } => {
                 self.on_record_outcome_reply(from, transaction, ballot, view, now, outbox);
             }
-            // Another replica settles it; whoever still waits will ask again.
             Message::Superseded { transaction, promised } if self.is_overtaken(transaction, promised) => {
-                self.active.remove(&transaction);
+                self.stand_back(transaction, promised, now);
             }
             Message::Ir(quorate_ir::Message::Confirm { id, view, verdict }) => {
                 self.on_confirm(from, id, view, verdict, now, outbox);
@@ -212,6 +214,17 @@ impl Recoveries {
         let overtaken =
             |known: &Recovery| known.ballot < promised && !matches!(known.phase, Phase::Telling { .. });
         self.active.get(&id).is_some_and(overtaken)
+    }
+
+    /// Another replica settles the transaction, or did so and is done: this one tries again in a while, above its ballot.
+    /// It must not give up, because promises that are left behind in one shard outlive those of a shard that has
+    /// executed the outcome, and then nobody else knows what to outbid.
+    fn stand_back(&mut self, id: TransactionId, promised: Ballot, now: Instant) {
+        let Some(recovery) = self.active.get_mut(&id) else { return };
+        recovery.ballot = promised;
+        recovery.phase = Phase::Electing { replies: BTreeMap::new() };
+        recovery.since = now;
+        recovery.repeats = REPEATS_MAX;
     }
 
     fn on_coordinator_change_reply(
@@ -427,9 +440,6 @@ impl Recoveries {
     /// Repeats what has had no answer; after a while starts over under a greater ballot, and makes shards whose votes
     /// leave the outcome open change views, which settles the votes.
     pub(crate) fn sweep(&mut self, now: Instant, random: &mut Random, outbox: &mut ReplicaOutbox) {
-        /// Repetitions of one phase before the election is held again.
-        const REPEATS_MAX: u32 = 3;
-
         let due: Vec<TransactionId> = self
             .active
             .iter()
