@@ -1,8 +1,33 @@
 //! A node of a Quorate cluster: hosts replicas, learns of keyspaces, answers operators.
+//!
+//! ```no_run
+//! use quorate_server::{Config, Initialise, Server};
+//!
+//! let config = Config::load("node-0.toml".as_ref())?;
+//! let server = Server::start(config, Initialise::New)?; // the first time; Initialise::No from then on
+//! // …
+//! server.shutdown()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | file | role |
+//! |---|---|
+//! | `config` | what a node is told, and every limit |
+//! | `data` | whose data directory it is, and how a replica begins |
+//! | `node` | the replicas, the catalogue, admission, status |
+//! | `server` | the node's thread, from start to drain |
+//! | `http`, `metrics` | what operators read |
 
 mod config;
 mod data;
+mod http;
+mod metrics;
+mod node;
+mod process;
+mod server;
 
 pub use config::{Config, ConfigError, Limits, print_config};
 pub use data::{DataError, Initialise};
+pub use node::{LogStatus, ReplicaStatus, Status, TransportStatus};
 pub use quorate_wire::catalogue::SYSTEM_KEYSPACE;
+pub use server::{Failed, Server, Sockets, StartError};

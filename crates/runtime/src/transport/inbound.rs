@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use quorate_wire::packet::Packet;
-use quorate_wire::{DecodeError, FRAME_BYTES_MAX, Fault, FrameError, FrameReader};
+use quorate_wire::{FRAME_BYTES_MAX, Fault, FrameError, FrameReader};
 
 use super::Violation;
 
@@ -47,7 +47,7 @@ impl Inbound {
                 match packet {
                     Ok(packet) => packets.push(packet),
                     // A later version may say more than this one understands.
-                    Err(DecodeError { message: "Packet", fault: Fault::UnknownAlternative, .. }) => {}
+                    Err(error) if error.message == "Packet" && error.fault == Fault::UnknownAlternative => {}
                     Err(error) => return Err(Violation(error.to_string().into())),
                 }
             }

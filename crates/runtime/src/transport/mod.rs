@@ -32,7 +32,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use quorate_core::Instant;
-use quorate_wire::packet::Packet;
+use quorate_wire::packet::{Packet, Peer};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -91,6 +91,15 @@ impl Turn<'_> {
         self.links.push(link, packet);
     }
 
+    /// Sends a packet to every client at the end of the turn.
+    pub fn send_to_clients(&mut self, packet: &Packet) {
+        for link in self.links.ids() {
+            if self.remote(link).is_some_and(|remote| matches!(remote.identity, Peer::Client(_))) {
+                self.send(link, packet);
+            }
+        }
+    }
+
     /// Sends a goodbye with this reason and closes the link.
     pub fn close(&mut self, link: LinkId, reason: impl Into<String>) {
         let reason = reason.into();
@@ -131,6 +140,15 @@ pub struct Transport<H> {
 impl<H> Clone for Transport<H> {
     fn clone(&self) -> Self {
         Transport { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<H> std::fmt::Debug for Transport<H> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Transport")
+            .field("identity", &self.shared.options.identity)
+            .finish_non_exhaustive()
     }
 }
 

@@ -213,6 +213,9 @@ fn system(text: &str, system: &FileSystem, topology: &Topology) -> Result<Keyspa
     Ok(system_keyspace(replicas.iter().copied().map(NodeId).collect(), durability))
 }
 
+/// The one shard of the built-in keyspace.
+pub(crate) const SYSTEM_SHARD: ShardId = ShardId(0);
+
 /// The built-in keyspace, with one shard on these nodes.
 pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> Keyspace {
     Keyspace {
@@ -220,7 +223,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         name: SYSTEM_KEYSPACE.to_owned(),
         isolation: Isolation::Strict,
         durability,
-        shards: vec![Shard { id: ShardId(0), replicas }],
+        shards: vec![Shard { id: SYSTEM_SHARD, replicas }],
     }
 }
 

@@ -1,0 +1,93 @@
+//! `/metrics`, `/health` and `/status`, on a small thread of their own.
+
+use std::net::{SocketAddr, TcpListener};
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use quorate_runtime::Transport;
+use tokio::sync::oneshot;
+
+use crate::metrics;
+use crate::node::{Node, Status};
+
+/// Serves HTTP until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HttpServer {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HttpServer {
+    pub(crate) fn start(listener: TcpListener, transport: Transport<Node>) -> std::io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stop_asked) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
+            let served = runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                tokio::select! {
+                    served = axum::serve(listener, router(transport)).into_future() => served,
+                    // Asked to stop, or dropped.
+                    _ = stop_asked => Ok(()),
+                }
+            });
+            if let Err(error) = served {
+                tracing::error!(%error, "HTTP is not served any more");
+            }
+            runtime.shutdown_background();
+        })?;
+        Ok(HttpServer { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that served HTTP has panicked");
+        }
+    }
+}
+
+fn router(transport: Transport<Node>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/health", get(health))
+        .route("/status", get(status))
+        .with_state(transport)
+}
+
+fn read(transport: &Transport<Node>) -> Status {
+    transport.with(|node, turn| node.status(turn))
+}
+
+async fn metrics(State(transport): State<Transport<Node>>) -> Response {
+    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (content_type, metrics::render(&read(&transport))).into_response()
+}
+
+async fn health(State(transport): State<Transport<Node>>) -> Response {
+    let status = read(&transport);
+    if status.healthy {
+        (StatusCode::OK, "ok\n".to_owned()).into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, status.problems.join("\n") + "\n").into_response()
+    }
+}
+
+async fn status(State(transport): State<Transport<Node>>) -> Response {
+    let content_type = [(header::CONTENT_TYPE, "application/json")];
+    (content_type, read(&transport).to_json()).into_response()
+}

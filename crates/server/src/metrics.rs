@@ -1,0 +1,128 @@
+//! The status of a node as Prometheus reads it.
+
+use std::fmt::Write;
+
+use crate::node::{ReplicaStatus, Status};
+
+/// Renders a status in the text format of Prometheus.
+pub(crate) fn render(status: &Status) -> String {
+    let mut page = Page::default();
+    let (transport, log) = (&status.transport, &status.log);
+    page.one(
+        "healthy",
+        "gauge",
+        "1 if every replica of this node serves.",
+        f64::from(u8::from(status.healthy)),
+    );
+    page.one("uptime_seconds", "gauge", "How long the node has been running.", status.uptime_seconds);
+    page.one("cpu_seconds_total", "counter", "Processor time of the process.", status.cpu_seconds);
+    page.one(
+        "refused_messages_total",
+        "counter",
+        "Messages from clients refused because of overload.",
+        status.refused_messages as f64,
+    );
+    page.one("connections", "gauge", "Connections that are up.", transport.connections as f64);
+    page.one("queued_bytes", "gauge", "Bytes that wait to be sent.", transport.queued_bytes as f64);
+    page.one("messages_sent_total", "counter", "Protocol messages sent.", transport.messages_sent as f64);
+    page.one(
+        "messages_received_total",
+        "counter",
+        "Protocol messages received.",
+        transport.messages_received as f64,
+    );
+    page.one("bytes_sent_total", "counter", "Bytes sent.", transport.bytes_sent as f64);
+    page.one("bytes_received_total", "counter", "Bytes received.", transport.bytes_received as f64);
+    page.one(
+        "socket_writes_total",
+        "counter",
+        "Calls that wrote to a socket.",
+        transport.socket_writes as f64,
+    );
+    page.one(
+        "socket_reads_total",
+        "counter",
+        "Calls that read from a socket.",
+        transport.socket_reads as f64,
+    );
+    page.one("mean_batch", "gauge", "Messages sent for each write to a socket.", transport.mean_batch);
+    page.one(
+        "refused_connections_total",
+        "counter",
+        "Connections that were refused.",
+        transport.refused_connections as f64,
+    );
+    page.one(
+        "violations_total",
+        "counter",
+        "Connections closed because the peer broke the rules.",
+        transport.violations as f64,
+    );
+    page.one(
+        "slow_readers_total",
+        "counter",
+        "Connections closed because the peer did not read.",
+        transport.slow_readers as f64,
+    );
+    page.one("log_syncs_total", "counter", "Syncs of logs.", log.syncs as f64);
+    page.one("log_writes_total", "counter", "Writes to logs.", log.writes as f64);
+    page.one("log_records_total", "counter", "Records written to logs.", log.records as f64);
+    page.one("log_bytes_total", "counter", "Bytes written to logs.", log.bytes as f64);
+    page.each(status, "replica_serving", "gauge", "1 if the replica serves.", |replica| {
+        f64::from(u8::from(replica.state == "normal"))
+    });
+    page.each(status, "replica_view", "gauge", "The view of the replica.", |replica| replica.view as f64);
+    page.each(status, "replica_prepared", "gauge", "Transactions held prepared.", |replica| {
+        replica.prepared as f64
+    });
+    page.each(status, "commits_total", "counter", "Transactions committed.", |replica| {
+        replica.commits as f64
+    });
+    page.each(status, "aborts_total", "counter", "Transactions aborted.", |replica| replica.aborts as f64);
+    page.each(status, "record_transactions", "gauge", "Transactions in the record.", |replica| {
+        replica.record_len as f64
+    });
+    page.each(status, "log_lag_bytes", "gauge", "Bytes that wait for the disk.", |replica| {
+        replica.log_lag_bytes as f64
+    });
+    page.text
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
+        self.head(name, kind, help);
+        self.line(format_args!("quorate_{name} {value}"));
+    }
+
+    fn each(
+        &mut self,
+        status: &Status,
+        name: &str,
+        kind: &str,
+        help: &str,
+        value: impl Fn(&ReplicaStatus) -> f64,
+    ) {
+        self.head(name, kind, help);
+        for replica in &status.replicas {
+            let ReplicaStatus { keyspace, shard, index, .. } = replica;
+            let keyspace = keyspace.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let value = value(replica);
+            self.line(format_args!(
+                "quorate_{name}{{keyspace=\"{keyspace}\",shard=\"{shard}\",replica=\"{index}\"}} {value}"
+            ));
+        }
+    }
+
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP quorate_{name} {help}\n# TYPE quorate_{name} {kind}"));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.text, "{line}").expect("a text takes what is written to it");
+    }
+}

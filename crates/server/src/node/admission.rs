@@ -1,0 +1,115 @@
+//! Which new work is refused while the node is overloaded or about to stop.
+//!
+//! Only what begins or extends a transaction can be refused: reads and scans above a high mark, prepares above twice the
+//! mark, because a transaction that has read deserves to finish before others begin. Commits, aborts, recovery and view
+//! changes free what is held, so they always pass; so does everything that comes from replicas.
+
+use quorate_runtime::Turn;
+use quorate_tapir::Message;
+use quorate_tapir::message::Tapir;
+
+use crate::Limits;
+
+/// How much a message may be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Begins a transaction, or extends one that holds nothing yet.
+    Early,
+    /// Wants to hold keys for a transaction that has done its reading.
+    Prepare,
+    /// Frees what is held, or settles what became of it.
+    Always,
+}
+
+/// What a message from a client is.
+pub(crate) fn classify(message: &Message) -> Class {
+    match message {
+        Message::Read { .. } | Message::Scan { .. } => Class::Early,
+        Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus { .. }) => Class::Prepare,
+        _ => Class::Always,
+    }
+}
+
+/// How full things are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// What waits to be sent, over all connections, in bytes.
+    pub(crate) queued_bytes: usize,
+    /// What the replica holds prepared.
+    pub(crate) prepared: usize,
+    /// What of the replica waits for the disk, in bytes.
+    pub(crate) log_lag_bytes: u64,
+}
+
+impl Load {
+    /// The load on one replica.
+    pub(crate) fn new(turn: &Turn<'_>, prepared: usize, log_lag_bytes: u64) -> Self {
+        Load { queued_bytes: turn.queued_bytes(), prepared, log_lag_bytes }
+    }
+
+    /// True if a message of this class is to be taken in.
+    pub(crate) fn admits(self, class: Class, limits: &Limits) -> bool {
+        let times = match class {
+            Class::Early => 1,
+            Class::Prepare => 2,
+            Class::Always => return true,
+        };
+        self.queued_bytes <= times * limits.queued_bytes_high
+            && self.prepared <= times * limits.prepared_high
+            && self.log_lag_bytes <= times as u64 * limits.log_lag_bytes_high
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quorate_core::{Timestamp, Transaction, TransactionId};
+    use quorate_ir::OperationId;
+    use quorate_tapir::message::{Decision, Prepare};
+
+    use super::*;
+
+    #[test]
+    fn load_as_a_table() {
+        let limits =
+            Limits { queued_bytes_high: 10, prepared_high: 10, log_lag_bytes_high: 10, ..Limits::default() };
+        let load = |queued_bytes, prepared, log_lag_bytes| Load { queued_bytes, prepared, log_lag_bytes };
+        // load, reads, prepares
+        let table = [
+            (load(0, 0, 0), true, true),
+            (load(10, 10, 10), true, true),
+            (load(11, 0, 0), false, true),
+            (load(0, 11, 0), false, true),
+            (load(0, 0, 11), false, true),
+            (load(21, 0, 0), false, false),
+            (load(0, 21, 0), false, false),
+            (load(0, 0, 21), false, false),
+        ];
+        for (load, early, prepare) in table {
+            assert_eq!(load.admits(Class::Early, &limits), early, "{load:?}");
+            assert_eq!(load.admits(Class::Prepare, &limits), prepare, "{load:?}");
+            assert!(load.admits(Class::Always, &limits), "{load:?}");
+        }
+    }
+
+    #[test]
+    fn what_frees_is_never_refused() {
+        let transaction = TransactionId::default();
+        let id = OperationId { transaction, number: 1 };
+        let prepare = Prepare { transaction: Arc::new(Transaction::default()), timestamp: Timestamp::ZERO };
+        let table = [
+            (Message::Read { transaction, key: "k".into() }, Class::Early),
+            (Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare }), Class::Prepare),
+            (
+                Message::Ir(quorate_ir::Message::ProposeInconsistent { id, operation: Decision::Abort }),
+                Class::Always,
+            ),
+            (Message::Ir(quorate_ir::Message::FinalizeInconsistent { id }), Class::Always),
+            (Message::Recover { transaction, participants: vec![] }, Class::Always),
+        ];
+        for (message, class) in table {
+            assert_eq!(classify(&message), class, "{message:?}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! How a node learns of keyspaces: it reads the catalogue, with a coordinator of its own.
+//!
+//! A reading is one transaction that scans the keys of all keyspaces and then commits, which validates the scan. What
+//! was found is true even if the commit fails, because only committed keyspaces are found; but only a committed reading
+//! tells that a keyspace is *not* there any more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::machine::InputOf;
+use quorate_core::topology::Keyspace;
+use quorate_core::{
+    Address, ClientId, Input, Instant, Key, KeyRange, Machine, NodeId, Random, ReplicaIndex, TransactionId,
+    Value,
+};
+use quorate_runtime::driver::{Carrier, Kept};
+use quorate_runtime::{Driver, Time};
+use quorate_tapir::{Command, Coordinator, CoordinatorConfig, Event, Message, Routes as KeyspaceRoutes};
+use quorate_wire::catalogue::keyspace_range;
+
+use super::routes::Outgoing;
+
+/// How long one reading may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pause after a reading before the next one, whatever the reason.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// The pause after a reading that failed.
+const PAUSE_FAILED: Duration = Duration::from_millis(250);
+
+/// How many keyspaces one scan asks for.
+const PAGE: u32 = 500;
+
+/// What a reading has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The keyspaces that are there.
+    pub(crate) keyspaces: Vec<Keyspace>,
+    /// True if there are no others.
+    pub(crate) complete: bool,
+}
+
+/// Reads the catalogue now and then.
+pub(crate) struct CatalogueReader {
+    driver: Driver<Coordinator>,
+    client: ClientId,
+    system: Keyspace,
+    /// The replicas of the catalogue, the nearest first.
+    nearest: Vec<ReplicaIndex>,
+    interval: Duration,
+    sequence: u64,
+    /// The reading that is under way, and its transaction.
+    reading: Option<(TransactionId, Reading)>,
+    /// Somebody has reason to believe that the catalogue has changed.
+    wanted: bool,
+    /// When the next reading is due without a reason, and before when none begins even with one.
+    due: Instant,
+    not_before: Instant,
+    /// What the coordinator said in this step.
+    events: VecDeque<Event>,
+    /// Readings that were finished and not yet taken.
+    finished: Vec<Reading>,
+}
+
+impl CatalogueReader {
+    pub(crate) fn new(
+        client: ClientId,
+        system: Keyspace,
+        nearest: Vec<ReplicaIndex>,
+        interval: Duration,
+        seed: u64,
+    ) -> Self {
+        let config = CoordinatorConfig::new(client);
+        CatalogueReader {
+            driver: Driver::new(Coordinator::restore(config, []), Random::new(seed).next_u64()),
+            client,
+            system,
+            nearest,
+            interval,
+            sequence: 0,
+            reading: None,
+            wanted: true,
+            due: Instant::START,
+            not_before: Instant::START,
+            events: VecDeque::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    /// Starts the coordinator.
+    pub(crate) fn start(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
+        self.step(time, Input::Start, outgoing);
+    }
+
+    /// The connection to a node is up, or down.
+    pub(crate) fn set_reachable(
+        &mut self,
+        node: NodeId,
+        reachable: bool,
+        time: Time,
+        outgoing: &mut Outgoing<'_, '_>,
+    ) {
+        let shard = &self.system.shards[0];
+        let replicas = shard.replica_ids().zip(&shard.replicas).filter(|(_, host)| **host == node);
+        let replicas: Vec<_> = replicas.map(|(replica, _)| replica).collect();
+        for replica in replicas {
+            self.command(time, Command::Reachable { replica, reachable }, outgoing);
+        }
+        self.wanted |= reachable;
+    }
+
+    /// There may be something new to read.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// A message for the coordinator has arrived.
+    pub(crate) fn on_message(
+        &mut self,
+        time: Time,
+        from: Address,
+        message: Message,
+        outgoing: &mut Outgoing<'_, '_>,
+    ) {
+        self.step(time, Input::Message { from, message }, outgoing);
+    }
+
+    /// Fires timers, and begins a reading if one is due.
+    pub(crate) fn on_turn_end(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
+        let CatalogueReader { driver, client, events, .. } = self;
+        driver.fire_timers(time, &mut ToWorld { client: *client, events, outgoing });
+        self.on_events(time, outgoing);
+        if self.reading.is_none() && self.not_before <= time.now && (self.wanted || self.due <= time.now) {
+            self.begin(time, outgoing);
+        }
+    }
+
+    /// When the reader wants a turn.
+    pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
+        let next_reading = match (&self.reading, self.wanted) {
+            (Some(_), _) => None,
+            (None, true) => Some(self.not_before),
+            (None, false) => Some(self.due),
+        };
+        [self.driver.next_deadline(), next_reading].into_iter().flatten().min()
+    }
+
+    /// The readings that were finished since this was asked last.
+    pub(crate) fn take_finished(&mut self) -> Vec<Reading> {
+        std::mem::take(&mut self.finished)
+    }
+
+    fn begin(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
+        self.wanted = false;
+        self.sequence += 1;
+        let transaction = TransactionId { client: self.client, sequence: self.sequence, attempt: 0 };
+        self.reading = Some((transaction, Reading { keyspaces: Vec::new(), complete: true }));
+        // Each reading asks another replica first, so that one which has missed something does not hide it for ever.
+        let mut nearest = self.nearest.clone();
+        let replicas = nearest.len();
+        nearest.rotate_left((self.sequence - 1) as usize % replicas);
+        let routes = KeyspaceRoutes { keyspace: self.system.clone(), nearest: vec![nearest] };
+        self.command(time, Command::Route(Arc::new(routes)), outgoing);
+        let keyspace = self.system.id;
+        self.command(time, Command::Begin { transaction, keyspace, patience: PATIENCE }, outgoing);
+        self.command(time, Command::Scan { transaction, range: keyspace_range(), limit: PAGE }, outgoing);
+    }
+
+    fn command(&mut self, time: Time, command: Command, outgoing: &mut Outgoing<'_, '_>) {
+        self.step(time, Input::Command(command), outgoing);
+    }
+
+    fn step(&mut self, time: Time, input: InputOf<Coordinator>, outgoing: &mut Outgoing<'_, '_>) {
+        let CatalogueReader { driver, client, events, .. } = self;
+        driver.step(time, input, &mut ToWorld { client: *client, events, outgoing });
+        self.on_events(time, outgoing);
+    }
+
+    fn on_events(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
+        while let Some(event) = self.events.pop_front() {
+            match event {
+                Event::Scanned { transaction, entries, next } => {
+                    self.on_scanned(time, transaction, entries, next, outgoing);
+                }
+                Event::Finished { transaction, result } => {
+                    self.on_finished(time.now, transaction, result.is_ok())
+                }
+                Event::Got { .. } | Event::Resolved { .. } => {}
+            }
+        }
+    }
+
+    fn on_scanned(
+        &mut self,
+        time: Time,
+        transaction: TransactionId,
+        entries: Vec<(Key, Value)>,
+        next: Option<Key>,
+        outgoing: &mut Outgoing<'_, '_>,
+    ) {
+        let Some((_, reading)) = self.reading.as_mut().filter(|(known, _)| *known == transaction) else {
+            return;
+        };
+        for (key, value) in entries {
+            match quorate_wire::decode::<Keyspace>(&value) {
+                Ok(keyspace) => reading.keyspaces.push(keyspace),
+                Err(error) => {
+                    tracing::error!(?key, %error, "a keyspace in the catalogue cannot be read");
+                    reading.complete = false;
+                }
+            }
+        }
+        let command = match next {
+            Some(from) => {
+                let range = KeyRange { from, ..keyspace_range() };
+                Command::Scan { transaction, range, limit: PAGE }
+            }
+            None => Command::Commit { transaction },
+        };
+        self.command(time, command, outgoing);
+    }
+
+    fn on_finished(&mut self, now: Instant, transaction: TransactionId, committed: bool) {
+        let Some((_, mut reading)) = self.reading.take_if(|(known, _)| *known == transaction) else { return };
+        reading.complete &= committed;
+        self.wanted |= !committed;
+        self.not_before = now + if committed { PAUSE_MIN } else { PAUSE_FAILED };
+        self.due = now + self.interval;
+        self.finished.push(reading);
+    }
+}
+
+/// Carries out what the coordinator wants.
+struct ToWorld<'a, 'b, 't> {
+    client: ClientId,
+    events: &'a mut VecDeque<Event>,
+    outgoing: &'a mut Outgoing<'b, 't>,
+}
+
+impl Carrier<Coordinator> for ToWorld<'_, '_, '_> {
+    fn send(&mut self, to: Address, message: Message) {
+        self.outgoing.send(self.client.into(), to, message);
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    fn persist(&mut self, record: std::convert::Infallible) -> Kept {
+        match record {}
+    }
+}

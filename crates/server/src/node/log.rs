@@ -1,0 +1,234 @@
+//! The logs of a node's replicas, and how the thread that syncs them reports.
+//!
+//! The event loop appends, and writes once per turn; the thread syncs, stores how far each log is durable now, and asks
+//! for a turn, in which the loop looks it up. No message passes between the two.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::BytesMut;
+use quorate_core::ReplicaId;
+use quorate_core::hash::FixedMap;
+use quorate_core::quorum::InvalidGroupSize;
+use quorate_runtime::driver::Mark;
+use quorate_runtime::storage::{self, Log, LogIdentity, LogOptions, Report, Syncer};
+use quorate_runtime::transport::TurnWaker;
+use quorate_tapir::Record;
+use quorate_wire::{DecodeError, decode_record, encode_record};
+
+use super::status::LogStatus;
+use crate::data::DataError;
+
+/// Why a replica cannot be served, or not any longer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogError {
+    /// The data directory.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The log itself.
+    #[error(transparent)]
+    Storage(#[from] storage::LogError),
+    /// The log is sound, but holds something that this version does not understand.
+    #[error(
+        "record {number} of the log cannot be read: {source}; start the version that wrote it, or a later one"
+    )]
+    Record {
+        /// Which record, from zero.
+        number: usize,
+        /// What is wrong with it.
+        source: DecodeError,
+    },
+    /// The marker names an impossible group.
+    #[error(transparent)]
+    Group(#[from] InvalidGroupSize),
+}
+
+/// What the thread that syncs has reported of one log.
+#[derive(Debug, Default)]
+struct Progress {
+    durable: AtomicU64,
+    error: Mutex<Option<storage::LogError>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    progress: Mutex<FixedMap<ReplicaId, Arc<Progress>>>,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    syncs: AtomicU64,
+    writes: AtomicU64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// All logs of a node.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    cluster: u64,
+    shared: Arc<Shared>,
+    syncer: Arc<Syncer>,
+}
+
+impl Logs {
+    /// Starts the thread that syncs. It asks for a turn through `waker`.
+    pub(crate) fn start(cluster: u64, waker: TurnWaker) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let syncer = Syncer::start({
+            let shared = Arc::clone(&shared);
+            move |report| {
+                shared.on_report(report);
+                waker.wake();
+            }
+        })?;
+        Ok(Logs { cluster, shared, syncer: Arc::new(syncer) })
+    }
+
+    /// Creates the log of a replica.
+    pub(crate) fn create(&self, directory: &Path, replica: ReplicaId) -> Result<(), LogError> {
+        let log = Log::create(directory, self.identity(replica), LogOptions::default())?;
+        Ok(log.close()?)
+    }
+
+    /// Opens the log of a replica and reads what it holds.
+    pub(crate) fn open(
+        &self,
+        directory: &Path,
+        replica: ReplicaId,
+    ) -> Result<(ReplicaLog, Vec<Record>), LogError> {
+        let (log, contents) = Log::open(directory, self.identity(replica), LogOptions::default())?;
+        let mut records = Vec::new();
+        for (number, bytes) in contents.enumerate() {
+            records.push(decode_record(&bytes?).map_err(|source| LogError::Record { number, source })?);
+        }
+        if log.recovery().torn_bytes > 0 {
+            let torn = log.recovery().torn_bytes;
+            tracing::info!(%replica, torn, "cut off what a crash had torn at the end of the log");
+        }
+        let progress = Arc::new(Progress::default());
+        lock(&self.shared.progress).insert(replica, Arc::clone(&progress));
+        let log = ReplicaLog {
+            log,
+            progress,
+            shared: Arc::clone(&self.shared),
+            syncer: Arc::clone(&self.syncer),
+            scratch: BytesMut::new(),
+            appended: 0,
+            unwritten: (0, 0),
+            in_flight: VecDeque::new(),
+            lag_bytes: 0,
+            released: 0,
+        };
+        Ok((log, records))
+    }
+
+    /// What was written so far; how much lags behind is known to the replicas.
+    pub(crate) fn status(&self, lag_bytes: u64) -> LogStatus {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counters { syncs, writes, records, bytes } = &self.shared.counters;
+        LogStatus {
+            syncs: read(syncs),
+            writes: read(writes),
+            records: read(records),
+            bytes: read(bytes),
+            lag_bytes,
+        }
+    }
+
+    fn identity(&self, replica: ReplicaId) -> LogIdentity {
+        LogIdentity { cluster: self.cluster, replica }
+    }
+}
+
+impl Shared {
+    /// Called by the thread that syncs.
+    fn on_report(&self, report: Report) {
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        let Some(progress) = lock(&self.progress).get(&report.replica).cloned() else { return };
+        match report.result {
+            Ok(position) => {
+                progress.durable.fetch_max(position.as_u64(), Ordering::AcqRel);
+            }
+            Err(error) => *lock(&progress.error) = Some(error),
+        }
+    }
+}
+
+/// The log of one replica, as its event loop uses it.
+#[derive(Debug)]
+pub(crate) struct ReplicaLog {
+    log: Log,
+    progress: Arc<Progress>,
+    shared: Arc<Shared>,
+    syncer: Arc<Syncer>,
+    scratch: BytesMut,
+    /// The position after the last record.
+    appended: Mark,
+    /// How many records and bytes were appended since the last write.
+    unwritten: (u64, u64),
+    /// What was written and is not durable: up to which mark, and how many bytes.
+    in_flight: VecDeque<(Mark, u64)>,
+    lag_bytes: u64,
+    /// Up to where the machine has been told that its records are durable.
+    released: Mark,
+}
+
+impl ReplicaLog {
+    /// Appends a record.
+    pub(crate) fn append(&mut self, record: &Record) -> Mark {
+        self.scratch.clear();
+        encode_record(record, &mut self.scratch);
+        self.appended = self.log.append(&self.scratch).as_u64();
+        self.unwritten.0 += 1;
+        self.unwritten.1 += self.scratch.len() as u64;
+        self.lag_bytes += self.scratch.len() as u64;
+        self.appended
+    }
+
+    /// Hands what was appended to the operating system, and asks for a sync.
+    pub(crate) fn write(&mut self) -> Result<(), LogError> {
+        let Some(unsynced) = self.log.write()? else { return Ok(()) };
+        self.syncer.submit(unsynced);
+        let (records, bytes) = std::mem::take(&mut self.unwritten);
+        self.in_flight.push_back((self.appended, bytes));
+        let counters = &self.shared.counters;
+        counters.writes.fetch_add(1, Ordering::Relaxed);
+        counters.records.fetch_add(records, Ordering::Relaxed);
+        counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Up to where the log is durable, if that is further than when this was asked last.
+    pub(crate) fn take_durable(&mut self) -> Result<Option<Mark>, LogError> {
+        let durable = self.progress.durable.load(Ordering::Acquire);
+        if durable > self.released {
+            self.released = durable;
+            while let Some((_, bytes)) = self.in_flight.pop_front_if(|(mark, _)| *mark <= durable) {
+                self.lag_bytes -= bytes;
+            }
+            return Ok(Some(durable));
+        }
+        match lock(&self.progress.error).take() {
+            Some(error) => Err(error.into()),
+            None => Ok(None),
+        }
+    }
+
+    /// What was appended and is not durable, in bytes.
+    pub(crate) fn lag_bytes(&self) -> u64 {
+        self.lag_bytes
+    }
+
+    /// Makes everything durable and notes that it is.
+    pub(crate) fn close(self) -> Result<(), LogError> {
+        Ok(self.log.close()?)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

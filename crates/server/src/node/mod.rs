@@ -1,0 +1,462 @@
+//! What a node hosts: the replicas that the catalogue places on it, and a coordinator that reads the catalogue.
+//!
+//! | file | role |
+//! |---|---|
+//! | `hosted` | one replica: machine, log, health |
+//! | `log` | its log, and how syncs are reported |
+//! | `catalogue` | which keyspaces there are |
+//! | `routes` | where messages go |
+//! | `admission` | what is refused under load |
+//! | `status` | what operators are told |
+
+mod admission;
+mod catalogue;
+mod hosted;
+mod log;
+mod routes;
+mod status;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::machine::InputOf;
+use quorate_core::{Address, ClientId, Input, Instant, NodeId, Random, ReplicaId, ReplicaIndex};
+use quorate_runtime::transport::{Remote, TurnWaker, Violation};
+use quorate_runtime::{Host, LinkId, Time, Turn};
+use quorate_tapir::{Message, Replica};
+use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
+
+use crate::Config;
+use crate::data::{DataDirectory, DataError, Placement};
+use admission::{Class, Load, classify};
+use catalogue::{CatalogueReader, Reading};
+use hosted::{Hosted, State, Stepped};
+pub(crate) use log::Logs;
+use routes::{Outgoing, Routes};
+pub use status::{LogStatus, ReplicaStatus, Status, TransportStatus};
+
+/// Messages between machines of one node that are delivered in one turn; what is left waits for the next.
+const HERE_PER_TURN_MAX: usize = 10_000;
+
+/// The host of a node.
+pub(crate) struct Node {
+    config: Arc<Config>,
+    data: DataDirectory,
+    logs: Logs,
+    waker: TurnWaker,
+    routes: Routes,
+    replicas: FixedMap<ReplicaId, Hosted>,
+    catalogue: CatalogueReader,
+    /// True once the catalogue has been read as a whole.
+    catalogue_known: bool,
+    /// Messages between machines of this node.
+    here: VecDeque<Envelope>,
+    /// The replicas whose logs have to be written at the end of this turn.
+    dirty: Vec<ReplicaId>,
+    /// The replicas that wait for a sync.
+    syncing: Vec<ReplicaId>,
+    /// No timer of a replica is due before.
+    deadline: Instant,
+    /// Links that were told in this turn that the node is busy.
+    told_busy: Vec<LinkId>,
+    /// Messages that were refused.
+    refused: u64,
+    is_draining: bool,
+    seeds: Random,
+}
+
+impl Node {
+    /// A node with the replicas that its data directory and configuration name. Call [`Node::start`] within a turn.
+    pub(crate) fn new(
+        config: Arc<Config>,
+        data: DataDirectory,
+        logs: Logs,
+        waker: TurnWaker,
+        client: ClientId,
+        seed: u64,
+    ) -> Result<Self, DataError> {
+        let mut seeds = Random::new(seed);
+        let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
+        routes.learn(&config.system);
+        let catalogue = CatalogueReader::new(
+            client,
+            config.system.clone(),
+            nearest(&config),
+            config.limits.catalogue_interval,
+            seeds.next_u64(),
+        );
+        let mut node = Node {
+            config,
+            data,
+            logs,
+            waker,
+            routes,
+            replicas: FixedMap::default(),
+            catalogue,
+            catalogue_known: false,
+            here: VecDeque::new(),
+            dirty: Vec::new(),
+            syncing: Vec::new(),
+            deadline: Instant::START,
+            told_busy: Vec::new(),
+            refused: 0,
+            is_draining: false,
+            seeds,
+        };
+        let mut placements = node.data.replicas()?;
+        for placement in Placement::on_node(&node.config.system, node.config.node) {
+            if !placements.iter().any(|known| known.replica == placement.replica) {
+                placements.push(placement);
+            }
+        }
+        let group_is_new = !node.data.is_replacement();
+        for placement in placements {
+            node.build(placement, group_is_new);
+        }
+        Ok(node)
+    }
+
+    /// Starts every machine.
+    pub(crate) fn start(&mut self, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        for id in self.replica_ids() {
+            self.start_replica(id, turn);
+        }
+        self.catalogue.start(time, &mut outgoing(&self.routes, &mut self.here, turn));
+        for node in self.config.topology.nodes.iter().map(|node| node.id).filter(|id| *id != self.config.node)
+        {
+            let outgoing = &mut outgoing(&self.routes, &mut self.here, turn);
+            self.catalogue.set_reachable(node, false, time, outgoing);
+        }
+    }
+
+    /// Refuses new work from here on, so that what is under way can end.
+    pub(crate) fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// True if no replica holds a transaction prepared and everything is durable.
+    pub(crate) fn is_drained(&mut self) -> bool {
+        self.here.is_empty()
+            && self
+                .replicas
+                .values_mut()
+                .filter_map(Hosted::running)
+                .all(|running| running.replica().prepared().is_empty() && !running.is_syncing())
+    }
+
+    /// Makes everything durable and stops every replica. There must be no turn after this one.
+    pub(crate) fn close(&mut self) {
+        for (id, hosted) in self.replicas.drain() {
+            if let State::Running(running) = hosted.state
+                && let Err(error) = running.close()
+            {
+                tracing::error!(replica = %id, %error, "a log could not be closed");
+            }
+        }
+    }
+
+    fn build(&mut self, placement: Placement, group_is_new: bool) {
+        let id = placement.replica;
+        self.routes.learn_shard(id.shard, placement.nodes.clone());
+        let seed = self.seeds.next_u64();
+        let hosted = Hosted::build(placement, &self.data, group_is_new, &self.logs, seed);
+        self.replicas.insert(id, hosted);
+    }
+
+    fn start_replica(&mut self, id: ReplicaId, turn: &mut Turn<'_>) {
+        self.step(id, Input::Start, turn);
+    }
+
+    /// The replicas of this node, ascending.
+    fn replica_ids(&self) -> Vec<ReplicaId> {
+        let mut ids: Vec<_> = self.replicas.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Gives a replica one input.
+    fn step(&mut self, id: ReplicaId, input: InputOf<Replica>, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { return };
+        let stepped = running.step(id, time, input, outgoing(&self.routes, &mut self.here, turn));
+        if let Some(deadline) = running.next_deadline() {
+            self.deadline = self.deadline.min(deadline);
+        }
+        self.after_step(id, stepped);
+    }
+
+    fn after_step(&mut self, id: ReplicaId, stepped: Stepped) {
+        if stepped.became_dirty {
+            self.dirty.push(id);
+        }
+        if stepped.changes_catalogue {
+            self.catalogue.want();
+        }
+    }
+
+    /// Takes in a message from a socket.
+    fn on_envelope(
+        &mut self,
+        link: LinkId,
+        envelope: Envelope,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Violation> {
+        let Envelope { from, to, message: ProtocolMessage::Tapir(message) } = envelope;
+        let Some(remote) = turn.remote(link) else { return Ok(()) };
+        match (remote.identity, from) {
+            (Peer::Client(client), Address::Client(sender)) if client == sender => {
+                let class = classify(&message);
+                if class != Class::Always && !self.admits(class, to, turn) {
+                    self.refuse(link, turn);
+                    return Ok(());
+                }
+            }
+            (Peer::Client(client), sender) => {
+                return Err(Violation(format!("{client} sends in the name of {sender}").into()));
+            }
+            (Peer::Node(_), Address::Client(client)) => self.routes.learn_client(client, link),
+            (Peer::Node(_), Address::Replica(_)) => {}
+        }
+        self.deliver(from, to, message, turn);
+        Ok(())
+    }
+
+    /// Gives a message to a machine of this node.
+    fn deliver(&mut self, from: Address, to: Address, message: Message, turn: &mut Turn<'_>) {
+        match to {
+            Address::Replica(id) if self.replicas.contains_key(&id) => {
+                self.step(id, Input::Message { from, message }, turn);
+            }
+            // Its keyspace may have been created a moment ago.
+            Address::Replica(_) => self.catalogue.want(),
+            Address::Client(client) if client == self.routes.own_client() => {
+                let time = turn.time;
+                self.catalogue.on_message(
+                    time,
+                    from,
+                    message,
+                    &mut outgoing(&self.routes, &mut self.here, turn),
+                );
+            }
+            // A client that is gone, or was never here.
+            Address::Client(_) => {}
+        }
+    }
+
+    fn admits(&mut self, class: Class, to: Address, turn: &Turn<'_>) -> bool {
+        if self.is_draining {
+            return false;
+        }
+        let Address::Replica(id) = to else { return true };
+        let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { return true };
+        let load = Load::new(turn, running.replica().prepared().len(), running.log_lag_bytes());
+        load.admits(class, &self.config.limits)
+    }
+
+    fn refuse(&mut self, link: LinkId, turn: &mut Turn<'_>) {
+        self.refused += 1;
+        if !self.told_busy.contains(&link) {
+            self.told_busy.push(link);
+            turn.send(link, &Packet::Busy { retry_after: self.config.limits.busy_retry_after });
+        }
+    }
+
+    /// Lets go what waited for records that have become durable.
+    fn release_durable(&mut self, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        for id in std::mem::take(&mut self.syncing) {
+            let Some(hosted) = self.replicas.get_mut(&id) else { continue };
+            let Some(running) = hosted.running() else { continue };
+            match running.release_durable(id, time, outgoing(&self.routes, &mut self.here, turn)) {
+                Ok(stepped) => {
+                    if running.is_syncing() && !stepped.became_dirty {
+                        self.syncing.push(id);
+                    }
+                    self.after_step(id, stepped);
+                }
+                Err(error) => hosted.refuse(&error),
+            }
+        }
+    }
+
+    fn fire_timers(&mut self, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        if time.now < self.deadline {
+            return;
+        }
+        let mut deadline = Instant::from_nanos(u64::MAX);
+        for id in self.replica_ids() {
+            let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { continue };
+            if running.next_deadline().is_some_and(|due| due <= time.now) {
+                let stepped = running.fire_timers(id, time, outgoing(&self.routes, &mut self.here, turn));
+                deadline = deadline.min(running.next_deadline().unwrap_or(deadline));
+                self.after_step(id, stepped);
+            } else {
+                deadline = deadline.min(running.next_deadline().unwrap_or(deadline));
+            }
+        }
+        self.deadline = deadline;
+    }
+
+    fn deliver_here(&mut self, turn: &mut Turn<'_>) {
+        for _ in 0..HERE_PER_TURN_MAX {
+            let Some(Envelope { from, to, message: ProtocolMessage::Tapir(message) }) = self.here.pop_front()
+            else {
+                return;
+            };
+            self.deliver(from, to, message, turn);
+        }
+        self.waker.wake();
+    }
+
+    fn write_logs(&mut self) {
+        for id in std::mem::take(&mut self.dirty) {
+            let Some(hosted) = self.replicas.get_mut(&id) else { continue };
+            let Some(running) = hosted.running() else { continue };
+            match running.write_log() {
+                Ok(()) if self.syncing.contains(&id) => {}
+                Ok(()) => self.syncing.push(id),
+                Err(error) => hosted.refuse(&error),
+            }
+        }
+    }
+
+    /// Hosts what the catalogue places here, and forgets what it does not name any more.
+    fn apply(&mut self, reading: Reading, turn: &mut Turn<'_>) {
+        let group_is_new = self.catalogue_known || !self.data.is_replacement();
+        let mut changed = false;
+        for keyspace in &reading.keyspaces {
+            self.routes.learn(keyspace);
+            for placement in Placement::on_node(keyspace, self.config.node) {
+                let id = placement.replica;
+                if !self.replicas.contains_key(&id) {
+                    tracing::info!(replica = %id, keyspace = placement.keyspace_name, "hosting a replica");
+                    self.build(placement, group_is_new);
+                    self.start_replica(id, turn);
+                    changed = true;
+                }
+            }
+        }
+        if reading.complete {
+            self.catalogue_known = true;
+            changed |= self.forget_dropped(&reading);
+        }
+        if changed {
+            turn.send_to_clients(&Packet::CatalogueChanged);
+        }
+    }
+
+    fn forget_dropped(&mut self, reading: &Reading) -> bool {
+        let is_known = |placement: &Placement| {
+            placement.keyspace == self.config.system.id
+                || reading.keyspaces.iter().any(|keyspace| keyspace.id == placement.keyspace)
+        };
+        let dropped: Vec<_> = self
+            .replicas
+            .values()
+            .map(|hosted| &hosted.placement)
+            .filter(|known| !is_known(known))
+            .cloned()
+            .collect();
+        for Placement { replica, keyspace_name, .. } in &dropped {
+            tracing::info!(%replica, keyspace = keyspace_name, "the keyspace was dropped");
+            self.replicas.remove(replica);
+            self.routes.forget_shard(replica.shard);
+            if let Err(error) = self.data.remove_replica(*replica) {
+                tracing::error!(%replica, %error, "what is left of a dropped keyspace cannot be removed");
+            }
+        }
+        !dropped.is_empty()
+    }
+}
+
+impl Host for Node {
+    fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        match remote.identity {
+            Peer::Node(node) if remote.dial.is_some() => {
+                tracing::info!(%node, "connected");
+                self.routes.set_node(node, Some(link));
+                let outgoing = &mut outgoing(&self.routes, &mut self.here, turn);
+                self.catalogue.set_reachable(node, true, time, outgoing);
+            }
+            Peer::Node(_) => {}
+            Peer::Client(client) => self.routes.set_client(client, link),
+        }
+    }
+
+    fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        self.routes.forget_link(link);
+        if let (Peer::Node(node), Some(_)) = (remote.identity, remote.dial) {
+            tracing::info!(%node, reason, "disconnected");
+            let outgoing = &mut outgoing(&self.routes, &mut self.here, turn);
+            self.catalogue.set_reachable(node, false, time, outgoing);
+        }
+    }
+
+    fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
+        match packet {
+            Packet::Envelope(envelope) => self.on_envelope(link, envelope, turn)?,
+            Packet::CatalogueChanged => self.catalogue.want(),
+            Packet::DirectoryRequest => {
+                let (topology, system) = (self.config.topology.clone(), self.config.system.clone());
+                turn.send(link, &Packet::Directory(Directory { topology, system }));
+            }
+            Packet::StatusRequest => {
+                let json = self.status(turn).to_json().into();
+                turn.send(link, &Packet::Status { json });
+            }
+            // Said by servers to clients; between servers they mean nothing.
+            Packet::Busy { .. } | Packet::Directory(_) | Packet::Status { .. } => {}
+            // The transport deals with these.
+            Packet::Hello(_) | Packet::Welcome(_) | Packet::Goodbye { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn on_turn_end(&mut self, turn: &mut Turn<'_>) {
+        let time: Time = turn.time;
+        self.release_durable(turn);
+        self.fire_timers(turn);
+        self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
+        self.deliver_here(turn);
+        for reading in self.catalogue.take_finished() {
+            self.apply(reading, turn);
+        }
+        self.write_logs();
+        self.told_busy.clear();
+    }
+
+    fn next_deadline(&mut self) -> Option<Instant> {
+        let deadline = (self.deadline < Instant::from_nanos(u64::MAX)).then_some(self.deadline);
+        [deadline, self.catalogue.next_deadline()].into_iter().flatten().min()
+    }
+}
+
+fn outgoing<'a, 't>(
+    routes: &'a Routes,
+    here: &'a mut VecDeque<Envelope>,
+    turn: &'a mut Turn<'t>,
+) -> Outgoing<'a, 't> {
+    Outgoing { routes, here, turn }
+}
+
+/// The replicas of the catalogue, the nearest to this node first.
+fn nearest(config: &Config) -> Vec<ReplicaIndex> {
+    let distance = |node: NodeId| {
+        let site = |node: NodeId| {
+            let site = config.topology.nodes.get(usize::from(node.0)).map(|node| node.site);
+            site.map_or("", |site| config.topology.sites[usize::from(site.0)].as_str())
+        };
+        let (here, there) = (config.own_site(), site(node));
+        let delay = config.wan.as_ref().and_then(|wan| wan.one_way(here, there));
+        (node != config.node, here != there, delay)
+    };
+    let replicas = &config.system.shards[0].replicas;
+    let mut order: Vec<usize> = (0..replicas.len()).collect();
+    order.sort_by_key(|index| distance(replicas[*index]));
+    order.into_iter().map(|index| ReplicaIndex(index as u8)).collect()
+}

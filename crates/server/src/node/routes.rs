@@ -1,0 +1,130 @@
+//! Where messages go: to a replica on this node, to another node, to a client, or nowhere.
+
+use std::collections::VecDeque;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::topology::Keyspace;
+use quorate_core::{Address, ClientId, NodeId, ReplicaId, ShardId};
+use quorate_runtime::{LinkId, Turn};
+use quorate_tapir::Message;
+use quorate_wire::{Envelope, Packet, ProtocolMessage};
+
+/// Coordinators inside other nodes are remembered only as long as there are fewer clients than this.
+const LEARNED_CLIENTS_MAX: usize = 4_096;
+
+/// Who is reached how.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    node: NodeId,
+    /// The coordinator of this node itself.
+    client: ClientId,
+    /// The connection to each other node that this node has made.
+    nodes: Vec<Option<LinkId>>,
+    /// The connection over which each client was heard of.
+    clients: FixedMap<ClientId, LinkId>,
+    /// The nodes of each shard, by replica index.
+    shards: FixedMap<ShardId, Vec<NodeId>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    /// A machine on this node.
+    Here,
+    Link(LinkId),
+    /// Nobody knows, or the connection is down. Machines repeat what matters.
+    Nowhere,
+}
+
+impl Routes {
+    pub(crate) fn new(node: NodeId, client: ClientId, nodes: usize) -> Self {
+        let (clients, shards) = (FixedMap::default(), FixedMap::default());
+        Routes { node, client, nodes: vec![None; nodes], clients, shards }
+    }
+
+    /// The coordinator of this node.
+    pub(crate) fn own_client(&self) -> ClientId {
+        self.client
+    }
+
+    /// Learns where the shards of a keyspace are.
+    pub(crate) fn learn(&mut self, keyspace: &Keyspace) {
+        for shard in &keyspace.shards {
+            self.learn_shard(shard.id, shard.replicas.clone());
+        }
+    }
+
+    /// Learns where a shard is.
+    pub(crate) fn learn_shard(&mut self, shard: ShardId, nodes: Vec<NodeId>) {
+        self.shards.insert(shard, nodes);
+    }
+
+    /// Forgets a shard that was dropped.
+    pub(crate) fn forget_shard(&mut self, shard: ShardId) {
+        self.shards.remove(&shard);
+    }
+
+    /// The connection to another node is up, or down.
+    pub(crate) fn set_node(&mut self, node: NodeId, link: Option<LinkId>) {
+        if let Some(known) = self.nodes.get_mut(usize::from(node.0)) {
+            *known = link;
+        }
+    }
+
+    /// A client has connected.
+    pub(crate) fn set_client(&mut self, client: ClientId, link: LinkId) {
+        self.clients.insert(client, link);
+    }
+
+    /// A coordinator inside another node has been heard of over the link of that node.
+    pub(crate) fn learn_client(&mut self, client: ClientId, link: LinkId) {
+        if self.clients.len() < LEARNED_CLIENTS_MAX || self.clients.contains_key(&client) {
+            self.clients.insert(client, link);
+        }
+    }
+
+    /// A link is gone, and with it the clients behind it.
+    pub(crate) fn forget_link(&mut self, link: LinkId) {
+        self.clients.retain(|_, known| *known != link);
+        for known in &mut self.nodes {
+            if *known == Some(link) {
+                *known = None;
+            }
+        }
+    }
+
+    fn route(&self, to: Address) -> Route {
+        let link = match to {
+            Address::Client(client) if client == self.client => return Route::Here,
+            Address::Client(client) => self.clients.get(&client).copied(),
+            Address::Replica(replica) => match self.node_of(replica) {
+                Some(node) if node == self.node => return Route::Here,
+                Some(node) => self.nodes.get(usize::from(node.0)).copied().flatten(),
+                None => None,
+            },
+        };
+        link.map_or(Route::Nowhere, Route::Link)
+    }
+
+    fn node_of(&self, replica: ReplicaId) -> Option<NodeId> {
+        self.shards.get(&replica.shard)?.get(usize::from(replica.index.0)).copied()
+    }
+}
+
+/// Sends messages over the routes. Those for machines on this node are put aside until the turn ends.
+pub(crate) struct Outgoing<'a, 't> {
+    pub(crate) routes: &'a Routes,
+    pub(crate) here: &'a mut VecDeque<Envelope>,
+    pub(crate) turn: &'a mut Turn<'t>,
+}
+
+impl Outgoing<'_, '_> {
+    pub(crate) fn send(&mut self, from: Address, to: Address, message: Message) {
+        let route = self.routes.route(to);
+        let envelope = Envelope { from, to, message: ProtocolMessage::Tapir(message) };
+        match route {
+            Route::Here => self.here.push_back(envelope),
+            Route::Link(link) => self.turn.send(link, &Packet::Envelope(envelope)),
+            Route::Nowhere => {}
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What operators, `bench` and dashboards are told.
+
+use quorate_runtime::Turn;
+use quorate_tapir::{ReplicaEvent, Status as MachineStatus};
+use serde::Serialize;
+
+use super::hosted::{Hosted, State};
+use super::{Node, ReplicaId};
+use crate::process;
+
+/// How a node is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// The name of the cluster.
+    pub cluster: String,
+    /// The id of the cluster.
+    pub cluster_id: u64,
+    /// The node.
+    pub node: u16,
+    /// Its site.
+    pub site: String,
+    /// The version of the program.
+    pub version: &'static str,
+    /// True if every replica serves.
+    pub healthy: bool,
+    /// Why not, one entry for each reason.
+    pub problems: Vec<String>,
+    /// How long the node has been running, in seconds.
+    pub uptime_seconds: f64,
+    /// The processor time that the whole process has used, in seconds.
+    pub cpu_seconds: f64,
+    /// Messages from clients that were refused because of overload.
+    pub refused_messages: u64,
+    /// What the connections have carried.
+    pub transport: TransportStatus,
+    /// What was written to disk, over all replicas.
+    pub log: LogStatus,
+    /// The replicas, ascending.
+    pub replicas: Vec<ReplicaStatus>,
+}
+
+/// What the connections of a node have carried since it started.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TransportStatus {
+    /// Connections that are up.
+    pub connections: usize,
+    /// What waits to be sent, in bytes.
+    pub queued_bytes: usize,
+    /// Protocol messages sent.
+    pub messages_sent: u64,
+    /// Protocol messages received.
+    pub messages_received: u64,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Calls that wrote to a socket.
+    pub socket_writes: u64,
+    /// Calls that read from a socket.
+    pub socket_reads: u64,
+    /// Messages sent for each write to a socket.
+    pub mean_batch: f64,
+    /// Connections that were refused.
+    pub refused_connections: u64,
+    /// Connections that were closed because the peer broke the rules.
+    pub violations: u64,
+    /// Connections that were closed because the peer did not read.
+    pub slow_readers: u64,
+}
+
+/// What a node has written to its logs since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LogStatus {
+    /// Syncs.
+    pub syncs: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Records.
+    pub records: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What waits for a sync, in bytes.
+    pub lag_bytes: u64,
+}
+
+/// How a replica is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplicaStatus {
+    /// The name of its keyspace.
+    pub keyspace: String,
+    /// Its shard.
+    pub shard: u32,
+    /// Its position in the group.
+    pub index: u8,
+    /// What acknowledged writes survive.
+    pub durability: &'static str,
+    /// `normal`, `view-changing`, `recovering`, `lost` or `refused`.
+    pub state: &'static str,
+    /// Why it does not serve, if an operator has to act.
+    pub problem: Option<String>,
+    /// Its view.
+    pub view: u64,
+    /// The transactions that it holds prepared.
+    pub prepared: usize,
+    /// Transactions committed since this process started.
+    pub commits: u64,
+    /// Transactions aborted since this process started.
+    pub aborts: u64,
+    /// Transactions in its record.
+    pub record_len: usize,
+    /// Recoveries of other coordinators' transactions that it leads.
+    pub recoveries: usize,
+    /// Records that it has emitted since this process started.
+    pub records: u64,
+    /// Messages and events that wait for the disk.
+    pub held: usize,
+    /// What waits for the disk, in bytes.
+    pub log_lag_bytes: u64,
+}
+
+impl Status {
+    /// The status as one JSON object.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers, texts and lists can be written as JSON")
+    }
+}
+
+impl Node {
+    /// How the node is.
+    pub(crate) fn status(&self, turn: &Turn<'_>) -> Status {
+        let replicas: Vec<_> =
+            self.replica_ids().into_iter().map(|id| replica(id, &self.replicas[&id])).collect();
+        let mut problems = Vec::new();
+        if self.is_draining {
+            problems.push("the node is stopping".to_owned());
+        }
+        for replica in replicas.iter().filter(|replica| replica.state != "normal") {
+            let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;
+            let why = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+            problems.push(format!("replica {index} of shard {shard} ({keyspace}) is {state}{why}"));
+        }
+        Status {
+            cluster: self.config.cluster_name.clone(),
+            cluster_id: self.config.cluster,
+            node: self.config.node.0,
+            site: self.config.own_site().to_owned(),
+            version: env!("CARGO_PKG_VERSION"),
+            healthy: problems.is_empty(),
+            problems,
+            uptime_seconds: turn.time.now.as_nanos() as f64 / 1e9,
+            cpu_seconds: process::cpu_time().as_secs_f64(),
+            refused_messages: self.refused,
+            transport: transport(turn),
+            log: self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum()),
+            replicas,
+        }
+    }
+}
+
+fn transport(turn: &Turn<'_>) -> TransportStatus {
+    let counters = turn.counters();
+    TransportStatus {
+        connections: turn.links_len(),
+        queued_bytes: turn.queued_bytes(),
+        messages_sent: counters.messages_sent,
+        messages_received: counters.messages_received,
+        bytes_sent: counters.bytes_sent,
+        bytes_received: counters.bytes_received,
+        socket_writes: counters.socket_writes,
+        socket_reads: counters.socket_reads,
+        mean_batch: counters.messages_sent as f64 / counters.socket_writes.max(1) as f64,
+        refused_connections: counters.refused,
+        violations: counters.violations,
+        slow_readers: counters.slow_readers,
+    }
+}
+
+fn replica(id: ReplicaId, hosted: &Hosted) -> ReplicaStatus {
+    let base = ReplicaStatus {
+        keyspace: hosted.placement.keyspace_name.clone(),
+        shard: id.shard.0,
+        index: id.index.0,
+        durability: hosted.placement.durability.name(),
+        state: "refused",
+        problem: None,
+        view: 0,
+        prepared: 0,
+        commits: 0,
+        aborts: 0,
+        record_len: 0,
+        recoveries: 0,
+        records: 0,
+        held: 0,
+        log_lag_bytes: 0,
+    };
+    let running = match &hosted.state {
+        State::Refused(reason) => return ReplicaStatus { problem: Some(reason.clone()), ..base },
+        State::Running(running) => running,
+    };
+    let machine = running.replica();
+    let (commits, aborts) = running.decided();
+    let (state, problem) = match (machine.status(), &running.event) {
+        (MachineStatus::Normal, _) => ("normal", None),
+        (MachineStatus::ViewChanging, _) => ("view-changing", None),
+        (MachineStatus::Recovering, Some(ReplicaEvent::Lost { lost })) => ("lost", Some(lost_advice(*lost))),
+        (MachineStatus::Recovering, _) => ("recovering", None),
+    };
+    ReplicaStatus {
+        state,
+        problem,
+        view: machine.view().0,
+        prepared: machine.prepared().len(),
+        commits,
+        aborts,
+        record_len: machine.record_len(),
+        recoveries: machine.recoveries(),
+        records: running.records,
+        held: running.held_len(),
+        log_lag_bytes: running.log_lag_bytes(),
+        ..base
+    }
+}
+
+fn lost_advice(lost: usize) -> String {
+    format!(
+        "{lost} replicas of the group have lost their records, which is more than it survives: bring back the disk of \
+         one of them, or restore the keyspace from a backup"
+    )
+}

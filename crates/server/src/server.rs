@@ -1,0 +1,276 @@
+//! Starting and stopping a node: one thread with one event loop, and a second, small one for HTTP.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use quorate_core::{ClientId, NodeId};
+use quorate_runtime::transport::{Options, Target, TurnWaker};
+use quorate_runtime::{Clock, Transport};
+use quorate_wire::Peer;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{oneshot, watch};
+
+use crate::Config;
+use crate::data::{DataDirectory, DataError, Initialise};
+use crate::http::HttpServer;
+use crate::node::{Logs, Node, Status};
+
+/// How long the last words to peers may take once a node has drained.
+const GOODBYE_GRACE: Duration = Duration::from_secs(1);
+
+/// Why a node cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its data directory cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// It cannot listen.
+    #[error("cannot listen on {address}: {source}; choose another address, or stop what uses it")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The operating system refused a thread, randomness or the like.
+    #[error("the operating system refused: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// A node has stopped other than by being asked to.
+#[derive(Debug, thiserror::Error)]
+#[error("the node stopped because it found its own state to be impossible; the log says why")]
+pub struct Failed;
+
+/// Sockets that were bound before the node starts, for tests and embedded clusters with ports of the system's choice.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// Where the node listens instead of its configured address.
+    pub node: Option<TcpListener>,
+    /// Where it serves HTTP instead of its configured address.
+    pub http: Option<TcpListener>,
+}
+
+/// A node that runs on a thread of its own.
+///
+/// Dropping it stops it at once, without draining, as a crash would.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    http: Option<HttpServer>,
+    stop: Option<oneshot::Sender<Stop>>,
+    thread: Option<JoinHandle<Result<(), Failed>>>,
+    transport: Transport<Node>,
+    stopped: watch::Receiver<bool>,
+}
+
+/// How a node is to stop.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// Refuse new work, let what is under way end, sync.
+    Drain,
+    /// At once.
+    Crash,
+}
+
+impl Server {
+    /// Starts a node; it serves when this returns.
+    ///
+    /// # Errors
+    /// It cannot start; nothing is left running.
+    pub fn start(config: Config, initialise: Initialise) -> Result<Server, StartError> {
+        Server::start_with(config, initialise, Sockets::default())
+    }
+
+    /// As [`Server::start`], on sockets that were bound before.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with(
+        config: Config,
+        initialise: Initialise,
+        sockets: Sockets,
+    ) -> Result<Server, StartError> {
+        let config = Arc::new(config);
+        let (cluster, node) = (config.cluster, config.node);
+        let data = DataDirectory::open(&config.data_directory, cluster, node, initialise, random()?)?;
+        let listener = match sockets.node {
+            Some(listener) => listener,
+            None => bind(&config.own_node().address)?,
+        };
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let http_listener = match (sockets.http, &config.http) {
+            (Some(listener), _) => Some(listener),
+            (None, Some(address)) => Some(bind(address)?),
+            (None, None) => None,
+        };
+
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let waker = TurnWaker::default();
+        let (logs, client, seed) =
+            (Logs::start(cluster, waker.clone())?, ClientId(random()?.max(1)), random()?);
+        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seed)?;
+        let (transport, turns) = {
+            let _inside = runtime.enter();
+            Transport::start(node, options(&config), Clock::start(), waker)
+        };
+        let http =
+            http_listener.map(|listener| HttpServer::start(listener, transport.clone())).transpose()?;
+        let (stop, stop_asked) = oneshot::channel();
+        let (has_stopped, stopped) = watch::channel(false);
+        let thread = std::thread::Builder::new().name(config.node.to_string()).spawn({
+            let (transport, config) = (transport.clone(), Arc::clone(&config));
+            move || {
+                let result = run(runtime, transport, turns, listener, &config, stop_asked);
+                has_stopped.send_replace(true);
+                result
+            }
+        })?;
+        tracing::info!(node = %config.node, %address, cluster = config.cluster_name, "listening");
+        Ok(Server { address, http, stop: Some(stop), thread: Some(thread), transport, stopped })
+    }
+
+    /// Where the node listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it serves HTTP.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(HttpServer::address)
+    }
+
+    /// How the node is.
+    pub fn status(&self) -> Status {
+        self.transport.with(|node, turn| node.status(turn))
+    }
+
+    /// Waits until the node has stopped by itself, which it does only when something is very wrong.
+    pub async fn stopped(&self) {
+        let mut stopped = self.stopped.clone();
+        // An error means that the thread is gone, which is as good.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+
+    /// Stops the node in good order: it refuses new work, lets what is under way end as long as
+    /// [`Limits::drain_timeout`](crate::Limits::drain_timeout) allows, syncs its logs and says goodbye.
+    ///
+    /// # Errors
+    /// The node had failed.
+    pub fn shutdown(mut self) -> Result<(), Failed> {
+        self.stop(Stop::Drain)
+    }
+
+    /// Stops the node as a crash would: at once, whatever is under way.
+    ///
+    /// # Errors
+    /// The node had failed by itself.
+    pub fn crash(mut self) -> Result<(), Failed> {
+        self.stop(Stop::Crash)
+    }
+
+    fn stop(&mut self, how: Stop) -> Result<(), Failed> {
+        if let Some(stop) = self.stop.take() {
+            // A node that has failed does not listen any more, which its result tells.
+            let _ = stop.send(how);
+        }
+        self.http = None;
+        match self.thread.take() {
+            Some(thread) => thread.join().unwrap_or(Err(Failed)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.stop(Stop::Crash).is_err() {
+            tracing::error!("a node had failed before it was stopped");
+        }
+    }
+}
+
+/// The life of a node's thread.
+fn run(
+    runtime: Runtime,
+    transport: Transport<Node>,
+    turns: tokio::task::JoinHandle<()>,
+    listener: TcpListener,
+    config: &Config,
+    stop: oneshot::Receiver<Stop>,
+) -> Result<(), Failed> {
+    let result = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| {
+            tracing::error!(%error, "cannot listen");
+            Failed
+        })?;
+        transport.listen(listener);
+        let dialled = dial_others(&transport, config);
+        transport.with(|node, turn| node.start(turn));
+        let result = tokio::select! {
+            // The turn task ends only with the transport, or with a machine that has panicked.
+            _ = turns => Err(Failed),
+            // An error means that the handle is gone: as good as a crash.
+            stop = stop => {
+                if let Ok(Stop::Drain) = stop {
+                    drain(&transport, config.limits.drain_timeout).await;
+                }
+                Ok(())
+            }
+        };
+        drop(dialled);
+        result
+    });
+    // Sockets, tasks and machines end here.
+    runtime.shutdown_background();
+    result
+}
+
+fn dial_others(transport: &Transport<Node>, config: &Config) -> Vec<quorate_runtime::transport::Dialled> {
+    let others = config.topology.nodes.iter().filter(|node| node.id != config.node);
+    others
+        .map(|node| transport.dial(Target { address: node.address.clone(), expect: Some(node.id) }))
+        .collect()
+}
+
+async fn drain(transport: &Transport<Node>, timeout: Duration) {
+    tracing::info!("stopping");
+    let deadline = Instant::now() + timeout;
+    transport.with(|node, _| node.drain());
+    while !transport.with(|node, _| node.is_drained()) {
+        if Instant::now() >= deadline {
+            tracing::warn!(
+                "transactions are still under way; whoever coordinates them will be told when this node is back"
+            );
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    transport.close("this node is stopping", GOODBYE_GRACE).await;
+    transport.with(|node, _| node.close());
+}
+
+fn options(config: &Config) -> Options {
+    let limits = &config.limits;
+    let identity = Peer::Node(NodeId(config.node.0));
+    Options {
+        delays: config.wan.clone(),
+        handshake_timeout: limits.handshake_timeout,
+        stall_timeout: limits.stall_timeout,
+        client_link_bytes_max: limits.client_queue_bytes_max,
+        node_link_bytes_max: limits.node_queue_bytes_max,
+        connections_max: limits.connections_max,
+        ..Options::new(config.cluster, identity, config.own_site())
+    }
+}
+
+fn bind(address: &str) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).map_err(|source| StartError::Listen { address: address.to_owned(), source })
+}
+
+fn random() -> Result<u64, StartError> {
+    getrandom::u64().map_err(|error| StartError::System(std::io::Error::other(error)))
+}

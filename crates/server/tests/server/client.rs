@@ -1,0 +1,271 @@
+//! The smallest client there can be: a coordinator, a connection to each node, one transaction at a time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::topology::Keyspace;
+use quorate_core::{
+    Address, ClientId, Input, Instant, KeyRange, Machine, NodeId, ReplicaIndex, TransactionId,
+};
+use quorate_runtime::driver::{Carrier, Kept};
+use quorate_runtime::transport::{Dialled, Options, Remote, Target, TurnWaker, Violation};
+use quorate_runtime::{Clock, Driver, Host, LinkId, Transport, Turn};
+use quorate_tapir::{Command, Committed, Coordinator, CoordinatorConfig, Event, Failure, Message, Routes};
+use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
+use tokio::sync::mpsc;
+
+/// A client of a cluster.
+pub(crate) struct Client {
+    transport: Transport<ClientHost>,
+    events: mpsc::UnboundedReceiver<Event>,
+    pub(crate) packets: mpsc::UnboundedReceiver<Packet>,
+    id: ClientId,
+    sequence: u64,
+    _dialled: Vec<Dialled>,
+}
+
+struct ClientHost {
+    driver: Driver<Coordinator>,
+    world: World,
+    packets: mpsc::UnboundedSender<Packet>,
+}
+
+struct World {
+    id: ClientId,
+    links: Vec<Option<LinkId>>,
+    keyspaces: Vec<Arc<Routes>>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+struct ToWorld<'a, 't> {
+    world: &'a World,
+    turn: &'a mut Turn<'t>,
+}
+
+impl Carrier<Coordinator> for ToWorld<'_, '_> {
+    fn send(&mut self, to: Address, message: Message) {
+        let Address::Replica(replica) = to else { panic!("a coordinator talks to replicas") };
+        let mut shards = self.world.keyspaces.iter().flat_map(|routes| &routes.keyspace.shards);
+        let shard = shards.find(|shard| shard.id == replica.shard).expect("a known shard");
+        let node = shard.replicas[usize::from(replica.index.0)];
+        if let Some(link) = self.world.links[usize::from(node.0)] {
+            let envelope = Envelope { from: self.world.id.into(), to, message: message.into() };
+            self.turn.send(link, &Packet::Envelope(envelope));
+        }
+    }
+
+    fn emit(&mut self, event: Event) {
+        let _ = self.world.events.send(event);
+    }
+
+    fn persist(&mut self, record: std::convert::Infallible) -> Kept {
+        match record {}
+    }
+}
+
+impl ClientHost {
+    fn step(&mut self, input: Input<Message, quorate_tapir::CoordinatorTimer, Command>, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        self.driver.step(time, input, &mut ToWorld { world: &self.world, turn });
+    }
+}
+
+impl Host for ClientHost {
+    fn on_link_up(&mut self, link: LinkId, remote: &Remote, _: &mut Turn<'_>) {
+        let Peer::Node(node) = remote.identity else { panic!("only nodes are dialled") };
+        self.world.links[usize::from(node.0)] = Some(link);
+    }
+
+    fn on_link_down(&mut self, link: LinkId, _: &Remote, _: &str, _: &mut Turn<'_>) {
+        for known in &mut self.world.links {
+            known.take_if(|known| *known == link);
+        }
+    }
+
+    fn on_packet(&mut self, _: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
+        match packet {
+            Packet::Envelope(Envelope { from, message: ProtocolMessage::Tapir(message), .. }) => {
+                self.step(Input::Message { from, message }, turn);
+            }
+            packet => drop(self.packets.send(packet)),
+        }
+        Ok(())
+    }
+
+    fn on_turn_end(&mut self, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        self.driver.fire_timers(time, &mut ToWorld { world: &self.world, turn });
+    }
+
+    fn next_deadline(&mut self) -> Option<Instant> {
+        self.driver.next_deadline()
+    }
+}
+
+impl Client {
+    /// Connects to every node that can be reached.
+    pub(crate) fn connect(cluster: u64, addresses: &[SocketAddr]) -> Client {
+        static NEXT: AtomicU64 = AtomicU64::new(1_000);
+        let id = ClientId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let (event_sender, events) = mpsc::unbounded_channel();
+        let (packet_sender, packets) = mpsc::unbounded_channel();
+        let coordinator = Coordinator::restore(
+            CoordinatorConfig {
+                read_timeout: Duration::from_millis(100),
+                fast_path_timeout: Duration::from_millis(100),
+                resend_timeout: Duration::from_millis(200),
+                ..CoordinatorConfig::new(id)
+            },
+            [],
+        );
+        let host = ClientHost {
+            driver: Driver::new(coordinator, id.0),
+            world: World {
+                id,
+                links: vec![None; addresses.len()],
+                keyspaces: Vec::new(),
+                events: event_sender,
+            },
+            packets: packet_sender,
+        };
+        let options = Options::new(cluster, Peer::Client(id), "us");
+        let (transport, _) = Transport::start(host, options, Clock::start(), TurnWaker::default());
+        transport.with(|host, turn| host.step(Input::Start, turn));
+        let dial = |(address, node): (&SocketAddr, u16)| {
+            transport.dial(Target { address: address.to_string(), expect: Some(NodeId(node)) })
+        };
+        let dialled = addresses.iter().zip(0u16..).map(dial).collect();
+        Client { transport, events, packets, id, sequence: 0, _dialled: dialled }
+    }
+
+    /// Waits until so many nodes are connected.
+    pub(crate) async fn connected(&self, nodes: usize) {
+        let connected = |host: &mut ClientHost, _: &mut Turn<'_>| host.world.links.iter().flatten().count();
+        while self.transport.with(connected) < nodes {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Learns where a keyspace is.
+    pub(crate) fn route(&self, keyspace: &Keyspace) {
+        let replicas = |shard: &quorate_core::topology::Shard| {
+            (0..shard.replicas.len()).map(|index| ReplicaIndex(index as u8)).collect()
+        };
+        let nearest = keyspace.shards.iter().map(replicas).collect();
+        let routes = Arc::new(Routes { keyspace: keyspace.clone(), nearest });
+        self.transport.with(|host, turn| {
+            host.world.keyspaces.push(Arc::clone(&routes));
+            host.step(Input::Command(Command::Route(routes)), turn);
+        });
+    }
+
+    /// Sends a packet to a node that is connected.
+    pub(crate) fn send(&self, node: usize, packet: &Packet) {
+        self.transport.with(|host, turn| turn.send(host.world.links[node].expect("connected"), packet));
+    }
+
+    fn command(&self, command: Command) {
+        self.transport.with(|host, turn| host.step(Input::Command(command), turn));
+    }
+
+    async fn event(&mut self) -> Event {
+        tokio::time::timeout(Duration::from_secs(30), self.events.recv())
+            .await
+            .expect("in time")
+            .expect("running")
+    }
+
+    fn begin(&mut self, keyspace: &Keyspace) -> TransactionId {
+        self.sequence += 1;
+        let transaction = TransactionId { client: self.id, sequence: self.sequence, attempt: 0 };
+        let patience = Duration::from_secs(10);
+        self.command(Command::Begin { transaction, keyspace: keyspace.id, patience });
+        transaction
+    }
+
+    async fn commit(&mut self, transaction: TransactionId) -> Result<Committed, Failure> {
+        self.command(Command::Commit { transaction });
+        self.finished(transaction).await
+    }
+
+    async fn finished(&mut self, transaction: TransactionId) -> Result<Committed, Failure> {
+        loop {
+            if let Event::Finished { transaction: finished, result } = self.event().await
+                && finished == transaction
+            {
+                return result;
+            }
+        }
+    }
+
+    /// Writes one key, in one attempt.
+    pub(crate) async fn try_put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &str,
+        value: &str,
+    ) -> Result<Committed, Failure> {
+        let transaction = self.begin(keyspace);
+        let value = Some(Bytes::copy_from_slice(value.as_bytes()));
+        self.command(Command::Put { transaction, key: Bytes::copy_from_slice(key.as_bytes()), value });
+        self.commit(transaction).await
+    }
+
+    /// Writes one key, in as many attempts as it takes.
+    pub(crate) async fn put(&mut self, keyspace: &Keyspace, key: &str, value: &str) {
+        self.write(keyspace, key, Some(Bytes::copy_from_slice(value.as_bytes()))).await;
+    }
+
+    /// Writes or deletes one key, in as many attempts as it takes.
+    pub(crate) async fn write(&mut self, keyspace: &Keyspace, key: &str, value: Option<Bytes>) {
+        for _ in 0..100 {
+            let transaction = self.begin(keyspace);
+            let key = Bytes::copy_from_slice(key.as_bytes());
+            self.command(Command::Put { transaction, key, value: value.clone() });
+            if self.commit(transaction).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("a write never committed");
+    }
+
+    /// Reads one key in a transaction that commits, in as many attempts as it takes.
+    pub(crate) async fn get(&mut self, keyspace: &Keyspace, key: &str) -> Option<Bytes> {
+        for _ in 0..100 {
+            let transaction = self.begin(keyspace);
+            self.command(Command::Get { transaction, key: Bytes::copy_from_slice(key.as_bytes()) });
+            let value = loop {
+                match self.event().await {
+                    Event::Got { transaction: got, value, .. } if got == transaction => break Some(value),
+                    Event::Finished { transaction: finished, .. } if finished == transaction => break None,
+                    _ => {}
+                }
+            };
+            if let Some(value) = value
+                && self.commit(transaction).await.is_ok()
+            {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("a read never committed");
+    }
+
+    /// All keys of a keyspace, in one attempt.
+    pub(crate) async fn scan(&mut self, keyspace: &Keyspace) -> Vec<(Bytes, Bytes)> {
+        let transaction = self.begin(keyspace);
+        let range = KeyRange { from: Bytes::from_static(b"a"), to: None };
+        self.command(Command::Scan { transaction, range, limit: 1_000 });
+        let entries = loop {
+            if let Event::Scanned { entries, .. } = self.event().await {
+                break entries;
+            }
+        };
+        self.commit(transaction).await.expect("a scan that nothing disturbs commits");
+        entries
+    }
+}

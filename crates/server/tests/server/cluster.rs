@@ -1,0 +1,120 @@
+//! Three nodes in this process, on ports of the system's choice.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use quorate_core::topology::{Durability, Keyspace, Shard};
+use quorate_core::{KeyspaceId, NodeId, ShardId};
+use quorate_server::{Config, Initialise, Limits, Server, Sockets, print_config};
+
+use crate::client::Client;
+
+/// Three nodes, and the directory that their data is in.
+pub(crate) struct Cluster {
+    pub(crate) servers: Vec<Option<Server>>,
+    pub(crate) configs: Vec<Config>,
+    directory: tempfile::TempDir,
+}
+
+impl Cluster {
+    /// Starts a new cluster.
+    pub(crate) fn start(system: Durability) -> Cluster {
+        Cluster::start_with(system, Limits::default())
+    }
+
+    pub(crate) fn start_with(system: Durability, limits: Limits) -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
+        let listeners: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let mut base = Config::parse(print_config()).unwrap();
+        base.system.durability = system;
+        base.limits = limits;
+        for (node, listener) in base.topology.nodes.iter_mut().zip(&listeners) {
+            node.address = listener.local_addr().unwrap().to_string();
+        }
+        let configs: Vec<_> = (0..3)
+            .map(|node| Config {
+                node: NodeId(node),
+                data_directory: directory.path().join(format!("node-{node}")),
+                http: None,
+                ..base.clone()
+            })
+            .collect();
+        let servers = configs.iter().zip(listeners).map(|(config, listener)| {
+            let http = Some(TcpListener::bind("127.0.0.1:0").unwrap());
+            let sockets = Sockets { node: Some(listener), http };
+            Some(Server::start_with(config.clone(), Initialise::New, sockets).unwrap())
+        });
+        Cluster { servers: servers.collect(), configs, directory }
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let addresses = self.configs[0].topology.nodes.iter().map(|node| node.address.parse().unwrap());
+        addresses.collect()
+    }
+
+    pub(crate) fn system(&self) -> &Keyspace {
+        &self.configs[0].system
+    }
+
+    pub(crate) fn server(&self, node: usize) -> &Server {
+        self.servers[node].as_ref().expect("it runs")
+    }
+
+    /// A client that is connected to every node that runs, and knows the built-in keyspace.
+    pub(crate) async fn client(&self) -> Client {
+        let client = Client::connect(self.configs[0].cluster, &self.addresses());
+        client.connected(self.servers.iter().flatten().count()).await;
+        client.route(self.system());
+        client
+    }
+
+    /// Stops a node as `kill -9` would.
+    pub(crate) fn crash(&mut self, node: usize) {
+        self.servers[node].take().expect("it runs").crash().unwrap();
+    }
+
+    /// Starts a node again where it was.
+    pub(crate) fn restart(&mut self, node: usize) {
+        let config = self.configs[node].clone();
+        let sockets = Sockets { node: None, http: Some(TcpListener::bind("127.0.0.1:0").unwrap()) };
+        self.servers[node] = Some(Server::start_with(config, Initialise::No, sockets).unwrap());
+    }
+
+    pub(crate) fn replica_directory(&self, node: usize, shard: u32) -> PathBuf {
+        self.directory.path().join(format!("node-{node}/replicas/shard-{shard}-r{node}"))
+    }
+
+    /// Waits until every replica of every node that runs is normal, and there are at least so many of them on each.
+    pub(crate) async fn healthy(&self, replicas: usize) {
+        for _ in 0..1_000 {
+            let is_well = |server: &Server| {
+                let status = server.status();
+                status.healthy && status.replicas.len() >= replicas
+            };
+            if self.servers.iter().flatten().all(is_well) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let statuses: Vec<_> = self.servers.iter().flatten().map(|server| server.status().problems).collect();
+        panic!("the cluster is not well: {statuses:?}");
+    }
+
+    /// Writes a keyspace into the catalogue and waits until every node hosts it.
+    pub(crate) async fn create(&self, client: &mut Client, name: &str, durability: Durability) -> Keyspace {
+        let number = 1 + name.bytes().map(u32::from).sum::<u32>();
+        let keyspace = Keyspace {
+            id: KeyspaceId(number),
+            name: name.to_owned(),
+            durability,
+            shards: vec![Shard { id: ShardId(number), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
+            ..self.system().clone()
+        };
+        let key = format!("keyspace/{name}");
+        client.write(self.system(), &key, Some(quorate_wire::encode(&keyspace))).await;
+        self.healthy(2).await;
+        client.route(&keyspace);
+        keyspace
+    }
+}

@@ -1,0 +1,7 @@
+//! Nodes on loopback, three to a cluster, in one process.
+
+mod client;
+mod cluster;
+mod keyspaces;
+mod operations;
+mod restart;

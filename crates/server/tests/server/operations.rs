@@ -1,0 +1,136 @@
+//! What operators see and do.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use quorate_core::topology::Durability;
+use quorate_server::{Initialise, Limits, Server, StartError};
+use quorate_tapir::Failure;
+use quorate_wire::Packet;
+
+use crate::cluster::Cluster;
+
+fn http(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+#[tokio::test]
+async fn health_metrics_and_status_over_http() {
+    let cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    client.put(cluster.system(), "key", "value").await;
+    let address = cluster.server(0).http_address().unwrap();
+    assert_eq!(http(address, "/health"), (200, "ok\n".to_owned()));
+    let (code, metrics) = http(address, "/metrics");
+    assert_eq!(code, 200);
+    for line in [
+        "quorate_healthy 1",
+        "quorate_commits_total{keyspace=\"_system\",shard=\"0\",replica=\"0\"} 1",
+        "quorate_replica_prepared{keyspace=\"_system\",shard=\"0\",replica=\"0\"} 0",
+        "# TYPE quorate_cpu_seconds_total counter",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
+    let (code, status) = http(address, "/status");
+    assert_eq!(code, 200);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["cluster"], "example");
+    assert_eq!(status["replicas"][0]["state"], "normal");
+    assert!(status["transport"]["messages_sent"].as_u64().unwrap() > 0);
+    assert!(status["cpu_seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(http(address, "/nothing").0, 404);
+}
+
+#[tokio::test]
+async fn status_and_directory_over_the_wire() {
+    let cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    client.send(2, &Packet::StatusRequest);
+    let Some(Packet::Status { json }) = client.packets.recv().await else { panic!("no status") };
+    let status: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(status["node"], 2);
+    client.send(1, &Packet::DirectoryRequest);
+    let Some(Packet::Directory(directory)) = client.packets.recv().await else { panic!("no directory") };
+    assert_eq!(directory.topology, cluster.configs[0].topology);
+    assert_eq!(&directory.system, cluster.system());
+}
+
+#[tokio::test]
+async fn a_replica_that_cannot_serve_makes_the_node_unhealthy() {
+    let mut cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    // A majority that has forgotten everything: the group cannot recover by itself.
+    cluster.crash(1);
+    cluster.crash(2);
+    for node in [1, 2] {
+        cluster.restart(node);
+    }
+    let problem = loop {
+        let status = cluster.server(1).status();
+        if status.replicas[0].state == "lost" {
+            break status.problems.join(" ");
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let (code, health) = http(cluster.server(1).http_address().unwrap(), "/health");
+    assert_eq!(code, 503);
+    assert!(health.contains("_system"), "{health}");
+    assert!(problem.contains("bring back the disk"), "{problem}");
+}
+
+#[tokio::test]
+async fn an_overloaded_node_says_busy_and_takes_no_harm() {
+    let limits =
+        Limits { log_lag_bytes_high: 1, prepared_high: 1, queued_bytes_high: 0, ..Limits::default() };
+    let cluster = Cluster::start_with(Durability::Memory, limits);
+    let mut client = cluster.client().await;
+    // Whatever waits to be sent is too much for reads; a put has none and passes.
+    cluster.healthy(1).await;
+    client.put(cluster.system(), "key", "value").await;
+    assert_eq!(client.get(cluster.system(), "key").await.as_deref(), Some(&b"value"[..]));
+}
+
+#[tokio::test]
+async fn a_stopping_node_refuses_new_work_and_stops_in_time() {
+    let mut cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    client.put(cluster.system(), "key", "value").await;
+    let begin = Instant::now();
+    let server = cluster.servers[0].take().unwrap();
+    tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap().unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    client.connected(2).await;
+    client.put(cluster.system(), "key", "another").await;
+}
+
+#[tokio::test]
+async fn without_a_majority_nothing_commits_and_the_client_knows() {
+    let mut cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    cluster.crash(1);
+    cluster.crash(2);
+    let result = client.try_put(cluster.system(), "key", "value").await;
+    assert!(matches!(result, Err(Failure::Unavailable { .. } | Failure::Unknown { .. })), "{result:?}");
+}
+
+#[test]
+fn a_node_needs_explicit_initialisation_and_a_free_address() {
+    let mut cluster = Cluster::start(Durability::Memory);
+    let mut config = cluster.configs[0].clone();
+    assert!(matches!(Server::start(config.clone(), Initialise::No), Err(StartError::Data(_))), "in use");
+    config.data_directory.push("elsewhere");
+    assert!(matches!(Server::start(config.clone(), Initialise::No), Err(StartError::Data(_))), "missing");
+    let error = Server::start(config, Initialise::New).unwrap_err();
+    assert!(matches!(error, StartError::Listen { .. }), "{error}");
+    cluster.crash(0);
+}

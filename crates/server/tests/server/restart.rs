@@ -1,0 +1,130 @@
+//! Nodes that die and come back.
+
+use quorate_core::topology::Durability;
+
+use crate::cluster::Cluster;
+
+#[tokio::test]
+async fn a_restarted_memory_node_learns_everything_again() {
+    let mut cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    let keyspace = cluster.create(&mut client, "accounts", Durability::Memory).await;
+    for round in 0..3 {
+        client.put(&keyspace, "key", &format!("value{round}")).await;
+        cluster.crash(round);
+        client.put(&keyspace, "other", &format!("value{round}")).await;
+        cluster.restart(round);
+        cluster.healthy(2).await;
+        client.connected(3).await;
+    }
+    assert_eq!(client.get(&keyspace, "key").await.as_deref(), Some(&b"value2"[..]));
+    assert_eq!(client.get(&keyspace, "other").await.as_deref(), Some(&b"value2"[..]));
+}
+
+#[tokio::test]
+async fn all_nodes_die_at_once_and_nothing_acknowledged_is_lost() {
+    let mut cluster = Cluster::start(Durability::Sync);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    let keyspace = cluster.create(&mut client, "accounts", Durability::Sync).await;
+    for round in 0..3 {
+        for number in 0..20 {
+            client.put(&keyspace, &format!("key{round}.{number}"), "value").await;
+        }
+        (0..3).for_each(|node| cluster.crash(node));
+        (0..3).for_each(|node| cluster.restart(node));
+        cluster.healthy(2).await;
+        client.connected(3).await;
+        assert_eq!(client.scan(&keyspace).await.len(), 20 * (round + 1));
+    }
+    let status = cluster.server(0).status();
+    assert!(status.log.syncs > 0 && status.log.records > 0, "{:?}", status.log);
+}
+
+#[tokio::test]
+async fn a_synced_node_that_died_comes_back_current() {
+    let mut cluster = Cluster::start(Durability::Sync);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    let keyspace = cluster.create(&mut client, "accounts", Durability::Sync).await;
+    client.put(&keyspace, "before", "value").await;
+    cluster.crash(2);
+    client.put(&keyspace, "meanwhile", "value").await;
+    cluster.restart(2);
+    cluster.healthy(2).await;
+    client.connected(3).await;
+    // Without another node the restarted one is needed for every quorum.
+    cluster.crash(0);
+    client.put(&keyspace, "after", "value").await;
+    for key in ["before", "meanwhile", "after"] {
+        assert_eq!(client.get(&keyspace, key).await.as_deref(), Some(&b"value"[..]), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_stopped_in_good_order_starts_again() {
+    let mut cluster = Cluster::start(Durability::Sync);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    client.put(cluster.system(), "key", "value").await;
+    for node in 0..3 {
+        let server = cluster.servers[node].take().unwrap();
+        tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap().unwrap();
+    }
+    (0..3).for_each(|node| cluster.restart(node));
+    cluster.healthy(1).await;
+    client.connected(3).await;
+    assert_eq!(client.get(cluster.system(), "key").await.as_deref(), Some(&b"value"[..]));
+}
+
+#[tokio::test]
+async fn a_replica_with_a_lost_log_rejoins() {
+    let mut cluster = Cluster::start(Durability::Sync);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    client.put(cluster.system(), "key", "value").await;
+    cluster.crash(1);
+    std::fs::remove_dir_all(cluster.replica_directory(1, 0).join("log")).unwrap();
+    cluster.restart(1);
+    cluster.healthy(1).await;
+    client.connected(3).await;
+    cluster.crash(0);
+    assert_eq!(client.get(cluster.system(), "key").await.as_deref(), Some(&b"value"[..]));
+}
+
+#[tokio::test]
+async fn a_corrupted_log_is_refused_with_advice_and_the_others_are_served() {
+    let mut cluster = Cluster::start(Durability::Sync);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    let keyspace = cluster.create(&mut client, "accounts", Durability::Sync).await;
+    for number in 0..20 {
+        client.put(&keyspace, &format!("key{number}"), "value").await;
+    }
+    let server = cluster.servers[1].take().unwrap();
+    tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap().unwrap();
+
+    let log = cluster.replica_directory(1, keyspace.shards[0].id.0).join("log");
+    let segment = std::fs::read_dir(log).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.filter(|path| path.extension().is_some_and(|ext| ext == "log")).min().unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let place = bytes.windows(5).position(|window| window == b"value").unwrap();
+    bytes[place] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+
+    cluster.restart(1);
+    let status = loop {
+        let status = cluster.server(1).status();
+        if status.replicas[0].state == "normal" {
+            break status;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    };
+    let refused = &status.replicas[1];
+    assert_eq!((refused.keyspace.as_str(), refused.state), ("accounts", "refused"));
+    let problem = refused.problem.as_ref().unwrap();
+    assert!(problem.contains("corrupt at byte") && problem.contains("rejoin"), "{problem}");
+    assert!(!status.healthy);
+    client.put(&keyspace, "another", "value").await;
+}
