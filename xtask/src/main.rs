@@ -1,1 +1,77 @@
-fn main() {}
+//! `cargo xtask`: every check of the project behind one command, and one command that repairs what can be repaired.
+//!
+//! | file | what it is about |
+//! |---|---|
+//! | [`check`] | the stages, in their order, and the summary |
+//! | [`stage`] | one stage: its name, what it does, how it ends |
+//! | [`shell`] | running cargo and other programs |
+//! | [`crates`] | the crates, what each may import, which of them are deterministic |
+//! | [`arrows`] | compares that table with what the manifests say and cargo resolves |
+//! | [`source`] | Rust files, with and without comments and string literals |
+//! | [`determinism`], [`hash_order`] | what deterministic crates must not use |
+//! | [`tidy`] | size of files, leftovers, machine paths |
+//! | [`wasm`], [`simulation`], [`testing`] | the stages that need more than one command |
+//!
+//! The standard library is its only dependency, so that a cold check does not begin by building the checker.
+
+mod arrows;
+mod check;
+mod crates;
+mod determinism;
+mod hash_order;
+mod shell;
+mod simulation;
+mod source;
+mod stage;
+mod testing;
+mod tidy;
+mod wasm;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; changes no file of the repository
+       cargo xtask fix               format, and apply what clippy can repair; the only command that changes files
+       cargo xtask stages            list the stages
+
+Examples:
+  cargo xtask check                 what CI runs
+  cargo xtask check format tidy determinism arrows        the stages that compile nothing
+
+Exit codes: 0 all passed or were skipped with a reason, 1 a stage failed, 2 wrong use.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["check", names @ ..] => check::run(&repository(), names),
+        ["fix"] => fix(&repository()),
+        ["stages"] => check::list(),
+        ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The root of the repository: cargo tells where this package is, one folder below it.
+fn repository() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    package.and_then(|package| package.parent().map(PathBuf::from)).unwrap_or_else(|| PathBuf::from("."))
+}
+
+fn fix(root: &std::path::Path) -> ExitCode {
+    let clippy = ["clippy", "--fix", "--allow-dirty", "--allow-staged", "--workspace", "--all-targets"];
+    for arguments in [&clippy[..], &["fmt", "--all"]] {
+        if let Err(reason) = shell::cargo(root, arguments) {
+            eprintln!("{reason}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}

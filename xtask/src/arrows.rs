@@ -1,0 +1,138 @@
+//! Dependency arrows: compares what cargo resolves with the table of [`crate::crates`].
+
+use std::path::Path;
+
+use crate::crates::{CRATES, Crate};
+use crate::shell;
+use crate::stage::{Outcome, judge};
+
+/// What nothing below the runtime may depend on, however far down, and what to use instead.
+const BANNED_BELOW_RUNTIME: [(&str, &str); 15] = [
+    ("tokio", ASYNC),
+    ("async-std", ASYNC),
+    ("smol", ASYNC),
+    ("async-io", ASYNC),
+    ("async-executor", ASYNC),
+    ("monoio", ASYNC),
+    ("glommio", ASYNC),
+    ("futures", ASYNC),
+    ("futures-util", ASYNC),
+    ("mio", ASYNC),
+    ("axum", ASYNC),
+    ("hyper", ASYNC),
+    ("socket2", "sockets belong to quorate-runtime"),
+    ("rand", RANDOM),
+    ("getrandom", RANDOM),
+];
+const ASYNC: &str = "async runtimes belong to quorate-runtime and above; machines are stepped by a driver";
+const RANDOM: &str = "draw from the seeded quorate_core::Random of the context";
+
+pub(crate) fn run(root: &Path) -> Outcome {
+    match complaints(root) {
+        Ok(complaints) => judge(&complaints, format!("{} crates", CRATES.len())),
+        Err(reason) => Outcome::Failed(reason),
+    }
+}
+
+fn complaints(root: &Path) -> Result<Vec<String>, String> {
+    let mut complaints = unlisted(&direct_tree(root)?);
+    for known in &CRATES {
+        let direct = tree(root, known.package, &["--depth", "1"])?;
+        complaints.extend(arrows_of(known, &direct));
+        if known.kind.is_below_runtime() {
+            complaints.extend(banned(known, &tree(root, known.package, &[])?));
+        }
+    }
+    Ok(complaints)
+}
+
+/// The members of the workspace, one a line.
+fn direct_tree(root: &Path) -> Result<String, String> {
+    cargo_tree(root, &["--workspace", "--depth", "0"])
+}
+
+/// What a package depends on, itself included, tests left out, one package a line.
+fn tree(root: &Path, package: &str, more: &[&str]) -> Result<String, String> {
+    cargo_tree(root, &[&["--package", package], more].concat())
+}
+
+fn cargo_tree(root: &Path, more: &[&str]) -> Result<String, String> {
+    let common = ["tree", "--locked", "--all-features", "--edges", "normal,build", "--prefix", "none"];
+    let command = shell::cargo_command(root, &[&common[..], more].concat());
+    let name = shell::name(&command);
+    match shell::output(command)? {
+        (text, true) => Ok(text),
+        _ => Err(format!("{name} failed")),
+    }
+}
+
+/// The names in the output of `cargo tree`.
+fn names(tree: &str) -> impl Iterator<Item = &str> {
+    tree.lines().filter_map(|line| line.split(' ').next()).filter(|name| !name.is_empty())
+}
+
+fn unlisted(members: &str) -> Vec<String> {
+    names(members)
+        .filter(|name| CRATES.iter().all(|known| known.package != *name))
+        .map(|name| format!("{name}: not in the table of xtask/src/crates.rs; say there what it may import"))
+        .collect()
+}
+
+fn arrows_of(known: &Crate, direct: &str) -> Vec<String> {
+    names(direct)
+        .filter(|name| *name != known.package && CRATES.iter().any(|other| other.package == *name))
+        .filter(|name| !known.may_import.contains(name))
+        .map(|name| format!("{}: imports {name}; it may import only {:?}", known.package, known.may_import))
+        .collect()
+}
+
+fn banned(known: &Crate, whole: &str) -> Vec<String> {
+    BANNED_BELOW_RUNTIME
+        .iter()
+        .filter(|(ban, _)| names(whole).any(|name| name == *ban))
+        .map(|(ban, instead)| format!("{}: depends on {ban}: {instead}", known.package))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(package: &str) -> &'static Crate {
+        CRATES.iter().find(|known| known.package == package).unwrap()
+    }
+
+    #[test]
+    fn arrows_of_the_table_point_down() {
+        for (at, known) in CRATES.iter().enumerate() {
+            for import in known.may_import {
+                assert!(
+                    CRATES[..at].iter().any(|lower| lower.package == *import),
+                    "{} {import}",
+                    known.package
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_arrow_that_points_up_is_found() {
+        let direct =
+            "quorate-store v0.1.0 (/x)\nbytes v1.12.1\nquorate-core v0.1.0 (/x)\nquorate-wire v0.1.0 (/x)\n";
+        let complaints = arrows_of(known("quorate-store"), direct);
+        assert_eq!(complaints.len(), 1);
+        assert!(complaints[0].contains("imports quorate-wire"), "{complaints:?}");
+    }
+
+    #[test]
+    fn a_runtime_below_the_runtime_is_found() {
+        let whole = "quorate-wire v0.1.0 (/x)\nbytes v1.12.1\ntokio v1.54.0\nmio v1.2.3 (*)\n";
+        assert_eq!(banned(known("quorate-wire"), whole).len(), 2);
+        assert!(banned(known("quorate-wire"), "tokio-free v1.0.0\n").is_empty());
+    }
+
+    #[test]
+    fn a_new_crate_must_be_listed() {
+        assert_eq!(unlisted("quorate-core v0.1.0 (/x)\nquorate-new v0.1.0 (/x)\n").len(), 1);
+    }
+}

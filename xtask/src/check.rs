@@ -1,0 +1,96 @@
+//! `cargo xtask check`: the stages in their order, each with its seconds, and a summary.
+//!
+//! What is cheap comes first, tests come last so that their closing lines are near the end. A stage that fails does not
+//! keep the later ones from running: one run tells everything that is wrong.
+//!
+//! Nothing is compiled more often than it must be. Clippy, rustdoc and wasm32 only check; tests are compiled once, in
+//! the test profile; the `quorate` binary is compiled once, in the release profile, which users run too.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::stage::{Outcome, Stage};
+use crate::{arrows, determinism, shell, simulation, testing, tidy, wasm};
+
+const STAGES: [Stage; 9] = [
+    Stage { name: "format", what: "rustfmt finds nothing to change", run: format },
+    Stage { name: "tidy", what: "size of files, leftovers, machine paths", run: tidy::run },
+    Stage {
+        name: "determinism",
+        what: "no clocks, threads, randomness, I/O or hash order in deterministic crates",
+        run: determinism::run,
+    },
+    Stage { name: "arrows", what: "crates import only what they may", run: arrows::run },
+    Stage { name: "clippy", what: "rustc and clippy, warnings denied", run: clippy },
+    Stage { name: "rustdoc", what: "documentation, warnings denied", run: rustdoc },
+    Stage { name: "wasm", what: "the deterministic crates without an operating system", run: wasm::run },
+    Stage {
+        name: "simulation",
+        what: "about a minute of seeds under all faults, then every planted bug",
+        run: simulation::run,
+    },
+    Stage { name: "tests", what: "all tests of the workspace", run: testing::run },
+];
+
+/// Runs all stages, or the named ones.
+pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
+    if let Some(unknown) = names.iter().find(|name| STAGES.iter().all(|stage| stage.name != **name)) {
+        eprintln!("there is no stage {unknown}; `cargo xtask stages` lists them");
+        return ExitCode::from(2);
+    }
+    let begin = Instant::now();
+    let mut summary = Vec::new();
+    let mut failed = 0;
+    for stage in STAGES.iter().filter(|stage| names.is_empty() || names.contains(&stage.name)) {
+        println!("\n── {}: {}", stage.name, stage.what);
+        let begin = Instant::now();
+        let outcome = (stage.run)(root);
+        let seconds = begin.elapsed().as_secs_f64();
+        let (verdict, note) = match outcome {
+            Outcome::Passed(note) => ("passed", note),
+            Outcome::Skipped(note) => ("skipped", note),
+            Outcome::Failed(note) => {
+                failed += 1;
+                ("FAILED", note)
+            }
+        };
+        println!("── {} {verdict} after {seconds:.1} s", stage.name);
+        summary.push(format!("{:<12} {verdict:<8} {seconds:>7.1} s  {note}", stage.name));
+    }
+    println!("\n── summary");
+    for line in &summary {
+        println!("{}", line.trim_end());
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    if failed == 0 {
+        println!("{:<12} {:<8} {seconds:>7.1} s", "check", "passed");
+        ExitCode::SUCCESS
+    } else {
+        println!("{:<12} {:<8} {seconds:>7.1} s  {failed} of {} stages", "check", "FAILED", summary.len());
+        ExitCode::FAILURE
+    }
+}
+
+/// Prints the stages.
+pub(crate) fn list() -> ExitCode {
+    for stage in &STAGES {
+        println!("{:<12} {}", stage.name, stage.what);
+    }
+    ExitCode::SUCCESS
+}
+
+fn format(root: &Path) -> Outcome {
+    shell::cargo(root, &["fmt", "--all", "--check"]).into()
+}
+
+fn clippy(root: &Path) -> Outcome {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    shell::cargo(root, &arguments).into()
+}
+
+fn rustdoc(root: &Path) -> Outcome {
+    let mut command = shell::cargo_command(root, &["doc", "--workspace", "--no-deps", "--locked"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    shell::run(command).into()
+}

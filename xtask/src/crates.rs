@@ -1,0 +1,100 @@
+//! The crates of the workspace: what each may import, and what it must keep out.
+//!
+//! Arrows point down only, from the binary to the vocabulary. A new crate is added here when it is added to the
+//! workspace; the `arrows` stage fails until it is.
+
+/// What is expected of one crate.
+pub(crate) struct Crate {
+    /// The name of its package.
+    pub(crate) package: &'static str,
+    /// Its folder, from the root of the repository.
+    pub(crate) folder: &'static str,
+    /// The packages of the workspace that it may import. Tests are free to import more.
+    pub(crate) may_import: &'static [&'static str],
+    /// How pure it is.
+    pub(crate) kind: Kind,
+}
+
+/// How pure a crate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The same input gives the same output, always; must compile for wasm32.
+    Machine,
+    /// As deterministic, but need not compile for wasm32.
+    Deterministic,
+    /// Below the runtime: knows no async runtime and opens no socket.
+    Pure,
+    /// Anything goes.
+    Host,
+}
+
+impl Kind {
+    /// True if the same input must always give the same output.
+    pub(crate) fn is_deterministic(self) -> bool {
+        matches!(self, Kind::Machine | Kind::Deterministic)
+    }
+
+    /// True if no async runtime may be among its dependencies, however far down.
+    pub(crate) fn is_below_runtime(self) -> bool {
+        self != Kind::Host
+    }
+}
+
+const CORE: &str = "quorate-core";
+const STORE: &str = "quorate-store";
+const IR: &str = "quorate-ir";
+const TAPIR: &str = "quorate-tapir";
+const CHECKER: &str = "quorate-checker";
+const WORKLOADS: &str = "quorate-workloads";
+const SIMULATOR: &str = "quorate-simulator";
+const WIRE: &str = "quorate-wire";
+const RUNTIME: &str = "quorate-runtime";
+const CLIENT: &str = "quorate";
+const SERVER: &str = "quorate-server";
+
+/// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core and store.
+pub(crate) const CRATES: [Crate; 13] = [
+    Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
+    Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
+    Crate { package: IR, folder: "crates/protocols/ir", may_import: &[CORE, STORE], kind: Kind::Machine },
+    Crate {
+        package: TAPIR,
+        folder: "crates/protocols/tapir",
+        may_import: &[CORE, STORE, IR],
+        kind: Kind::Machine,
+    },
+    Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
+    Crate {
+        package: WORKLOADS,
+        folder: "crates/workloads",
+        may_import: &[CORE, CHECKER],
+        kind: Kind::Deterministic,
+    },
+    Crate {
+        package: SIMULATOR,
+        folder: "crates/simulator",
+        may_import: &[CORE, STORE, IR, TAPIR, CHECKER, WORKLOADS],
+        kind: Kind::Deterministic,
+    },
+    Crate { package: WIRE, folder: "crates/wire", may_import: &[CORE, IR, TAPIR], kind: Kind::Pure },
+    Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, WIRE], kind: Kind::Host },
+    Crate {
+        package: CLIENT,
+        folder: "crates/client",
+        may_import: &[CORE, TAPIR, WIRE, RUNTIME],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: SERVER,
+        folder: "crates/server",
+        may_import: &[CORE, STORE, IR, TAPIR, WIRE, RUNTIME],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: "quorate-cli",
+        folder: "crates/cli",
+        may_import: &[CORE, TAPIR, CHECKER, WORKLOADS, SIMULATOR, WIRE, RUNTIME, CLIENT, SERVER],
+        kind: Kind::Host,
+    },
+    Crate { package: "xtask", folder: "xtask", may_import: &[], kind: Kind::Host },
+];
