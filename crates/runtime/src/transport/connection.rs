@@ -182,17 +182,12 @@ fn prepare(stream: &TcpStream) -> Result<(), End> {
 
 /// Reads the one packet of a handshake.
 async fn read_one(stream: &mut TcpStream, inbound: &mut Inbound) -> Result<Packet, End> {
-    let mut packets = Vec::new();
     loop {
+        if let Some(packet) = inbound.first_packet()? {
+            return Ok(packet);
+        }
         if stream.read_buf(inbound.space()).await? == 0 {
             return Err(End::Closed);
-        }
-        inbound.decode_into(&mut packets)?;
-        if packets.len() > 1 {
-            return Err(Violation("more than one packet before the handshake is complete".into()).into());
-        }
-        if let Some(packet) = packets.pop() {
-            return Ok(packet);
         }
     }
 }
@@ -251,12 +246,9 @@ async fn read_loop<H: Host>(
     inbound: &mut Inbound,
 ) -> End {
     let mut packets = Vec::new();
+    // What came with the handshake is there already.
+    let mut received = 0;
     loop {
-        let received = match reader.read_buf(inbound.space()).await {
-            Ok(0) => return End::Closed,
-            Ok(received) => received,
-            Err(error) => return error.into(),
-        };
         let decoded = inbound.decode_into(&mut packets);
         let delivered = shared.with(|host, turn| {
             let unfinished = inbound.has_partial_frame().then_some(!packets.is_empty());
@@ -266,6 +258,11 @@ async fn read_loop<H: Host>(
         if let Err(end) = delivered.and(decoded.map_err(End::from)) {
             return end;
         }
+        received = match reader.read_buf(inbound.space()).await {
+            Ok(0) => return End::Closed,
+            Ok(received) => received,
+            Err(error) => return error.into(),
+        };
     }
 }
 

@@ -16,12 +16,18 @@ const READ_BYTES: usize = 64 * 1024;
 pub(super) struct Inbound {
     frames: FrameReader,
     read_bytes: usize,
+    /// What came in the same frame as the first packet.
+    rest: Vec<Packet>,
 }
 
 impl Inbound {
     /// For a peer that has not said who it is.
     pub(super) fn for_handshake() -> Self {
-        Inbound { frames: FrameReader::with_limit(HANDSHAKE_BYTES_MAX), read_bytes: HANDSHAKE_BYTES_MAX }
+        Inbound {
+            frames: FrameReader::with_limit(HANDSHAKE_BYTES_MAX),
+            read_bytes: HANDSHAKE_BYTES_MAX,
+            rest: Vec::new(),
+        }
     }
 
     /// The peer is known from here on.
@@ -42,17 +48,34 @@ impl Inbound {
 
     /// Appends the packets of all complete frames to `packets`.
     pub(super) fn decode_into(&mut self, packets: &mut Vec<Packet>) -> Result<(), Violation> {
-        while let Some(frame) = self.frames.next_frame()? {
-            for packet in frame {
-                match packet {
-                    Ok(packet) => packets.push(packet),
-                    // A later version may say more than this one understands.
-                    Err(error) if error.message == "Packet" && error.fault == Fault::UnknownAlternative => {}
-                    Err(error) => return Err(Violation(error.to_string().into())),
-                }
+        packets.append(&mut self.rest);
+        while self.decode_frame(packets)? {}
+        Ok(())
+    }
+
+    /// The first packet of a handshake; none if more bytes have to arrive first. Whatever follows it is kept: a peer may
+    /// go on without waiting for the answer.
+    pub(super) fn first_packet(&mut self) -> Result<Option<Packet>, Violation> {
+        let mut packets = Vec::new();
+        while packets.is_empty() && self.decode_frame(&mut packets)? {}
+        let mut packets = packets.into_iter();
+        let first = packets.next();
+        self.rest = packets.collect();
+        Ok(first)
+    }
+
+    /// Appends the packets of the next complete frame, if there is one.
+    fn decode_frame(&mut self, packets: &mut Vec<Packet>) -> Result<bool, Violation> {
+        let Some(frame) = self.frames.next_frame()? else { return Ok(false) };
+        for packet in frame {
+            match packet {
+                Ok(packet) => packets.push(packet),
+                // A later version may say more than this one understands.
+                Err(error) if error.message == "Packet" && error.fault == Fault::UnknownAlternative => {}
+                Err(error) => return Err(Violation(error.to_string().into())),
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

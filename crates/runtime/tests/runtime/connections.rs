@@ -6,7 +6,9 @@ use quorate_core::NodeId;
 use quorate_runtime::transport::{Options, Target};
 use quorate_wire::{Packet, Peer};
 
-use crate::harness::{Seen, client, client_options, envelope, node, node_options};
+use crate::harness::{
+    Raw, Seen, blocking, client, client_options, envelope, frame, hello, node, node_options,
+};
 
 #[tokio::test]
 async fn messages_of_one_turn_arrive_in_order_and_leave_in_one_write() {
@@ -29,6 +31,21 @@ async fn messages_of_one_turn_arrive_in_order_and_leave_in_one_write() {
     assert_eq!(counters.messages_received, 1_000);
     assert_eq!(counters.socket_writes, 1);
     assert_eq!(client.transport.with(|_, turn| turn.queued_bytes()), 0);
+}
+
+#[tokio::test]
+async fn a_peer_need_not_wait_for_the_welcome() {
+    let server = node(node_options()).await;
+    let address = server.address;
+    blocking(move || {
+        for frames in [frame(&[hello(), envelope(1)]), [frame(&[hello()]), frame(&[envelope(1)])].concat()] {
+            let mut raw = Raw::connect(address);
+            raw.write(&frames);
+            assert!(matches!(raw.read(), Some(Packet::Welcome(_))));
+            assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
