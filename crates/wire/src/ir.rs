@@ -54,10 +54,9 @@ alternatives!(Message<Tapir>, "ir.Message", messages {
     11 StartView {
         1 view: Varint,
         2 since: Optional<Varint>,
-        3 lineage: Packed,
-        4 part: Nested,
-        5 page: Nested,
-        6 supplement: Nested,
+        3 part: Nested,
+        4 page: Nested,
+        5 supplement: Nested,
     }
     12 ViewQuery { 1 nonce: Varint }
     13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint }

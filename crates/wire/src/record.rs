@@ -17,7 +17,7 @@ alternatives!(Record, "tapir.Record", messages {
     6 DecisionExecuted { 1 transaction: Nested }
     7 Promised { 1 transaction: Nested, 2 promise: Nested }
     8 ViewPage { 1 view: Varint, 2 page: Nested }
-    9 ViewInstalled { 1 view: Varint, 2 since: Optional<Varint>, 3 lineage: Packed, 4 supplement: Nested }
+    9 ViewInstalled { 1 view: Varint, 2 since: Optional<Varint>, 3 supplement: Nested }
 });
 
 /// Appends the bytes of a record; never none.

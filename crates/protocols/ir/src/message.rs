@@ -159,8 +159,6 @@ pub enum Message<O: Operations> {
         /// The view whose base the sender and the receiver share: `page` holds what came later. The receiver forgets
         /// what its record gained since.
         since: Option<View>,
-        /// The views whose bases the merged record is built from, ascending; ends with `view`.
-        lineage: Vec<View>,
         /// Which part of the message this is.
         part: Part,
         /// What the base of `view` holds beyond the base of `since`; every verdict in it is final.

@@ -288,11 +288,17 @@ impl<O: Operations> Record<O> {
     }
 
     /// Forgets the consensus operations that came after the base of `since`, and gives them, ascending: the new view
-    /// settles them anew. Inconsistent operations stay, because they are facts whoever knows them.
+    /// settles them anew. Inconsistent operations stay, because they are facts whoever knows them, and go to the tail,
+    /// because others may not.
     pub fn forget_consensus_beyond(&mut self, since: Option<View>) -> Vec<(OperationId, O::Consensus)> {
         let is_kept = |known: &Installed<ConsensusEntry<O>>| known.base.is_some() && known.base <= since;
         let mut forgotten = Vec::new();
         self.slots.retain(|transaction, slot| {
+            if let Some(known) = &mut slot.inconsistent
+                && known.base > since
+            {
+                known.base = None;
+            }
             if slot.consensus.iter().all(is_kept) {
                 return true;
             }
@@ -325,10 +331,15 @@ impl<O: Operations> Record<O> {
         }
     }
 
-    /// Sets the lineage when a view is installed.
-    pub fn set_lineage(&mut self, lineage: Vec<View>) {
-        let surplus = lineage.len().saturating_sub(LINEAGE_MAX);
-        self.lineage = lineage[surplus..].to_vec();
+    /// Notes that the record now is the base of `since` and, on top of it, the base of `view`.
+    ///
+    /// Ancestors of `view` that came between are not claimed, although the sender of the record has them: here, all that
+    /// they brought is known only to have come with `view`.
+    pub fn enter_lineage(&mut self, since: Option<View>, view: View) {
+        self.lineage.retain(|ancestor| Some(*ancestor) <= since);
+        self.lineage.push(view);
+        let surplus = self.lineage.len().saturating_sub(LINEAGE_MAX);
+        self.lineage.drain(..surplus);
     }
 }
 

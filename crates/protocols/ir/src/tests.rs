@@ -179,8 +179,9 @@ fn an_outcome_settles_everything_else_of_its_transaction() {
 /// A record that was normal in views 0 and 4, with transaction 1 in the base of 4 and transaction 2 in the tail.
 fn installed() -> Record<Words> {
     let mut record: Record<Words> = Record::default();
+    record.enter_lineage(None, View(0));
     record.install(View(4), &tail(&[(1, &[entry(1, 'y', State::Finalized(Ballot::ORIGINAL))])]));
-    record.set_lineage(vec![View(0), View(4)]);
+    record.enter_lineage(Some(View(0)), View(4));
     record.record_consensus(transaction(2), entry(1, 'y', State::Tentative));
     record
 }
@@ -220,6 +221,23 @@ fn a_new_view_forgets_verdicts_of_the_tail_but_never_facts() {
     assert!(record.consensus(id(1, 1)).is_some(), "the shared base stays");
     assert!(record.inconsistent(transaction(3)).is_some());
     assert_eq!(record.forget_consensus_beyond(None), [(id(1, 1), "op")], "nothing is shared");
+}
+
+#[test]
+fn a_receiver_claims_only_the_ancestors_that_it_shares() {
+    // It skipped view 4, so what view 4 brought came to it with view 6, and must come again if 6 turns out to be no
+    // ancestor of what follows.
+    let mut receiver: Record<Words> = Record::default();
+    receiver.enter_lineage(None, View(0));
+    receiver.install(View(6), &installed().beyond(Some(View(0))));
+    receiver.enter_lineage(Some(View(0)), View(6));
+    assert_eq!(receiver.lineage(), [View(0), View(6)]);
+    assert_eq!(installed().common_ancestor(receiver.lineage()), Some(View(0)));
+    receiver.record_inconsistent(transaction(7), "commit", true);
+    receiver.install(View(6), &receiver.tail());
+    assert_eq!(sequences(&receiver.tail()), [] as [u64; 0]);
+    assert_eq!(receiver.forget_consensus_beyond(Some(View(0))), [(id(1, 1), "op")]);
+    assert_eq!(sequences(&receiver.tail()), [7], "a fact from an abandoned view is news to the others");
 }
 
 #[test]

@@ -70,8 +70,6 @@ pub enum Record {
         view: View,
         /// The view whose base was kept; what the record gained since is forgotten.
         since: Option<View>,
-        /// The views whose bases the record is built from.
-        lineage: Vec<View>,
         /// What came with the record.
         supplement: Supplement,
     },

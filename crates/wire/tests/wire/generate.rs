@@ -189,15 +189,8 @@ fn ir() -> BoxedStrategy<Ir<Tapir>> {
                 supplement
             }
         ),
-        (view(), of(view()), lineage(), part(), page(), supplement()).prop_map(
-            |(view, since, lineage, part, page, supplement)| Ir::StartView {
-                view,
-                since,
-                lineage,
-                part,
-                page,
-                supplement
-            }
+        (view(), of(view()), part(), page(), supplement()).prop_map(
+            |(view, since, part, page, supplement)| Ir::StartView { view, since, part, page, supplement }
         ),
         number().prop_map(|nonce| Ir::ViewQuery { nonce }),
         (number(), view(), any::<bool>()).prop_map(|(nonce, view, lost)| Ir::ViewQueryReply {
@@ -303,9 +296,8 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
         (transaction_id(), promise())
             .prop_map(|(transaction, promise)| Record::Promised { transaction, promise }),
         (view(), page()).prop_map(|(view, page)| Record::ViewPage { view, page }),
-        (view(), of(view()), lineage(), supplement()).prop_map(|(view, since, lineage, supplement)| {
-            Record::ViewInstalled { view, since, lineage, supplement }
-        }),
+        (view(), of(view()), supplement())
+            .prop_map(|(view, since, supplement)| { Record::ViewInstalled { view, since, supplement } }),
     ]
     .boxed()
 }

@@ -163,6 +163,13 @@ messages! {
         #[prost(message, optional, tag = 5)] page: Option<RecordPage>,
         #[prost(message, optional, tag = 6)] supplement: Option<Supplement>,
     }
+    struct StartView {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(uint64, optional, tag = 2)] last_normal_or_since: Option<u64>,
+        #[prost(message, optional, tag = 3)] part: Option<Part>,
+        #[prost(message, optional, tag = 4)] page: Option<RecordPage>,
+        #[prost(message, optional, tag = 5)] supplement: Option<Supplement>,
+    }
     struct ViewQuery { #[prost(uint64, tag = 1)] nonce: u64 }
     struct ViewQueryReply {
         #[prost(uint64, tag = 1)] nonce: u64,
@@ -183,7 +190,7 @@ choices! {
         8 HigherView(JustView),
         9 StartViewChange(JustView),
         10 DoViewChange(ViewChange),
-        11 StartView(ViewChange),
+        11 StartView(StartView),
         12 ViewQuery(ViewQuery),
         13 ViewQueryReply(ViewQueryReply),
     }
@@ -308,8 +315,7 @@ messages! {
     struct ViewInstalled {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(uint64, optional, tag = 2)] since: Option<u64>,
-        #[prost(uint64, repeated, tag = 3)] lineage: Vec<u64>,
-        #[prost(message, optional, tag = 4)] supplement: Option<Supplement>,
+        #[prost(message, optional, tag = 3)] supplement: Option<Supplement>,
     }
 }
 

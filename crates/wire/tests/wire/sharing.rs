@@ -47,7 +47,6 @@ fn the_largest_transaction_passes_through_a_view_change() {
     let message = Ir::StartView {
         view: View(1),
         since: None,
-        lineage: vec![View(1)],
         part: Part::WHOLE,
         page: RecordPage { entries: vec![(TransactionId::default(), entries)] },
         supplement: Supplement::default(),

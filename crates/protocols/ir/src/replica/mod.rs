@@ -76,8 +76,6 @@ pub enum Fact<O: Operations> {
         view: View,
         /// The view whose base was kept.
         since: Option<View>,
-        /// The lineage of the record.
-        lineage: Vec<View>,
         /// What came with it.
         supplement: O::Supplement,
     },
@@ -200,7 +198,7 @@ impl<O: Operations> Replica<O> {
         page_bytes_max: usize,
     ) -> Self {
         let mut record = Record::default();
-        record.set_lineage(vec![View(0)]);
+        record.enter_lineage(None, View(0));
         let change = ViewChange::new(group);
         Replica {
             group,
@@ -291,10 +289,10 @@ impl<O: Operations> Replica<O> {
                 }
             }
             Fact::ViewPage { view, page } => self.change.collect_restored(view, page),
-            Fact::ViewInstalled { view, since, lineage, supplement } => {
+            Fact::ViewInstalled { view, since, supplement } => {
                 let pages = self.change.take_restored(view);
                 protocol.adopt_supplement(&supplement);
-                self.adopt(view, since, lineage, &pages, protocol);
+                self.adopt(view, since, &pages, protocol);
                 self.view = view;
                 self.status = Status::Normal;
             }
@@ -313,7 +311,6 @@ impl<O: Operations> Replica<O> {
         &mut self,
         view: View,
         since: Option<View>,
-        lineage: Vec<View>,
         pages: &[RecordPage<O>],
         protocol: &mut P,
     ) {
@@ -334,7 +331,7 @@ impl<O: Operations> Replica<O> {
             }
             self.record.install(view, page);
         }
-        self.record.set_lineage(lineage);
+        self.record.enter_lineage(since, view);
     }
 
     fn execute_if_new<P: Upcalls<O>>(

@@ -334,11 +334,9 @@ impl<O: Operations> Replica<O> {
         }
         let page = self.merge(&tails, host);
         let view = self.view;
-        let mut lineage = self.record.lineage().to_vec();
-        lineage.push(view);
         self.record.forget_consensus_beyond(greatest);
         self.record.install(view, &page);
-        self.record.set_lineage(lineage);
+        self.record.enter_lineage(greatest, view);
         self.become_normal(greatest, vec![page], host);
         for (receiver, last_normal, lineage) in receivers {
             self.send_start_view(receiver, last_normal, &lineage, host);
@@ -394,8 +392,8 @@ impl<O: Operations> Replica<O> {
         {
             host.persist(Fact::ViewPage { view, page });
         }
-        let (lineage, supplement) = (self.record.lineage().to_vec(), host.protocol().supplement());
-        host.persist(Fact::ViewInstalled { view, since, lineage, supplement });
+        let supplement = host.protocol().supplement();
+        host.persist(Fact::ViewInstalled { view, since, supplement });
         host.cancel_view_change_timer();
     }
 
@@ -412,14 +410,8 @@ impl<O: Operations> Replica<O> {
         let supplement = host.protocol().supplement();
         self.change.series = self.change.series.wrapping_add(1);
         for (part, page) in Part::number(self.change.series, pages) {
-            let message = Message::StartView {
-                view: self.view,
-                since,
-                lineage: self.record.lineage().to_vec(),
-                part,
-                page,
-                supplement: supplement.clone(),
-            };
+            let message =
+                Message::StartView { view: self.view, since, part, page, supplement: supplement.clone() };
             host.send_to_replica(to, message);
         }
     }
@@ -430,7 +422,6 @@ impl<O: Operations> Replica<O> {
         &mut self,
         view: View,
         since: Option<View>,
-        lineage: Vec<View>,
         part: Part,
         page: RecordPage<O>,
         supplement: O::Supplement,
@@ -456,7 +447,7 @@ impl<O: Operations> Replica<O> {
         }
         let pages = collected.into_pages();
         host.protocol().adopt_supplement(&supplement);
-        self.adopt(view, since, lineage, &pages, host.protocol());
+        self.adopt(view, since, &pages, host.protocol());
         self.become_normal(since, pages, host);
     }
 

@@ -72,12 +72,30 @@ impl Execution {
         }
     }
 
-    /// The replica of a shard to ask after `asked` others. A first re-run of a transaction reads where it read before,
-    /// because most conflicts are real; further ones look elsewhere.
-    fn replica(&self, shard: usize, asked: usize) -> ReplicaId {
+    /// The replica of a shard with this rank, the nearest first.
+    fn replica(&self, shard: usize, rank: usize) -> ReplicaId {
         let nearest = &self.routes.nearest[shard];
-        let rank = asked + (self.attempt as usize).saturating_sub(1);
         ReplicaId { shard: self.routes.keyspace.shards[shard].id, index: nearest[rank % nearest.len()] }
+    }
+
+    /// The rank of the first replica to ask for a key. A first re-run of a transaction reads where it read before,
+    /// because most conflicts are real. Further ones look elsewhere, and for each key at another place: of two replicas
+    /// each may have missed a commit, and a transaction that reads both keys at either would be stale for ever.
+    fn first_rank(&self, key: &Key) -> usize {
+        self.spread(key)
+    }
+
+    /// The rank of the first replica of a shard to ask for a range.
+    fn first_rank_of_scan(&self, shard: usize) -> usize {
+        self.spread(&(shard as u32).to_le_bytes())
+    }
+
+    fn spread(&self, bytes: &[u8]) -> usize {
+        if self.attempt < 2 {
+            return 0;
+        }
+        let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        (bytes.iter().fold(self.attempt.wrapping_mul(0x9e37_79b9), mix) >> 16) as usize
     }
 
     fn count(&mut self, key: &Key, bytes: usize) -> Result<(), LimitExceeded> {
@@ -95,18 +113,18 @@ impl Execution {
     /// The replicas that have been asked and have not answered.
     pub(super) fn unanswered(&self) -> Vec<ReplicaId> {
         let mut missing = Vec::new();
-        let mut add = |shard: usize, asked: usize| {
+        let mut add = |shard: usize, first: usize, asked: usize| {
             for rank in 0..asked.min(self.routes.nearest[shard].len()) {
-                missing.push(self.replica(shard, rank));
+                missing.push(self.replica(shard, first + rank));
             }
         };
         for read in &self.pending_reads {
-            add(read.shard, read.asked);
+            add(read.shard, self.first_rank(&read.key), read.asked);
         }
         for scan in &self.pending_scans {
             for (shard, page) in scan.pages.iter().enumerate() {
                 if page.is_none() {
-                    add(shard, scan.asked);
+                    add(shard, self.first_rank_of_scan(shard), scan.asked);
                 }
             }
         }
@@ -252,10 +270,11 @@ impl Coordinator {
         {
             let (shard, mut asked) = (execution.pending_reads[at].shard, execution.pending_reads[at].asked);
             let replicas = execution.routes.nearest[shard].len();
-            let reachable = |asked: usize| !unreachable.contains(&execution.replica(shard, asked));
+            let first = execution.first_rank(key);
+            let reachable = |asked: usize| !unreachable.contains(&execution.replica(shard, first + asked));
             let skip = (asked..asked + replicas).find(|asked| reachable(*asked)).unwrap_or(asked);
             asked = skip + 1;
-            let replica = execution.replica(shard, skip);
+            let replica = execution.replica(shard, first + skip);
             let read = &mut execution.pending_reads[at];
             read.asked = asked;
             read.asked_at = now;
@@ -334,8 +353,9 @@ impl Coordinator {
             let scan = &execution.pending_scans[at];
             for shard in (0..scan.pages.len()).filter(|shard| scan.pages[*shard].is_none()) {
                 let replicas = execution.routes.nearest[shard].len();
-                let reachable = |asked: &usize| !unreachable.contains(&execution.replica(shard, *asked));
-                let rank = (scan.asked..scan.asked + replicas).find(reachable).unwrap_or(scan.asked);
+                let reachable = |rank: &usize| !unreachable.contains(&execution.replica(shard, *rank));
+                let first = execution.first_rank_of_scan(shard) + scan.asked;
+                let rank = (first..first + replicas).find(reachable).unwrap_or(first);
                 let (range, limit) = (scan.range.clone(), scan.limit);
                 let message = Message::Scan { transaction: id, request, range, limit };
                 outbox.send(execution.replica(shard, rank), message);
@@ -397,16 +417,25 @@ impl Coordinator {
         let overdue = |asked_at: Instant, replica: ReplicaId| {
             now - asked_at >= timeout || unreachable.contains(&replica)
         };
-        let last_asked = |shard: usize, asked: usize| execution.replica(shard, asked.saturating_sub(1));
+        let last_asked = |shard: usize, first: usize, asked: usize| {
+            execution.replica(shard, first + asked.saturating_sub(1))
+        };
         let reads: Vec<Key> = execution
             .pending_reads
             .iter()
-            .filter(|read| overdue(read.asked_at, last_asked(read.shard, read.asked)))
+            .filter(|read| {
+                let first = execution.first_rank(&read.key);
+                overdue(read.asked_at, last_asked(read.shard, first, read.asked))
+            })
             .map(|read| read.key.clone())
             .collect();
         let is_late = |scan: &&PendingScan| {
             (0..scan.pages.len()).any(|shard| {
-                scan.pages[shard].is_none() && overdue(scan.asked_at, last_asked(shard, scan.asked))
+                scan.pages[shard].is_none()
+                    && overdue(
+                        scan.asked_at,
+                        last_asked(shard, execution.first_rank_of_scan(shard), scan.asked),
+                    )
             })
         };
         let scans: Vec<u32> =

@@ -48,8 +48,8 @@ impl Host<Tapir> for Desk<'_> {
             }
             Fact::InconsistentExecuted(transaction) => Record::DecisionExecuted { transaction },
             Fact::ViewPage { view, page } => Record::ViewPage { view, page },
-            Fact::ViewInstalled { view, since, lineage, supplement } => {
-                Record::ViewInstalled { view, since, lineage, supplement }
+            Fact::ViewInstalled { view, since, supplement } => {
+                Record::ViewInstalled { view, since, supplement }
             }
         });
     }

@@ -154,8 +154,8 @@ impl Replica {
             }
             Record::DecisionExecuted { transaction } => Fact::InconsistentExecuted(transaction),
             Record::ViewPage { view, page } => Fact::ViewPage { view, page },
-            Record::ViewInstalled { view, since, lineage, supplement } => {
-                Fact::ViewInstalled { view, since, lineage, supplement }
+            Record::ViewInstalled { view, since, supplement } => {
+                Fact::ViewInstalled { view, since, supplement }
             }
         };
         let installed = matches!(fact, Fact::ViewInstalled { .. });
@@ -288,12 +288,12 @@ impl Replica {
                     ir.on_do_view_change(peer, view, last_normal, lineage, part, page, supplement, desk);
                 });
             }
-            Ir::StartView { view, since, lineage, part, page, supplement } => {
+            Ir::StartView { view, since, part, page, supplement } => {
                 if peer.is_none() {
                     return;
                 }
                 self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_start_view(view, since, lineage, part, page, supplement, desk);
+                    ir.on_start_view(view, since, part, page, supplement, desk);
                 });
             }
             Ir::ViewQuery { nonce } => {
