@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::stage::{Outcome, Stage};
-use crate::{arrows, determinism, shell, simulation, testing, tidy, wasm};
+use crate::{arrows, determinism, licences, shell, simulation, testing, tidy, wasm};
 
-const STAGES: [Stage; 9] = [
+const STAGES: [Stage; 10] = [
     Stage { name: "format", what: "rustfmt finds nothing to change", run: format },
     Stage { name: "tidy", what: "size of files, leftovers, machine paths", run: tidy::run },
     Stage {
@@ -22,6 +22,7 @@ const STAGES: [Stage; 9] = [
         run: determinism::run,
     },
     Stage { name: "arrows", what: "crates import only what they may", run: arrows::run },
+    Stage { name: "licences", what: "what dependencies ask for", run: licences::run },
     Stage { name: "clippy", what: "rustc and clippy, warnings denied", run: clippy },
     Stage { name: "rustdoc", what: "documentation, warnings denied", run: rustdoc },
     Stage { name: "wasm", what: "the deterministic crates without an operating system", run: wasm::run },

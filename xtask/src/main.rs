@@ -9,6 +9,7 @@
 //! | [`arrows`] | compares that table with what the manifests say and cargo resolves |
 //! | [`source`] | Rust files, with and without comments and string literals |
 //! | [`determinism`], [`hash_order`] | what deterministic crates must not use |
+//! | [`licences`] | what dependencies ask for |
 //! | [`tidy`] | size of files, leftovers, machine paths |
 //! | [`wasm`], [`simulation`], [`testing`] | the stages that need more than one command |
 //!
@@ -19,6 +20,7 @@ mod check;
 mod crates;
 mod determinism;
 mod hash_order;
+mod licences;
 mod shell;
 mod simulation;
 mod source;
@@ -37,7 +39,7 @@ Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; 
 
 Examples:
   cargo xtask check                 what CI runs
-  cargo xtask check format tidy determinism arrows        the stages that compile nothing
+  cargo xtask check format tidy determinism arrows licences     the stages that compile nothing
 
 Exit codes: 0 all passed or were skipped with a reason, 1 a stage failed, 2 wrong use.";
 
