@@ -17,6 +17,7 @@
 //!   [`Host`](transport::Host), the code that owns the drivers. All of it is tasks on the tokio runtime of whoever
 //!   starts it; the host stands behind one mutex, which on a `current_thread` runtime is never contended, so a call of
 //!   a user steps the coordinator in place, without a hop to another task or thread.
+//! * [`storage`]: the durable log of each replica, and the thread that syncs them.
 //! * [`wan`]: emulated wide-area delay between sites.
 //! * [`clock`]: the two kinds of time, read once per turn.
 //!
@@ -57,6 +58,7 @@
 
 pub mod clock;
 pub mod driver;
+pub mod storage;
 pub mod transport;
 pub mod wan;
 

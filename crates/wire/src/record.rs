@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use quorate_tapir::Record;
 
 use crate::codec::Wire;
-use crate::codec::field::{Nested, Optional, Packed, Varint};
+use crate::codec::field::{Nested, Optional, Varint};
 use crate::codec::table::alternatives;
 use crate::error::DecodeError;
 

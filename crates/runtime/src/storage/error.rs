@@ -1,0 +1,139 @@
+//! Why a log cannot be used, and what an operator can do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use quorate_core::ReplicaId;
+
+/// A log that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// There is a log where one should be created.
+    #[error(
+        "{directory} holds a log already: start without initialising, or remove the directory if the replica is to \
+         begin anew", directory = .directory.display()
+    )]
+    Exists {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// There is no log where one should be opened.
+    #[error(
+        "{directory} holds no log: initialise the replica if its cluster is new, let it rejoin from the other replicas \
+         if its disk was lost, and check the path otherwise", directory = .directory.display()
+    )]
+    Missing {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Another process uses the log, or the same one a second time.
+    #[error("{directory} is in use by another process: a replica must not run twice", directory = .directory.display())]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The operating system refused something.
+    #[error("cannot {action} {path}: {source}", path = .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file that is no segment of a log.
+    #[error(
+        "{file} does not begin like a log of Quorate: something else has written to the directory; {advice}",
+        file = .file.display(), advice = advice(.file)
+    )]
+    NotALog {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The log was written by a later version of this program.
+    #[error(
+        "{file} has format {found}, and this version reads formats up to {supported}: start the version that wrote it, \
+         or a later one", file = .file.display(), supported = super::FORMAT
+    )]
+    NewerFormat {
+        /// The file.
+        file: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// The log belongs to another cluster.
+    #[error(
+        "{file} belongs to cluster {found:x}, not to cluster {expected:x}: check the configured directory and cluster",
+        file = .file.display()
+    )]
+    ForeignCluster {
+        /// The file.
+        file: PathBuf,
+        /// The cluster that wrote it.
+        found: u64,
+        /// The cluster that it should belong to.
+        expected: u64,
+    },
+    /// The log belongs to another replica.
+    #[error(
+        "{file} belongs to replica {found}, not to replica {expected}: check the configured directory; two replicas \
+         must not exchange their logs", file = .file.display()
+    )]
+    ForeignReplica {
+        /// The file.
+        file: PathBuf,
+        /// The replica that wrote it.
+        found: ReplicaId,
+        /// The replica that it should belong to.
+        expected: ReplicaId,
+    },
+    /// A segment comes from an earlier life of the same replica.
+    #[error(
+        "{file} comes from another incarnation of this log than the first segment: the directory mixes two logs; {advice}",
+        file = .file.display(), advice = advice(.file)
+    )]
+    ForeignIncarnation {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A segment between others is missing.
+    #[error("{file} is missing, and later segments are there; {advice}", file = .file.display(), advice = advice(.file))]
+    MissingSegment {
+        /// The file that is missing.
+        file: PathBuf,
+    },
+    /// Something that had been durable cannot be read.
+    #[error("{file} is corrupt at byte {offset}: {what}; {advice}", file = .file.display(), advice = advice(.file))]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// Where it begins.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// An earlier write or sync failed. What became of it is unknown, so nothing more is written or acknowledged.
+    #[error(
+        "the log in {directory} failed earlier, so nothing more is written to it: repair the disk and start the \
+         replica again", directory = .directory.display()
+    )]
+    Failed {
+        /// The directory.
+        directory: PathBuf,
+    },
+}
+
+impl LogError {
+    pub(super) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> LogError + 'a {
+        move |source| LogError::Io { action, path: path.to_owned(), source }
+    }
+}
+
+fn advice(file: &Path) -> String {
+    let directory = file.parent().unwrap_or(file).display();
+    format!(
+        "the replica is not served: remove {directory} so that it rejoins from the other replicas, or restore the \
+         directory from a copy"
+    )
+}

@@ -1,0 +1,470 @@
+//! Appending to a log, and writing what was appended.
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File};
+use std::hash::BuildHasher;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use bytes::BytesMut;
+
+use super::format::{self, Header, RECORD_HEADER_BYTES, RECORDS_OFFSET};
+use super::recovery::{self, Records, Recovery};
+use super::segment::{self, Segment};
+use super::{LogError, LogIdentity, LogOptions, Position, RECORD_BYTES_MAX};
+
+/// The buffer of appended records keeps at most so much room between writes.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+/// The write-ahead log of one replica.
+///
+/// [`Log::append`] gathers records in memory, [`Log::write`] hands them to the operating system, and a
+/// [`Syncer`](super::Syncer) makes them durable. After a failed write or sync the log refuses everything: what the disk
+/// holds then is unknown until it has been read again.
+#[derive(Debug)]
+pub struct Log {
+    shared: Arc<Shared>,
+    options: LogOptions,
+    /// The segment that was written to last.
+    current: Arc<Segment>,
+    /// The segment before that.
+    previous: Option<Arc<Segment>>,
+    /// Segments before the current one that may not be durable yet.
+    sealed: Vec<Arc<Segment>>,
+    /// Where the next record goes, counting those that were not written yet.
+    tail: Tail,
+    /// Chunks of segments that have been filled, oldest first.
+    filled: Vec<Chunk>,
+    /// What has been appended to the segment at the tail and was not written yet.
+    open: Chunk,
+    /// True once the segment that follows the tail's has been asked for.
+    next_requested: bool,
+    recovery: Recovery,
+    lock: Arc<File>,
+}
+
+/// What a log and the thread that syncs it both know.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) directory: PathBuf,
+    pub(super) identity: LogIdentity,
+    incarnation: u64,
+    /// Everything before this position is durable.
+    durable: AtomicU64,
+    failed: AtomicBool,
+    next: Mutex<Next>,
+}
+
+/// The segment that will be needed next.
+#[derive(Debug)]
+struct Next {
+    number: u32,
+    prepared: Option<Segment>,
+}
+
+/// Where a log goes on.
+#[derive(Clone, Copy, Debug)]
+struct Tail {
+    segment: u32,
+    segment_bytes: u32,
+    offset: u32,
+}
+
+/// Adjacent bytes of one segment.
+#[derive(Debug)]
+struct Chunk {
+    segment: u32,
+    segment_bytes: u32,
+    offset: u32,
+    bytes: BytesMut,
+}
+
+/// Something that was written and is not durable yet. Give it to a [`Syncer`](super::Syncer).
+#[derive(Debug)]
+#[must_use = "what is not synced is not durable"]
+pub struct Unsynced {
+    pub(super) log: Arc<Shared>,
+    /// The segments that were written to, in order.
+    pub(super) segments: Vec<Arc<Segment>>,
+    /// Where it is noted that they are durable.
+    pub(super) mark: Mark,
+    /// Everything before this is durable once they are synced.
+    pub(super) through: Position,
+    /// A segment to create ahead of time.
+    pub(super) prepare: Option<Prepare>,
+}
+
+/// Where a log notes how far it is durable: in the segment that it goes on in, and in the one before, in case that the
+/// last one is lost as a whole.
+#[derive(Debug)]
+pub(super) struct Mark {
+    current: Arc<Segment>,
+    previous: Option<Arc<Segment>>,
+}
+
+/// A segment to create ahead of time.
+#[derive(Debug)]
+pub(super) struct Prepare {
+    log: Arc<Shared>,
+    header: Header,
+    /// Nobody else may open the log meanwhile.
+    _lock: Arc<File>,
+}
+
+impl Log {
+    /// Creates the log of a replica that begins empty.
+    ///
+    /// # Errors
+    /// The directory holds a log already, or the operating system refuses.
+    pub fn create(directory: &Path, identity: LogIdentity, options: LogOptions) -> Result<Log, LogError> {
+        fs::create_dir_all(directory).map_err(LogError::io("create", directory))?;
+        let lock = segment::lock(directory)?;
+        if !segment::list(directory)?.is_empty() {
+            return Err(LogError::Exists { directory: directory.to_owned() });
+        }
+        let (incarnation, bytes) = (random_incarnation(), options.segment_bytes(1));
+        let header = Header { identity, incarnation, number: 1, bytes };
+        let segment = Segment::create(directory, header)?;
+        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            segment::sync_directory(parent)?;
+        }
+        segment.mark(Position::new(1, RECORDS_OFFSET))?;
+        Ok(Log::starting_at(directory, segment, RECORDS_OFFSET, options, Recovery::default(), lock))
+    }
+
+    /// Opens the log of a replica that has run before, and returns what it holds. All of it is durable.
+    ///
+    /// # Errors
+    /// There is no log, another process uses it, it belongs to another replica, a later version wrote it, something
+    /// that had been durable cannot be read, or the operating system refuses. Each error says what to do.
+    pub fn open(
+        directory: &Path,
+        identity: LogIdentity,
+        options: LogOptions,
+    ) -> Result<(Log, Records), LogError> {
+        if segment::list(directory)?.is_empty() {
+            return Err(LogError::Missing { directory: directory.to_owned() });
+        }
+        let lock = segment::lock(directory)?;
+        let found = recovery::recover(directory, identity)?;
+        let mut log = Log::starting_at(directory, found.tail, found.offset, options, found.recovery, lock);
+        log.previous = found.previous.map(Arc::new);
+        log.mark().write(log.durable())?;
+        Ok((log, found.records))
+    }
+
+    /// True if the directory holds a log, whoever's.
+    ///
+    /// # Errors
+    /// The operating system refuses, or the log has a gap.
+    pub fn exists(directory: &Path) -> Result<bool, LogError> {
+        Ok(!segment::list(directory)?.is_empty())
+    }
+
+    fn starting_at(
+        directory: &Path,
+        segment: Segment,
+        offset: u32,
+        options: LogOptions,
+        recovery: Recovery,
+        lock: File,
+    ) -> Log {
+        let Header { identity, incarnation, number, bytes: segment_bytes } = segment.header;
+        let shared = Shared {
+            directory: directory.to_owned(),
+            identity,
+            incarnation,
+            durable: AtomicU64::new(Position::new(number, offset).0),
+            failed: AtomicBool::new(false),
+            next: Mutex::new(Next { number: number + 1, prepared: None }),
+        };
+        Log {
+            shared: Arc::new(shared),
+            options,
+            current: Arc::new(segment),
+            previous: None,
+            sealed: Vec::new(),
+            tail: Tail { segment: number, segment_bytes, offset },
+            filled: Vec::new(),
+            open: Chunk { segment: number, segment_bytes, offset, bytes: BytesMut::new() },
+            next_requested: false,
+            recovery,
+            lock: Arc::new(lock),
+        }
+    }
+
+    /// Whose log this is.
+    pub fn identity(&self) -> LogIdentity {
+        self.shared.identity
+    }
+
+    /// What had to be done when the log was opened.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Everything before this position is durable.
+    pub fn durable(&self) -> Position {
+        self.shared.durable()
+    }
+
+    /// How many bytes have been appended and not written yet.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.open.bytes.len() + self.filled.iter().map(|chunk| chunk.bytes.len()).sum::<usize>()
+    }
+
+    /// Appends a record. It is durable once the log is durable up to the position that is returned.
+    ///
+    /// # Panics
+    /// If the record is empty or longer than [`RECORD_BYTES_MAX`].
+    pub fn append(&mut self, record: &[u8]) -> Position {
+        self.append_with(|bytes| bytes.extend_from_slice(record))
+    }
+
+    /// Appends the record that `encode` adds to the end of a buffer, without a copy in between.
+    ///
+    /// # Panics
+    /// As [`Log::append`].
+    pub fn append_with(&mut self, encode: impl FnOnce(&mut BytesMut)) -> Position {
+        let start = self.open.bytes.len();
+        self.open.bytes.resize(start + RECORD_HEADER_BYTES, 0);
+        encode(&mut self.open.bytes);
+        let contents = self.open.bytes.len() - start - RECORD_HEADER_BYTES;
+        assert!(contents > 0, "a record is never empty");
+        assert!(contents <= RECORD_BYTES_MAX, "a record of {contents} bytes is too long for a log");
+
+        let mut start = start;
+        let record_bytes = format::record_bytes(contents) as u32;
+        let room = self.tail.segment_bytes - self.tail.offset;
+        if record_bytes + RECORD_HEADER_BYTES as u32 > room {
+            self.seal_before(start, record_bytes);
+            start = 0;
+        }
+        let (position, durable) = (self.position(), self.durable());
+        format::finish_record(&mut self.open.bytes, start, self.shared.incarnation, position, durable);
+        self.tail.offset += record_bytes;
+        self.position()
+    }
+
+    fn position(&self) -> Position {
+        Position::new(self.tail.segment, self.tail.offset)
+    }
+
+    /// Seals the segment at the tail and moves the record that begins at `start` of the open chunk to the next one.
+    fn seal_before(&mut self, start: usize, record_bytes: u32) {
+        let record = self.open.bytes.split_off(start);
+        let seal = format::seal(self.shared.incarnation, self.position(), self.durable());
+        self.open.bytes.extend_from_slice(&seal);
+
+        let number = self.tail.segment + 1;
+        let needed = RECORDS_OFFSET + record_bytes + RECORD_HEADER_BYTES as u32;
+        let segment_bytes = self.options.segment_bytes(number).max(needed);
+        self.tail = Tail { segment: number, segment_bytes, offset: RECORDS_OFFSET };
+        self.next_requested = false;
+        let open = Chunk { segment: number, segment_bytes, offset: RECORDS_OFFSET, bytes: record };
+        self.filled.push(std::mem::replace(&mut self.open, open));
+    }
+
+    /// Writes what was appended. It is not durable before it has been synced; nothing if nothing was appended.
+    ///
+    /// # Errors
+    /// The operating system refuses, or something has failed before. The log cannot be used any more.
+    pub fn write(&mut self) -> Result<Option<Unsynced>, LogError> {
+        if self.shared.has_failed() {
+            return Err(self.shared.failed_before());
+        }
+        if self.unwritten_bytes() == 0 {
+            return Ok(None);
+        }
+        let result = self.write_chunks();
+        if result.is_err() {
+            self.shared.fail();
+        }
+        result.map(Some)
+    }
+
+    fn write_chunks(&mut self) -> Result<Unsynced, LogError> {
+        for chunk in std::mem::take(&mut self.filled) {
+            self.write_chunk(&chunk)?;
+        }
+        let next = Chunk { offset: self.tail.offset, bytes: BytesMut::new(), ..self.open };
+        let mut written = std::mem::replace(&mut self.open, next);
+        self.write_chunk(&written)?;
+        if written.bytes.capacity() <= BUFFER_BYTES_KEPT {
+            written.bytes.clear();
+            self.open.bytes = written.bytes;
+        }
+        Ok(self.unsynced())
+    }
+
+    fn write_chunk(&mut self, chunk: &Chunk) -> Result<(), LogError> {
+        if chunk.segment != self.current.header.number {
+            let header = self.header_of(chunk.segment, chunk.segment_bytes);
+            let next = Arc::new(self.shared.take_next(header)?);
+            let previous = std::mem::replace(&mut self.current, next);
+            self.sealed.push(Arc::clone(&previous));
+            self.previous = Some(previous);
+        }
+        self.current.write(&chunk.bytes, chunk.offset.into())
+    }
+
+    /// Everything that was written and may not be durable, also what was returned before.
+    fn unsynced(&mut self) -> Unsynced {
+        let durable = self.durable();
+        self.sealed.retain(|segment| segment.header.number >= durable.segment());
+        let segments = self.sealed.iter().chain([&self.current]).map(Arc::clone).collect();
+        let (log, mark) = (Arc::clone(&self.shared), self.mark());
+        Unsynced { log, segments, mark, through: self.position(), prepare: self.next_segment() }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { current: Arc::clone(&self.current), previous: self.previous.clone() }
+    }
+
+    /// The segment to create ahead of time, once the one at the tail is half full.
+    fn next_segment(&mut self) -> Option<Prepare> {
+        if self.next_requested || self.tail.offset < self.tail.segment_bytes / 2 {
+            return None;
+        }
+        self.next_requested = true;
+        let number = self.tail.segment + 1;
+        let header = self.header_of(number, self.options.segment_bytes(number));
+        Some(Prepare { log: Arc::clone(&self.shared), header, _lock: Arc::clone(&self.lock) })
+    }
+
+    /// Puts another file under the log, for tests of what failing disks do.
+    #[cfg(test)]
+    pub(super) fn replace_segment(&mut self, replace: impl FnOnce(&Segment) -> Segment) {
+        self.current = Arc::new(replace(&self.current));
+    }
+
+    #[cfg(test)]
+    pub(super) fn current_segment(&self) -> Arc<Segment> {
+        Arc::clone(&self.current)
+    }
+
+    fn header_of(&self, number: u32, bytes: u32) -> Header {
+        Header { identity: self.shared.identity, incarnation: self.shared.incarnation, number, bytes }
+    }
+
+    /// Writes what was appended and waits until all of the log is durable. For those who have no event loop to keep
+    /// going.
+    ///
+    /// # Errors
+    /// As [`Log::write`], or syncing fails; the log cannot be used any more.
+    pub fn sync(&mut self) -> Result<Position, LogError> {
+        let unsynced = match self.write()? {
+            Some(unsynced) => unsynced,
+            None => self.unsynced(),
+        };
+        unsynced.sync()?;
+        if unsynced.prepare.is_some() {
+            // Nobody is there to do it ahead of time.
+            self.next_requested = false;
+        }
+        Ok(unsynced.through)
+    }
+
+    /// Makes everything durable and notes that it is, so that whatever the disk loses later is noticed.
+    ///
+    /// # Errors
+    /// As [`Log::sync`].
+    pub fn close(mut self) -> Result<(), LogError> {
+        let durable = self.sync()?;
+        let mark = self.mark();
+        mark.write(durable)?;
+        mark.sync()
+    }
+}
+
+impl Unsynced {
+    /// Makes it durable. After a failure the log is refused from then on: a second sync could succeed and have lost
+    /// what the first one could not write.
+    pub(super) fn sync(&self) -> Result<(), LogError> {
+        if self.log.has_failed() {
+            return Err(self.log.failed_before());
+        }
+        let result = self.segments.iter().try_for_each(|segment| segment.sync());
+        match &result {
+            Ok(()) => drop(self.log.durable.fetch_max(self.through.0, Ordering::AcqRel)),
+            Err(_) => self.log.fail(),
+        }
+        result
+    }
+
+    /// Takes in what was written to the same log later, so that one sync serves both.
+    pub(super) fn merge(&mut self, later: Unsynced) {
+        for segment in later.segments {
+            if !self.segments.iter().any(|known| Arc::ptr_eq(known, &segment)) {
+                self.segments.push(segment);
+            }
+        }
+        self.mark = later.mark;
+        self.through = later.through;
+        self.prepare = later.prepare.or(self.prepare.take());
+    }
+}
+
+impl Mark {
+    /// Notes that the log is durable up to a position. The note itself need not be durable: it is worth most when a
+    /// disk decays, long after it was written.
+    pub(super) fn write(&self, durable: Position) -> Result<(), LogError> {
+        self.places().try_for_each(|segment| segment.mark(durable))
+    }
+
+    fn sync(&self) -> Result<(), LogError> {
+        self.places().try_for_each(|segment| segment.sync())
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.previous.iter().chain([&self.current])
+    }
+}
+
+impl Prepare {
+    /// Creates the segment, unless it has been needed meanwhile.
+    pub(super) fn run(self) -> Result<(), LogError> {
+        let mut next = self.log.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if next.number == self.header.number && next.prepared.is_none() {
+            next.prepared = Some(Segment::create(&self.log.directory, self.header)?);
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    pub(super) fn durable(&self) -> Position {
+        Position(self.durable.load(Ordering::Acquire))
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+
+    fn failed_before(&self) -> LogError {
+        LogError::Failed { directory: self.directory.clone() }
+    }
+
+    /// The segment that was created ahead of time, else one that is created now. Waits while it is being created.
+    fn take_next(&self, header: Header) -> Result<Segment, LogError> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepared = next.prepared.take();
+        next.number = header.number + 1;
+        match prepared {
+            Some(segment) if segment.header == header => Ok(segment),
+            // None, or too small for an uncommonly large record.
+            _ => Segment::create(&self.directory, header),
+        }
+    }
+}
+
+/// A number that no other log has, from the randomness that the standard library seeds its hash tables with.
+fn random_incarnation() -> u64 {
+    RandomState::new().hash_one((SystemTime::now(), std::process::id()))
+}

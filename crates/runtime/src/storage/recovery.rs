@@ -1,0 +1,223 @@
+//! What a log holds after whatever happened to it.
+
+use std::path::{Path, PathBuf};
+use std::vec;
+
+use bytes::Bytes;
+
+use super::format::{self, Entry, Header, RECORDS_OFFSET};
+use super::segment::{self, Segment};
+use super::{LogError, LogIdentity, Position};
+
+/// What recovery had to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// How many records the log holds.
+    pub records: u64,
+    /// How many bytes were cut off because a crash had torn them. None of them was acknowledged.
+    pub torn_bytes: u64,
+}
+
+/// A log as it was found, and where it goes on.
+pub(super) struct Found {
+    /// The segment that the log goes on in.
+    pub(super) tail: Segment,
+    /// The one before it.
+    pub(super) previous: Option<Segment>,
+    /// Where in it.
+    pub(super) offset: u32,
+    pub(super) recovery: Recovery,
+    pub(super) records: Records,
+}
+
+/// Reads all segments, decides where the log ends, cuts off what is torn and makes durable what remains: a machine is
+/// about to rely on it.
+pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, LogError> {
+    let segments = segment::list(directory)?;
+    let Some((_, first)) = segments.first() else {
+        return Err(LogError::Missing { directory: directory.to_owned() });
+    };
+    let (Header { incarnation, .. }, _) = segment::read(first, 1, identity)?;
+
+    let mut recovery = Recovery::default();
+    // The first place without a record in the first segment that does not go on in the next one.
+    let mut end: Option<End> = None;
+    let mut durable = Position::ZERO;
+    let mut headers = Vec::with_capacity(segments.len());
+    for (at, (number, path)) in segments.iter().enumerate() {
+        let (header, bytes) = segment::read(path, *number, identity)?;
+        if header.incarnation != incarnation {
+            return Err(LogError::ForeignIncarnation { file: path.clone() });
+        }
+        headers.push(header);
+        durable = durable.max(format::decode_mark(&bytes, incarnation).unwrap_or_default());
+        let (floor, beyond) = match &end {
+            Some(end) => (end.position(), RECORDS_OFFSET),
+            None => {
+                let scanned = scan(&bytes, &header);
+                durable = durable.max(scanned.durable);
+                recovery.records += scanned.records;
+                if scanned.sealed && at + 1 < segments.len() {
+                    continue;
+                }
+                let found = End { at, header, scanned };
+                let position = found.position();
+                end = Some(found);
+                (position, position.offset())
+            }
+        };
+        durable = durable.max(format::durable_beyond(&bytes, &header, beyond, floor).unwrap_or_default());
+    }
+
+    let end = end.expect("the last segment, at the latest, is where the log ends");
+    let (position, End { at: last, header, scanned }) = (end.position(), end);
+    let (_, path) = &segments[last];
+    if durable > position {
+        return Err(match scanned.sealed {
+            true => LogError::MissingSegment { file: segment::path(directory, header.number + 1) },
+            false => LogError::Corrupt {
+                file: path.clone(),
+                offset: scanned.end.into(),
+                what: "records that had been made durable cannot be read",
+            },
+        });
+    }
+    recovery.torn_bytes = u64::from(scanned.written_end - scanned.end);
+
+    let tail = Segment::open(path.clone(), header)?;
+    tail.blank(scanned.end.into(), scanned.written_end.into())?;
+    // Segments that nothing was written to yet, or only what is torn.
+    segment::remove(directory, &segments[last + 1..])?;
+    let mut segments = segments;
+    segments.truncate(last + 1);
+    let mut previous = None;
+    for (earlier, header) in headers.into_iter().enumerate().take(last) {
+        let segment = Segment::open(segments[earlier].1.clone(), header)?;
+        segment.sync()?;
+        previous = Some(segment);
+    }
+    tail.sync()?;
+    let records = Records { identity, end: position, segments: segments.into_iter(), reading: None };
+    Ok(Found { tail, previous, offset: scanned.end, recovery, records })
+}
+
+/// Where a log ends.
+struct End {
+    /// In which of the segments.
+    at: usize,
+    header: Header,
+    scanned: Scanned,
+}
+
+impl End {
+    fn position(&self) -> Position {
+        Position::new(self.header.number, self.scanned.end)
+    }
+}
+
+/// What a segment holds from its beginning on.
+struct Scanned {
+    /// Where the first thing stands that is no record.
+    end: u32,
+    /// True if that is a seal. One that no segment follows was written just before a crash, and is taken back.
+    sealed: bool,
+    records: u64,
+    /// The greatest position that some record says was durable.
+    durable: Position,
+    /// After the last byte that is not zero; at least `end`.
+    written_end: u32,
+}
+
+fn scan(bytes: &[u8], header: &Header) -> Scanned {
+    let mut scanned = Scanned {
+        end: RECORDS_OFFSET,
+        sealed: false,
+        records: 0,
+        durable: Position::ZERO,
+        written_end: RECORDS_OFFSET,
+    };
+    loop {
+        match format::entry_at(bytes, header, scanned.end) {
+            Entry::Record { durable, next, .. } => {
+                scanned.durable = scanned.durable.max(durable);
+                scanned.records += 1;
+                scanned.end = next;
+            }
+            Entry::Seal { durable } => {
+                scanned.durable = scanned.durable.max(durable);
+                scanned.sealed = true;
+                break;
+            }
+            Entry::Blank | Entry::Unreadable => break,
+        }
+    }
+    let limit = bytes.len().min(header.bytes as usize);
+    let rest = bytes.get(scanned.end as usize..limit).unwrap_or(&[]);
+    let written = rest.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    scanned.written_end = scanned.end + written as u32;
+    scanned
+}
+
+/// The records of a log, in the order in which they were appended. Reads one segment at a time.
+#[derive(Debug)]
+pub struct Records {
+    identity: LogIdentity,
+    end: Position,
+    segments: vec::IntoIter<(u32, PathBuf)>,
+    reading: Option<Reading>,
+}
+
+/// A segment that is being read, and how far.
+#[derive(Debug)]
+struct Reading {
+    header: Header,
+    path: PathBuf,
+    bytes: Bytes,
+    offset: u32,
+}
+
+impl Iterator for Records {
+    type Item = Result<Bytes, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(reading) = &mut self.reading else {
+                let (number, path) = self.segments.next()?;
+                match segment::read(&path, number, self.identity) {
+                    Ok((header, bytes)) => {
+                        let bytes = Bytes::from(bytes);
+                        self.reading = Some(Reading { header, path, bytes, offset: RECORDS_OFFSET });
+                    }
+                    Err(error) => return Some(Err(self.stop(error))),
+                }
+                continue;
+            };
+            let position = Position::new(reading.header.number, reading.offset);
+            if position >= self.end {
+                return None;
+            }
+            match format::entry_at(&reading.bytes, &reading.header, reading.offset) {
+                Entry::Record { contents, next, .. } => {
+                    let contents = reading.bytes.slice_ref(contents);
+                    reading.offset = next;
+                    return Some(Ok(contents));
+                }
+                Entry::Seal { .. } => self.reading = None,
+                Entry::Blank | Entry::Unreadable => {
+                    let (file, offset) = (reading.path.clone(), reading.offset.into());
+                    let what = "it has changed since it was checked";
+                    return Some(Err(self.stop(LogError::Corrupt { file, offset, what })));
+                }
+            }
+        }
+    }
+}
+
+impl Records {
+    /// Ends the iteration with an error.
+    fn stop(&mut self, error: LogError) -> LogError {
+        self.end = Position::ZERO;
+        self.segments = Vec::new().into_iter();
+        error
+    }
+}
