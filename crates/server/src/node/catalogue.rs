@@ -1,22 +1,26 @@
 //! How a node learns of keyspaces: it reads the catalogue, with a coordinator of its own.
 //!
-//! A reading is one transaction that scans the keys of all keyspaces and then commits, which validates the scan. What
-//! was found is true even if the commit fails, because only committed keyspaces are found; but only a committed reading
-//! tells that a keyspace is *not* there any more.
+//! A reading is one transaction that scans the keys of all keyspaces. What it finds is true, because only committed
+//! keyspaces are found; but a replica may have missed some, so only a reading that has *committed*, which validates the
+//! scan at a quorum, tells that a keyspace is not there. A committed transaction stays in the records of the catalogue,
+//! so a reading commits only if there is something to be learned from it: the first one, and one that misses a keyspace
+//! that this node hosts. All others are dropped once they have scanned.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::machine::InputOf;
 use quorate_core::topology::Keyspace;
 use quorate_core::{
-    Address, ClientId, Input, Instant, Key, KeyRange, Machine, NodeId, Random, ReplicaIndex, TransactionId,
-    Value,
+    Address, ClientId, Input, Instant, Key, KeyRange, KeyspaceId, Machine, NodeId, Random, ReplicaIndex,
+    TransactionId, Value,
 };
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::{Driver, Time};
-use quorate_tapir::{Command, Coordinator, CoordinatorConfig, Event, Message, Routes as KeyspaceRoutes};
+use quorate_tapir::{
+    Command, Committed, Coordinator, CoordinatorConfig, Event, Failure, Message, Routes as KeyspaceRoutes,
+};
 use quorate_wire::catalogue::keyspace_range;
 
 use super::routes::Outgoing;
@@ -24,8 +28,11 @@ use super::routes::Outgoing;
 /// How long one reading may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pause after a reading before the next one, whatever the reason.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// How many readings there are for one reason: the replica that the first one asks may not have heard of the change.
+const READINGS_WANTED: u32 = 2;
+
+/// The pause between two readings.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The pause after a reading that failed.
 const PAUSE_FAILED: Duration = Duration::from_millis(250);
@@ -38,8 +45,18 @@ const PAGE: u32 = 500;
 pub(crate) struct Reading {
     /// The keyspaces that are there.
     pub(crate) keyspaces: Vec<Keyspace>,
-    /// True if there are no others.
+    /// True if there are surely no others.
     pub(crate) complete: bool,
+}
+
+/// A reading that is under way.
+struct Open {
+    transaction: TransactionId,
+    keyspaces: Vec<Keyspace>,
+    /// True if everything that was found could be understood.
+    legible: bool,
+    /// True once it was to be committed.
+    confirming: bool,
 }
 
 /// Reads the catalogue now and then.
@@ -51,10 +68,13 @@ pub(crate) struct CatalogueReader {
     nearest: Vec<ReplicaIndex>,
     interval: Duration,
     sequence: u64,
-    /// The reading that is under way, and its transaction.
-    reading: Option<(TransactionId, Reading)>,
-    /// Somebody has reason to believe that the catalogue has changed.
-    wanted: bool,
+    reading: Option<Open>,
+    /// The keyspaces that this node hosts and that may not be missing unnoticed.
+    expected: BTreeSet<KeyspaceId>,
+    /// True once a reading has committed.
+    confirmed: bool,
+    /// How many readings there is a reason for.
+    wanted: u32,
     /// When the next reading is due without a reason, and before when none begins even with one.
     due: Instant,
     not_before: Instant,
@@ -81,7 +101,9 @@ impl CatalogueReader {
             interval,
             sequence: 0,
             reading: None,
-            wanted: true,
+            expected: BTreeSet::new(),
+            confirmed: false,
+            wanted: READINGS_WANTED,
             due: Instant::START,
             not_before: Instant::START,
             events: VecDeque::new(),
@@ -108,12 +130,26 @@ impl CatalogueReader {
         for replica in replicas {
             self.command(time, Command::Reachable { replica, reachable }, outgoing);
         }
-        self.wanted |= reachable;
+        if reachable {
+            self.want();
+        }
+    }
+
+    /// This node hosts the keyspace from here on.
+    pub(crate) fn expect(&mut self, keyspace: KeyspaceId) {
+        if keyspace != self.system.id {
+            self.expected.insert(keyspace);
+        }
+    }
+
+    /// This node does not host the keyspace any more.
+    pub(crate) fn forget(&mut self, keyspace: KeyspaceId) {
+        self.expected.remove(&keyspace);
     }
 
     /// There may be something new to read.
     pub(crate) fn want(&mut self) {
-        self.wanted = true;
+        self.wanted = READINGS_WANTED;
     }
 
     /// A message for the coordinator has arrived.
@@ -132,14 +168,15 @@ impl CatalogueReader {
         let CatalogueReader { driver, client, events, .. } = self;
         driver.fire_timers(time, &mut ToWorld { client: *client, events, outgoing });
         self.on_events(time, outgoing);
-        if self.reading.is_none() && self.not_before <= time.now && (self.wanted || self.due <= time.now) {
+        if self.reading.is_none() && self.not_before <= time.now && (self.wanted > 0 || self.due <= time.now)
+        {
             self.begin(time, outgoing);
         }
     }
 
     /// When the reader wants a turn.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
-        let next_reading = match (&self.reading, self.wanted) {
+        let next_reading = match (&self.reading, self.wanted > 0) {
             (Some(_), _) => None,
             (None, true) => Some(self.not_before),
             (None, false) => Some(self.due),
@@ -153,10 +190,10 @@ impl CatalogueReader {
     }
 
     fn begin(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
-        self.wanted = false;
+        self.wanted = self.wanted.saturating_sub(1);
         self.sequence += 1;
         let transaction = TransactionId { client: self.client, sequence: self.sequence, attempt: 0 };
-        self.reading = Some((transaction, Reading { keyspaces: Vec::new(), complete: true }));
+        self.reading = Some(Open { transaction, keyspaces: Vec::new(), legible: true, confirming: false });
         // Each reading asks another replica first, so that one which has missed something does not hide it for ever.
         let mut nearest = self.nearest.clone();
         let replicas = nearest.len();
@@ -184,9 +221,7 @@ impl CatalogueReader {
                 Event::Scanned { transaction, entries, next } => {
                     self.on_scanned(time, transaction, entries, next, outgoing);
                 }
-                Event::Finished { transaction, result } => {
-                    self.on_finished(time.now, transaction, result.is_ok())
-                }
+                Event::Finished { transaction, result } => self.on_finished(time.now, transaction, result),
                 Event::Got { .. } | Event::Resolved { .. } => {}
             }
         }
@@ -200,35 +235,42 @@ impl CatalogueReader {
         next: Option<Key>,
         outgoing: &mut Outgoing<'_, '_>,
     ) {
-        let Some((_, reading)) = self.reading.as_mut().filter(|(known, _)| *known == transaction) else {
-            return;
-        };
+        let Some(open) = self.reading.as_mut().filter(|open| open.transaction == transaction) else { return };
         for (key, value) in entries {
             match quorate_wire::decode::<Keyspace>(&value) {
-                Ok(keyspace) => reading.keyspaces.push(keyspace),
+                Ok(keyspace) => open.keyspaces.push(keyspace),
                 Err(error) => {
                     tracing::error!(?key, %error, "a keyspace in the catalogue cannot be read");
-                    reading.complete = false;
+                    open.legible = false;
                 }
             }
         }
+        let found: BTreeSet<_> = open.keyspaces.iter().map(|keyspace| keyspace.id).collect();
         let command = match next {
             Some(from) => {
                 let range = KeyRange { from, ..keyspace_range() };
                 Command::Scan { transaction, range, limit: PAGE }
             }
-            None => Command::Commit { transaction },
+            None if !self.confirmed || !self.expected.is_subset(&found) => {
+                open.confirming = true;
+                Command::Commit { transaction }
+            }
+            None => Command::Abort { transaction },
         };
         self.command(time, command, outgoing);
     }
 
-    fn on_finished(&mut self, now: Instant, transaction: TransactionId, committed: bool) {
-        let Some((_, mut reading)) = self.reading.take_if(|(known, _)| *known == transaction) else { return };
-        reading.complete &= committed;
-        self.wanted |= !committed;
-        self.not_before = now + if committed { PAUSE_MIN } else { PAUSE_FAILED };
+    fn on_finished(&mut self, now: Instant, transaction: TransactionId, result: Result<Committed, Failure>) {
+        let Some(open) = self.reading.take_if(|open| open.transaction == transaction) else { return };
+        let committed = result.is_ok();
+        let failed = !committed && (open.confirming || result != Err(Failure::Aborted));
+        self.confirmed |= committed;
+        if failed {
+            self.want();
+        }
+        self.not_before = now + if failed { PAUSE_FAILED } else { PAUSE };
         self.due = now + self.interval;
-        self.finished.push(reading);
+        self.finished.push(Reading { keyspaces: open.keyspaces, complete: committed && open.legible });
     }
 }
 

@@ -159,6 +159,7 @@ impl Node {
 
     fn build(&mut self, placement: Placement, group_is_new: bool) {
         let id = placement.replica;
+        self.catalogue.expect(placement.keyspace);
         self.routes.learn_shard(id.shard, placement.nodes.clone());
         let seed = self.seeds.next_u64();
         let hosted = Hosted::build(placement, &self.data, group_is_new, &self.logs, seed);
@@ -308,7 +309,6 @@ impl Node {
             };
             self.deliver(from, to, message, turn);
         }
-        self.waker.wake();
     }
 
     fn write_logs(&mut self) {
@@ -360,8 +360,9 @@ impl Node {
             .filter(|known| !is_known(known))
             .cloned()
             .collect();
-        for Placement { replica, keyspace_name, .. } in &dropped {
+        for Placement { replica, keyspace, keyspace_name, .. } in &dropped {
             tracing::info!(%replica, keyspace = keyspace_name, "the keyspace was dropped");
+            self.catalogue.forget(*keyspace);
             self.replicas.remove(replica);
             self.routes.forget_shard(replica.shard);
             if let Err(error) = self.data.remove_replica(*replica) {
@@ -376,6 +377,9 @@ impl Host for Node {
     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
         let time = turn.time;
         match remote.identity {
+            Peer::Node(node) if usize::from(node.0) >= self.config.topology.nodes.len() => {
+                turn.close(link, format!("{node} is not in the configuration of this cluster"));
+            }
             Peer::Node(node) if remote.dial.is_some() => {
                 tracing::info!(%node, "connected");
                 self.routes.set_node(node, Some(link));
@@ -428,6 +432,9 @@ impl Host for Node {
         }
         self.write_logs();
         self.told_busy.clear();
+        if !self.here.is_empty() {
+            self.waker.wake();
+        }
     }
 
     fn next_deadline(&mut self) -> Option<Instant> {

@@ -4,4 +4,5 @@ mod client;
 mod cluster;
 mod keyspaces;
 mod operations;
+mod raw;
 mod restart;

@@ -1,0 +1,179 @@
+//! Clients that are made of a bare socket: what nodes take, refuse, and survive.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use quorate_core::topology::Durability;
+use quorate_core::{
+    Address, ClientId, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
+    Write as KeyWrite,
+};
+use quorate_ir::OperationId;
+use quorate_server::Limits;
+use quorate_tapir::Message;
+use quorate_tapir::message::Prepare;
+use quorate_wire::{Envelope, FrameReader, FrameWriter, Hello, Packet, Peer};
+
+use crate::cluster::Cluster;
+
+const CLIENT: ClientId = ClientId(77);
+
+/// A connection to one node.
+struct Raw {
+    stream: TcpStream,
+    frames: FrameReader,
+    waiting: Vec<Packet>,
+}
+
+impl Raw {
+    fn connect(address: SocketAddr, cluster: u64, peer: Peer) -> Raw {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut raw = Raw { stream, frames: FrameReader::new(), waiting: Vec::new() };
+        raw.write(&[Packet::Hello(Hello { cluster, peer, site: String::new() })]);
+        raw
+    }
+
+    fn client(address: SocketAddr) -> Raw {
+        let mut raw = Raw::connect(address, 0, Peer::Client(CLIENT));
+        assert!(matches!(raw.read(), Some(Packet::Welcome(_))));
+        raw
+    }
+
+    fn write(&mut self, packets: &[Packet]) {
+        let mut frames = FrameWriter::new();
+        for packet in packets {
+            frames.push(packet).unwrap();
+        }
+        self.stream.write_all(&frames.take()).unwrap();
+    }
+
+    fn read(&mut self) -> Option<Packet> {
+        while self.waiting.is_empty() {
+            if let Some(packets) = self.frames.next_frame().unwrap() {
+                self.waiting = packets.map(Result::unwrap).collect();
+                self.waiting.reverse();
+                continue;
+            }
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes).unwrap() {
+                0 => return None,
+                length => self.frames.feed(&bytes[..length]),
+            }
+        }
+        self.waiting.pop()
+    }
+}
+
+fn envelope(from: ClientId, shard: u32, index: u8, message: Message) -> Packet {
+    let to = Address::Replica(ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) });
+    Packet::Envelope(Envelope { from: from.into(), to, message: message.into() })
+}
+
+fn read(sequence: u64) -> Message {
+    Message::Read { transaction: TransactionId { client: CLIENT, sequence, attempt: 0 }, key: "key".into() }
+}
+
+#[tokio::test]
+async fn nobody_speaks_in_the_name_of_another_client() {
+    let cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    raw.write(&[envelope(ClientId(78), 0, 0, read(1))]);
+    let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("served") };
+    assert!(reason.contains("in the name of"), "{reason}");
+    assert_eq!(cluster.server(0).status().transport.violations, 1);
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_configured_is_sent_away() {
+    let cluster = Cluster::start(Durability::Memory);
+    let mut raw = Raw::connect(cluster.addresses()[0], cluster.configs[0].cluster, Peer::Node(NodeId(9)));
+    assert!(matches!(raw.read(), Some(Packet::Welcome(_))));
+    let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("served") };
+    assert!(reason.contains("node9"), "{reason}");
+}
+
+#[tokio::test]
+async fn messages_for_unknown_shards_are_swallowed() {
+    let cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    raw.write(&[envelope(CLIENT, 999, 0, read(1)), envelope(CLIENT, 0, 0, read(2))]);
+    let Some(Packet::Envelope(Envelope { message, .. })) = raw.read() else { panic!("not served") };
+    assert!(matches!(message, quorate_wire::ProtocolMessage::Tapir(Message::ReadReply { .. })));
+}
+
+#[tokio::test]
+async fn an_overloaded_node_refuses_reads_and_says_busy_once_a_turn() {
+    let limits =
+        Limits { queued_bytes_high: 1, busy_retry_after: Duration::from_millis(7), ..Limits::default() };
+    let cluster = Cluster::start_with(Durability::Memory, limits);
+    cluster.healthy(1).await;
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    // The answer to the first waits to be sent when the others are looked at.
+    raw.write(&[1, 2, 3].map(|sequence| envelope(CLIENT, 0, 0, read(sequence))));
+    assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
+    assert_eq!(raw.read(), Some(Packet::Busy { retry_after: Duration::from_millis(7) }));
+    raw.write(&[envelope(CLIENT, 0, 0, read(4))]);
+    assert!(matches!(raw.read(), Some(Packet::Envelope(_))), "the load is gone");
+    assert_eq!(cluster.server(0).status().refused_messages, 2);
+}
+
+#[tokio::test]
+async fn a_client_that_dies_with_a_transaction_prepared_wedges_nothing() {
+    let cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let transaction = Arc::new(Transaction {
+        writes: vec![KeyWrite { key: "key".into(), value: Some(Bytes::from_static(b"half")) }],
+        participants: vec![ShardId(0)],
+        ..Transaction::default()
+    });
+    let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
+    let timestamp = Timestamp { micros, client: CLIENT };
+    let id =
+        OperationId { transaction: TransactionId { client: CLIENT, sequence: 1, attempt: 0 }, number: 1 };
+    // One of three: whatever recovery decides, it must decide.
+    let prepare = Prepare { transaction, timestamp };
+    let message = Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare });
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    raw.write(&[envelope(CLIENT, 0, 0, message)]);
+    assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
+    drop(raw);
+    assert_eq!(cluster.server(0).status().replicas[0].prepared, 1);
+    while cluster.server(0).status().replicas[0].prepared > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut client = cluster.client().await;
+    client.put(cluster.system(), "key", "whole").await;
+}
+
+#[tokio::test]
+async fn a_stopping_node_waits_for_what_it_holds_prepared_but_not_for_ever() {
+    let limits = Limits { drain_timeout: Duration::from_millis(300), ..Limits::default() };
+    let mut cluster = Cluster::start_with(Durability::Memory, limits);
+    cluster.healthy(1).await;
+    let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
+    let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
+    let prepare = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT } };
+    let id =
+        OperationId { transaction: TransactionId { client: CLIENT, sequence: 1, attempt: 0 }, number: 1 };
+    let message = Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare });
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    raw.write(&[envelope(CLIENT, 0, 0, message)]);
+    assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
+    let begin = std::time::Instant::now();
+    let server = cluster.servers[0].take().unwrap();
+    let stopping = tokio::task::spawn_blocking(|| server.shutdown());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    raw.write(&[envelope(CLIENT, 0, 0, read(2))]);
+    assert!(matches!(raw.read(), Some(Packet::Busy { .. })), "new work is refused");
+    let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("no goodbye") };
+    assert!(reason.contains("stopping"), "{reason}");
+    stopping.await.unwrap().unwrap();
+    let took = begin.elapsed();
+    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3), "{took:?}");
+}
