@@ -11,6 +11,7 @@ use quorate_tapir::{Command, Committed, Event, Failure, Outcome};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
+use crate::injector::{Ending, Strike};
 
 /// Clients wait for so long at most, beyond a few round trips.
 const PATIENCE_MAX: Duration = Duration::from_secs(6);
@@ -28,6 +29,8 @@ struct Slot {
     client: usize,
     id: ClientId,
     is_alive: bool,
+    /// True if it vanishes as soon as a commit has been acknowledged.
+    is_doomed: bool,
     sequence: u64,
     workload: Workload,
 }
@@ -141,7 +144,7 @@ impl Clients {
         let slot = self.slots.len();
         let (client, id) = cluster.start_client(slot);
         let workload = Workload::new(cluster.scenario.workload.clone());
-        self.slots.push(Slot { client, id, is_alive: true, sequence: 0, workload });
+        self.slots.push(Slot { client, id, is_alive: true, is_doomed: false, sequence: 0, workload });
         slot
     }
 
@@ -195,13 +198,26 @@ impl Clients {
             .collect()
     }
 
-    /// A client vanishes.
-    pub fn crash(&mut self, slot: usize, cluster: &mut Cluster) {
+    /// A client vanishes now, or right after its next commit is acknowledged: then the decision may not have reached
+    /// anybody else.
+    pub fn doom(&mut self, slot: usize, cluster: &mut Cluster) {
+        if self.random.chance(0.5) {
+            self.slots[slot].is_doomed = true;
+        } else {
+            self.crash(slot, cluster);
+        }
+    }
+
+    fn crash(&mut self, slot: usize, cluster: &mut Cluster) {
         if !self.slots[slot].is_alive {
             return;
         }
         self.slots[slot].is_alive = false;
-        cluster.crash_client(self.slots[slot].client);
+        self.slots[slot].is_doomed = false;
+        let silenced = self.random.chance(0.5);
+        cluster.crash_client(self.slots[slot].client, silenced);
+        let downtime = Duration::from_micros(self.random.below(500_000));
+        cluster.world.set_alarm(downtime, Alarm::Strike(Strike::End(Ending::Client(slot))));
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot != slot {
                 continue;
@@ -232,9 +248,10 @@ impl Clients {
         }
     }
 
-    /// Every place is filled again.
+    /// Every place is filled again, and stays so.
     pub fn restart_all(&mut self, cluster: &mut Cluster) {
         for slot in 0..self.slots.len() {
+            self.slots[slot].is_doomed = false;
             self.restart(slot, cluster);
         }
     }
@@ -411,6 +428,10 @@ impl Clients {
         let audits = self.sessions[session].queue.is_some();
         self.record_committed(&attempt, timestamp, audits, cluster);
         self.wake_for_next(session, cluster);
+        let slot = self.sessions[session].slot;
+        if self.slots[slot].is_doomed {
+            self.crash(slot, cluster);
+        }
     }
 
     fn end_aborted(&mut self, session: usize, cluster: &mut Cluster) {

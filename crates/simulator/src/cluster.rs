@@ -165,9 +165,9 @@ impl Cluster {
         (client, id)
     }
 
-    /// A client vanishes.
-    pub fn crash_client(&mut self, client: usize) {
-        self.world.crash_client(client);
+    /// A client vanishes; if it is silenced, together with everything of it that is still under way.
+    pub fn crash_client(&mut self, client: usize, silenced: bool) {
+        self.world.crash_client(client, silenced);
         self.live_clients.retain(|live| *live != client);
     }
 

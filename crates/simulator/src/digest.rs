@@ -96,7 +96,8 @@ fn ir(message: &Ir<Tapir>, hash: &mut TraceHash) {
             numbers(29, nobody, &sizes, hash);
         }
         Ir::StartView { view, since, part, page, .. } => {
-            let sizes = [view.0, since.map_or(0, |since| since.0), part.index.into(), page.entries.len() as u64];
+            let sizes =
+                [view.0, since.map_or(0, |since| since.0), part.index.into(), page.entries.len() as u64];
             numbers(30, nobody, &sizes, hash);
         }
         Ir::ViewQuery { nonce } => numbers(31, nobody, &[*nonce], hash),

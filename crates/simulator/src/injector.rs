@@ -40,8 +40,8 @@ pub enum Ending {
 /// What the injector asks of whoever owns the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The client in this slot vanishes.
-    CrashClient(usize),
+    /// The client in this slot vanishes, sooner or later.
+    DoomClient(usize),
     /// A new one starts in this slot.
     StartClient(usize),
 }
@@ -150,9 +150,8 @@ impl Injector {
                 true
             }
             Fault::ClientCrashes => {
-                let slot = self.random.index(clients);
-                request = Some(Request::CrashClient(slot));
-                self.end_after(cluster, 0, 500, Ending::Client(slot))
+                request = Some(Request::DoomClient(self.random.index(clients)));
+                true
             }
             Fault::Pauses => {
                 let pause = self.duration(20, 4_000);

@@ -174,7 +174,7 @@ impl Simulation {
     fn strike(&mut self, strike: Strike) {
         let open = self.clients.has_open();
         match self.injector.strike(strike, &mut self.cluster, open) {
-            Some(Request::CrashClient(slot)) => self.clients.crash(slot, &mut self.cluster),
+            Some(Request::DoomClient(slot)) => self.clients.doom(slot, &mut self.cluster),
             Some(Request::StartClient(slot)) => self.clients.restart(slot, &mut self.cluster),
             None => {}
         }

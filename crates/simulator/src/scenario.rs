@@ -152,12 +152,11 @@ fn draw_site_delays(distance: Distance, random: &mut Random) -> Vec<Vec<Duration
         Distance::Wide => (10_000, 80_000),
     };
     let mut delays = vec![vec![Duration::ZERO; SITES]; SITES];
-    for from in 0..SITES {
-        delays[from][from] = Duration::from_micros(random.between(50, 300));
-        for to in 0..from {
-            let delay = Duration::from_micros(random.between(low, high));
-            delays[from][to] = delay;
-            delays[to][from] = delay;
+    for site in 0..SITES {
+        delays[site][site] = Duration::from_micros(random.between(50, 300));
+        for other in 0..site {
+            delays[site][other] = Duration::from_micros(random.between(low, high));
+            delays[other][site] = delays[site][other];
         }
     }
     delays

@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use quorate_core::hash::FixedMap;
+use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, ClockTime, Input, Instant, Machine, Outbox, Random};
 
@@ -95,6 +95,8 @@ struct Fabric<P: Protocol, A> {
     /// Per node, between which bounds a sync takes.
     sync_times: Vec<(Duration, Duration)>,
     endpoints: FixedMap<Address, (Endpoint, usize)>,
+    /// Whose messages are lost on their way, because they vanished together with the sender.
+    silenced: FixedSet<Address>,
     random: Random,
     happenings: VecDeque<Happening<P, A>>,
     trace: Trace,
@@ -124,6 +126,7 @@ impl<P: Protocol, A> World<P, A> {
                 clocks,
                 sync_times: vec![(Duration::from_micros(50), Duration::from_millis(2)); nodes],
                 endpoints: FixedMap::default(),
+                silenced: FixedSet::default(),
                 random,
                 happenings: VecDeque::new(),
                 trace,
@@ -252,8 +255,9 @@ impl<P: Protocol, A> World<P, A> {
             Some(Endpoint::Client(at)) => self.clients[at].machine.is_some(),
             None => false,
         };
-        if !is_up {
-            self.fabric.trace.line(now, || format!("{from} → {to} ✗ nobody there  {message:?}"));
+        if !is_up || self.fabric.silenced.contains(&from) {
+            let why = if is_up { "vanished with its sender" } else { "nobody there" };
+            self.fabric.trace.line(now, || format!("{from} → {to} ✗ {why}  {message:?}"));
             return;
         }
         self.fabric.messages += 1;
@@ -365,11 +369,14 @@ impl<P: Protocol, A> World<P, A> {
         host.step(Input::Command(command), &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
     }
 
-    /// A client vanishes for ever.
-    pub fn crash_client(&mut self, client: usize) {
+    /// A client vanishes for ever; if it is silenced, together with everything of it that is still under way.
+    pub fn crash_client(&mut self, client: usize, silenced: bool) {
         self.fabric.trace.event(self.fabric.now, kind::CRASHED, (1 << 32) + client as u64, 0);
         let host = &mut self.clients[client];
         self.fabric.trace.line(self.fabric.now, || format!("{} vanishes", host.address));
+        if silenced {
+            self.fabric.silenced.insert(host.address);
+        }
         host.crash();
     }
 }

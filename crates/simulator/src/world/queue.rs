@@ -79,6 +79,7 @@ mod tests {
             }
         }
         assert_eq!(order, "abcde");
-        assert!(queue.is_empty() && queue.len() == 0);
+        assert!(queue.is_empty());
+        assert_eq!(queue.len(), 0);
     }
 }

@@ -199,7 +199,7 @@ fn messages_to_a_machine_that_is_down_are_lost() {
     world.crash_server(SERVER, false);
     world.command(CLIENT, ());
     assert!(run(&mut world, millis(100)).is_empty());
-    world.crash_client(CLIENT);
+    world.crash_client(CLIENT, false);
     assert!(world.client(CLIENT).is_none());
     assert!(run(&mut world, millis(2_000)).is_empty(), "its timer died with it");
 }
@@ -247,4 +247,15 @@ fn the_same_seed_gives_the_same_trace_and_another_one_does_not() {
     assert_eq!(trace(3), trace(3));
     assert_ne!(trace(3).0, trace(4).0);
     assert!(trace(3).1.contains("✗ lost"), "losses are struck out in the trace");
+}
+
+#[test]
+fn what_a_vanished_client_has_sent_arrives_unless_it_is_silenced() {
+    for silenced in [false, true] {
+        let mut world = world(Medium::Memory, 1);
+        world.command(CLIENT, ());
+        world.crash_client(CLIENT, silenced);
+        let expected = if silenced { told(&[]) } else { told(&[(10, "server 1")]) };
+        assert_eq!(run(&mut world, millis(100)), expected);
+    }
 }
