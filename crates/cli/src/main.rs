@@ -1,1 +1,71 @@
-fn main() {}
+//! `quorate`: the one binary. Servers, demo, shell, benchmarks, simulator and checker.
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | [`command`] | one file per command |
+//! | [`cluster`] | clusters on this machine, of threads or of processes |
+//! | [`exit`] | what commands come to: 0 good, 1 bad, 2 wrongly used |
+//! | [`shell`] | the statements of `quorate shell` |
+//! | [`load`] | keeps workload transactions in flight and measures them |
+//! | [`output`] | tables, progress |
+
+mod cluster;
+mod command;
+mod exit;
+mod load;
+mod output;
+mod parse;
+mod runtime;
+mod shell;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Small allocations on every path of a transaction: the system allocator costs a tenth of the throughput.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Quorate: a geo-distributed, transactional key-value database in which every keyspace chooses how much agreement its
+/// transactions wait for.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  quorate demo                     three sites in one process, transactions, and a verdict on them
+  quorate dev --dir ./data         a development cluster that stays up
+  quorate shell                    talk to it
+  quorate COMMAND --help           what a command does, with examples
+
+Exit codes: 0 success, 1 what the command judges is bad or failed, 2 wrong use."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: command::Command,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    exit::code(arguments.command.run())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Arguments::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:"), "{} has no examples", command.get_name());
+        }
+    }
+}

@@ -102,6 +102,7 @@ impl Database {
             .system
             .transact(async |txn| catalogue::create(&txn, directory, name, &options).await)
             .await?;
+        self.transport.with(|host, turn| host.announce_catalogue(turn));
         let keyspace = self.handle(definition);
         self.wait_until_usable(&keyspace).await?;
         Ok(keyspace)
@@ -130,7 +131,9 @@ impl Database {
         if name == self.system.name() {
             return Err(Invalid::SystemKeyspace { name: name.to_owned() }.into());
         }
-        self.system.transact(async |txn| catalogue::remove(&txn, name).await).await
+        self.system.transact(async |txn| catalogue::remove(&txn, name).await).await?;
+        self.transport.with(|host, turn| host.announce_catalogue(turn));
+        Ok(())
     }
 
     /// What became of a transaction, whichever client began it; settles it if need be. An answer never changes.

@@ -55,18 +55,17 @@ async fn ask(address: &str, client: ClientId, site: &str) -> Result<Discovered, 
     let unreachable = |error: std::io::Error| Trouble::Unreachable(error.to_string());
     let mut socket = TcpStream::connect(address).await.map_err(unreachable)?;
     let hello = Hello { cluster: 0, peer: Peer::Client(client), site: site.to_owned() };
-    let mut writer = FrameWriter::new();
-    for packet in [Packet::Hello(hello), Packet::DirectoryRequest] {
-        writer.push(&packet).map_err(|error| Trouble::Refused(error.to_string()))?;
-    }
-    socket.write_all(&writer.take()).await.map_err(unreachable)?;
+    socket.write_all(&frame(&Packet::Hello(hello))?).await.map_err(unreachable)?;
     let mut reader = FrameReader::new();
-    let mut cluster = None;
+    let (mut cluster, mut request) = (None, None);
     loop {
         while let Some(packets) = reader.next_frame().map_err(|error| Trouble::Refused(error.to_string()))? {
             for packet in packets {
                 match packet.map_err(|error| Trouble::Refused(error.to_string()))? {
-                    Packet::Welcome(welcome) => cluster = Some(welcome.cluster),
+                    Packet::Welcome(welcome) => {
+                        cluster = Some(welcome.cluster);
+                        request = Some(frame(&Packet::DirectoryRequest)?);
+                    }
                     Packet::Goodbye { reason } => return Err(Trouble::Refused(reason)),
                     Packet::Directory(directory) => {
                         let cluster = cluster.ok_or_else(|| {
@@ -78,10 +77,19 @@ async fn ask(address: &str, client: ClientId, site: &str) -> Result<Discovered, 
                 }
             }
         }
+        if let Some(request) = request.take() {
+            socket.write_all(&request).await.map_err(unreachable)?;
+        }
         if socket.read_buf(reader.space(16 * 1024)).await.map_err(unreachable)? == 0 {
             return Err(Trouble::Unreachable("it closed the connection".to_owned()));
         }
     }
+}
+
+fn frame(packet: &Packet) -> Result<bytes::BytesMut, Trouble> {
+    let mut writer = FrameWriter::new();
+    writer.push(packet).map_err(|error| Trouble::Refused(error.to_string()))?;
+    Ok(writer.take())
 }
 
 #[cfg(test)]

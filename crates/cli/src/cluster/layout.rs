@@ -1,0 +1,143 @@
+//! What the nodes of a cluster on this machine are told.
+
+use std::path::{Path, PathBuf};
+
+use quorate::Durability;
+use quorate_core::GroupSize;
+use quorate_server::Config;
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// A cluster on this machine: one node per entry of `addresses`.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// Tells the cluster from others.
+    pub(crate) cluster: u64,
+    /// The names of the sites.
+    pub(crate) sites: Vec<String>,
+    /// For each node: the site it stands in, and where it listens.
+    pub(crate) nodes: Vec<(String, String)>,
+    /// For each node: where it serves HTTP; empty if nowhere.
+    pub(crate) http: Vec<String>,
+    /// Under this directory each node has its own.
+    pub(crate) directory: PathBuf,
+    /// The delays to emulate: a built-in matrix or a file.
+    pub(crate) wan: Option<String>,
+    /// What acknowledged changes of the catalogue survive.
+    pub(crate) durability: Durability,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    node: usize,
+    data_directory: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<&'a str>,
+    sites: &'a [String],
+    cluster: FileCluster<'a>,
+    nodes: Vec<FileNode<'a>>,
+    system: FileSystem<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wan: Option<FileWan<'a>>,
+}
+
+#[derive(Serialize)]
+struct FileCluster<'a> {
+    name: &'a str,
+    id: u64,
+}
+
+#[derive(Serialize)]
+struct FileNode<'a> {
+    site: &'a str,
+    address: &'a str,
+}
+
+#[derive(Serialize)]
+struct FileSystem<'a> {
+    replicas: Vec<usize>,
+    durability: &'a str,
+}
+
+#[derive(Serialize)]
+struct FileWan<'a> {
+    matrix: &'a str,
+}
+
+impl Layout {
+    /// The data directory of a node.
+    pub(crate) fn data_directory(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("node-{node}"))
+    }
+
+    /// The configuration file of a node.
+    pub(crate) fn config_text(&self, node: usize) -> Result<String, Failure> {
+        let data_directory = self.data_directory(node);
+        let nodes = self.nodes.iter().map(|(site, address)| FileNode { site, address }).collect();
+        let replicas = (0..system_replicas(self.nodes.len())).collect();
+        let file = File {
+            node,
+            data_directory: &data_directory,
+            http: self.http.get(node).map(String::as_str),
+            sites: &self.sites,
+            cluster: FileCluster { name: "local", id: self.cluster },
+            nodes,
+            system: FileSystem { replicas, durability: self.durability.name() },
+            wan: self.wan.as_deref().map(|matrix| FileWan { matrix }),
+        };
+        toml::to_string(&file).map_err(Failure::failed)
+    }
+
+    /// The configuration of a node.
+    pub(crate) fn config(&self, node: usize) -> Result<Config, Failure> {
+        Config::parse(&self.config_text(node)?).map_err(Failure::usage)
+    }
+
+    /// The addresses of all nodes.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.nodes.iter().map(|(_, address)| address.clone()).collect()
+    }
+}
+
+/// On how many of so many nodes the catalogue is replicated: an odd number, so one less if theirs is even.
+fn system_replicas(nodes: usize) -> usize {
+    let replicas = nodes.clamp(1, GroupSize::MAX);
+    if replicas.is_multiple_of(2) { replicas - 1 } else { replicas }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_is_a_configuration_that_servers_accept() {
+        let layout = Layout {
+            cluster: 7,
+            sites: vec!["north".into(), "east \"x\"".into(), "west".into()],
+            nodes: vec![
+                ("north".into(), "127.0.0.1:1".into()),
+                ("east \"x\"".into(), "127.0.0.1:2".into()),
+                ("west".into(), "127.0.0.1:3".into()),
+            ],
+            http: vec!["127.0.0.1:4".into()],
+            directory: PathBuf::from("/tmp/a b"),
+            wan: None,
+            durability: Durability::Memory,
+        };
+        let config = layout.config(1).unwrap();
+        assert_eq!(config.own_site(), "east \"x\"");
+        assert_eq!(config.http, None);
+        assert_eq!(config.data_directory, Path::new("/tmp/a b/node-1"));
+        assert_eq!(config.system.shards[0].replicas.len(), 3);
+        assert_eq!(layout.config(0).unwrap().http.as_deref(), Some("127.0.0.1:4"));
+    }
+
+    #[test]
+    fn the_catalogue_has_an_odd_number_of_replicas() {
+        let table = [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (9, 9), (12, 9)];
+        for (nodes, replicas) in table {
+            assert_eq!(system_replicas(nodes), replicas, "{nodes} nodes");
+        }
+    }
+}

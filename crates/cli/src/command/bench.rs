@@ -1,0 +1,358 @@
+//! `quorate bench`: keeps transactions in flight and measures what comes of it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions};
+use quorate_workloads::{Parameters, Popularity, WorkloadKind};
+use serde::Serialize;
+
+use crate::cluster::{Layout, Processes};
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::load::{Costs, HistoryLog, Load, Reading, Running, Tally};
+use crate::output::{Align, Progress, Table, micros, print_json, thousands};
+use crate::parse::{exponent, positive};
+use crate::runtime::block_on;
+
+/// How long servers that were just started may take until they answer.
+const START_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Measure a workload on a cluster.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate bench --list
+  quorate bench rmw --embedded --clients 256 --durability memory
+  quorate bench retwis --embedded --seconds 30 --zipf 0.6 --json
+  quorate bench retwis --connect 10.0.0.1:7400 --shards 5
+  quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
+
+Without --connect real server processes are started on loopback, in a temporary directory, and stopped at the end.")]
+pub(crate) struct BenchArguments {
+    /// What transactions do; see --list.
+    #[arg(required_unless_present = "list")]
+    workload: Option<WorkloadKind>,
+    /// List the workloads.
+    #[arg(long)]
+    list: bool,
+    /// Use the cluster that any of these nodes belongs to.
+    #[arg(long, value_name = "ADDR", conflicts_with = "embedded")]
+    connect: Option<String>,
+    /// Start server processes on loopback, one per replica.
+    #[arg(long)]
+    embedded: bool,
+    /// What transactions are promised.
+    #[arg(long, default_value_t = Isolation::Strict)]
+    isolation: Isolation,
+    /// How many transactions are in flight.
+    #[arg(long, value_name = "N", value_parser = positive, default_value = "64")]
+    clients: u64,
+    /// How long to measure, after a second of warming up.
+    #[arg(long, value_name = "S", value_parser = positive, default_value = "10")]
+    seconds: u64,
+    /// How many keys the workload uses; by default as the workload defines it.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    keys: Option<u64>,
+    /// How large written values are, in bytes.
+    #[arg(long, value_name = "B")]
+    value_size: Option<usize>,
+    /// The exponent of the Zipf distribution of keys; 0 is uniform.
+    #[arg(long, value_name = "C", value_parser = exponent)]
+    zipf: Option<f64>,
+    /// What acknowledged writes survive.
+    #[arg(long, default_value_t = Durability::Sync)]
+    durability: Durability,
+    /// Into how many shards the keys are divided.
+    #[arg(long, default_value_t = 1)]
+    shards: usize,
+    /// How many replicas each shard has, an odd number.
+    #[arg(long, default_value_t = 3)]
+    replicas: usize,
+    /// Record what happens, for `quorate check`.
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    workload: &'static str,
+    isolation: &'static str,
+    clients: u64,
+    seconds: f64,
+    committed: u64,
+    aborted: u64,
+    abort_rate: f64,
+    /// Transactions whose outcome was not found out.
+    unknown: u64,
+    /// Transactions that the cluster refused.
+    refused: u64,
+    /// The share of commits that were decided within one round trip.
+    fast_rate: f64,
+    throughput_tps: f64,
+    latency_us: Latency,
+    server_cpu_us_per_txn: f64,
+    busiest_server_cpu_us_per_txn: f64,
+    client_cpu_us_per_txn: f64,
+    messages_per_txn: f64,
+    bytes_per_txn: f64,
+    syncs: u64,
+    mean_batch: f64,
+    durability: &'static str,
+    shards: usize,
+    replicas: usize,
+    cores: usize,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    p50: u64,
+    p99: u64,
+    p999: u64,
+}
+
+impl BenchArguments {
+    pub(crate) fn run(self) -> Outcome {
+        if self.list {
+            return list(self.json);
+        }
+        let Some(workload) = self.workload else { return Err(Failure::usage("name a workload; see --list")) };
+        block_on(async {
+            let progress = Progress::bar(self.seconds);
+            let mut embedded = match &self.connect {
+                None => Some(Embedded::start(&self)?),
+                Some(_) => None,
+            };
+            let db = match (&self.connect, &mut embedded) {
+                (Some(address), _) => quorate::connect(address).await?,
+                (None, Some(embedded)) => embedded.connect().await?,
+                (None, None) => return Err(Failure::usage("choose --connect or --embedded")),
+            };
+            let report = self.measure(workload, &db, &progress).await;
+            db.close().await;
+            if let Some(embedded) = embedded {
+                embedded.processes.stop();
+            }
+            drop(progress);
+            let report = report?;
+            if self.json {
+                print_json(&report)?;
+            } else {
+                println!("{}", table(&report));
+            }
+            Ok(Verdict::good_if(report.committed > 0))
+        })
+    }
+
+    /// Runs the load in a keyspace of its own, and drops that afterwards.
+    async fn measure(
+        &self,
+        workload: WorkloadKind,
+        db: &Database,
+        progress: &Progress,
+    ) -> Result<Report, Failure> {
+        let name = format!("bench-{workload}-{:x}", db.client().0);
+        let options = KeyspaceOptions {
+            durability: self.durability,
+            shards: self.shards,
+            replicas: Some(self.replicas),
+            ..KeyspaceOptions::new(self.isolation)
+        };
+        progress.say(format!("creating keyspace {name}"));
+        let keyspace = db.create_keyspace(&name, options).await?;
+        let history = self.history.as_ref().map(|_| HistoryLog::new());
+        let running = self.load(workload, keyspace, history.clone()).start();
+        let measured = self.watch(db, &running, progress).await;
+        running.stop().await;
+        if let (Some(path), Some(history)) = (&self.history, &history) {
+            write_history(path, history)?;
+        }
+        db.drop_keyspace(&name).await?;
+        let (tally, costs) = measured?;
+        Ok(self.report(workload, &tally, costs))
+    }
+
+    fn load(&self, workload: WorkloadKind, keyspace: Keyspace, history: Option<HistoryLog>) -> Load {
+        let mut parameters = Parameters::new(workload).for_clients(self.clients);
+        parameters.keys = self.keys.unwrap_or(parameters.keys);
+        parameters.value_bytes_min = self.value_size.unwrap_or(parameters.value_bytes_min);
+        parameters.popularity = match self.zipf {
+            None => parameters.popularity,
+            Some(0.0) => Popularity::Uniform,
+            Some(exponent) => Popularity::Zipf(exponent),
+        };
+        parameters.judged = history.is_some();
+        Load {
+            keyspace,
+            parameters,
+            clients: self.clients,
+            first_client: 0,
+            site: String::new(),
+            round_trip: None,
+            history,
+            seed: 1,
+        }
+    }
+
+    /// Warms up, then measures.
+    async fn watch(
+        &self,
+        db: &Database,
+        running: &Running,
+        progress: &Progress,
+    ) -> Result<(Tally, Costs), Failure> {
+        const WARM_UP: Duration = Duration::from_secs(1);
+        progress.now("warming up");
+        tokio::time::sleep(WARM_UP).await;
+        let before = Reading::take(db).await?;
+        running.take_tally();
+        for second in 1..=self.seconds {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            progress.step_to(second);
+            let (committed, trouble) = running.with_tally(|tally| (tally.committed, tally.trouble.clone()));
+            let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+            progress.now(format!("s, {} transactions/s{trouble}", thousands(committed / second)));
+        }
+        let tally = running.take_tally();
+        let costs = Reading::take(db).await?.since(&before);
+        if let Some(trouble) = &tally.trouble {
+            progress.say(format!("some transactions were refused: {trouble}"));
+        }
+        Ok((tally, costs))
+    }
+
+    fn report(&self, workload: WorkloadKind, tally: &Tally, costs: Costs) -> Report {
+        let transactions = tally.committed.max(1) as f64;
+        Report {
+            workload: workload.name(),
+            isolation: self.isolation.name(),
+            clients: self.clients,
+            seconds: round(costs.seconds, 3),
+            committed: tally.committed,
+            aborted: tally.aborted,
+            abort_rate: round(tally.abort_rate(), 5),
+            unknown: tally.unknown,
+            refused: tally.refused,
+            fast_rate: round(tally.fast as f64 / transactions, 5),
+            throughput_tps: round(tally.committed as f64 / costs.seconds, 1),
+            latency_us: Latency {
+                p50: tally.latency_us(0.5),
+                p99: tally.latency_us(0.99),
+                p999: tally.latency_us(0.999),
+            },
+            server_cpu_us_per_txn: round(costs.server_cpu_us / transactions, 2),
+            busiest_server_cpu_us_per_txn: round(costs.busiest_server_cpu_us / transactions, 2),
+            client_cpu_us_per_txn: round(costs.client_cpu_us / transactions, 2),
+            messages_per_txn: round(costs.messages as f64 / transactions, 2),
+            bytes_per_txn: round(costs.bytes as f64 / transactions, 1),
+            syncs: costs.syncs,
+            mean_batch: round(costs.mean_batch, 2),
+            durability: self.durability.name(),
+            shards: self.shards,
+            replicas: self.replicas,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// Server processes in a temporary directory.
+struct Embedded {
+    processes: Processes,
+    layout: Layout,
+    /// Removed when this is dropped.
+    _directory: tempfile::TempDir,
+}
+
+impl Embedded {
+    fn start(arguments: &BenchArguments) -> Result<Embedded, Failure> {
+        quorate_core::GroupSize::new(arguments.replicas).map_err(Failure::usage)?;
+        let directory = tempfile::tempdir().map_err(Failure::failed)?;
+        let sites: Vec<String> = (1..=arguments.replicas).map(|number| format!("site{number}")).collect();
+        let mut layout = Layout {
+            cluster: u64::from(std::process::id()),
+            nodes: sites.iter().map(|site| (site.clone(), String::new())).collect(),
+            http: Vec::new(),
+            sites,
+            directory: directory.path().to_owned(),
+            wan: None,
+            durability: arguments.durability,
+        };
+        let processes = Processes::start(&mut layout)?;
+        Ok(Embedded { processes, layout, _directory: directory })
+    }
+
+    /// Connects as soon as every server answers.
+    async fn connect(&mut self) -> Result<Database, Failure> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        for address in self.layout.addresses() {
+            while tokio::net::TcpStream::connect(&address).await.is_err() {
+                if let Some(trouble) = self.processes.trouble() {
+                    return Err(Failure::failed(trouble));
+                }
+                if Instant::now() >= deadline {
+                    return Err(Failure::failed(format!("the server at {address} does not start")));
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        Ok(quorate::connect(self.layout.addresses()).await?)
+    }
+}
+
+fn write_history(path: &Path, history: &HistoryLog) -> Result<(), Failure> {
+    let write = || history.write_json(File::create(path)?);
+    write().map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+fn round(number: f64, digits: i32) -> f64 {
+    let factor = 10f64.powi(digits);
+    (number * factor).round() / factor
+}
+
+fn table(report: &Report) -> Table {
+    let mut table = Table::new(&[(report.workload, Align::Left), ("", Align::Right)]);
+    let Report { clients, shards, replicas, durability, isolation, .. } = report;
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    row("keyspace", format!("{isolation}, {durability}, {shards} × {replicas} replicas"));
+    row("in flight", thousands(*clients));
+    row("committed", thousands(report.committed));
+    row("committed/s", thousands(report.throughput_tps as u64));
+    row("aborted attempts", format!("{} ({:.2} %)", thousands(report.aborted), report.abort_rate * 100.0));
+    row("in one round trip", format!("{:.2} %", report.fast_rate * 100.0));
+    if report.unknown + report.refused > 0 {
+        row("unknown, refused", format!("{}, {}", thousands(report.unknown), thousands(report.refused)));
+    }
+    row("latency p50", micros(report.latency_us.p50));
+    row("latency p99", micros(report.latency_us.p99));
+    row("latency p99.9", micros(report.latency_us.p999));
+    row("CPU of servers", format!("{:.1} µs/txn", report.server_cpu_us_per_txn));
+    row("CPU of the busiest", format!("{:.1} µs/txn", report.busiest_server_cpu_us_per_txn));
+    row("CPU of the client", format!("{:.1} µs/txn", report.client_cpu_us_per_txn));
+    row("messages", format!("{:.1} /txn", report.messages_per_txn));
+    row("bytes", format!("{:.0} /txn", report.bytes_per_txn));
+    row("messages per write", format!("{:.1}", report.mean_batch));
+    row("syncs", thousands(report.syncs));
+    table
+}
+
+/// Lists the workloads.
+fn list(json: bool) -> Outcome {
+    if json {
+        let array: Vec<_> = WorkloadKind::ALL
+            .iter()
+            .map(|kind| serde_json::json!({ "id": kind.name(), "what": kind.what() }))
+            .collect();
+        print_json(&array)?;
+    } else {
+        let mut table = Table::new(&[("workload", Align::Left), ("what", Align::Left)]);
+        for kind in WorkloadKind::ALL {
+            table.row([kind.name().to_owned(), kind.what().to_owned()]);
+        }
+        println!("{table}");
+    }
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,185 @@
+//! `quorate dev`: a development cluster that stays up.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use quorate::Durability;
+use quorate::wan::Matrix;
+use serde::{Deserialize, Serialize};
+
+use super::DEFAULT_ADDRESS;
+use crate::cluster::{Layout, Threads};
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::output::{Align, Table};
+use crate::runtime::{block_on, log_to_stderr, stop_signal};
+
+/// Run a development cluster that stays up: several sites in one process.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate dev                              three sites on 127.0.0.1:7400 and the ports after it
+  quorate dev --dir ./data                 keeps its data there, and goes on with it at the next start
+  quorate dev --wan tapir                  with the delays between the US, Europe and Asia
+  quorate dev --sites 5 --listen 127.0.0.1:9000 --http 127.0.0.1:9100
+
+Ctrl-C stops it in good order.")]
+pub(crate) struct DevArguments {
+    /// How many sites, one node each; by default three, or as many as DIR was created with.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
+    sites: Option<u16>,
+    /// Where the data is kept and found again.
+    #[arg(long, default_value = "quorate-dev")]
+    dir: PathBuf,
+    /// Emulate the delays of a matrix: `tapir`, `walter`, `uniform-100ms` or a file.
+    #[arg(long, value_name = "MATRIX|none", default_value = "none")]
+    wan: String,
+    /// Where the first node listens; the others take the ports after it.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
+    listen: SocketAddr,
+    /// Where the first node serves /metrics, /health and /status; the others take the ports after it.
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+}
+
+/// What a development cluster remembers of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Memory {
+    cluster: u64,
+    sites: Vec<String>,
+}
+
+impl DevArguments {
+    pub(crate) fn run(self) -> Outcome {
+        log_to_stderr();
+        let matrix = match self.wan.as_str() {
+            "none" => None,
+            name => Some(Matrix::load(name).map_err(Failure::usage)?),
+        };
+        let memory = remember(&self.dir, self.sites, matrix.as_ref())?;
+        let layout = Layout {
+            cluster: memory.cluster,
+            nodes: memory.sites.iter().cloned().zip(ports(self.listen)?).collect(),
+            http: match self.http {
+                Some(first) => ports(first)?.take(memory.sites.len()).collect(),
+                None => Vec::new(),
+            },
+            sites: memory.sites,
+            directory: self.dir.clone(),
+            wan: matrix.is_some().then_some(self.wan),
+            durability: Durability::Sync,
+        };
+        let threads = Threads::start(&layout)?;
+        println!("{}", welcome(&layout));
+        block_on(async {
+            tokio::select! {
+                signal = stop_signal() => signal,
+                () = threads.failed() => Err(Failure::failed("a node has failed; the log says why")),
+            }?;
+            Ok(Verdict::Good)
+        })?;
+        eprintln!("stopping; the data stays in {}", self.dir.display());
+        threads.shutdown()?;
+        Ok(Verdict::Good)
+    }
+}
+
+/// Consecutive ports.
+fn ports(first: SocketAddr) -> Result<impl Iterator<Item = String>, Failure> {
+    if first.port() == 0 {
+        return Err(Failure::usage("choose a port other than 0: the nodes take it and those after it"));
+    }
+    Ok((first.port()..=u16::MAX).map(move |port| SocketAddr::new(first.ip(), port).to_string()))
+}
+
+/// Reads what the cluster in this directory is, or decides it.
+fn remember(directory: &Path, sites: Option<u16>, matrix: Option<&Matrix>) -> Result<Memory, Failure> {
+    let file = directory.join("dev.toml");
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", file.display()));
+    if file.exists() {
+        let text = std::fs::read_to_string(&file).map_err(|error| failed(&error))?;
+        let memory: Memory = toml::from_str(&text).map_err(|error| failed(&error))?;
+        if let Some(sites) = sites.map(usize::from).filter(|sites| *sites != memory.sites.len()) {
+            return Err(Failure::usage(format!(
+                "{} holds a cluster of {} sites, not {sites}: leave --sites out, or choose another --dir",
+                directory.display(),
+                memory.sites.len()
+            )));
+        }
+        return Ok(memory);
+    }
+    let names = names(usize::from(sites.unwrap_or(3)), matrix)?;
+    let drawn = getrandom::u64().map_err(|error| failed(&error))?;
+    let memory = Memory { cluster: (drawn >> 1).max(1), sites: names };
+    let text = toml::to_string(&memory).map_err(|error| failed(&error))?;
+    std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
+    std::fs::write(&file, text).map_err(|error| failed(&error))?;
+    Ok(memory)
+}
+
+/// The names of the sites: those of the matrix if there is one.
+fn names(count: usize, matrix: Option<&Matrix>) -> Result<Vec<String>, Failure> {
+    let Some(matrix) = matrix else {
+        return Ok((1..=count).map(|number| format!("site{number}")).collect());
+    };
+    let known = matrix.sites();
+    if count > known.len() {
+        return Err(Failure::usage(format!(
+            "the matrix \"{}\" has {} sites ({}), and {count} were asked for",
+            matrix.name(),
+            known.len(),
+            known.join(", ")
+        )));
+    }
+    Ok(known[..count].to_vec())
+}
+
+/// What to do next, for people.
+fn welcome(layout: &Layout) -> String {
+    let mut table = Table::new(&[("site", Align::Left), ("address", Align::Left), ("http", Align::Left)]);
+    for (number, (site, address)) in layout.nodes.iter().enumerate() {
+        let http = layout.http.get(number).map_or_else(String::new, |http| format!("http://{http}/status"));
+        table.row([site.clone(), address.clone(), http]);
+    }
+    let first = layout.nodes.first().map_or("", |(_, address)| address.as_str());
+    let connect = if first == DEFAULT_ADDRESS { String::new() } else { format!(" --connect {first}") };
+    let emulated = layout.wan.as_ref().map(|wan| format!(", delays as in {wan}")).unwrap_or_default();
+    format!(
+        "A cluster of {} sites is up{emulated}; its data is in {}.\n\n{table}\n\n  \
+         quorate keyspace create accounts --isolation strict{connect}\n  \
+         quorate shell{connect} -e 'put alice 100; get alice'\n\n  \
+         Rust: quorate::connect(\"{first}\").await?\n\nCtrl-C stops it.",
+        layout.sites.len(),
+        layout.directory.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_take_their_names_from_the_matrix() {
+        assert_eq!(names(2, None).unwrap(), ["site1", "site2"]);
+        let tapir = Matrix::builtin("tapir").unwrap();
+        assert_eq!(names(2, Some(&tapir)).unwrap(), ["us", "europe"]);
+        assert!(matches!(names(4, Some(&tapir)), Err(Failure::Usage(message)) if message.contains("asia")));
+    }
+
+    #[test]
+    fn a_development_cluster_remembers_what_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = remember(directory.path(), Some(5), None).unwrap();
+        assert_eq!(remember(directory.path(), None, None).unwrap(), first);
+        assert_eq!(first.sites.len(), 5);
+        assert!(matches!(remember(directory.path(), Some(3), None), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn nodes_take_consecutive_ports() {
+        let mut ports = ports("127.0.0.1:7400".parse().unwrap()).unwrap();
+        assert_eq!(ports.next().unwrap(), "127.0.0.1:7400");
+        assert_eq!(ports.next().unwrap(), "127.0.0.1:7401");
+        assert!(super::ports("127.0.0.1:0".parse().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! `quorate keyspace`: creates, lists, shows and drops keyspaces.
+
+use clap::{Args, Subcommand};
+use quorate::topology::Keyspace as Definition;
+use quorate::{Database, Durability, Isolation, KeyspaceOptions};
+use serde_json::json;
+
+use super::ConnectArguments;
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::output::{Align, Table, print_json};
+use crate::runtime::block_on;
+
+/// Create, list, show and drop keyspaces.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate keyspace create accounts --isolation strict
+  quorate keyspace create feed --isolation strict --shards 8 --sites us,europe,asia
+  quorate keyspace list --json
+  quorate keyspace show accounts
+  quorate keyspace drop accounts --connect 10.0.0.1:7400")]
+pub(crate) struct KeyspaceArguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Create a keyspace.
+    Create {
+        #[command(flatten)]
+        create: CreateArguments,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List the keyspaces.
+    List {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show where the shards of a keyspace are.
+    Show {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Drop a keyspace and everything in it.
+    Drop {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Args, Clone, Debug)]
+struct Common {
+    #[command(flatten)]
+    connect: ConnectArguments,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a new keyspace is to be like; also a statement of the shell.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CreateArguments {
+    /// Its name: letters, digits, `-`, `_` and `.`, beginning with a letter.
+    pub(crate) name: String,
+    /// What its transactions are promised: `strict` is strict serializability.
+    #[arg(long, default_value_t = Isolation::Strict)]
+    isolation: Isolation,
+    /// Into how many shards its keys are divided.
+    #[arg(long, default_value_t = 1)]
+    shards: usize,
+    /// How many replicas each shard has, an odd number; by default one in each site.
+    #[arg(long)]
+    replicas: Option<usize>,
+    /// The sites that hold it, with commas between them; by default all.
+    #[arg(long, value_delimiter = ',')]
+    sites: Vec<String>,
+    /// What acknowledged writes survive: `sync`, the loss of power everywhere; `memory`, that of a minority.
+    #[arg(long, default_value_t = Durability::Sync)]
+    durability: Durability,
+}
+
+impl CreateArguments {
+    /// The options as the client library takes them.
+    pub(crate) fn options(&self) -> KeyspaceOptions {
+        KeyspaceOptions {
+            isolation: self.isolation,
+            durability: self.durability,
+            shards: self.shards,
+            replicas: self.replicas,
+            sites: self.sites.clone(),
+        }
+    }
+}
+
+impl KeyspaceArguments {
+    pub(crate) fn run(self) -> Outcome {
+        block_on(async {
+            let common = match &self.action {
+                Action::Create { common, .. }
+                | Action::List { common }
+                | Action::Show { common, .. }
+                | Action::Drop { common, .. } => common.clone(),
+            };
+            let db = common.connect.open().await?;
+            let outcome = act(&self.action, &db, common.json).await;
+            db.close().await;
+            outcome
+        })
+    }
+}
+
+async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
+    match action {
+        Action::Create { create, .. } => {
+            let keyspace = db.create_keyspace(&create.name, create.options()).await?;
+            show(db, keyspace.definition(), json)?;
+        }
+        Action::List { .. } => {
+            let definitions = db.list().await?;
+            if json {
+                let all: Vec<_> = definitions.iter().map(|definition| to_json(db, definition)).collect();
+                print_json(&json!({ "keyspaces": all }))?;
+            } else {
+                println!("{}", table(&definitions));
+            }
+        }
+        Action::Show { name, .. } => {
+            let keyspace = db.keyspace(name).await?;
+            show(db, keyspace.definition(), json)?;
+        }
+        Action::Drop { name, .. } => {
+            db.drop_keyspace(name).await?;
+            if json {
+                print_json(&json!({ "dropped": name }))?;
+            } else {
+                println!("dropped {name}");
+            }
+        }
+    }
+    Ok(Verdict::Good)
+}
+
+fn show(db: &Database, definition: &Definition, json: bool) -> Result<(), Failure> {
+    if json {
+        return print_json(&to_json(db, definition));
+    }
+    println!("{}", definition_lines(db, definition));
+    Ok(())
+}
+
+/// The keyspaces, one per row.
+fn table(definitions: &[Definition]) -> Table {
+    let mut table = Table::new(&[
+        ("keyspace", Align::Left),
+        ("isolation", Align::Left),
+        ("durability", Align::Left),
+        ("shards", Align::Right),
+        ("replicas", Align::Right),
+    ]);
+    for definition in definitions {
+        let replicas = definition.shards.first().map_or(0, |shard| shard.replicas.len());
+        table.row([
+            definition.name.clone(),
+            definition.isolation.to_string(),
+            definition.durability.to_string(),
+            definition.shards.len().to_string(),
+            replicas.to_string(),
+        ]);
+    }
+    table
+}
+
+/// A keyspace and where its shards are, for people.
+pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String {
+    let mut table = Table::new(&[("shard", Align::Left), ("replicas", Align::Left)]);
+    for shard in &definition.shards {
+        let places: Vec<String> = shard.replicas.iter().map(|node| place(db, *node)).collect();
+        table.row([shard.id.to_string(), places.join(", ")]);
+    }
+    let Definition { name, isolation, durability, .. } = definition;
+    format!("{name}: isolation {isolation}, durability {durability}\n{table}")
+}
+
+fn place(db: &Database, node: quorate::NodeId) -> String {
+    let topology = db.topology();
+    let Some(known) = topology.nodes.get(usize::from(node.0)) else { return node.to_string() };
+    let site = topology.sites.get(usize::from(known.site.0)).map_or("?", String::as_str);
+    format!("{} ({site})", known.address)
+}
+
+fn to_json(db: &Database, definition: &Definition) -> serde_json::Value {
+    let shards: Vec<_> = definition
+        .shards
+        .iter()
+        .map(|shard| {
+            let nodes: Vec<String> = shard
+                .replicas
+                .iter()
+                .filter_map(|node| db.topology().nodes.get(usize::from(node.0)))
+                .map(|node| node.address.clone())
+                .collect();
+            json!({ "id": shard.id.0, "replicas": nodes })
+        })
+        .collect();
+    json!({
+        "name": definition.name,
+        "id": definition.id.0,
+        "isolation": definition.isolation.name(),
+        "durability": definition.durability.name(),
+        "shards": shards,
+    })
+}

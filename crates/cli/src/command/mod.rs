@@ -1,0 +1,62 @@
+//! The commands, one per file.
+
+mod bench;
+mod check;
+mod demo;
+mod dev;
+mod keyspace;
+mod server;
+mod shell;
+mod sim;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::{Failure, Outcome};
+
+pub(crate) use keyspace::{CreateArguments, definition_lines};
+
+/// Where servers listen unless told otherwise.
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";
+
+/// What `quorate` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(demo::DemoArguments),
+    Dev(dev::DevArguments),
+    Server(server::ServerArguments),
+    Shell(shell::ShellArguments),
+    Keyspace(keyspace::KeyspaceArguments),
+    Bench(bench::BenchArguments),
+    Sim(sim::SimArguments),
+    Check(check::CheckArguments),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Outcome {
+        match self {
+            Command::Demo(arguments) => arguments.run(),
+            Command::Dev(arguments) => arguments.run(),
+            Command::Server(arguments) => arguments.run(),
+            Command::Shell(arguments) => arguments.run(),
+            Command::Keyspace(arguments) => arguments.run(),
+            Command::Bench(arguments) => arguments.run(),
+            Command::Sim(arguments) => arguments.run(),
+            Command::Check(arguments) => arguments.run(),
+        }
+    }
+}
+
+/// How to reach a cluster.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ConnectArguments {
+    /// The address of any node, or several with commas between them.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADDRESS)]
+    pub(crate) connect: String,
+}
+
+impl ConnectArguments {
+    /// Connects.
+    pub(crate) async fn open(&self) -> Result<quorate::Database, Failure> {
+        Ok(quorate::connect(self.connect.as_str()).await?)
+    }
+}

@@ -1,0 +1,92 @@
+//! `quorate server`: one node of a cluster.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use quorate_server::{Config, Initialise, Server, print_config};
+use tokio::sync::oneshot;
+
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::runtime::{block_on, log_to_stderr, stop_signal};
+
+/// Run one node of a cluster.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate server --print-config > node-0.toml      a commented example to edit
+  quorate server --config node-0.toml --initialise the very first start: creates the data directory
+  quorate server --config node-0.toml              every later start
+  quorate server --config node-0.toml --initialise=replace
+                                                   this node had been part of the cluster and has lost its disk
+
+SIGTERM and Ctrl-C drain the node within 10 seconds, sync it and end it with exit code 0. Logs go to standard error;
+RUST_LOG chooses how much, for example RUST_LOG=debug.")]
+pub(crate) struct ServerArguments {
+    /// The configuration of this node.
+    #[arg(long, value_name = "FILE", required_unless_present = "print_config")]
+    config: Option<PathBuf>,
+    /// Create the data directory: `new` for a new node, `replace` for one that has lost its disk.
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "new")]
+    initialise: Option<How>,
+    /// Print a commented example of a configuration.
+    #[arg(long, conflicts_with_all = ["config", "initialise"])]
+    print_config: bool,
+    /// Also stop when standard input ends: whoever started this server is gone then.
+    #[arg(long, hide = true)]
+    stop_with_input: bool,
+}
+
+/// How a data directory is created.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum How {
+    /// The node has never been part of the cluster.
+    New,
+    /// The node has lost its disk.
+    Replace,
+}
+
+impl ServerArguments {
+    pub(crate) fn run(self) -> Outcome {
+        let Some(path) = self.config else {
+            print!("{}", print_config());
+            return Ok(Verdict::Good);
+        };
+        log_to_stderr();
+        let config =
+            Config::load(&path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        let initialise = match self.initialise {
+            None => Initialise::No,
+            Some(How::New) => Initialise::New,
+            Some(How::Replace) => Initialise::Replace,
+        };
+        let server = Server::start(config, initialise).map_err(Failure::failed)?;
+        block_on(async {
+            let input_ended = input_end(self.stop_with_input);
+            tokio::select! {
+                signal = stop_signal() => signal?,
+                () = input_ended => {}
+                () = server.stopped() => {}
+            }
+            server.shutdown().map_err(Failure::failed)?;
+            Ok(Verdict::Good)
+        })
+    }
+}
+
+/// Ends when standard input does; never if it is not looked at.
+async fn input_end(is_looked_at: bool) {
+    if !is_looked_at {
+        return std::future::pending().await;
+    }
+    let (ended, input_ended) = oneshot::channel();
+    // A thread of its own and not one of the runtime's: it must not keep the process from ending.
+    std::thread::spawn(move || {
+        let mut buffer = [0; 256];
+        while matches!(std::io::stdin().read(&mut buffer), Ok(1..)) {}
+        // Nobody listens any more if the server has been stopped by a signal.
+        let _ = ended.send(());
+    });
+    // An error would mean that the thread has failed: stop as well.
+    let _ = input_ended.await;
+}

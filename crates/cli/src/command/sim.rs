@@ -1,0 +1,214 @@
+//! `quorate sim`: simulates whole clusters under faults, from seeds.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use clap::Args;
+use quorate::Isolation;
+use quorate_simulator::{Fault, Faults, Options, Report, SeedReport, TraceText, plant_named, run_seed};
+use quorate_tapir::Plant;
+use quorate_workloads::WorkloadKind;
+use serde_json::json;
+
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::output::{Align, Progress, Table, print_json, thousands};
+use crate::parse::inclusive_range;
+
+/// Simulate whole clusters under faults, from seeds, and judge what happened.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate sim --seeds 1..2000 --faults all
+  quorate sim --seed 42 --trace trace.txt --history history.jsonl
+  quorate sim --seeds 1..200 --plant T21           the planted bug must be found: exit code 1
+  quorate sim --seeds 1..50 --faults loss,clock-skew --workload lists --json
+  quorate sim --list-plants --json
+
+The same seed gives the same execution and the same hash. Exit code 1 if an invariant is violated; the command that
+repeats the seed is printed.")]
+pub(crate) struct SimArguments {
+    /// The guarantee to simulate.
+    #[arg(long, default_value_t = Isolation::Strict)]
+    isolation: Isolation,
+    /// One seed.
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Seeds A..B, both ends included.
+    #[arg(long, value_name = "A..B", value_parser = inclusive_range, default_value = "1..20")]
+    seeds: RangeInclusive<u64>,
+    /// Which faults: `none`, `all`, or names with commas between them.
+    #[arg(long, default_value = "all")]
+    faults: Faults,
+    /// A bug to plant, by its id.
+    #[arg(long, value_name = "BUG", value_parser = plant_named)]
+    plant: Option<Plant>,
+    /// The workload; by default each seed draws one.
+    #[arg(long)]
+    workload: Option<WorkloadKind>,
+    /// Write the trace of the seed to this file.
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    trace: Option<PathBuf>,
+    /// Write the history of the seed to this file.
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    history: Option<PathBuf>,
+    /// List the faults.
+    #[arg(long, conflicts_with = "list_plants")]
+    list_faults: bool,
+    /// List the bugs that can be planted.
+    #[arg(long)]
+    list_plants: bool,
+    /// Print one JSON object; with a list, a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+impl SimArguments {
+    pub(crate) fn run(self) -> Outcome {
+        if self.list_faults {
+            let faults = Fault::ALL.map(|fault| (fault.name(), fault.what(), ""));
+            return list(self.json, "fault", &faults);
+        }
+        if self.list_plants {
+            let plants = Plant::ALL.map(|plant| (plant.id(), plant.what(), plant.section()));
+            return list(self.json, "plant", &plants);
+        }
+        let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
+        let mut options = Options::new(seeds);
+        options.isolation = self.isolation;
+        options.faults = self.faults.clone();
+        options.plant = self.plant;
+        options.workload = self.workload;
+        let report = match self.seed {
+            Some(seed) => run_one(seed, &options, self.trace.as_deref(), self.history.as_deref())?,
+            None => run_many(&options),
+        };
+        if self.json {
+            print_json(&report)?;
+        } else {
+            println!("{}", summary(&report));
+        }
+        Ok(Verdict::good_if(report.is_ok()))
+    }
+}
+
+/// Runs one seed and writes what was asked for.
+fn run_one(
+    seed: u64,
+    options: &Options,
+    trace: Option<&Path>,
+    history: Option<&Path>,
+) -> Result<Report, Failure> {
+    let text = trace.map(|_| TraceText::default());
+    let run = run_seed(seed, options, text.clone());
+    let written = |path: &Path, error: std::io::Error| {
+        Failure::failed(format!("cannot write {}: {error}", path.display()))
+    };
+    if let (Some(path), Some(text)) = (trace, text) {
+        let write = || File::create(path)?.write_all(text.borrow().as_bytes());
+        write().map_err(|error| written(path, error))?;
+    }
+    if let Some(path) = history {
+        let write = || run.history.write_json(File::create(path)?);
+        write().map_err(|error| written(path, error))?;
+    }
+    let mut report = Report::new();
+    report.add(&run.report, &options.repeat_arguments(seed));
+    Ok(report)
+}
+
+/// Runs seeds on all processors. Each is an execution of its own; they are reported in their order.
+fn run_many(options: &Options) -> Report {
+    let count = options.seeds.end() - options.seeds.start() + 1;
+    let progress = Progress::bar(count);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count as usize);
+    let next = AtomicU64::new(0);
+    let (sender, reports) = mpsc::channel::<SeedReport>();
+    let mut report = Report::new();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let offset = next.fetch_add(1, Ordering::Relaxed);
+                    if offset >= count {
+                        return;
+                    }
+                    // The receiver lives as long as this scope.
+                    let _ = sender.send(run_seed(options.seeds.start() + offset, options, None).report);
+                }
+            });
+        }
+        drop(sender);
+        let mut waiting = BTreeMap::new();
+        let mut expected = *options.seeds.start();
+        for seed_report in reports {
+            waiting.insert(seed_report.seed, seed_report);
+            while let Some(in_turn) = waiting.remove(&expected) {
+                report.add(&in_turn, &options.repeat_arguments(expected));
+                expected += 1;
+                progress.step_to(report.seeds);
+                progress.now(format!("{} violations", report.violations.len()));
+                if !in_turn.broken.is_empty() {
+                    progress.say(format!("seed {} violates an invariant", in_turn.seed));
+                }
+            }
+        }
+    });
+    report
+}
+
+/// A report for people.
+fn summary(report: &Report) -> String {
+    let mut text = format!(
+        "{} seeds, {:.1} simulated hours, {} transactions committed, {} attempts aborted, trace hash {}",
+        thousands(report.seeds),
+        report.simulated_seconds / 3600.0,
+        thousands(report.committed),
+        thousands(report.aborted),
+        report.trace_hash
+    );
+    if !report.faults.is_empty() {
+        let faults: Vec<String> =
+            report.faults.iter().map(|(name, count)| format!("{name} {}", thousands(*count))).collect();
+        text.push_str(&format!("\nfaults injected: {}", faults.join(", ")));
+    }
+    for violation in &report.violations {
+        text.push_str(&format!(
+            "\n\nseed {} violates {}: {}\n  {}\n  repeat: quorate {}",
+            violation.seed,
+            violation.invariant,
+            violation.anomaly,
+            violation.explain.replace('\n', "\n  "),
+            violation.repeat
+        ));
+    }
+    if report.is_ok() {
+        text.push_str("\nno invariant is violated");
+    }
+    text
+}
+
+/// Lists what can be chosen: id, what it is, and the section of the paper that it is about.
+fn list(json: bool, title: &str, entries: &[(&str, &str, &str)]) -> Outcome {
+    if json {
+        let array: Vec<_> = entries
+            .iter()
+            .map(|(id, what, section)| {
+                json!({ "id": id, "isolation": Isolation::Strict.name(), "what": what, "section": section })
+            })
+            .collect();
+        print_json(&array)?;
+    } else {
+        let mut table = Table::new(&[(title, Align::Left), ("section", Align::Left), ("what", Align::Left)]);
+        for (id, what, section) in entries {
+            table.row([*id, *section, *what].map(str::to_owned));
+        }
+        println!("{table}");
+    }
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,194 @@
+//! One client of a load: one transaction after the other.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use quorate::{Error, Receipt, Transaction};
+use quorate_checker::RecordedTxn;
+use quorate_core::Random;
+use quorate_workloads::{Execution, Operation, Plan, Step, UniqueValues, Workload, WorkloadKind};
+
+use super::Shared;
+
+/// How long to wait before a cluster that refused is asked again.
+const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs transactions until it is told to stop.
+pub(super) async fn run(shared: Arc<Shared>, number: u64) {
+    let load = &shared.load;
+    let number = load.first_client + number;
+    let mut client = Client::new(&shared, number);
+    let mut random = Random::new(load.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut workload = Workload::new(load.parameters.clone());
+    while !shared.stop.load(Ordering::Relaxed) {
+        let plan = Arc::new(workload.draw(&mut random));
+        if let Some(pause) = client.run(plan).await {
+            tokio::time::sleep(pause).await;
+        }
+    }
+    shared.generations.fetch_max(workload.generations(), Ordering::Relaxed);
+}
+
+/// Reads every key of every generation of judged lists once more, so that the history says how each list ended.
+pub(super) async fn read_everything(shared: &Shared) {
+    let load = &shared.load;
+    if load.history.is_none() || load.parameters.kind != WorkloadKind::Lists {
+        return;
+    }
+    let workload = Workload::new(load.parameters.clone());
+    let mut client = Client::new(shared, load.first_client);
+    for generation in 0..shared.generations.load(Ordering::Relaxed) {
+        let operations = workload.universe(generation).into_iter().map(Operation::Get).collect();
+        client.run(Arc::new(Plan { kind: "final read", operations })).await;
+    }
+}
+
+struct Client<'a> {
+    unique: UniqueValues,
+    /// Which process this client is in the history. A process that does not know how its transaction ended is gone.
+    process: u64,
+    shared: &'a Shared,
+}
+
+/// The attempts at one transaction.
+struct Attempts<'a> {
+    shared: &'a Shared,
+    plan: Arc<Plan>,
+    process: u64,
+    /// Locked only between the awaits of the transaction, so nobody ever waits for it.
+    state: Mutex<State>,
+}
+
+/// How far the attempts have come.
+struct State {
+    unique: UniqueValues,
+    count: u64,
+    recorded: Option<RecordedTxn>,
+    /// The attempt that has done all its reads and writes, and when it was about to commit.
+    done: Option<(Execution, Instant)>,
+}
+
+impl<'a> Client<'a> {
+    fn new(shared: &'a Shared, number: u64) -> Self {
+        let process = shared.load.history.as_ref().map_or(0, super::HistoryLog::process);
+        Client { unique: UniqueValues::new(number), process, shared }
+    }
+
+    /// Runs one transaction to its end, and says how long to wait before the next, if at all.
+    async fn run(&mut self, plan: Arc<Plan>) -> Option<Duration> {
+        let state = State { unique: self.unique.clone(), count: 0, recorded: None, done: None };
+        let attempts =
+            Attempts { shared: self.shared, plan, process: self.process, state: Mutex::new(state) };
+        let began = Instant::now();
+        let result = self
+            .shared
+            .load
+            .keyspace
+            .transact_with_receipt(async |txn| {
+                let mut execution = attempts.begin();
+                execute(&mut execution, &txn).await?;
+                attempts.state().done = Some((execution, Instant::now()));
+                Ok(())
+            })
+            .await;
+        let ended = Instant::now();
+        let state = attempts.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let result = result.map(|((), receipt)| receipt);
+        self.record(&state, &result);
+        self.unique = state.unique;
+        let commit = ended - state.done.map_or(began, |(_, commit_began)| commit_began);
+        self.count(state.count, result, ended - began, commit)
+    }
+
+    fn count(
+        &self,
+        attempts: u64,
+        result: quorate::Result<Receipt>,
+        latency: Duration,
+        commit: Duration,
+    ) -> Option<Duration> {
+        let mut tally = self.shared.tally();
+        tally.aborted += attempts.saturating_sub(1);
+        match result {
+            Ok(receipt) => {
+                tally.on_commit(latency, commit, self.shared.load.round_trip, receipt.fast);
+                None
+            }
+            Err(Error::Conflict) => {
+                tally.aborted += 1;
+                None
+            }
+            Err(Error::Unknown { .. }) => {
+                tally.unknown += 1;
+                None
+            }
+            Err(Error::Overloaded { retry_after }) => {
+                tally.refused += 1;
+                Some(retry_after)
+            }
+            Err(error) => {
+                tally.refused += 1;
+                tally.trouble = Some(error.to_string());
+                Some(REFUSED_PAUSE)
+            }
+        }
+    }
+
+    /// Records how the last attempt ended.
+    fn record(&mut self, state: &State, result: &quorate::Result<Receipt>) {
+        let (Some(history), Some(recorded)) = (&self.shared.load.history, state.recorded) else { return };
+        let observed = state.done.as_ref().map(|(execution, _)| execution.observed());
+        match (result, observed) {
+            (Ok(_), Some(Ok(ops))) => history.ok(recorded, ops),
+            // It committed, but what it read is not what this workload writes: nothing can be said about it.
+            (Ok(_), _) | (Err(Error::Unknown { .. } | Error::Closed), _) => {
+                history.info(recorded);
+                self.process = history.process();
+            }
+            (Err(_), _) => history.fail(recorded),
+        }
+    }
+}
+
+impl Attempts<'_> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins an attempt. The one before, if there was one, has surely not committed.
+    fn begin(&self) -> Execution {
+        let load = &self.shared.load;
+        let mut state = self.state();
+        let plan = Arc::clone(&self.plan);
+        let execution = Execution::new(plan, &mut state.unique, load.parameters.value_bytes_min);
+        state.count += 1;
+        state.done = None;
+        if let Some(history) = &load.history {
+            if let Some(failed) = state.recorded.take() {
+                history.fail(failed);
+            }
+            state.recorded = Some(history.invoke(self.process, &load.site, execution.announced()));
+        }
+        execution
+    }
+}
+
+/// Does what the execution says, up to the commit.
+async fn execute(execution: &mut Execution, txn: &Transaction) -> quorate::Result<()> {
+    loop {
+        match execution.next_step() {
+            Step::Get(key) => {
+                let value = txn.get(&key).await?;
+                execution.got(value).map_err(Error::application)?;
+            }
+            Step::Scan { range, limit } => {
+                let page = txn.scan(&range.from, range.to.as_deref().unwrap_or_default(), limit).await?;
+                execution.scanned(page.entries, page.next);
+            }
+            Step::Put(key, Some(value)) => txn.put(&key, &value)?,
+            Step::Put(key, None) => txn.delete(&key)?,
+            Step::Commit => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What transactions cost: processor time, messages, bytes, syncs, over all processes.
+
+use std::time::Instant;
+
+use quorate::Database;
+use serde::Deserialize;
+
+use crate::exit::Failure;
+use crate::runtime::cpu_time;
+
+/// All counters of a cluster and its client, read at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    at: Instant,
+    client_cpu_us: f64,
+    client: Carried,
+    servers: Vec<Status>,
+}
+
+/// What a server tells of itself, as far as it matters here.
+#[derive(Clone, Debug, Deserialize)]
+struct Status {
+    cpu_seconds: f64,
+    transport: Carried,
+    log: LogStatus,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Carried {
+    messages_sent: u64,
+    bytes_sent: u64,
+    socket_writes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct LogStatus {
+    syncs: u64,
+}
+
+/// What happened between two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Costs {
+    /// How long it was.
+    pub(crate) seconds: f64,
+    /// Processor time of all servers.
+    pub(crate) server_cpu_us: f64,
+    /// Processor time of the busiest server.
+    pub(crate) busiest_server_cpu_us: f64,
+    /// Processor time of this process.
+    pub(crate) client_cpu_us: f64,
+    /// Protocol messages, before batching.
+    pub(crate) messages: u64,
+    /// Bytes on sockets.
+    pub(crate) bytes: u64,
+    /// Syncs of logs.
+    pub(crate) syncs: u64,
+    /// Messages per write to a socket.
+    pub(crate) mean_batch: f64,
+}
+
+impl Reading {
+    /// Reads all counters.
+    pub(crate) async fn take(db: &Database) -> Result<Reading, Failure> {
+        let mut servers = Vec::with_capacity(db.topology().nodes.len());
+        for node in &db.topology().nodes {
+            let json = db.status(node.id).await?;
+            let status = serde_json::from_slice(&json).map_err(|error| {
+                Failure::failed(format!("the status of {} cannot be read: {error}", node.id))
+            })?;
+            servers.push(status);
+        }
+        let counters = db.counters();
+        let client = Carried {
+            messages_sent: counters.messages_sent,
+            bytes_sent: counters.bytes_sent,
+            socket_writes: counters.socket_writes,
+        };
+        let client_cpu_us = cpu_time().as_secs_f64() * 1e6;
+        Ok(Reading { at: Instant::now(), client_cpu_us, client, servers })
+    }
+
+    /// What happened since an earlier reading of the same cluster.
+    pub(crate) fn since(&self, earlier: &Reading) -> Costs {
+        let pairs = || self.servers.iter().zip(&earlier.servers);
+        let cpu = |(now, then): (&Status, &Status)| (now.cpu_seconds - then.cpu_seconds) * 1e6;
+        let sum = |count: fn(&Carried) -> u64| {
+            let servers: u64 =
+                pairs().map(|(now, then)| count(&now.transport).saturating_sub(count(&then.transport))).sum();
+            servers + count(&self.client).saturating_sub(count(&earlier.client))
+        };
+        let (messages, writes) = (sum(|carried| carried.messages_sent), sum(|carried| carried.socket_writes));
+        Costs {
+            seconds: (self.at - earlier.at).as_secs_f64(),
+            server_cpu_us: pairs().map(cpu).sum(),
+            busiest_server_cpu_us: pairs().map(cpu).fold(0.0, f64::max),
+            client_cpu_us: self.client_cpu_us - earlier.client_cpu_us,
+            messages,
+            bytes: sum(|carried| carried.bytes_sent),
+            syncs: pairs().map(|(now, then)| now.log.syncs.saturating_sub(then.log.syncs)).sum(),
+            mean_batch: if writes == 0 { 0.0 } else { messages as f64 / writes as f64 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn reading(at: Instant, factor: u64) -> Reading {
+        let carried =
+            |count| Carried { messages_sent: 10 * count, bytes_sent: 1_000 * count, socket_writes: count };
+        let status = |count: u64| Status {
+            cpu_seconds: count as f64,
+            transport: carried(count),
+            log: LogStatus { syncs: count },
+        };
+        Reading {
+            at,
+            client_cpu_us: factor as f64,
+            client: carried(factor),
+            servers: vec![status(factor), status(2 * factor)],
+        }
+    }
+
+    #[test]
+    fn costs_are_differences_over_all_processes() {
+        let begin = Instant::now();
+        let costs = reading(begin + Duration::from_secs(2), 3).since(&reading(begin, 1));
+        let expected = Costs {
+            seconds: 2.0,
+            server_cpu_us: 6e6,
+            busiest_server_cpu_us: 4e6,
+            client_cpu_us: 2.0,
+            messages: 80,
+            bytes: 8_000,
+            syncs: 6,
+            mean_batch: 10.0,
+        };
+        assert_eq!(costs, expected);
+    }
+}

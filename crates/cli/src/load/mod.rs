@@ -1,0 +1,103 @@
+//! Keeps workload transactions in flight, measures them, and records what they saw.
+//!
+//! A load is a closed loop: each of its clients runs one transaction at a time, to its end, and then the next. All
+//! clients of a load share one connection per node, as the transactions of an application do.
+
+mod client;
+mod history;
+mod meter;
+mod tally;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quorate::Keyspace;
+use quorate_workloads::Parameters;
+use tokio::task::JoinHandle;
+
+pub(crate) use history::HistoryLog;
+pub(crate) use meter::{Costs, Reading};
+pub(crate) use tally::Tally;
+
+/// What a load does.
+#[derive(Clone)]
+pub(crate) struct Load {
+    /// Where.
+    pub(crate) keyspace: Keyspace,
+    /// What.
+    pub(crate) parameters: Parameters,
+    /// How many transactions are in flight.
+    pub(crate) clients: u64,
+    /// The number of the first client; different for every load that shares a history.
+    pub(crate) first_client: u64,
+    /// The site of the clients, for the history.
+    pub(crate) site: String,
+    /// The round trip to the farthest replica that a fast quorum needs, if delays are emulated.
+    pub(crate) round_trip: Option<Duration>,
+    /// Where to record, if what happens is to be judged.
+    pub(crate) history: Option<HistoryLog>,
+    /// What the clients draw their transactions from.
+    pub(crate) seed: u64,
+}
+
+/// A load that runs.
+pub(crate) struct Running {
+    shared: Arc<Shared>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+/// What the clients of a load share.
+struct Shared {
+    load: Load,
+    stop: AtomicBool,
+    /// How many generations of keys the clients have touched, if the workload has generations.
+    generations: AtomicU64,
+    tally: Mutex<Tally>,
+}
+
+impl Shared {
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Load {
+    /// Starts the clients, as tasks on this runtime.
+    pub(crate) fn start(self) -> Running {
+        let clients = self.clients;
+        let shared = Arc::new(Shared {
+            load: self,
+            stop: AtomicBool::new(false),
+            generations: AtomicU64::new(0),
+            tally: Mutex::default(),
+        });
+        let clients =
+            (0..clients).map(|number| tokio::spawn(client::run(Arc::clone(&shared), number))).collect();
+        Running { shared, clients }
+    }
+}
+
+impl Running {
+    /// What happened since the start or the last call, and begins to count anew.
+    pub(crate) fn take_tally(&self) -> Tally {
+        std::mem::take(&mut self.shared.tally())
+    }
+
+    /// Looks at the counts.
+    pub(crate) fn with_tally<R>(&self, look: impl FnOnce(&Tally) -> R) -> R {
+        look(&self.shared.tally())
+    }
+
+    /// Lets every client end its transaction and waits for that; then reads all keys of judged lists once more, so
+    /// that the history says how each list ended.
+    pub(crate) async fn stop(self) -> Tally {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            // A client that panicked has said so already; its transactions stay unknown.
+            let _ = client.await;
+        }
+        client::read_everything(&self.shared).await;
+        std::mem::take(&mut self.shared.tally())
+    }
+}

@@ -1,0 +1,43 @@
+//! What commands need of the world: an async runtime, signals, logs.
+
+use std::future::Future;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::{Failure, Outcome};
+
+/// Runs a command's future to its end, on this thread: one client needs no more than one.
+pub(crate) fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("the async runtime cannot start: {error}")))?;
+    runtime.block_on(command)
+}
+
+/// Ends when somebody wants this process to stop: SIGTERM, or Ctrl-C.
+pub(crate) async fn stop_signal() -> Result<(), Failure> {
+    let listen =
+        |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")));
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// Logs to standard error; RUST_LOG chooses how much.
+pub(crate) fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// The processor time that this process has used, over all its threads.
+pub(crate) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}

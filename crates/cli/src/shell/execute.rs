@@ -1,0 +1,266 @@
+//! Carries statements out.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use quorate::{Database, Error, Keyspace, Outcome, Page, Token, Transaction, Value};
+
+use super::statement::{KeyspaceAction, Statement};
+use crate::command::definition_lines;
+
+/// How long a transaction may stay open between two statements of a person.
+const IDLE_MAX: Duration = Duration::from_secs(3600);
+
+/// What is left to do after a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Show this, and go on.
+    Text(String),
+    /// Leave.
+    Exit,
+}
+
+/// The state of one shell: the keyspace in use and the open transaction.
+pub(crate) struct Session {
+    db: Database,
+    keyspace: Option<Keyspace>,
+    transaction: Option<Transaction>,
+    last: Option<Token>,
+}
+
+impl Session {
+    /// A session without a keyspace: if there is exactly one, it is used.
+    pub(crate) fn new(db: Database) -> Self {
+        Session { db, keyspace: None, transaction: None, last: None }
+    }
+
+    /// Chooses the keyspace by name.
+    pub(crate) async fn choose(&mut self, name: &str) -> Result<(), Error> {
+        self.keyspace = Some(self.db.keyspace(name).await?);
+        Ok(())
+    }
+
+    /// What stands before the cursor.
+    pub(crate) fn prompt(&self) -> String {
+        let name = self.keyspace.as_ref().map_or("quorate", Keyspace::name);
+        let open = if self.transaction.is_some() { "*" } else { "" };
+        format!("{name}{open}> ")
+    }
+
+    /// Drops what is open and closes the connection.
+    pub(crate) async fn close(mut self) {
+        if let Some(mut txn) = self.transaction.take() {
+            // The connection is closed next, which ends the transaction as well.
+            let _ = txn.abort().await;
+        }
+        self.db.close().await;
+    }
+
+    /// Carries out one statement.
+    pub(crate) async fn execute(&mut self, statement: Statement) -> Result<Reply, Error> {
+        let text = match statement {
+            Statement::Get { key } => show_value(self.get(&key).await?.as_ref()),
+            Statement::Put { key, value } => self.put(&key, &value).await?,
+            Statement::Delete { key } => self.delete(&key).await?,
+            Statement::Scan { from, to, limit } => show_page(&self.scan(&from, &to, limit).await?),
+            Statement::Begin => self.begin().await?,
+            Statement::Commit => self.commit().await?,
+            Statement::Abort => self.abort().await?,
+            Statement::Token => match self.transaction.as_ref().map(Transaction::token).or(self.last.clone())
+            {
+                Some(token) => token.to_string(),
+                None => return Err(Error::application("there was no transaction yet")),
+            },
+            Statement::Outcome { token } => match self.db.outcome(&token).await? {
+                Outcome::Committed(timestamp) => format!("committed at {timestamp}"),
+                Outcome::Aborted => "aborted".to_owned(),
+            },
+            Statement::Use { name } => {
+                self.refuse_inside_transaction()?;
+                self.choose(&name).await?;
+                format!("using {name}")
+            }
+            Statement::Keyspace { action } => self.keyspace(action).await?,
+            Statement::Exit => return Ok(Reply::Exit),
+        };
+        Ok(Reply::Text(text))
+    }
+
+    async fn get(&mut self, key: &str) -> Result<Option<Value>, Error> {
+        match &self.transaction {
+            Some(txn) => txn.get(key).await,
+            None => self.in_use().await?.get(key).await,
+        }
+    }
+
+    async fn put(&mut self, key: &str, value: &str) -> Result<String, Error> {
+        match &self.transaction {
+            Some(txn) => txn.put(key, value)?,
+            None => {
+                let (_, receipt) =
+                    self.in_use().await?.transact_with_receipt(async |txn| txn.put(key, value)).await?;
+                self.last = Some(receipt.token);
+            }
+        }
+        Ok("ok".to_owned())
+    }
+
+    async fn delete(&mut self, key: &str) -> Result<String, Error> {
+        match &self.transaction {
+            Some(txn) => txn.delete(key)?,
+            None => {
+                let (_, receipt) =
+                    self.in_use().await?.transact_with_receipt(async |txn| txn.delete(key)).await?;
+                self.last = Some(receipt.token);
+            }
+        }
+        Ok("ok".to_owned())
+    }
+
+    async fn scan(&mut self, from: &str, to: &str, limit: u32) -> Result<Page, Error> {
+        match &self.transaction {
+            Some(txn) => txn.scan(from, to, limit).await,
+            None => self.in_use().await?.scan(from, to, limit).await,
+        }
+    }
+
+    async fn begin(&mut self) -> Result<String, Error> {
+        self.refuse_inside_transaction()?;
+        let txn = self.in_use().await?.with_deadline(IDLE_MAX).begin().await?;
+        self.transaction = Some(txn);
+        Ok("begun".to_owned())
+    }
+
+    async fn commit(&mut self) -> Result<String, Error> {
+        let mut txn = self.take_transaction()?;
+        self.last = Some(txn.token());
+        let receipt = txn.commit().await?;
+        Ok(format!("committed, token {}", receipt.token))
+    }
+
+    async fn abort(&mut self) -> Result<String, Error> {
+        let mut txn = self.take_transaction()?;
+        self.last = Some(txn.token());
+        txn.abort().await?;
+        Ok("aborted".to_owned())
+    }
+
+    async fn keyspace(&mut self, action: KeyspaceAction) -> Result<String, Error> {
+        match action {
+            KeyspaceAction::Create(create) => {
+                self.refuse_inside_transaction()?;
+                let keyspace = self.db.create_keyspace(&create.name, create.options()).await?;
+                let text = definition_lines(&self.db, keyspace.definition());
+                self.keyspace = Some(keyspace);
+                Ok(text)
+            }
+            KeyspaceAction::List => {
+                let names: Vec<String> = self
+                    .db
+                    .list()
+                    .await?
+                    .into_iter()
+                    .map(|definition| format!("{} ({})", definition.name, definition.isolation))
+                    .collect();
+                Ok(if names.is_empty() { "there is no keyspace yet".to_owned() } else { names.join("\n") })
+            }
+            KeyspaceAction::Show { name } => {
+                Ok(definition_lines(&self.db, self.db.keyspace(&name).await?.definition()))
+            }
+            KeyspaceAction::Drop { name } => {
+                self.refuse_inside_transaction()?;
+                self.db.drop_keyspace(&name).await?;
+                if self.keyspace.as_ref().is_some_and(|keyspace| keyspace.name() == name) {
+                    self.keyspace = None;
+                }
+                Ok(format!("dropped {name}"))
+            }
+        }
+    }
+
+    /// The keyspace in use; the only one there is, if none was chosen.
+    async fn in_use(&mut self) -> Result<Keyspace, Error> {
+        if let Some(keyspace) = &self.keyspace {
+            return Ok(keyspace.clone());
+        }
+        let names: Vec<String> =
+            self.db.list().await?.into_iter().map(|definition| definition.name).collect();
+        match names.as_slice() {
+            [only] => {
+                let keyspace = self.db.keyspace(only).await?;
+                self.keyspace = Some(keyspace.clone());
+                Ok(keyspace)
+            }
+            [] => Err(Error::application(
+                "there is no keyspace yet: create one with `keyspace create NAME --isolation strict`",
+            )),
+            names => Err(Error::application(format!(
+                "choose a keyspace with `use NAME`; there are: {}",
+                names.join(", ")
+            ))),
+        }
+    }
+
+    fn take_transaction(&mut self) -> Result<Transaction, Error> {
+        self.transaction.take().ok_or_else(|| Error::application("no transaction is open: `begin` opens one"))
+    }
+
+    fn refuse_inside_transaction(&self) -> Result<(), Error> {
+        match self.transaction {
+            Some(_) => Err(Error::application("a transaction is open: `commit` or `abort` it first")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn show_value(value: Option<&Value>) -> String {
+    value.map_or_else(|| "(absent)".to_owned(), readable)
+}
+
+fn show_page(page: &Page) -> String {
+    let mut text = String::new();
+    for (key, value) in &page.entries {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}  {}", readable(key), readable(value));
+    }
+    match &page.next {
+        Some(next) => {
+            let _ = write!(text, "… the limit is reached: go on from {}", readable(next));
+        }
+        None if page.entries.is_empty() => text.push_str("(nothing)"),
+        None => {
+            text.pop();
+        }
+    }
+    text
+}
+
+/// Text as it is, other bytes escaped.
+fn readable(bytes: &Value) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains(char::is_control) => text.to_owned(),
+        _ => bytes.escape_ascii().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_as_text_where_they_are_text() {
+        assert_eq!(show_value(None), "(absent)");
+        assert_eq!(show_value(Some(&Value::from("grüße"))), "grüße");
+        assert_eq!(show_value(Some(&Value::from_static(b"\x00\xff"))), "\\x00\\xff");
+    }
+
+    #[test]
+    fn pages_say_where_to_go_on() {
+        let entry = |key: &'static str| (Value::from(key), Value::from("1"));
+        let page = Page { entries: vec![entry("a"), entry("b")], next: None };
+        assert_eq!(show_page(&page), "a  1\nb  1");
+        let page = Page { entries: vec![entry("a")], next: Some(Value::from("b")) };
+        assert_eq!(show_page(&page), "a  1\n… the limit is reached: go on from b");
+        assert_eq!(show_page(&Page::default()), "(nothing)");
+    }
+}

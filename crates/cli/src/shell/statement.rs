@@ -1,0 +1,155 @@
+//! What can be said in the shell.
+
+use clap::{Parser, Subcommand};
+use quorate::Token;
+
+use crate::command::CreateArguments;
+
+/// One statement. Outside `begin` and `commit` each access is a transaction of its own.
+#[derive(Debug, Parser)]
+#[command(
+    name = "",
+    multicall = true,
+    disable_help_flag = true,
+    after_help = "Quote keys and values with ' or \" where they hold spaces or semicolons."
+)]
+pub(crate) enum Statement {
+    /// Read a key.
+    #[command(allow_hyphen_values = true)]
+    Get {
+        /// The key.
+        key: String,
+    },
+    /// Write a key.
+    #[command(allow_hyphen_values = true)]
+    Put {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// Delete a key.
+    #[command(allow_hyphen_values = true)]
+    Delete {
+        /// The key.
+        key: String,
+    },
+    /// Read the keys from FROM (included) to TO (excluded, '' for the end).
+    Scan {
+        /// The first key.
+        from: String,
+        /// The first key that is not wanted.
+        #[arg(default_value = "")]
+        to: String,
+        /// At most so many keys.
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
+    /// Begin a transaction.
+    Begin,
+    /// Commit the transaction.
+    Commit,
+    /// Drop the transaction.
+    Abort,
+    /// Show the token of the open transaction, or of the last one.
+    Token,
+    /// Ask what became of a transaction.
+    Outcome {
+        /// Its token.
+        token: Token,
+    },
+    /// Choose the keyspace of the statements that follow.
+    Use {
+        /// Its name.
+        name: String,
+    },
+    /// Create, list, show and drop keyspaces.
+    Keyspace {
+        #[command(subcommand)]
+        action: KeyspaceAction,
+    },
+    /// Leave the shell.
+    #[command(alias = "quit")]
+    Exit,
+}
+
+/// What can be done with keyspaces.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyspaceAction {
+    /// Create a keyspace, and use it.
+    Create(CreateArguments),
+    /// List the keyspaces.
+    List,
+    /// Show where the shards of a keyspace are.
+    Show {
+        /// Its name.
+        name: String,
+    },
+    /// Drop a keyspace and everything in it.
+    Drop {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What the words of a statement come to.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// Something to do.
+    Statement(Statement),
+    /// A text to show: help that was asked for.
+    Help(String),
+    /// A mistake, and how to write it.
+    Mistake(String),
+}
+
+impl Statement {
+    /// Reads the words of a statement.
+    pub(crate) fn parse(words: &[String]) -> Parsed {
+        match Statement::try_parse_from(words) {
+            Ok(statement) => Parsed::Statement(statement),
+            Err(error) => {
+                let text = error.render().to_string();
+                let text = text.trim().trim_start_matches("error: ").to_owned();
+                if error.use_stderr() { Parsed::Mistake(text) } else { Parsed::Help(text) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Parsed {
+        Statement::parse(&crate::shell::split(text).unwrap()[0])
+    }
+
+    #[test]
+    fn statements_are_read() {
+        assert!(matches!(parse("get a"), Parsed::Statement(Statement::Get { key }) if key == "a"));
+        let negative = parse("put balance -5");
+        assert!(matches!(negative, Parsed::Statement(Statement::Put { value, .. }) if value == "-5"));
+        let Parsed::Statement(Statement::Scan { from, to, limit }) = parse("scan a z --limit 7") else {
+            panic!()
+        };
+        assert_eq!((from.as_str(), to.as_str(), limit), ("a", "z", 7));
+        assert!(matches!(parse("scan '' ''"), Parsed::Statement(Statement::Scan { limit: 100, .. })));
+        let create = parse("keyspace create accounts --isolation strict --shards 2 --sites a,b,c");
+        let Parsed::Statement(Statement::Keyspace { action: KeyspaceAction::Create(create) }) = create else {
+            panic!()
+        };
+        assert_eq!(create.options().sites, ["a", "b", "c"]);
+        assert!(matches!(parse("quit"), Parsed::Statement(Statement::Exit)));
+    }
+
+    #[test]
+    fn mistakes_and_help_are_texts() {
+        assert!(matches!(parse("gte a"), Parsed::Mistake(text) if text.contains("gte")));
+        assert!(matches!(parse("put a"), Parsed::Mistake(text) if text.contains("<VALUE>")));
+        assert!(matches!(parse("outcome x"), Parsed::Mistake(text) if text.contains("token")));
+        let create = parse("keyspace create a --isolation loose");
+        assert!(matches!(create, Parsed::Mistake(text) if text.contains("strict")));
+        assert!(matches!(parse("help"), Parsed::Help(text) if text.contains("commit")));
+    }
+}
