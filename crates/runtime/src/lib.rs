@@ -35,7 +35,7 @@
 //! [`Carrier`](driver::Carrier), typically a short-lived struct of `&mut` borrows of its routes and of the
 //! [`Turn`](transport::Turn):
 //!
-//! ```ignore
+//! ```text
 //! impl Host for ClientHost {
 //!     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) { /* node id → link; Command::Reachable */ }
 //!     fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, turn: &mut Turn<'_>) { … }
