@@ -262,6 +262,7 @@ fn options(config: &Config) -> Options {
         stall_timeout: limits.stall_timeout,
         client_link_bytes_max: limits.client_queue_bytes_max,
         node_link_bytes_max: limits.node_queue_bytes_max,
+        unfinished_bytes_max: limits.unfinished_bytes_max,
         connections_max: limits.connections_max,
         ..Options::new(config.cluster, identity, config.own_site())
     }

@@ -251,8 +251,8 @@ async fn read_loop<H: Host>(
     loop {
         let decoded = inbound.decode_into(&mut packets);
         let delivered = shared.with(|host, turn| {
-            let unfinished = inbound.has_partial_frame().then_some(!packets.is_empty());
-            turn.links.on_received(link, received, unfinished, turn.time.now);
+            let unfinished = (inbound.unfinished_bytes(), !packets.is_empty());
+            turn.links.on_received(link, received, unfinished, turn.time.now, &shared.options)?;
             deliver(host, link, &mut packets, turn)
         });
         if let Err(end) = delivered.and(decoded.map_err(End::from)) {

@@ -41,9 +41,9 @@ impl Inbound {
         self.frames.space(self.read_bytes)
     }
 
-    /// True if a frame has begun and not ended.
-    pub(super) fn has_partial_frame(&self) -> bool {
-        self.frames.buffered() > 0
+    /// How much there is of a frame that has begun and not ended.
+    pub(super) fn unfinished_bytes(&self) -> usize {
+        self.frames.buffered()
     }
 
     /// Appends the packets of all complete frames to `packets`.

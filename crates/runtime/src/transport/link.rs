@@ -17,6 +17,9 @@ use tokio::net::tcp::OwnedWriteHalf;
 
 use super::links::Counters;
 
+/// An empty buffer that had grown beyond this is not kept.
+const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
+
 /// Names a connection. Never used again within its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(super) u64);
@@ -69,11 +72,14 @@ pub(super) struct Link {
     pub(super) dirty: bool,
     /// Somebody waits until its socket is writable.
     pub(super) waited_for: bool,
-    /// Since when the reader has held an unfinished frame.
-    pub(super) partial_since: Option<Instant>,
+    /// How much the reader holds of a frame that has not ended, and since when.
+    pub(super) unfinished_bytes: usize,
+    pub(super) unfinished_since: Option<Instant>,
     socket: Arc<OwnedWriteHalf>,
     frames: FrameWriter,
     bytes_max: usize,
+    /// The most that has waited here since the buffer was new.
+    bytes_peak: usize,
     delay: Duration,
     /// How many bytes were ever released to be written, and how many ever were written.
     released: u64,
@@ -105,10 +111,12 @@ impl Link {
             closing: Closing::Open,
             dirty: false,
             waited_for: false,
-            partial_since: None,
+            unfinished_bytes: 0,
+            unfinished_since: None,
             socket,
             frames: FrameWriter::new(),
             bytes_max,
+            bytes_peak: 0,
             delay,
             released: 0,
             written: 0,
@@ -179,7 +187,7 @@ impl Link {
     /// Why the link should be closed by now: a frame that does not end, or a socket that takes nothing.
     pub(super) fn stalled(&self, now: Instant, timeout: Duration) -> Option<&'static str> {
         let overdue = |since: Option<Instant>| since.is_some_and(|since| now - since > timeout);
-        if overdue(self.partial_since) {
+        if overdue(self.unfinished_since) {
             Some("it began a frame and does not finish it")
         } else if overdue(self.blocked_since) {
             Some("it does not read what is sent to it")
@@ -194,6 +202,7 @@ impl Link {
     }
 
     fn write(&mut self, now: Instant, counters: &mut Counters) -> Written {
+        self.bytes_peak = self.bytes_peak.max(self.frames.len());
         while self.written < self.released && !matches!(self.closing, Closing::Shut(_)) {
             let may_leave = (self.released - self.written) as usize;
             counters.socket_writes += 1;
@@ -216,6 +225,11 @@ impl Link {
         {
             let reason = reason.clone();
             self.shut(reason);
+        }
+        if self.frames.is_empty() && self.bytes_peak > BUFFER_BYTES_KEPT {
+            // A burst is over: give its memory back.
+            self.frames = FrameWriter::new();
+            self.bytes_peak = 0;
         }
         Written::All
     }

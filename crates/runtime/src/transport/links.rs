@@ -8,6 +8,7 @@ use quorate_core::hash::FixedMap;
 use quorate_wire::packet::Packet;
 use tokio::net::tcp::OwnedWriteHalf;
 
+use super::Violation;
 use super::link::{DialId, Link, LinkId, Remote, Written};
 use super::options::Options;
 
@@ -44,6 +45,8 @@ pub(super) struct Links {
     delayed: Vec<LinkId>,
     /// How much waits to be written, over all links.
     queued_bytes: usize,
+    /// How much of frames that have not ended waits to be completed, over all links.
+    unfinished_bytes: usize,
     last: u64,
     pub(super) counters: Counters,
 }
@@ -68,6 +71,7 @@ impl Links {
     pub(super) fn remove(&mut self, id: LinkId) -> Option<(Remote, Option<String>)> {
         let link = self.links.remove(&id)?;
         self.queued_bytes -= link.queued_bytes();
+        self.unfinished_bytes -= link.unfinished_bytes;
         Some((link.remote, link.closing.into_reason()))
     }
 
@@ -156,13 +160,30 @@ impl Links {
         self.delayed.iter().filter_map(|id| self.links.get(id)?.next_release()).min()
     }
 
-    /// Bytes have arrived on a link. `unfinished`: its reader holds an unfinished frame, which is a new one if true.
-    pub(super) fn on_received(&mut self, id: LinkId, bytes: usize, unfinished: Option<bool>, now: Instant) {
+    /// Bytes have arrived on a link, and `unfinished` of them belong to a frame that has not ended, which is a new one or
+    /// not.
+    ///
+    /// # Errors
+    /// Unfinished frames hold too much memory, and this one adds to it.
+    pub(super) fn on_received(
+        &mut self,
+        id: LinkId,
+        bytes: usize,
+        (unfinished, is_new): (usize, bool),
+        now: Instant,
+        options: &Options,
+    ) -> Result<(), Violation> {
         self.counters.socket_reads += 1;
         self.counters.bytes_received += bytes as u64;
-        if let Some(link) = self.links.get_mut(&id) {
-            link.partial_since = unfinished.map(|new| link.partial_since.filter(|_| !new).unwrap_or(now));
+        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        self.unfinished_bytes = self.unfinished_bytes - link.unfinished_bytes + unfinished;
+        link.unfinished_bytes = unfinished;
+        let since = link.unfinished_since.filter(|_| !is_new).unwrap_or(now);
+        link.unfinished_since = (unfinished > 0).then_some(since);
+        if unfinished > 0 && self.unfinished_bytes > options.unfinished_bytes_max {
+            return Err(Violation("too many large frames are arriving at once; try again later".into()));
         }
+        Ok(())
     }
 
     /// Forgets the connections that came of a dial.

@@ -26,6 +26,8 @@ pub struct Options {
     pub client_link_bytes_max: usize,
     /// The same for a node, to which whole records may be on their way, in bytes.
     pub node_link_bytes_max: usize,
+    /// How much of frames that have begun and not ended may be held, over all connections, in bytes.
+    pub unfinished_bytes_max: usize,
     /// The most connections that are accepted at a time.
     pub connections_max: usize,
     /// The first pause before a broken connection is dialled again; doubles from one failure to the next.
@@ -46,6 +48,7 @@ impl Options {
             stall_timeout: Duration::from_secs(30),
             client_link_bytes_max: 64 * 1024 * 1024,
             node_link_bytes_max: 1024 * 1024 * 1024,
+            unfinished_bytes_max: 512 * 1024 * 1024,
             connections_max: 1_024,
             redial_pause_min: Duration::from_millis(20),
             redial_pause_max: Duration::from_secs(1),

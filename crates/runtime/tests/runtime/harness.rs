@@ -190,6 +190,22 @@ impl Raw {
         }
     }
 
+    /// Gives up reading after this long.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.stream.set_read_timeout(Some(patience)).unwrap();
+    }
+
+    /// Why the peer closes the connection; none if it does not.
+    pub(crate) fn try_goodbye(&mut self) -> Option<String> {
+        let mut bytes = [0; 4096];
+        let length = self.stream.read(&mut bytes).ok()?;
+        self.frames.feed(&bytes[..length]);
+        match self.frames.next_frame().unwrap()?.next()? {
+            Ok(Packet::Goodbye { reason }) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// Reads so many messages, which must be numbered from zero.
     pub(crate) fn assert_receives(&mut self, messages: u64) {
         let mut expected = 0;

@@ -172,6 +172,32 @@ async fn a_frame_that_does_not_end_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn unfinished_frames_cannot_fill_the_memory() {
+    let server = node(Options { unfinished_bytes_max: 1_000_000, ..node_options() }).await;
+    let address = server.address;
+    blocking(move || {
+        let mut bystander = Raw::introduced(address);
+        let begun = [&1_000_000u32.to_le_bytes()[..], &[0; 600_000]].concat();
+        let mut first = Raw::introduced(address);
+        first.write(&begun);
+        let mut second = Raw::introduced(address);
+        second.write(&begun);
+        let (mut one, mut other) = (None, None);
+        // Whichever came over the limit is closed; the other goes on.
+        second.set_patience(Duration::from_millis(300));
+        first.set_patience(Duration::from_millis(300));
+        for (raw, closed) in [(&mut first, &mut one), (&mut second, &mut other)] {
+            *closed = raw.try_goodbye();
+        }
+        let reasons: Vec<_> = one.into_iter().chain(other).collect();
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        assert!(reasons[0].contains("large frames"), "{reasons:?}");
+        bystander.assert_served(1);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_read_is_disconnected() {
     let mut server = node(Options { client_link_bytes_max: 100_000, ..node_options() }).await;
     let address = server.address;

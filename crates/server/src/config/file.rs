@@ -119,6 +119,7 @@ limits! {
     stall_timeout_ms: u64 => stall_timeout = Duration::from_millis;
     client_queue_bytes_max: usize => client_queue_bytes_max = usize::from;
     node_queue_bytes_max: usize => node_queue_bytes_max = usize::from;
+    unfinished_bytes_max: usize => unfinished_bytes_max = usize::from;
     queued_bytes_high: usize => queued_bytes_high = usize::from;
     prepared_high: usize => prepared_high = usize::from;
     log_lag_bytes_high: u64 => log_lag_bytes_high = u64::from;

@@ -15,6 +15,8 @@ pub struct Limits {
     pub client_queue_bytes_max: usize,
     /// What may wait for another node before it is disconnected, in bytes.
     pub node_queue_bytes_max: usize,
+    /// How much of frames that have begun and not ended may be held, over all connections, in bytes.
+    pub unfinished_bytes_max: usize,
     /// What may wait to be sent over all connections before new work is refused, in bytes.
     pub queued_bytes_high: usize,
     /// How many transactions one replica may hold prepared before new work is refused.
@@ -37,6 +39,7 @@ impl Default for Limits {
             stall_timeout: Duration::from_secs(30),
             client_queue_bytes_max: 64 * 1024 * 1024,
             node_queue_bytes_max: 1024 * 1024 * 1024,
+            unfinished_bytes_max: 512 * 1024 * 1024,
             queued_bytes_high: 256 * 1024 * 1024,
             prepared_high: 50_000,
             log_lag_bytes_high: 64 * 1024 * 1024,
