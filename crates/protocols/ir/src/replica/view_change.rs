@@ -145,6 +145,13 @@ impl<O: Operations> Replica<O> {
         self.enter_view_change(view, host);
     }
 
+    /// Changes views because this replica has found that it misses operations that others have.
+    pub fn become_current<H: Host<O>>(&mut self, host: &mut H) {
+        if self.status == Status::Normal {
+            self.enter_next_view(host);
+        }
+    }
+
     /// Leaves the present view for `view` and falls silent.
     pub fn enter_view_change<H: Host<O>>(&mut self, view: View, host: &mut H) {
         self.leave_for(view, host);

@@ -9,8 +9,10 @@
 //! | `participant` | what is kept, and how operations run: the upcalls of inconsistent replication |
 //! | `reads` | reads and scans |
 //! | `promises` | what is promised to backup coordinators |
+//! | `currency` | whether commits were missed |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
+mod currency;
 mod desk;
 mod participant;
 mod promises;
@@ -29,6 +31,7 @@ use crate::config::{Boot, ReplicaConfig};
 use crate::message::{Decision, Message, Outcome, Tapir};
 use crate::record::Record;
 use crate::recovery::{Recoveries, backup_replica};
+use currency::Currency;
 use desk::Desk;
 use participant::{Participant, outcome_of};
 
@@ -74,6 +77,7 @@ pub struct Replica {
     /// For each transaction that outstays its time: how many time-outs ago it was prepared when its recovery was last
     /// asked for.
     asked: BTreeMap<TransactionId, u64>,
+    currency: Currency,
     /// True if the replica's creation is not on disk yet.
     newborn: bool,
 }
@@ -99,6 +103,7 @@ impl Machine for Replica {
             participant: Participant::new(config.rules),
             recoveries: Recoveries::new(config.replica, group, config.recovery_timeout),
             asked: BTreeMap::new(),
+            currency: Currency::default(),
             newborn,
             config,
         };
@@ -251,6 +256,7 @@ impl Replica {
                 {
                     return;
                 }
+                self.currency.note(&operation.transaction, &self.participant.versions, context.now);
                 self.with_desk(context.random, outbox, |ir, desk| {
                     ir.on_propose_consensus(from, id, operation, desk)
                 });
@@ -330,11 +336,15 @@ impl Replica {
 
         outbox.set_timer(ReplicaTimer::Sweep, self.config.recovery_timeout / 4);
         self.recoveries.sweep(context.now, context.random, outbox);
-        let prepared = &self.participant.prepared;
-        self.asked.retain(|id, _| prepared.entry(*id).is_some());
         if self.ir.status() != Status::Normal {
             return;
         }
+        if self.currency.lags(&self.participant.versions, context.now, self.config.recovery_timeout) {
+            self.with_desk(context.random, outbox, |ir, desk| ir.become_current(desk));
+            return;
+        }
+        let prepared = &self.participant.prepared;
+        self.asked.retain(|id, _| prepared.entry(*id).is_some());
         let timeout = self.config.recovery_timeout.as_nanos().max(1) as u64;
         let cutoff = Instant::from_nanos(context.now.as_nanos().saturating_sub(timeout));
         if cutoff == Instant::START {

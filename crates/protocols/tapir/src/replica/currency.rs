@@ -1,0 +1,79 @@
+//! Does this replica lag behind? Inconsistent replication lets a replica miss operations for ever, and no single
+//! transaction is harmed; but when every replica misses something else, a transaction that reads enough keys finds no
+//! replica that is current for all of them.
+//!
+//! A prepare that carries a read of a version that this replica does not have shows that it missed a commit. If the version
+//! is still missing after a while, the replica changes views and comes back current. (If it holds the missing transaction
+//! prepared, recovery brings the outcome sooner.)
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quorate_core::{Instant, Key, Timestamp, Transaction};
+use quorate_store::Versions;
+
+/// Versions that others have and this replica does not.
+#[derive(Debug, Default)]
+pub(super) struct Currency {
+    missing: BTreeMap<Key, (Timestamp, Instant)>,
+    next_view_change: Instant,
+}
+
+/// One is enough to know; more only help if some arrive late.
+const MISSING_MAX: usize = 64;
+
+/// Between two view changes for this reason lie so many time-outs, in case it is the others who cannot be reached.
+const TIMEOUTS_BETWEEN: u32 = 8;
+
+impl Currency {
+    /// Notes what a prepare has read and this replica lacks.
+    pub(super) fn note(&mut self, transaction: &Transaction, versions: &Versions, now: Instant) {
+        for read in &transaction.reads {
+            if versions.newest_timestamp(&read.key) < read.version && self.missing.len() < MISSING_MAX {
+                self.missing.entry(read.key.clone()).or_insert((read.version, now));
+            }
+        }
+    }
+
+    /// True if something has been missing for `timeout`, and it is time to do something about it.
+    pub(super) fn lags(&mut self, versions: &Versions, now: Instant, timeout: Duration) -> bool {
+        if self.missing.is_empty() {
+            return false;
+        }
+        self.missing.retain(|key, (version, _)| versions.newest_timestamp(key) < *version);
+        let overdue = self.missing.values().any(|(_, since)| now - *since >= timeout);
+        if !overdue || now < self.next_view_change {
+            return false;
+        }
+        self.missing.clear();
+        self.next_view_change = now + timeout * TIMEOUTS_BETWEEN;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use quorate_core::{ClientId, ReadVersion};
+
+    use super::*;
+
+    #[test]
+    fn a_version_that_stays_missing_is_noticed_once_in_a_while() {
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let seconds = |seconds| Instant::START + Duration::from_secs(seconds);
+        let timeout = Duration::from_secs(2);
+        let key = Bytes::from_static(b"k");
+        let read = ReadVersion { key: key.clone(), version: at(7) };
+        let transaction = Transaction { reads: vec![read], ..Transaction::default() };
+        let mut versions = Versions::new();
+        let mut currency = Currency::default();
+        currency.note(&transaction, &versions, seconds(10));
+        assert!(!currency.lags(&versions, seconds(11), timeout), "it may still arrive");
+        assert!(currency.lags(&versions, seconds(12), timeout));
+        currency.note(&transaction, &versions, seconds(13));
+        assert!(!currency.lags(&versions, seconds(16), timeout), "the last view change was just now");
+        versions.install(&key, at(7), None);
+        assert!(!currency.lags(&versions, seconds(60), timeout), "it has arrived");
+    }
+}
