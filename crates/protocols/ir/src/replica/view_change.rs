@@ -424,7 +424,6 @@ impl<O: Operations> Replica<O> {
     }
 
     /// The leader has started the view: adopt its record and serve.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub fn on_start_view<H: Host<O>>(
         &mut self,
         view: View,
