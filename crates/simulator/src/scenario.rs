@@ -152,11 +152,14 @@ fn draw_site_delays(distance: Distance, random: &mut Random) -> Vec<Vec<Duration
         Distance::Wide => (10_000, 80_000),
     };
     let mut delays = vec![vec![Duration::ZERO; SITES]; SITES];
+    let mut set = |one: usize, other: usize, micros| {
+        delays[one][other] = Duration::from_micros(micros);
+        delays[other][one] = Duration::from_micros(micros);
+    };
     for site in 0..SITES {
-        delays[site][site] = Duration::from_micros(random.between(50, 300));
+        set(site, site, random.between(50, 300));
         for other in 0..site {
-            delays[site][other] = Duration::from_micros(random.between(low, high));
-            delays[other][site] = delays[site][other];
+            set(site, other, random.between(low, high));
         }
     }
     delays
