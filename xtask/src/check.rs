@@ -86,7 +86,8 @@ fn format(root: &Path) -> Outcome {
 }
 
 fn clippy(root: &Path) -> Outcome {
-    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    let arguments =
+        ["clippy", "--workspace", "--all-targets", "--locked", "--keep-going", "--", "-D", "warnings"];
     shell::cargo(root, &arguments).into()
 }
 
