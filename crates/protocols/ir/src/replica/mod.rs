@@ -185,6 +185,8 @@ pub struct Replica<O: Operations> {
     view: View,
     record: Record<O>,
     change: ViewChange<O>,
+    /// True from a restart until the replica is normal again.
+    restarted: bool,
     view_change_timeout: Duration,
     page_bytes_max: usize,
 }
@@ -207,6 +209,7 @@ impl<O: Operations> Replica<O> {
             view: View(0),
             record,
             change,
+            restarted: false,
             view_change_timeout,
             page_bytes_max,
         }
@@ -302,6 +305,7 @@ impl<O: Operations> Replica<O> {
     /// Ends a restore: whatever the replica did before, it has missed something since, so it must change views before it
     /// serves again. One that never had a record is still without.
     pub fn finish_restore(&mut self) {
+        self.restarted = true;
         self.status =
             if self.record.last_normal().is_some() { Status::ViewChanging } else { Status::Recovering };
     }

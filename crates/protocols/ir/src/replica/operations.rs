@@ -126,6 +126,11 @@ impl<O: Operations> Replica<O> {
             return;
         }
         match from {
+            // The others are there already. A replica that was down needs more than that view's base, which it would
+            // get by joining: it begins the next, and comes back current.
+            Address::Replica(_) if self.status == Status::ViewChanging && self.restarted => {
+                self.enter_view_change(view.next(), host);
+            }
             Address::Replica(_) if self.status != Status::Recovering => self.enter_view_change(view, host),
             Address::Replica(_) => {}
             Address::Client(_) => {

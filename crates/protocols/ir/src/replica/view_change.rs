@@ -244,11 +244,10 @@ impl<O: Operations> Replica<O> {
         }
     }
 
-    /// Tells a replica that lags behind where to go: into the view change that is under way, or into a new one, so that
-    /// it comes back current and not merely into this view.
+    /// Tells a replica that lags behind where this one is. (If what it had said was merely late, it has long moved on
+    /// and ignores this.)
     fn send_higher_view<H: Host<O>>(&self, to: ReplicaIndex, host: &mut H) {
-        let view = if self.status == Status::Normal { self.view.next() } else { self.view };
-        host.send_to_replica(to, Message::HigherView { view });
+        host.send_to_replica(to, Message::HigherView { view: self.view });
     }
 
     /// Another replica hands over what it knows.
@@ -391,6 +390,7 @@ impl<O: Operations> Replica<O> {
     fn become_normal<H: Host<O>>(&mut self, since: Option<View>, pages: Vec<RecordPage<O>>, host: &mut H) {
         let view = self.view;
         self.status = Status::Normal;
+        self.restarted = false;
         self.change.forget();
         self.change.failed_views = 0;
         host.on_normal(view);
