@@ -62,10 +62,12 @@ impl Retries {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Waits before the next attempt; false if there is no time for one.
+    /// Waits before the next attempt; false if there is not ample time for one: an attempt that
+    /// ends for want of time would seem to say that replicas are missing.
     pub(crate) async fn pause(&mut self) -> bool {
-        let pause = self.draw(self.attempt_began.elapsed());
-        if self.remaining() <= pause + self.reserve {
+        let attempt_took = self.attempt_began.elapsed();
+        let pause = self.draw(attempt_took);
+        if self.remaining() <= pause + attempt_took * 2 + self.reserve {
             return false;
         }
         tokio::time::sleep(pause).await;
@@ -118,5 +120,13 @@ mod tests {
         assert!(!retries.pause().await, "no time is left for a third attempt");
         assert_eq!(retries.attempts(), 2);
         assert_eq!(retries.remaining(), Duration::from_secs(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_could_not_end_is_not_begun() {
+        let mut retries = Retries::new(Duration::from_secs(8), 4);
+        retries.begin();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert!(!retries.pause().await, "three more seconds and the reserve are all that is left");
     }
 }

@@ -27,7 +27,7 @@ const SOCIAL_CLIENTS: u64 = 16;
 const CONFLICT_CLIENTS: u64 = 4;
 
 /// How many keys the social network has: few enough for its transactions to meet.
-const SOCIAL_KEYS: u64 = 10_000;
+const SOCIAL_KEYS: u64 = 100_000;
 
 /// See a geo-distributed cluster at work: three sites, real transactions, and a verdict on what they saw.
 #[derive(Debug, Args)]
@@ -167,6 +167,7 @@ async fn run(
         }
     }
     watch(isolation, &running, share, progress).await;
+    running.iter().for_each(Running::begin_to_stop);
     let mut tally = Tally::default();
     for load in running {
         tally.add(&load.stop().await);

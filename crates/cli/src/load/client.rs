@@ -19,7 +19,8 @@ pub(super) async fn run(shared: Arc<Shared>, number: u64) {
     let load = &shared.load;
     let number = load.first_client + number;
     let mut client = Client::new(&shared, number);
-    let mut random = Random::new(load.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    // The generators of neighbouring numbers are neighbours; those that they fork are not.
+    let mut random = Random::new(load.seed.wrapping_add(number)).fork();
     let mut workload = Workload::new(load.parameters.clone());
     while !shared.stop.load(Ordering::Relaxed) {
         let plan = Arc::new(workload.draw(&mut random));
@@ -38,6 +39,7 @@ pub(super) async fn read_everything(shared: &Shared) {
     }
     let workload = Workload::new(load.parameters.clone());
     let mut client = Client::new(shared, load.first_client);
+    client.ends_early = false;
     for generation in 0..shared.generations.load(Ordering::Relaxed) {
         let operations = workload.universe(generation).into_iter().map(Operation::Get).collect();
         client.run(Arc::new(Plan { kind: "final read", operations })).await;
@@ -48,6 +50,8 @@ struct Client<'a> {
     unique: UniqueValues,
     /// Which process this client is in the history. A process that does not know how its transaction ended is gone.
     process: u64,
+    /// True if a transaction is not tried again once the load is to stop.
+    ends_early: bool,
     shared: &'a Shared,
 }
 
@@ -72,7 +76,7 @@ struct State {
 impl<'a> Client<'a> {
     fn new(shared: &'a Shared, number: u64) -> Self {
         let process = shared.load.history.as_ref().map_or(0, super::HistoryLog::process);
-        Client { unique: UniqueValues::new(number), process, shared }
+        Client { unique: UniqueValues::new(number), process, ends_early: true, shared }
     }
 
     /// Runs one transaction to its end, and says how long to wait before the next, if at all.
@@ -80,12 +84,16 @@ impl<'a> Client<'a> {
         let state = State { unique: self.unique.clone(), count: 0, recorded: None, done: None };
         let attempts =
             Attempts { shared: self.shared, plan, process: self.process, state: Mutex::new(state) };
+        let (shared, ends_early) = (self.shared, self.ends_early);
+        let is_to_stop = || ends_early && shared.stop.load(Ordering::Relaxed);
         let began = Instant::now();
-        let result = self
-            .shared
+        let result = shared
             .load
             .keyspace
             .transact_with_receipt(async |txn| {
+                if is_to_stop() {
+                    return Err(Error::application("the load is stopped"));
+                }
                 let mut execution = attempts.begin();
                 execute(&mut execution, &txn).await?;
                 attempts.state().done = Some((execution, Instant::now()));
@@ -97,6 +105,10 @@ impl<'a> Client<'a> {
         let result = result.map(|((), receipt)| receipt);
         self.record(&state, &result);
         self.unique = state.unique;
+        if result.is_err() && is_to_stop() {
+            shared.tally().aborted += state.count;
+            return None;
+        }
         let commit = ended - state.done.map_or(began, |(_, commit_began)| commit_began);
         self.count(state.count, result, ended - began, commit)
     }

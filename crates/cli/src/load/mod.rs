@@ -89,10 +89,15 @@ impl Running {
         look(&self.shared.tally())
     }
 
+    /// Lets every client end once its transaction has.
+    pub(crate) fn begin_to_stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Lets every client end its transaction and waits for that; then reads all keys of judged lists once more, so
     /// that the history says how each list ended.
     pub(crate) async fn stop(self) -> Tally {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.begin_to_stop();
         for client in self.clients {
             // A client that panicked has said so already; its transactions stay unknown.
             let _ = client.await;
