@@ -55,7 +55,6 @@ pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, 
             Some(end) => (end.position(), RECORDS_OFFSET),
             None => {
                 let scanned = scan(&bytes, &header);
-                durable = durable.max(scanned.durable);
                 recovery.records += scanned.records;
                 if scanned.sealed && at + 1 < segments.len() {
                     continue;
@@ -122,29 +121,19 @@ struct Scanned {
     /// True if that is a seal. One that no segment follows was written just before a crash, and is taken back.
     sealed: bool,
     records: u64,
-    /// The greatest position that some record says was durable.
-    durable: Position,
     /// After the last byte that is not zero; at least `end`.
     written_end: u32,
 }
 
 fn scan(bytes: &[u8], header: &Header) -> Scanned {
-    let mut scanned = Scanned {
-        end: RECORDS_OFFSET,
-        sealed: false,
-        records: 0,
-        durable: Position::ZERO,
-        written_end: RECORDS_OFFSET,
-    };
+    let mut scanned = Scanned { end: RECORDS_OFFSET, sealed: false, records: 0, written_end: RECORDS_OFFSET };
     loop {
         match format::entry_at(bytes, header, scanned.end) {
-            Entry::Record { durable, next, .. } => {
-                scanned.durable = scanned.durable.max(durable);
+            Entry::Record { next, .. } => {
                 scanned.records += 1;
                 scanned.end = next;
             }
-            Entry::Seal { durable } => {
-                scanned.durable = scanned.durable.max(durable);
+            Entry::Seal { .. } => {
                 scanned.sealed = true;
                 break;
             }

@@ -114,13 +114,13 @@ fn coalesce(first: Unsynced, inbox: &Receiver<Unsynced>) -> Vec<Unsynced> {
 }
 
 /// A log that is durable up to its end, as far as the syncer knows, and where to note it.
-struct Idle {
+pub(super) struct Idle {
     log: Arc<Shared>,
     mark: Mark,
     durable: Position,
 }
 
-fn sync(unsynced: Unsynced, idle: &mut Vec<Idle>) -> Report {
+pub(super) fn sync(unsynced: Unsynced, idle: &mut Vec<Idle>) -> Report {
     let result = unsynced.sync().map(|()| unsynced.through);
     let Unsynced { log, mark, through, .. } = unsynced;
     let replica = log.identity.replica;

@@ -130,3 +130,19 @@ fn a_segment_under_another_name_is_refused() {
     let error = with_files(&files).open().unwrap_err();
     assert!(matches!(error, LogError::Corrupt { offset: 32, .. }), "{error}");
 }
+
+/// What an earlier log left on the same blocks of the disk is no record, although it stands at the right position.
+#[test]
+fn records_of_another_incarnation_are_not_taken() {
+    let build = |records: &[&str]| {
+        let directory = Directory::new();
+        let mut log = directory.create();
+        append(&mut log, records);
+        log.close().unwrap();
+        files(&directory.log())
+    };
+    let mut files = build(&["this life"]);
+    let earlier = build(&["last life", "a promise"]);
+    files[0].1[1024 + 32..].copy_from_slice(&earlier[0].1[1024 + 32..]);
+    assert_eq!(with_files(&files).records().unwrap(), ["this life"]);
+}

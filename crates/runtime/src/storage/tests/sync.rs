@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use super::super::{Position, Report, Syncer, format};
+use super::super::{Position, Report, Syncer, format, syncer};
 use super::*;
 
-fn syncer() -> (Syncer, Receiver<Report>) {
+fn listening() -> (Syncer, Receiver<Report>) {
     let (reports, news) = mpsc::channel();
     // A test that is over does not listen any more.
     (Syncer::start(move |report| drop(reports.send(report))).unwrap(), news)
@@ -17,7 +17,7 @@ fn syncer() -> (Syncer, Receiver<Report>) {
 fn what_is_submitted_becomes_durable() {
     let directory = Directory::new();
     let mut log = directory.create();
-    let (syncer, news) = syncer();
+    let (syncer, news) = listening();
     let mut last = Position::ZERO;
     for round in 0..50 {
         (0..5).for_each(|number| last = log.append(&record(round * 5 + number)));
@@ -79,7 +79,7 @@ fn waiting_submissions_share_a_sync() {
 fn dropping_the_syncer_completes_what_was_submitted() {
     let directory = Directory::new();
     let mut log = directory.create();
-    let (syncer, news) = syncer();
+    let (syncer, news) = listening();
     let last = log.append(b"last words");
     syncer.submit(log.write().unwrap().unwrap());
     drop(syncer);
@@ -98,7 +98,7 @@ fn mark_of(directory: &Directory, segment: usize) -> Option<Position> {
 fn an_idle_log_is_marked() {
     let directory = Directory::new();
     let mut log = directory.create();
-    let (syncer, _news) = syncer();
+    let (syncer, _news) = listening();
     let end = log.append(b"then nothing");
     syncer.submit(log.write().unwrap().unwrap());
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -122,7 +122,7 @@ fn a_closed_log_is_marked() {
 fn the_next_segment_is_ready_in_time() {
     let directory = Directory::new();
     let mut log = directory.create();
-    let (syncer, news) = syncer();
+    let (syncer, news) = listening();
     log.append(&[1; 150]);
     syncer.submit(log.write().unwrap().unwrap());
     news.recv().unwrap().result.unwrap();
@@ -144,4 +144,35 @@ fn the_next_segment_is_ready_in_time() {
     drop((log, unsynced));
     let expected = [vec![1; 150], vec![2; 150], vec![3; 20], vec![4; 5_000]];
     assert_eq!(directory.records().unwrap(), expected);
+}
+
+/// The thread that creates segments may be slow. What has been written since is not overwritten.
+#[test]
+fn a_segment_that_is_in_use_is_not_created_again() {
+    let directory = Directory::new();
+    let mut log = directory.create();
+    log.append(&[1; 150]);
+    let mut unsynced = log.write().unwrap().unwrap();
+    let late = unsynced.prepare.take().expect("the segment is more than half full");
+    log.append(&[2; 150]);
+    log.sync().unwrap();
+    late.run().unwrap();
+    log.append(&[3; 150]);
+    log.sync().unwrap();
+    drop((log, unsynced));
+    assert_eq!(directory.records().unwrap(), [vec![1; 150], vec![2; 150], vec![3; 150]]);
+}
+
+/// Under steady load nothing is marked, and nothing piles up to be marked later.
+#[test]
+fn only_the_latest_sync_of_a_log_is_to_be_marked() {
+    let directory = Directory::new();
+    let mut log = directory.create();
+    let mut idle = Vec::new();
+    for number in 0..10 {
+        log.append(&record(number));
+        let unsynced = log.write().unwrap().unwrap();
+        assert_eq!(syncer::sync(unsynced, &mut idle).result.unwrap(), log.durable());
+        assert_eq!(idle.len(), 1);
+    }
 }
