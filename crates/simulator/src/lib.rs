@@ -11,7 +11,7 @@
 //! | [`world`] | virtual time, network, clocks, disks: knows no protocol |
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
-//! | [`run`] | the phases of a run |
+//! | [`mod@run`] | the phases of a run |
 //! | [`invariants`] | what must hold, one file each |
 //! | [`report`] | what was found |
 //!
