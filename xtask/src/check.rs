@@ -92,7 +92,8 @@ fn clippy(root: &Path) -> Outcome {
 }
 
 fn rustdoc(root: &Path) -> Outcome {
-    let mut command = shell::cargo_command(root, &["doc", "--workspace", "--no-deps", "--locked"]);
+    let mut command =
+        shell::cargo_command(root, &["doc", "--workspace", "--no-deps", "--locked", "--keep-going"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     shell::run(command).into()
 }
