@@ -111,7 +111,8 @@ impl Database {
     /// Nodes begin to host a new keyspace on their own, soon after it was created.
     async fn wait_until_usable(&self, keyspace: &Keyspace) -> Result<()> {
         const TRY: Duration = Duration::from_millis(500);
-        let mut retries = Retries::new(self.shared.options.deadline, self.client().0);
+        const ALL_TRIES: Duration = Duration::from_secs(30);
+        let mut retries = Retries::new(ALL_TRIES, self.client().0);
         loop {
             retries.begin();
             let outcome = keyspace.clone().with_deadline(TRY).scan("", "", 1).await;

@@ -1,0 +1,116 @@
+//! Nodes that crash and come back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use quorate::Error;
+
+use crate::support::{Cluster, accounts, impatient, increment, number};
+
+#[tokio::test]
+async fn a_minority_may_crash_and_come_back_under_load() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let loops: Vec<_> = (0..4)
+        .map(|number| {
+            let (accounts, stop) = (accounts.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut acknowledged = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    if increment(&accounts, &format!("counter{number}")).await.is_ok() {
+                        acknowledged += 1;
+                    }
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    for node in 0..3 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cluster.crash(node);
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        cluster.restart(node);
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for (position, task) in loops.into_iter().enumerate() {
+        let acknowledged: u64 = task.await.unwrap();
+        let counted =
+            accounts.get(format!("counter{position}")).await.unwrap().map_or(0, |value| number(&value));
+        assert!(acknowledged > 10, "the load went on: {acknowledged}");
+        assert!(counted >= acknowledged, "{acknowledged} increments were acknowledged, {counted} are there");
+    }
+}
+
+#[tokio::test]
+async fn without_a_majority_nothing_is_available_and_nobody_waits_for_ever() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect_with(impatient(Duration::from_secs(2))).await;
+    let accounts = accounts(&db).await;
+    accounts.put("alice", "1").await.unwrap();
+    cluster.crash(1);
+    cluster.crash(2);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let before = tokio::time::Instant::now();
+    let error = accounts.put("alice", "2").await.unwrap_err();
+    assert!(before.elapsed() < Duration::from_secs(4), "{:?}", before.elapsed());
+    let Error::Unavailable { missing } = &error else { panic!("{error}") };
+    assert_eq!(missing.iter().map(|missing| missing.site.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    assert!(error.to_string().contains(&cluster.addresses()[1]), "{error}");
+
+    cluster.restart(1);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while let Err(error) = accounts.put("alice", "3").await {
+        assert!(tokio::time::Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(accounts.get("alice").await.unwrap().unwrap(), "3");
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_survives_a_crash_of_all_nodes_at_once() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    for number in 0..20 {
+        accounts.put(format!("key{number}"), "1").await.unwrap();
+    }
+    for node in 0..3 {
+        cluster.crash(node);
+    }
+    for node in 0..3 {
+        cluster.restart(node);
+    }
+    let again = cluster.connect().await.keyspace("accounts").await.unwrap();
+    for number in 0..20 {
+        assert!(again.get(format!("key{number}")).await.unwrap().is_some(), "key{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_of_a_client_that_vanished_is_in_nobodys_way() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let survivors = accounts(&db).await;
+    let runtime = std::thread::spawn({
+        let addresses = cluster.addresses().to_vec();
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let db = quorate::connect(addresses).await.unwrap();
+                let accounts = db.keyspace("accounts").await.unwrap();
+                let mut txn = accounts.begin().await.unwrap();
+                txn.put("alice", "1").unwrap();
+                // The prepare leaves, and nobody is there any more when its answers come.
+                let _ = tokio::time::timeout(Duration::from_micros(200), txn.commit()).await;
+            });
+            runtime.shutdown_background();
+        }
+    });
+    runtime.join().unwrap();
+    survivors.put("alice", "2").await.unwrap();
+    assert_eq!(survivors.get("alice").await.unwrap().unwrap(), "2");
+}

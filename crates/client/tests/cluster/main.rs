@@ -1,0 +1,7 @@
+//! The client library against real servers: three nodes on threads of this process, over TCP on loopback.
+
+mod faults;
+mod keyspaces;
+mod outcomes;
+mod support;
+mod transactions;

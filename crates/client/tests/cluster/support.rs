@@ -1,0 +1,97 @@
+//! A cluster to test against.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options};
+use quorate_server::{Config, Initialise, Server, Sockets};
+
+/// Three nodes in three sites, with data in a temporary directory.
+pub(crate) struct Cluster {
+    directory: tempfile::TempDir,
+    addresses: Vec<String>,
+    servers: Vec<Option<Server>>,
+}
+
+impl Cluster {
+    /// Starts a new cluster.
+    pub(crate) fn start() -> Cluster {
+        let listeners: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+        let mut cluster = Cluster { directory: tempfile::tempdir().unwrap(), addresses, servers: Vec::new() };
+        for (node, listener) in listeners.into_iter().enumerate() {
+            let sockets = Sockets { node: Some(listener), http: None };
+            let server = Server::start_with(cluster.config(node), Initialise::New, sockets).unwrap();
+            cluster.servers.push(Some(server));
+        }
+        cluster
+    }
+
+    fn config(&self, node: usize) -> Config {
+        let directory = self.directory.path().join(format!("node-{node}"));
+        let mut text = format!(
+            "node = {node}\ndata_directory = {directory:?}\nsites = [\"a\", \"b\", \"c\"]\n\
+             [cluster]\nname = \"test\"\nid = 99\n[system]\nreplicas = [0, 1, 2]\n"
+        );
+        for (site, address) in ["a", "b", "c"].iter().zip(&self.addresses) {
+            text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
+        }
+        Config::parse(&text).unwrap()
+    }
+
+    /// Stops a node as a crash would.
+    pub(crate) fn crash(&mut self, node: usize) {
+        self.servers[node].take().unwrap().crash().unwrap();
+    }
+
+    /// Starts a node again, with what its disk holds.
+    pub(crate) fn restart(&mut self, node: usize) {
+        self.servers[node] = Some(Server::start(self.config(node), Initialise::No).unwrap());
+    }
+
+    /// The addresses of the nodes.
+    pub(crate) fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// A connection with these options.
+    pub(crate) async fn connect_with(&self, options: Options) -> Database {
+        quorate::connect_with(self.addresses.as_slice(), options).await.unwrap()
+    }
+
+    /// A connection.
+    pub(crate) async fn connect(&self) -> Database {
+        self.connect_with(Options::default()).await
+    }
+}
+
+/// A new keyspace of two shards.
+pub(crate) async fn accounts(db: &Database) -> Keyspace {
+    let options = KeyspaceOptions {
+        shards: 2,
+        durability: Durability::Sync,
+        ..KeyspaceOptions::new(Isolation::Strict)
+    };
+    db.create_keyspace("accounts", options).await.unwrap()
+}
+
+/// Options with a short deadline.
+pub(crate) fn impatient(deadline: Duration) -> Options {
+    Options { deadline, ..Options::default() }
+}
+
+/// Adds one to a counter.
+pub(crate) async fn increment(keyspace: &Keyspace, key: &str) -> quorate::Result<u64> {
+    keyspace
+        .transact(async |txn| {
+            let before = txn.get(key).await?.map_or(0, |value| number(&value));
+            txn.put(key, (before + 1).to_string())?;
+            Ok(before + 1)
+        })
+        .await
+}
+
+/// What a counter holds.
+pub(crate) fn number(value: &[u8]) -> u64 {
+    std::str::from_utf8(value).unwrap().parse().unwrap()
+}

@@ -1,0 +1,136 @@
+//! Reading, writing, conflicts.
+
+use quorate::{Batch, Error, Value};
+
+use crate::support::{Cluster, accounts, increment, number};
+
+#[tokio::test]
+async fn what_is_written_is_read_by_everybody() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    assert_eq!(accounts.get("alice").await.unwrap(), None);
+    accounts.put("alice", "100").await.unwrap();
+    let other = cluster.connect().await.keyspace("accounts").await.unwrap();
+    assert_eq!(other.get("alice").await.unwrap(), Some(Value::from("100")));
+    other.delete("alice").await.unwrap();
+    assert_eq!(accounts.get("alice").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn ranges_span_shards_and_show_own_writes() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    for number in 0..20 {
+        accounts.put(format!("k{number:02}"), number.to_string()).await.unwrap();
+    }
+    let page = accounts.scan("k05", "k15", 100).await.unwrap();
+    let keys: Vec<_> = page.entries.iter().map(|(key, _)| key.clone()).collect();
+    let expected: Vec<_> = (5..15).map(|number| Value::from(format!("k{number:02}"))).collect();
+    assert_eq!((keys, page.next), (expected, None));
+    let first = accounts.scan("", "", 7).await.unwrap();
+    assert_eq!((first.entries.len(), first.next), (7, Some(Value::from("k07"))));
+
+    let mut txn = accounts.begin().await.unwrap();
+    txn.put("k05x", "new").unwrap();
+    txn.delete("k06").unwrap();
+    let page = txn.scan("k05", "k08", 100).await.unwrap();
+    let keys: Vec<_> = page.entries.iter().map(|(key, _)| key.clone()).collect();
+    assert_eq!(keys, ["k05", "k05x", "k07"]);
+    txn.commit().await.unwrap();
+    assert_eq!(accounts.get("k06").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn of_two_transactions_that_change_what_both_read_one_conflicts() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    accounts.put("alice", "1").await.unwrap();
+    let (mut first, mut second) = (accounts.begin().await.unwrap(), accounts.begin().await.unwrap());
+    for txn in [&first, &second] {
+        txn.get("alice").await.unwrap();
+        txn.put("alice", "2").unwrap();
+    }
+    first.commit().await.unwrap();
+    let error = second.commit().await.unwrap_err();
+    assert!(matches!(error, Error::Conflict), "{error}");
+}
+
+#[tokio::test]
+async fn a_key_that_appears_in_a_scanned_range_is_a_conflict() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    let mut txn = accounts.begin().await.unwrap();
+    assert!(txn.scan("a", "b", 10).await.unwrap().entries.is_empty());
+    txn.put("count", "0").unwrap();
+    accounts.put("apple", "1").await.unwrap();
+    let error = txn.commit().await.unwrap_err();
+    assert!(matches!(error, Error::Conflict), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_aborted_or_dropped_was_never_there() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    let mut txn = accounts.begin().await.unwrap();
+    txn.put("alice", "1").unwrap();
+    txn.abort().await.unwrap();
+    let txn = accounts.begin().await.unwrap();
+    txn.put("alice", "2").unwrap();
+    drop(txn);
+    assert_eq!(accounts.get("alice").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn batches_compare_and_write_at_once() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    let open = || Batch::new().expect_absent("alice").put("alice", "1").read("alice");
+    assert!(accounts.apply(open()).await.unwrap().holds);
+    let applied = accounts.apply(open()).await.unwrap();
+    assert!(!applied.holds);
+    assert_eq!(applied.values, [Some(Value::from("1"))]);
+}
+
+#[tokio::test]
+async fn concurrent_increments_are_all_counted() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let accounts = accounts.clone();
+            tokio::spawn(async move {
+                for _ in 0..5 {
+                    increment(&accounts, "counter").await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(number(&accounts.get("counter").await.unwrap().unwrap()), 40);
+}
+
+#[tokio::test]
+async fn thousands_of_transactions_are_in_flight_at_once() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    let tasks: Vec<_> = (0..2_000)
+        .map(|number| {
+            let accounts = accounts.clone();
+            tokio::spawn(async move { increment(&accounts, &format!("counter{number}")).await })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap(), 1);
+    }
+    assert_eq!(db.counters().refused, 0);
+}
