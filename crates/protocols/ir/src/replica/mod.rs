@@ -163,6 +163,9 @@ pub trait Host<O: Operations> {
     /// Forgets that timer.
     fn cancel_view_change_timer(&mut self);
 
+    /// The record of a new view is complete and about to be made durable: what travels beside it is in force.
+    fn on_installing(&mut self);
+
     /// The replica has begun to serve in a view.
     fn on_normal(&mut self, view: View);
 

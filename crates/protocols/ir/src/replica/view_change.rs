@@ -393,7 +393,7 @@ impl<O: Operations> Replica<O> {
         self.restarted = false;
         self.change.forget();
         self.change.failed_views = 0;
-        host.on_normal(view);
+        host.on_installing();
         for page in
             pages.into_iter().flat_map(|page| split_page(page, self.page_bytes_max, H::Protocol::entry_bytes))
         {
@@ -402,6 +402,8 @@ impl<O: Operations> Replica<O> {
         let supplement = host.protocol().supplement();
         host.persist(Fact::ViewInstalled { view, since, supplement });
         host.cancel_view_change_timer();
+        // Last, so that nobody hears of it before it is durable.
+        host.on_normal(view);
     }
 
     /// Sends a replica what it lacks of this view's record.

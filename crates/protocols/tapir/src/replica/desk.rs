@@ -62,8 +62,11 @@ impl Host<Tapir> for Desk<'_> {
         self.outbox.cancel_timer(ReplicaTimer::ViewChange);
     }
 
-    fn on_normal(&mut self, view: View) {
+    fn on_installing(&mut self) {
         self.participant.raise_read_floor();
+    }
+
+    fn on_normal(&mut self, view: View) {
         self.outbox.emit(ReplicaEvent::Normal { view });
     }
 
