@@ -11,10 +11,10 @@
 //!                       end of turn: Host::on_turn_end, one log write per log, one write per dirty link
 //! ```
 //!
-//! * [`driver`]: [`Driver`](driver::Driver) hosts one machine. It keeps the machine's timers and holds sends and events
+//! * [`driver`]: [`Driver`] hosts one machine. It keeps the machine's timers and holds sends and events
 //!   back until what was persisted before them is durable.
-//! * [`transport`]: [`Transport`](transport::Transport) hosts the connections of one process and one
-//!   [`Host`](transport::Host), the code that owns the drivers. All of it is tasks on the tokio runtime of whoever
+//! * [`transport`]: [`Transport`] hosts the connections of one process and one
+//!   [`Host`], the code that owns the drivers. All of it is tasks on the tokio runtime of whoever
 //!   starts it; the host stands behind one mutex, which on a `current_thread` runtime is never contended, so a call of
 //!   a user steps the coordinator in place, without a hop to another task or thread.
 //! * [`storage`]: the durable log of each replica, and the thread that syncs them.
@@ -31,9 +31,9 @@
 //! [`Host::on_turn_end`]: transport::Host::on_turn_end
 //!
 //! # How to host a machine
-//! A host owns its [`Driver`](driver::Driver)s, implements [`Host`](transport::Host) and gives each step a
-//! [`Carrier`](driver::Carrier), typically a short-lived struct of `&mut` borrows of its routes and of the
-//! [`Turn`](transport::Turn):
+//! A host owns its [`Driver`]s, implements [`Host`] and gives each step a
+//! [`Carrier`], typically a short-lived struct of `&mut` borrows of its routes and of the
+//! [`Turn`]:
 //!
 //! ```text
 //! impl Host for ClientHost {
