@@ -29,7 +29,6 @@ struct State {
     heard: Vec<Command>,
     ends: VecDeque<End>,
     outcomes: VecDeque<Option<Outcome>>,
-    busy_until: Option<Instant>,
     clock: u64,
 }
 
@@ -74,7 +73,7 @@ impl Fake {
     }
 
     pub(crate) fn busy_for(&self, duration: Duration) {
-        self.state.lock().unwrap().busy_until = Some(Instant::now() + duration);
+        self.state.lock().unwrap().waiters.set_busy(KeyspaceId(1), Instant::now() + duration);
     }
 
     /// What the coordinator was told, without the accesses.
@@ -110,10 +109,6 @@ impl Port for Fake {
                 state.waiters.deliver(event);
             }
         }
-    }
-
-    fn busy_until(&self, _: KeyspaceId) -> Option<Instant> {
-        self.state.lock().unwrap().busy_until
     }
 
     fn shut(&self) {}

@@ -41,7 +41,6 @@ struct Nodes {
 #[derive(Default)]
 struct Node {
     link: Option<LinkId>,
-    busy_until: Option<tokio::time::Instant>,
     replicas: Vec<ReplicaId>,
     attempt: Attempt,
 }
@@ -275,8 +274,14 @@ impl ClientHost {
     fn on_busy(&mut self, link: LinkId, retry_after: Duration) {
         /// A server cannot silence a client for longer.
         const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
-        if let Some(node) = self.nodes.nodes.iter_mut().find(|node| node.link == Some(link)) {
-            node.busy_until = Some(tokio::time::Instant::now() + retry_after.min(RETRY_AFTER_MAX));
+        let until = tokio::time::Instant::now() + retry_after.min(RETRY_AFTER_MAX);
+        for (keyspace, hosts) in &self.nodes.keyspaces {
+            let is_host = |node: &NodeId| {
+                self.nodes.nodes.get(usize::from(node.0)).is_some_and(|node| node.link == Some(link))
+            };
+            if hosts.iter().any(is_host) {
+                self.waiters.set_busy(*keyspace, until);
+            }
         }
     }
 }
@@ -284,13 +289,6 @@ impl ClientHost {
 impl Port for Transport<ClientHost> {
     fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>)) {
         Transport::with(self, |host, turn| host.call(call, turn));
-    }
-
-    fn busy_until(&self, keyspace: KeyspaceId) -> Option<tokio::time::Instant> {
-        Transport::with(self, |host, _| {
-            let hosts = host.nodes.keyspaces.get(&keyspace)?;
-            hosts.iter().filter_map(|node| host.nodes.nodes.get(usize::from(node.0))?.busy_until).max()
-        })
     }
 
     fn shut(&self) {

@@ -23,7 +23,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | connect | [`connect`], or [`connect_with`] and [`Options`] |
+//! | connect | [`connect()`], or [`connect_with`] and [`Options`] |
 //! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
 //! | create and drop keyspaces | [`Database::create_keyspace`], [`Database::drop_keyspace`] |

@@ -7,7 +7,6 @@ use std::time::Duration;
 use quorate_core::{ClientId, Key, KeyRange, KeyspaceId, TransactionId, Value};
 use quorate_tapir::{Command, Failure, Outcome};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
-use tokio::time::Instant;
 
 use crate::waiters::{FinishAnswer, OpenError, ScanAnswer, Waiters};
 
@@ -16,9 +15,6 @@ pub(crate) trait Port: Send + Sync {
     /// Lets `call` change what is waited for, and then steps the coordinator with the commands that it has put into
     /// the vector, all before anything else happens to either.
     fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>));
-
-    /// Until when a node that holds part of the keyspace wants no new transactions, if one said so.
-    fn busy_until(&self, keyspace: KeyspaceId) -> Option<Instant>;
 
     /// Ends the host: nothing is sent or received any more.
     fn shut(&self);
@@ -58,21 +54,15 @@ impl Session {
         TransactionId { client: self.client, sequence, attempt: 0 }
     }
 
-    /// How long to wait before a new transaction, if the cluster asked to.
-    pub(crate) fn retry_after(&self, keyspace: KeyspaceId) -> Option<Duration> {
-        let wait = self.port.busy_until(keyspace)?.saturating_duration_since(Instant::now());
-        (!wait.is_zero()).then_some(wait)
-    }
-
     /// Waits for a place in the window of commits that are in flight; none if the session is closed.
     pub(crate) async fn commit_permit(&self) -> Option<SemaphorePermit<'_>> {
         self.commits.acquire().await.ok()
     }
 
     /// Makes room for the answers to a transaction.
-    pub(crate) fn open(&self, transaction: TransactionId) -> Result<(), OpenError> {
+    pub(crate) fn open(&self, transaction: TransactionId, keyspace: KeyspaceId) -> Result<(), OpenError> {
         let mut result = Ok(());
-        self.port.with(&mut |waiters, _| result = waiters.open(transaction, self.open_max));
+        self.port.with(&mut |waiters, _| result = waiters.open(transaction, keyspace, self.open_max));
         result
     }
 
@@ -92,18 +82,15 @@ impl Session {
         failure
     }
 
-    /// Begins a transaction, so that calls of it can follow.
-    pub(crate) fn begin(&self, transaction: TransactionId, keyspace: KeyspaceId, patience: Duration) {
-        self.port.with(&mut |_, commands| commands.push(Command::Begin { transaction, keyspace, patience }));
-    }
-
-    /// Asks for a key.
+    /// Asks for a key. This and the next two begin the transaction first, if that is asked for.
     pub(crate) fn get(
         &self,
         transaction: TransactionId,
+        begin: Option<Command>,
         key: &Key,
     ) -> Option<oneshot::Receiver<Option<Value>>> {
         self.ask(
+            begin,
             |waiters, sender| waiters.expect_get(transaction, key.clone(), sender),
             || Command::Get { transaction, key: key.clone() },
         )
@@ -113,24 +100,33 @@ impl Session {
     pub(crate) fn scan(
         &self,
         transaction: TransactionId,
+        begin: Option<Command>,
         range: &KeyRange,
         limit: u32,
     ) -> Option<oneshot::Receiver<ScanAnswer>> {
         self.ask(
+            begin,
             |waiters, sender| waiters.expect_scan(transaction, sender),
             || Command::Scan { transaction, range: range.clone(), limit },
         )
     }
 
     /// Writes or deletes a key, in the coordinator's memory.
-    pub(crate) fn put(&self, transaction: TransactionId, key: Key, value: Option<Value>) {
-        let mut command = Some(Command::Put { transaction, key, value });
-        self.port.with(&mut |_, commands| commands.extend(command.take()));
+    pub(crate) fn put(
+        &self,
+        transaction: TransactionId,
+        begin: Option<Command>,
+        key: Key,
+        value: Option<Value>,
+    ) {
+        let mut both = [begin, Some(Command::Put { transaction, key, value })];
+        self.port.with(&mut |_, commands| commands.extend(both.iter_mut().filter_map(Option::take)));
     }
 
     /// Asks to commit.
     pub(crate) fn commit(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
         self.ask(
+            None,
             |waiters, sender| waiters.expect_finish(transaction, sender),
             || Command::Commit { transaction },
         )
@@ -139,6 +135,7 @@ impl Session {
     /// Asks to drop a transaction.
     pub(crate) fn abort(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
         self.ask(
+            None,
             |waiters, sender| waiters.expect_finish(transaction, sender),
             || Command::Abort { transaction },
         )
@@ -152,6 +149,7 @@ impl Session {
     ) -> Option<oneshot::Receiver<Option<Outcome>>> {
         let transaction = token.transaction;
         self.ask(
+            None,
             |waiters, sender| waiters.expect_outcome(transaction, sender),
             || Command::Resolve { transaction, participants: token.participants.clone(), patience },
         )
@@ -161,6 +159,7 @@ impl Session {
     /// without an answer if the transaction or the session ends.
     fn ask<Answer>(
         &self,
+        mut first: Option<Command>,
         mut expect: impl FnMut(&mut Waiters, oneshot::Sender<Answer>) -> bool,
         command: impl Fn() -> Command,
     ) -> Option<oneshot::Receiver<Answer>> {
@@ -171,6 +170,7 @@ impl Session {
             if let Some(sender) = sender.take()
                 && expect(waiters, sender)
             {
+                commands.extend(first.take());
                 commands.push(command());
                 given = true;
             }

@@ -13,7 +13,7 @@ use crate::database::Shared;
 use crate::error::{Error, Invalid, Result};
 use crate::footprint::Footprint;
 use crate::token::Token;
-use crate::waiters::OpenError;
+use crate::waiters::{FinishAnswer, OpenError};
 
 /// An open transaction: reads see the newest versions, writes are kept back until [`Transaction::commit`], and commit
 /// validates that nothing that was read has changed.
@@ -55,7 +55,7 @@ const COORDINATOR_GRACE: Duration = Duration::from_millis(250);
 const WINDOW_RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// How far a transaction has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// The coordinator has not heard of it.
     #[default]
@@ -64,6 +64,8 @@ enum Stage {
     Begun,
     /// It was asked to commit or to abort: nothing can be added any more.
     Ending,
+    /// The coordinator has said how it ended, and has forgotten it.
+    Over,
 }
 
 /// What is known of a transaction that has committed.
@@ -96,10 +98,8 @@ impl Transaction {
         id: TransactionId,
         patience: Duration,
     ) -> Result<Self> {
-        if let Some(retry_after) = shared.session.retry_after(keyspace.id) {
-            return Err(Error::Overloaded { retry_after });
-        }
-        shared.session.open(id).map_err(|error| match error {
+        shared.session.open(id, keyspace.id).map_err(|error| match error {
+            OpenError::Busy(retry_after) => Error::Overloaded { retry_after },
             OpenError::TooMany => Invalid::OpenTransactions { max: shared.session.open_max() }.into(),
             OpenError::Closed => Error::Closed,
         })?;
@@ -216,30 +216,34 @@ impl Inner {
         Token { transaction: self.id, began: self.began, participants }
     }
 
-    /// Notes an access and tells the coordinator of the transaction if it is the first.
-    fn access(&self, note: impl FnOnce(&mut Footprint) -> Result<(), LimitExceeded>) -> Result<()> {
+    /// Notes an access; if it is the first, gives the command that tells the coordinator of the transaction.
+    fn access(
+        &self,
+        note: impl FnOnce(&mut Footprint) -> Result<(), LimitExceeded>,
+    ) -> Result<Option<Command>> {
         let mut progress = self.progress();
-        if progress.stage == Stage::Ending {
+        if progress.stage >= Stage::Ending {
             return Err(Invalid::TransactionOver.into());
         }
         note(&mut progress.footprint)?;
-        if progress.stage == Stage::Idle {
-            progress.stage = Stage::Begun;
-            let patience = self.deadline.saturating_duration_since(Instant::now());
-            self.shared.session.begin(self.id, self.keyspace.id, patience);
+        if progress.stage == Stage::Begun {
+            return Ok(None);
         }
-        Ok(())
+        progress.stage = Stage::Begun;
+        let patience = self.deadline.saturating_duration_since(Instant::now());
+        Ok(Some(Command::Begin { transaction: self.id, keyspace: self.keyspace.id, patience }))
     }
 
     fn ask_for(&self, key: Key) -> Result<oneshot::Receiver<Option<Value>>> {
-        self.access(|footprint| footprint.read(&key, self.keyspace.shard_of(&key).id))?;
-        self.shared.session.get(self.id, &key).ok_or_else(|| self.ended())
+        let begin = self.access(|footprint| footprint.read(&key, self.keyspace.shard_of(&key).id))?;
+        self.shared.session.get(self.id, begin, &key).ok_or_else(|| self.ended())
     }
 
     async fn scan(&self, range: KeyRange, limit: u32) -> Result<Page> {
         let _only = self.scanning.lock().await;
-        self.access(|footprint| footprint.scan(&range, self.keyspace.shards.iter().map(|shard| shard.id)))?;
-        let receiver = self.shared.session.scan(self.id, &range, limit).ok_or_else(|| self.ended())?;
+        let shards = self.keyspace.shards.iter().map(|shard| shard.id);
+        let begin = self.access(|footprint| footprint.scan(&range, shards))?;
+        let receiver = self.shared.session.scan(self.id, begin, &range, limit).ok_or_else(|| self.ended())?;
         let (entries, next) = self.answer(receiver).await?;
         self.access(|footprint| {
             entries.iter().try_for_each(|(key, _)| footprint.read(key, self.keyspace.shard_of(key).id))
@@ -252,17 +256,26 @@ impl Inner {
             return Err(Invalid::SystemKeyspace { name: self.keyspace.name.clone() }.into());
         }
         let shard = self.keyspace.shard_of(&key).id;
-        self.access(|footprint| footprint.write(&key, value.as_deref().unwrap_or_default(), shard))?;
-        self.shared.session.put(self.id, key, value);
+        let bytes = value.as_deref().unwrap_or_default();
+        let begin = self.access(|footprint| footprint.write(&key, bytes, shard))?;
+        self.shared.session.put(self.id, begin, key, value);
         Ok(())
     }
 
     /// Lets nothing more be added, and says how far the transaction had come.
     fn end(&self) -> Result<Stage> {
-        match std::mem::replace(&mut self.progress().stage, Stage::Ending) {
-            Stage::Ending => Err(Invalid::TransactionOver.into()),
-            stage => Ok(stage),
+        let mut progress = self.progress();
+        if progress.stage >= Stage::Ending {
+            return Err(Invalid::TransactionOver.into());
         }
+        Ok(std::mem::replace(&mut progress.stage, Stage::Ending))
+    }
+
+    /// Waits for how it ends; none if nobody says so in time.
+    async fn ending(&self, receiver: oneshot::Receiver<FinishAnswer>) -> Option<FinishAnswer> {
+        let answer = self.bounded(receiver).await?;
+        self.progress().stage = Stage::Over;
+        Some(answer)
     }
 
     async fn commit(&self) -> Result<Receipt> {
@@ -284,7 +297,7 @@ impl Inner {
             }
         };
         let receiver = session.commit(self.id).ok_or_else(|| self.ended())?;
-        match self.bounded(receiver).await {
+        match self.ending(receiver).await {
             Some(Ok(committed)) => receipt(committed.timestamp, committed.fast),
             Some(Err(failure)) => Err(self.error(failure)),
             None => Err(Error::Unknown { token: self.token() }),
@@ -296,7 +309,7 @@ impl Inner {
             && let Some(receiver) = self.shared.session.abort(self.id)
         {
             // However this ends, the transaction is gone.
-            let _ = self.bounded(receiver).await;
+            let _ = self.ending(receiver).await;
         }
         Ok(())
     }
@@ -352,8 +365,11 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let begun = self.progress().stage == Stage::Begun;
-        let last = begun.then_some(Command::Abort { transaction: self.id });
+        let last = match self.progress().stage {
+            Stage::Over => return,
+            Stage::Begun => Some(Command::Abort { transaction: self.id }),
+            Stage::Idle | Stage::Ending => None,
+        };
         self.shared.session.forget(self.id, last);
     }
 }

@@ -4,10 +4,13 @@
 //! its waiting calls are woken, and when the host ends, all calls of all transactions are. To be woken without an
 //! answer means to look into [`Waiters::failure`].
 
+use std::time::Duration;
+
 use quorate_core::hash::FixedMap;
-use quorate_core::{Key, TransactionId, Value};
+use quorate_core::{Key, KeyspaceId, TransactionId, Value};
 use quorate_tapir::{Committed, Event, Failure, Outcome};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A page of a scan, as the coordinator gives it: keys and values, and the first key that is not covered.
 pub(crate) type ScanAnswer = (Vec<(Key, Value)>, Option<Key>);
@@ -20,6 +23,8 @@ pub(crate) type FinishAnswer = Result<Committed, Failure>;
 pub(crate) struct Waiters {
     slots: FixedMap<TransactionId, Slot>,
     resolving: FixedMap<TransactionId, Vec<oneshot::Sender<Option<Outcome>>>>,
+    /// Until when a keyspace wants no new transactions.
+    busy: FixedMap<KeyspaceId, Instant>,
     closed: bool,
 }
 
@@ -37,21 +42,40 @@ struct Slot {
 pub(crate) enum OpenError {
     /// As many are open as the limit allows.
     TooMany,
+    /// The cluster wants no new transactions for so long.
+    Busy(Duration),
     /// The host has ended.
     Closed,
 }
 
 impl Waiters {
     /// Makes room for the answers to a transaction, if fewer than `open_max` are open.
-    pub(crate) fn open(&mut self, transaction: TransactionId, open_max: usize) -> Result<(), OpenError> {
+    pub(crate) fn open(
+        &mut self,
+        transaction: TransactionId,
+        keyspace: KeyspaceId,
+        open_max: usize,
+    ) -> Result<(), OpenError> {
         if self.closed {
             return Err(OpenError::Closed);
+        }
+        if let Some(until) = self.busy.get(&keyspace) {
+            match until.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => self.busy.remove(&keyspace),
+                wait => return Err(OpenError::Busy(wait)),
+            };
         }
         if self.slots.len() >= open_max {
             return Err(OpenError::TooMany);
         }
         self.slots.insert(transaction, Slot::default());
         Ok(())
+    }
+
+    /// A keyspace wants no new transactions until then.
+    pub(crate) fn set_busy(&mut self, keyspace: KeyspaceId, until: Instant) {
+        let known = self.busy.entry(keyspace).or_insert(until);
+        *known = until.max(*known);
     }
 
     /// Forgets a transaction: answers to it that are still to come go nowhere.
@@ -163,6 +187,8 @@ mod tests {
     use super::*;
     use quorate_core::ClientId;
 
+    const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
     fn transaction(sequence: u64) -> TransactionId {
         TransactionId { client: ClientId(1), sequence, attempt: 0 }
     }
@@ -174,7 +200,7 @@ mod tests {
     #[test]
     fn an_answer_reaches_the_call_that_asked_for_its_key() {
         let mut waiters = Waiters::default();
-        waiters.open(transaction(1), 10).unwrap();
+        waiters.open(transaction(1), KEYSPACE, 10).unwrap();
         let (sender_a, mut a) = oneshot::channel();
         let (sender_b, mut b) = oneshot::channel();
         assert!(waiters.expect_get(transaction(1), Key::from("a"), sender_a));
@@ -190,7 +216,7 @@ mod tests {
     #[test]
     fn a_transaction_that_fails_while_it_reads_wakes_its_calls_and_remembers_why() {
         let mut waiters = Waiters::default();
-        waiters.open(transaction(1), 10).unwrap();
+        waiters.open(transaction(1), KEYSPACE, 10).unwrap();
         let (sender, mut receiver) = oneshot::channel();
         waiters.expect_get(transaction(1), Key::from("a"), sender);
         let failure = Failure::Unavailable { missing: Vec::new() };
@@ -205,7 +231,7 @@ mod tests {
     #[test]
     fn a_transaction_that_has_ended_as_it_was_asked_to_is_not_open_any_more() {
         let mut waiters = Waiters::default();
-        waiters.open(transaction(1), 10).unwrap();
+        waiters.open(transaction(1), KEYSPACE, 10).unwrap();
         let (sender, mut receiver) = oneshot::channel();
         assert!(waiters.expect_finish(transaction(1), sender));
         waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(Failure::Conflict) });
@@ -216,24 +242,24 @@ mod tests {
     #[test]
     fn open_transactions_are_bounded() {
         let mut waiters = Waiters::default();
-        waiters.open(transaction(1), 2).unwrap();
-        waiters.open(transaction(2), 2).unwrap();
-        assert_eq!(waiters.open(transaction(3), 2), Err(OpenError::TooMany));
+        waiters.open(transaction(1), KEYSPACE, 2).unwrap();
+        waiters.open(transaction(2), KEYSPACE, 2).unwrap();
+        assert_eq!(waiters.open(transaction(3), KEYSPACE, 2), Err(OpenError::TooMany));
         waiters.forget(transaction(1));
-        waiters.open(transaction(3), 2).unwrap();
+        waiters.open(transaction(3), KEYSPACE, 2).unwrap();
     }
 
     #[test]
     fn closing_wakes_everybody_and_takes_nobody_in() {
         let mut waiters = Waiters::default();
-        waiters.open(transaction(1), 2).unwrap();
+        waiters.open(transaction(1), KEYSPACE, 2).unwrap();
         let (sender, mut finish) = oneshot::channel();
         waiters.expect_finish(transaction(1), sender);
         let (sender, mut outcome) = oneshot::channel();
         waiters.expect_outcome(transaction(9), sender);
         waiters.close();
         assert!(finish.try_recv().is_err() && outcome.try_recv().is_err());
-        assert_eq!(waiters.open(transaction(2), 2), Err(OpenError::Closed));
+        assert_eq!(waiters.open(transaction(2), KEYSPACE, 2), Err(OpenError::Closed));
         let (sender, _receiver) = oneshot::channel();
         assert!(!waiters.expect_outcome(transaction(9), sender));
         assert_eq!(waiters.open_count(), 0);

@@ -1,0 +1,87 @@
+//! `check` and `sim`: what they judge, and how they say so.
+
+use crate::{run, run_with_input};
+
+const VALID: &str = "\
+{\"index\":0,\"type\":\"invoke\",\"process\":0,\"f\":\"txn\",\"time\":1,\"value\":[[\"append\",\"x\",1]]}
+{\"index\":1,\"type\":\"ok\",\"process\":0,\"f\":\"txn\",\"time\":2,\"value\":[[\"append\",\"x\",1]]}
+{\"index\":2,\"type\":\"invoke\",\"process\":1,\"f\":\"txn\",\"time\":3,\"value\":[[\"r\",\"x\",null]]}
+{\"index\":3,\"type\":\"ok\",\"process\":1,\"f\":\"txn\",\"time\":4,\"value\":[[\"r\",\"x\",[1]]]}
+";
+
+/// The second transaction begins after the first has ended, and misses it.
+fn stale() -> String {
+    VALID.replace("[\"r\",\"x\",[1]]", "[\"r\",\"x\",[]]")
+}
+
+fn check(history: &str, arguments: &[&str]) -> crate::Run {
+    run_with_input(&[&["check", "-"], arguments].concat(), history)
+}
+
+#[test]
+fn histories_are_judged_by_exit_code_and_json() {
+    let run = check(VALID, &["--level", "strict-serializable", "--json"]);
+    assert_eq!((run.code, run.json()["verdict"].as_str()), (0, Some("valid")));
+    assert_eq!((run.json()["txns"].as_u64(), run.json()["ops"].as_u64()), (Some(2), Some(2)));
+
+    let run = check(&stale(), &["--level", "strict-serializable", "--json"]);
+    assert_eq!((run.code, run.json()["verdict"].as_str()), (1, Some("invalid")));
+    assert!(run.json()["anomalies"][0]["why"].is_string());
+    assert_eq!(check(&stale(), &["--level", "serializable"]).code, 0);
+}
+
+#[test]
+fn malformed_histories_name_the_line() {
+    let run = check(&VALID.replace("\"index\":2", "\"index\":7"), &["--level", "serializable"]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("line 3"), "{}", run.err);
+}
+
+#[test]
+fn all_levels_are_a_table_or_an_object() {
+    let run = check(&stale(), &["--level", "all"]);
+    assert_eq!(run.code, 0, "it is valid at the weakest level");
+    assert!(run.out.contains("strict-serializable") && run.out.contains("walter-psi"), "{}", run.out);
+    let json = check(&stale(), &["--level", "all", "--json"]).json();
+    assert_eq!(json["levels"]["strict-serializable"]["verdict"], "invalid");
+    assert_eq!(json["levels"]["serializable"]["verdict"], "valid");
+}
+
+#[test]
+fn anomalies_are_explained_in_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("why");
+    let run = check(&stale(), &["--level", "strict-serializable", "--explain", target.to_str().unwrap()]);
+    assert_eq!(run.code, 1);
+    let files: Vec<_> = std::fs::read_dir(&target).unwrap().collect();
+    assert_eq!(files.len(), 1);
+    let text = std::fs::read_to_string(files[0].as_ref().unwrap().path()).unwrap();
+    assert!(text.contains("stale-read") && text.contains("line 1"), "{text}");
+}
+
+#[test]
+fn a_seed_has_one_trace_and_a_history_that_can_be_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (trace, history) = (file("trace.txt"), file("history.jsonl"));
+    let first = run(&["sim", "--seed", "7", "--json", "--trace", &trace, "--history", &history]);
+    assert_eq!(first.code, 0, "{}{}", first.out, first.err);
+    let second = run(&["sim", "--seeds", "7..7", "--json"]);
+    assert_eq!(first.json()["trace_hash"], second.json()["trace_hash"]);
+    assert_eq!(first.json()["seeds"], 1);
+    assert!(std::fs::read_to_string(&trace).unwrap().lines().count() > 100);
+    assert_eq!(run(&["check", &history, "--level", "strict-serializable"]).code, 0);
+}
+
+#[test]
+fn seeds_give_the_same_hash_however_many_run_at_a_time() {
+    let hash = || run(&["sim", "--seeds", "3..6", "--json"]).json()["trace_hash"].clone();
+    assert_eq!(hash(), hash());
+}
+
+#[test]
+fn a_planted_bug_is_found_and_the_seed_is_told() {
+    let run = run(&["sim", "--seeds", "1..60", "--plant", "T21", "--workload", "lists"]);
+    assert_eq!(run.code, 1, "{}", run.out);
+    assert!(run.out.contains("repeat: quorate sim --isolation strict --seed"), "{}", run.out);
+}

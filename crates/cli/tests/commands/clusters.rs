@@ -1,0 +1,162 @@
+//! Whole clusters: demo, dev with a shell, bench with server processes.
+
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{quorate, run, run_with_input};
+
+/// A `quorate dev` that is stopped at the end.
+struct Dev {
+    child: Child,
+    address: String,
+}
+
+impl Dev {
+    fn start(directory: &std::path::Path) -> Dev {
+        let address = three_free_ports();
+        let child = quorate()
+            .args(["dev", "--listen", &address, "--dir"])
+            .arg(directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while run(&["keyspace", "list", "--connect", &address]).code != 0 {
+            assert!(Instant::now() < deadline, "the cluster does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Dev { child, address }
+    }
+
+    fn shell(&self, statements: &str) -> crate::Run {
+        run(&["shell", "--connect", &self.address, "-e", statements])
+    }
+
+    /// Asks it to stop, and gives its exit code.
+    fn stop(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        None
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The first of three neighbouring ports that are free at the moment.
+fn three_free_ports() -> String {
+    loop {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        if port < u16::MAX - 2
+            && [port + 1, port + 2].iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        {
+            return format!("127.0.0.1:{port}");
+        }
+    }
+}
+
+#[test]
+fn a_development_cluster_is_talked_to_and_keeps_its_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let dev = Dev::start(directory.path());
+    let told = dev.shell(
+        "keyspace create accounts --isolation strict --shards 2; put alice 100; \
+         begin; put alice 60; put bob '4 0'; commit; get bob; scan '' ''; delete bob; get bob",
+    );
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.out.ends_with("4 0\nalice  60\nbob  4 0\nok\n(absent)\n"), "{}", told.out);
+
+    let aborted = dev.shell("begin; put alice 0; abort; get alice");
+    assert!(aborted.out.ends_with("aborted\n60\n"), "{}", aborted.out);
+    let asked = dev.shell("put carol 1; token");
+    let token = asked.out.lines().last().unwrap();
+    assert!(dev.shell(&format!("outcome {token}")).out.starts_with("committed at"), "{token}");
+
+    for (statements, expected) in [
+        ("frobnicate", "frobnicate"),
+        ("get", "<KEY>"),
+        ("put 'a", "not closed"),
+        ("commit", "no transaction is open"),
+        ("use nowhere", "accounts"),
+        ("get ''", "must not be empty"),
+    ] {
+        let failed = dev.shell(statements);
+        assert_eq!(failed.code, 1, "{statements}");
+        assert!(failed.err.contains(expected), "{statements}: {}", failed.err);
+    }
+    let piped = run_with_input(&["shell", "--connect", &dev.address], "get alice\nget carol\n");
+    assert_eq!((piped.code, piped.out.as_str()), (0, "60\n1\n"));
+
+    let listed = run(&["keyspace", "list", "--json", "--connect", &dev.address]).json();
+    assert_eq!(listed["keyspaces"][0]["name"], "accounts");
+    assert_eq!(listed["keyspaces"][0]["shards"].as_array().unwrap().len(), 2);
+    let unknown = run(&["keyspace", "show", "nowhere", "--connect", &dev.address]);
+    assert_eq!(unknown.code, 2);
+    assert_eq!(dev.stop(), Some(0), "it stops in good order");
+
+    let dev = Dev::start(directory.path());
+    assert_eq!(dev.shell("get alice").out, "60\n");
+    assert_eq!(run(&["keyspace", "drop", "accounts", "--connect", &dev.address]).code, 0);
+    assert_eq!(dev.stop(), Some(0));
+}
+
+#[test]
+fn a_demo_judges_what_it_has_shown() {
+    let run = run(&["demo", "--seconds", "4", "--json"]);
+    let json = run.json();
+    assert_eq!(json["sites"].as_array().unwrap().len(), 3);
+    let row = &json["rows"][0];
+    assert_eq!((row["isolation"].as_str(), row["protocol"].as_str()), (Some("strict"), Some("TAPIR")));
+    assert_eq!(
+        (row["level"].as_str(), row["verdict"].as_str()),
+        (Some("strict-serializable"), Some("valid"))
+    );
+    assert!(row["committed"].as_u64().unwrap() > 100, "{row}");
+    assert!(row["rtts_per_commit"].as_f64().unwrap() > 0.99, "{row}");
+    assert_eq!((run.code, json["ok"].as_bool()), (0, Some(true)), "{row}");
+}
+
+#[test]
+fn a_benchmark_starts_servers_measures_them_and_records_what_happened() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = directory.path().join("h.jsonl");
+    let history = history.to_str().unwrap();
+    let arguments =
+        ["bench", "lists", "--embedded", "--clients", "8", "--seconds", "1", "--json", "--history", history];
+    let measured = run(&arguments);
+    assert_eq!(measured.code, 0, "{}", measured.err);
+    let json = measured.json();
+    for field in [
+        "seconds",
+        "committed",
+        "throughput_tps",
+        "server_cpu_us_per_txn",
+        "busiest_server_cpu_us_per_txn",
+        "client_cpu_us_per_txn",
+        "messages_per_txn",
+        "bytes_per_txn",
+        "syncs",
+        "mean_batch",
+        "cores",
+    ] {
+        assert!(json[field].as_f64().unwrap() > 0.0, "{field}: {json}");
+    }
+    assert!(json["latency_us"]["p50"].as_u64() <= json["latency_us"]["p999"].as_u64());
+    assert_eq!((json["durability"].as_str(), json["replicas"].as_u64()), (Some("sync"), Some(3)));
+    let judged = run(&["check", history, "--level", "strict-serializable"]);
+    assert_eq!(judged.code, 0, "{}", judged.out);
+}

@@ -1,0 +1,81 @@
+//! Wrong use is exit code 2, with a message that helps; help is exit code 0.
+
+use crate::run;
+
+#[test]
+fn wrong_use_is_told_and_exits_with_2() {
+    let table: [(&[&str], &str); 15] = [
+        (&[], "Usage"),
+        (&["dance"], "dance"),
+        (&["bench"], "WORKLOAD"),
+        (&["bench", "tpcc-x"], "rmw, retwis, lists"),
+        (&["bench", "rmw", "--clients", "0"], "at least 1"),
+        (&["bench", "rmw", "--embedded", "--connect", "x:1"], "cannot be used with"),
+        (&["bench", "rmw", "--embedded", "--replicas", "2"], "odd"),
+        (&["bench", "rmw", "--zipf=-1"], "uniform"),
+        (&["sim", "--seeds", "9..1"], "both ends"),
+        (&["sim", "--plant", "T99"], "T21"),
+        (&["sim", "--faults", "flood"], "loss"),
+        (&["sim", "--seeds", "1..2", "--trace", "x"], "--seed"),
+        (&["check", "/no/such/file", "--level", "serializable"], "/no/such/file"),
+        (&["check", "x", "--level", "linear"], "strict-serializable"),
+        (&["server"], "--config"),
+    ];
+    for (arguments, expected) in table {
+        let run = run(arguments);
+        assert_eq!(run.code, 2, "{arguments:?}: {}", run.err);
+        assert!(run.err.contains(expected), "{arguments:?}: {}", run.err);
+        assert_eq!(run.out, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_configuration_that_is_wrong_is_told_with_its_line() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "node = 0\nspeed = 3\n").unwrap();
+    let run = run(&["server", "--config", file.path().to_str().unwrap()]);
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("line 2"), "{}", run.err);
+}
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    for command in ["demo", "dev", "server", "shell", "keyspace", "bench", "sim", "check"] {
+        let run = run(&[command, "--help"]);
+        assert_eq!(run.code, 0, "{command}");
+        assert!(run.out.contains("Examples:"), "{command}: {}", run.out);
+    }
+}
+
+#[test]
+fn the_example_configuration_is_printed() {
+    let run = run(&["server", "--print-config"]);
+    assert_eq!(run.code, 0);
+    assert!(run.out.contains("data_directory") && run.out.contains("# "), "{}", run.out);
+}
+
+#[test]
+fn lists_are_json_arrays_of_what_can_be_chosen() {
+    for (arguments, id) in [
+        (["sim", "--list-faults", "--json"], "clock-skew"),
+        (["sim", "--list-plants", "--json"], "T21"),
+        (["bench", "--list", "--json"], "retwis"),
+    ] {
+        let run = run(&arguments);
+        assert_eq!(run.code, 0);
+        let list = run.json();
+        let entry = list.as_array().unwrap().iter().find(|entry| entry["id"] == id).unwrap();
+        assert!(!entry["what"].as_str().unwrap().is_empty());
+    }
+    let plants = run(&["sim", "--list-plants", "--json"]).json();
+    assert_eq!(plants[0]["isolation"], "strict");
+    assert!(plants[0]["section"].is_string());
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_told_and_exits_with_1() {
+    let run = run(&["keyspace", "list", "--connect", "127.0.0.1:1"]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("127.0.0.1:1") && run.err.contains("check the address"), "{}", run.err);
+    assert!(!run.err.contains("Error {") && !run.err.contains("Os {"), "{}", run.err);
+}
