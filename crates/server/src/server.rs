@@ -17,6 +17,9 @@ use crate::data::{DataDirectory, DataError, Initialise};
 use crate::http::HttpServer;
 use crate::node::{Logs, Node, Status};
 
+/// How long a node waits for the others before its replicas start without them.
+const CONNECT_GRACE: Duration = Duration::from_millis(300);
+
 /// How long the last words to peers may take once a node has drained.
 const GOODBYE_GRACE: Duration = Duration::from_secs(1);
 
@@ -209,6 +212,7 @@ fn run(
         })?;
         transport.listen(listener);
         let dialled = dial_others(&transport, config);
+        connect(&transport).await;
         transport.with(|node, turn| node.start(turn));
         let result = tokio::select! {
             // The turn task ends only with the transport, or with a machine that has panicked.
@@ -234,6 +238,15 @@ fn dial_others(transport: &Transport<Node>, config: &Config) -> Vec<quorate_runt
     others
         .map(|node| transport.dial(Target { address: node.address.clone(), expect: Some(node.id) }))
         .collect()
+}
+
+/// Waits a moment until the other nodes can be reached: what replicas say first is lost otherwise, and repeated only
+/// after a time-out.
+async fn connect(transport: &Transport<Node>) {
+    let deadline = Instant::now() + CONNECT_GRACE;
+    while !transport.with(|node, _| node.is_connected()) && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
 }
 
 async fn drain(transport: &Transport<Node>, timeout: Duration) {

@@ -51,7 +51,7 @@ impl Options {
             unfinished_bytes_max: 512 * 1024 * 1024,
             connections_max: 1_024,
             redial_pause_min: Duration::from_millis(20),
-            redial_pause_max: Duration::from_secs(1),
+            redial_pause_max: Duration::from_millis(500),
         }
     }
 

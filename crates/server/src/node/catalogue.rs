@@ -3,8 +3,9 @@
 //! A reading is one transaction that scans the keys of all keyspaces. What it finds is true, because only committed
 //! keyspaces are found; but a replica may have missed some, so only a reading that has *committed*, which validates the
 //! scan at a quorum, tells that a keyspace is not there. A committed transaction stays in the records of the catalogue,
-//! so a reading commits only if there is something to be learned from it: the first one, and one that misses a keyspace
-//! that this node hosts. All others are dropped once they have scanned.
+//! and holds the range while it is under way, so a reading commits only if there is something to be learned from it: if
+//! it misses a keyspace that this node hosts, and once after this node was replaced, which must know which keyspaces are
+//! older than it. All others are dropped once they have scanned.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -71,8 +72,8 @@ pub(crate) struct CatalogueReader {
     reading: Option<Open>,
     /// The keyspaces that this node hosts and that may not be missing unnoticed.
     expected: BTreeSet<KeyspaceId>,
-    /// True once a reading has committed.
-    confirmed: bool,
+    /// A reading has to commit, whatever it finds.
+    must_confirm: bool,
     /// How many readings there is a reason for.
     wanted: u32,
     /// When the next reading is due without a reason, and before when none begins even with one.
@@ -90,6 +91,7 @@ impl CatalogueReader {
         system: Keyspace,
         nearest: Vec<ReplicaIndex>,
         interval: Duration,
+        is_replacement: bool,
         seed: u64,
     ) -> Self {
         let config = CoordinatorConfig::new(client);
@@ -102,7 +104,7 @@ impl CatalogueReader {
             sequence: 0,
             reading: None,
             expected: BTreeSet::new(),
-            confirmed: false,
+            must_confirm: is_replacement,
             wanted: READINGS_WANTED,
             due: Instant::START,
             not_before: Instant::START,
@@ -251,7 +253,7 @@ impl CatalogueReader {
                 let range = KeyRange { from, ..keyspace_range() };
                 Command::Scan { transaction, range, limit: PAGE }
             }
-            None if !self.confirmed || !self.expected.is_subset(&found) => {
+            None if self.must_confirm || !self.expected.is_subset(&found) => {
                 open.confirming = true;
                 Command::Commit { transaction }
             }
@@ -264,7 +266,7 @@ impl CatalogueReader {
         let Some(open) = self.reading.take_if(|open| open.transaction == transaction) else { return };
         let committed = result.is_ok();
         let failed = !committed && (open.confirming || result != Err(Failure::Aborted));
-        self.confirmed |= committed;
+        self.must_confirm &= !committed;
         if failed {
             self.want();
         }

@@ -48,7 +48,7 @@ pub(crate) struct Node {
     routes: Routes,
     replicas: FixedMap<ReplicaId, Hosted>,
     catalogue: CatalogueReader,
-    /// True once the catalogue has been read as a whole.
+    /// True once the catalogue has been read as a whole, which only matters if this node is a replacement.
     catalogue_known: bool,
     /// Messages between machines of this node.
     here: VecDeque<Envelope>,
@@ -62,6 +62,7 @@ pub(crate) struct Node {
     told_busy: Vec<LinkId>,
     /// Messages that were refused.
     refused: u64,
+    is_started: bool,
     is_draining: bool,
     seeds: Random,
 }
@@ -84,6 +85,7 @@ impl Node {
             config.system.clone(),
             nearest(&config),
             config.limits.catalogue_interval,
+            data.is_replacement(),
             seeds.next_u64(),
         );
         let mut node = Node {
@@ -101,6 +103,7 @@ impl Node {
             deadline: Instant::START,
             told_busy: Vec::new(),
             refused: 0,
+            is_started: false,
             is_draining: false,
             seeds,
         };
@@ -117,17 +120,31 @@ impl Node {
         Ok(node)
     }
 
-    /// Starts every machine.
+    /// True if every other node can be reached.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.config.topology.nodes.iter().all(|node| self.routes.is_connected(node.id))
+    }
+
+    /// Starts every machine. Before, whatever arrives is dropped.
     pub(crate) fn start(&mut self, turn: &mut Turn<'_>) {
         let time = turn.time;
+        self.is_started = true;
         for id in self.replica_ids() {
             self.start_replica(id, turn);
         }
         self.catalogue.start(time, &mut outgoing(&self.routes, &mut self.here, turn));
-        for node in self.config.topology.nodes.iter().map(|node| node.id).filter(|id| *id != self.config.node)
-        {
+        let nodes: Vec<_> = self.config.topology.nodes.iter().map(|node| node.id).collect();
+        for node in nodes {
+            self.set_reachable(node, time, turn);
+        }
+    }
+
+    /// Tells the reader of the catalogue whether a node can be reached.
+    fn set_reachable(&mut self, node: NodeId, time: Time, turn: &mut Turn<'_>) {
+        if self.is_started {
+            let reachable = self.routes.is_connected(node);
             let outgoing = &mut outgoing(&self.routes, &mut self.here, turn);
-            self.catalogue.set_reachable(node, false, time, outgoing);
+            self.catalogue.set_reachable(node, reachable, time, outgoing);
         }
     }
 
@@ -219,6 +236,9 @@ impl Node {
             }
             (Peer::Node(_), Address::Client(client)) => self.routes.learn_client(client, link),
             (Peer::Node(_), Address::Replica(_)) => {}
+        }
+        if !self.is_started {
+            return Ok(());
         }
         self.deliver(from, to, message, turn);
         Ok(())
@@ -380,13 +400,14 @@ impl Host for Node {
             Peer::Node(node) if usize::from(node.0) >= self.config.topology.nodes.len() => {
                 turn.close(link, format!("{node} is not in the configuration of this cluster"));
             }
-            Peer::Node(node) if remote.dial.is_some() => {
-                tracing::info!(%node, "connected");
-                self.routes.set_node(node, Some(link));
-                let outgoing = &mut outgoing(&self.routes, &mut self.here, turn);
-                self.catalogue.set_reachable(node, true, time, outgoing);
+            Peer::Node(node) => {
+                let was_connected = self.routes.is_connected(node);
+                self.routes.set_node(node, link, remote.dial.is_some());
+                if !was_connected {
+                    tracing::info!(%node, "connected");
+                    self.set_reachable(node, time, turn);
+                }
             }
-            Peer::Node(_) => {}
             Peer::Client(client) => self.routes.set_client(client, link),
         }
     }
@@ -394,10 +415,11 @@ impl Host for Node {
     fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, turn: &mut Turn<'_>) {
         let time = turn.time;
         self.routes.forget_link(link);
-        if let (Peer::Node(node), Some(_)) = (remote.identity, remote.dial) {
+        if let Peer::Node(node) = remote.identity
+            && !self.routes.is_connected(node)
+        {
             tracing::info!(%node, reason, "disconnected");
-            let outgoing = &mut outgoing(&self.routes, &mut self.here, turn);
-            self.catalogue.set_reachable(node, false, time, outgoing);
+            self.set_reachable(node, time, turn);
         }
     }
 
@@ -422,7 +444,10 @@ impl Host for Node {
     }
 
     fn on_turn_end(&mut self, turn: &mut Turn<'_>) {
-        let time: Time = turn.time;
+        if !self.is_started {
+            return;
+        }
+        let time = turn.time;
         self.release_durable(turn);
         self.fire_timers(turn);
         self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
@@ -438,6 +463,9 @@ impl Host for Node {
     }
 
     fn next_deadline(&mut self) -> Option<Instant> {
+        if !self.is_started {
+            return None;
+        }
         let deadline = (self.deadline < Instant::from_nanos(u64::MAX)).then_some(self.deadline);
         [deadline, self.catalogue.next_deadline()].into_iter().flatten().min()
     }

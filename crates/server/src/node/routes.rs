@@ -18,12 +18,26 @@ pub(crate) struct Routes {
     node: NodeId,
     /// The coordinator of this node itself.
     client: ClientId,
-    /// The connection to each other node that this node has made.
-    nodes: Vec<Option<LinkId>>,
+    /// The connections to each other node.
+    nodes: Vec<NodeLinks>,
     /// The connection over which each client was heard of.
     clients: FixedMap<ClientId, LinkId>,
     /// The nodes of each shard, by replica index.
     shards: FixedMap<ShardId, Vec<NodeId>>,
+}
+
+/// The connections to another node. Each dials the other, and either connection will do: when a node comes back, it has
+/// dialled long before the others try again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct NodeLinks {
+    dialled: Option<LinkId>,
+    accepted: Option<LinkId>,
+}
+
+impl NodeLinks {
+    fn any(self) -> Option<LinkId> {
+        self.dialled.or(self.accepted)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +52,7 @@ enum Route {
 impl Routes {
     pub(crate) fn new(node: NodeId, client: ClientId, nodes: usize) -> Self {
         let (clients, shards) = (FixedMap::default(), FixedMap::default());
-        Routes { node, client, nodes: vec![None; nodes], clients, shards }
+        Routes { node, client, nodes: vec![NodeLinks::default(); nodes], clients, shards }
     }
 
     /// The coordinator of this node.
@@ -63,11 +77,16 @@ impl Routes {
         self.shards.remove(&shard);
     }
 
-    /// The connection to another node is up, or down.
-    pub(crate) fn set_node(&mut self, node: NodeId, link: Option<LinkId>) {
+    /// A connection to another node is up.
+    pub(crate) fn set_node(&mut self, node: NodeId, link: LinkId, was_dialled: bool) {
         if let Some(known) = self.nodes.get_mut(usize::from(node.0)) {
-            *known = link;
+            *(if was_dialled { &mut known.dialled } else { &mut known.accepted }) = Some(link);
         }
+    }
+
+    /// True if a node can be reached; this one always can.
+    pub(crate) fn is_connected(&self, node: NodeId) -> bool {
+        node == self.node || self.nodes.get(usize::from(node.0)).is_some_and(|links| links.any().is_some())
     }
 
     /// A client has connected.
@@ -86,9 +105,8 @@ impl Routes {
     pub(crate) fn forget_link(&mut self, link: LinkId) {
         self.clients.retain(|_, known| *known != link);
         for known in &mut self.nodes {
-            if *known == Some(link) {
-                *known = None;
-            }
+            known.dialled.take_if(|known| *known == link);
+            known.accepted.take_if(|known| *known == link);
         }
     }
 
@@ -98,7 +116,7 @@ impl Routes {
             Address::Client(client) => self.clients.get(&client).copied(),
             Address::Replica(replica) => match self.node_of(replica) {
                 Some(node) if node == self.node => return Route::Here,
-                Some(node) => self.nodes.get(usize::from(node.0)).copied().flatten(),
+                Some(node) => self.nodes.get(usize::from(node.0)).and_then(|links| links.any()),
                 None => None,
             },
         };

@@ -131,6 +131,9 @@ impl Node {
         let replicas: Vec<_> =
             self.replica_ids().into_iter().map(|id| replica(id, &self.replicas[&id])).collect();
         let mut problems = Vec::new();
+        if !self.is_started {
+            problems.push("the node is starting".to_owned());
+        }
         if self.is_draining {
             problems.push("the node is stopping".to_owned());
         }

@@ -17,6 +17,11 @@ use quorate_tapir::{Command, Committed, Coordinator, CoordinatorConfig, Event, F
 use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
 use tokio::sync::mpsc;
 
+/// How long and how often to try: a transaction whose coordinator died may hold a key until two recoveries have been
+/// asked for, each after two seconds.
+const ATTEMPTS_MAX: u32 = 400;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// A client of a cluster.
 pub(crate) struct Client {
     transport: Transport<ClientHost>,
@@ -221,21 +226,23 @@ impl Client {
 
     /// Writes or deletes one key, in as many attempts as it takes.
     pub(crate) async fn write(&mut self, keyspace: &Keyspace, key: &str, value: Option<Bytes>) {
-        for _ in 0..100 {
+        let mut last = None;
+        for _ in 0..ATTEMPTS_MAX {
             let transaction = self.begin(keyspace);
             let key = Bytes::copy_from_slice(key.as_bytes());
             self.command(Command::Put { transaction, key, value: value.clone() });
-            if self.commit(transaction).await.is_ok() {
-                return;
+            match self.commit(transaction).await {
+                Ok(_) => return,
+                Err(failure) => last = Some(failure),
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(ATTEMPT_PAUSE).await;
         }
-        panic!("a write never committed");
+        panic!("a write never committed: {last:?}");
     }
 
     /// Reads one key in a transaction that commits, in as many attempts as it takes.
     pub(crate) async fn get(&mut self, keyspace: &Keyspace, key: &str) -> Option<Bytes> {
-        for _ in 0..100 {
+        for _ in 0..ATTEMPTS_MAX {
             let transaction = self.begin(keyspace);
             self.command(Command::Get { transaction, key: Bytes::copy_from_slice(key.as_bytes()) });
             let value = loop {
@@ -250,7 +257,7 @@ impl Client {
             {
                 return value;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(ATTEMPT_PAUSE).await;
         }
         panic!("a read never committed");
     }

@@ -32,12 +32,14 @@ async fn health_metrics_and_status_over_http() {
     assert_eq!(code, 200);
     for line in [
         "quorate_healthy 1",
-        "quorate_commits_total{keyspace=\"_system\",shard=\"0\",replica=\"0\"} 1",
-        "quorate_replica_prepared{keyspace=\"_system\",shard=\"0\",replica=\"0\"} 0",
+        "quorate_replica_serving{keyspace=\"_system\",shard=\"0\",replica=\"0\"} 1",
         "# TYPE quorate_cpu_seconds_total counter",
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
     }
+    let commits = "quorate_commits_total{keyspace=\"_system\",shard=\"0\",replica=\"0\"} ";
+    let commits = metrics.lines().find_map(|line| line.strip_prefix(commits)).unwrap();
+    assert!(commits.parse::<u64>().unwrap() >= 1, "{commits}");
     let (code, status) = http(address, "/status");
     assert_eq!(code, 200);
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();

@@ -143,7 +143,7 @@ async fn a_client_that_dies_with_a_transaction_prepared_wedges_nothing() {
     raw.write(&[envelope(CLIENT, 0, 0, message)]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
     drop(raw);
-    assert_eq!(cluster.server(0).status().replicas[0].prepared, 1);
+    assert!(cluster.server(0).status().replicas[0].prepared >= 1);
     while cluster.server(0).status().replicas[0].prepared > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

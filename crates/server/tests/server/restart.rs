@@ -1,6 +1,7 @@
 //! Nodes that die and come back.
 
 use quorate_core::topology::Durability;
+use quorate_server::{Initialise, Server};
 
 use crate::cluster::Cluster;
 
@@ -127,4 +128,25 @@ async fn a_corrupted_log_is_refused_with_advice_and_the_others_are_served() {
     assert!(problem.contains("corrupt at byte") && problem.contains("rejoin"), "{problem}");
     assert!(!status.healthy);
     client.put(&keyspace, "another", "value").await;
+}
+
+#[tokio::test]
+async fn a_replaced_node_learns_everything_before_it_counts() {
+    let mut cluster = Cluster::start(Durability::Sync);
+    cluster.healthy(1).await;
+    let mut client = cluster.client().await;
+    let keyspace = cluster.create(&mut client, "accounts", Durability::Sync).await;
+    client.put(&keyspace, "key", "value").await;
+    cluster.crash(2);
+    let config = cluster.configs[2].clone();
+    std::fs::remove_dir_all(&config.data_directory).unwrap();
+    assert!(
+        Server::start(config.clone(), Initialise::No).is_err(),
+        "an empty disk is not taken for a new one"
+    );
+    cluster.servers[2] = Some(Server::start(config, Initialise::Replace).unwrap());
+    cluster.healthy(2).await;
+    client.connected(3).await;
+    cluster.crash(0);
+    assert_eq!(client.get(&keyspace, "key").await.as_deref(), Some(&b"value"[..]));
 }
