@@ -27,10 +27,16 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", name(&command))) }
 }
 
-/// Runs a command and gives what it wrote to standard output, and whether it succeeded.
+/// Runs a command and gives what it wrote to standard output, and whether it succeeded. What it says on standard error
+/// is shown.
 pub(crate) fn output(mut command: Command) -> Result<(String, bool), String> {
-    let output =
-        command.stderr(Stdio::inherit()).output().map_err(|error| format!("{}: {error}", name(&command)))?;
+    command.stderr(Stdio::inherit());
+    quiet_output(command)
+}
+
+/// As [`output`], without showing anything.
+pub(crate) fn quiet_output(mut command: Command) -> Result<(String, bool), String> {
+    let output = command.output().map_err(|error| format!("{}: {error}", name(&command)))?;
     Ok((String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success()))
 }
 

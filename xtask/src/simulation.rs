@@ -35,7 +35,7 @@ fn simulate(root: &Path) -> Result<String, String> {
     }
     for plant in &plants {
         let arguments = ["sim", "--seeds", PLANT_SEEDS, "--faults", "all", "--plant", plant];
-        let (text, success) = shell::output(quorate(root, &arguments))?;
+        let (text, success) = shell::quiet_output(quorate(root, &arguments))?;
         // Exit code 1 alone could also mean that the command failed.
         match violation(&text) {
             Some(first) if !success => println!("{plant} is caught: {first}"),
