@@ -51,10 +51,10 @@ pub(crate) struct SimArguments {
     #[arg(long)]
     workload: Option<WorkloadKind>,
     /// Write the trace of the seed to this file.
-    #[arg(long, value_name = "FILE", requires = "seed")]
+    #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Write the history of the seed to this file.
-    #[arg(long, value_name = "FILE", requires = "seed")]
+    #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// List the faults.
     #[arg(long, conflicts_with = "list_plants")]
@@ -76,6 +76,9 @@ impl SimArguments {
         if self.list_plants {
             let plants = Plant::ALL.map(|plant| (plant.id(), plant.what(), plant.section()));
             return list(self.json, "plant", &plants);
+        }
+        if self.seed.is_none() && (self.trace.is_some() || self.history.is_some()) {
+            return Err(Failure::usage("--trace and --history are about one seed: choose it with --seed"));
         }
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);

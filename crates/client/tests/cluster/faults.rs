@@ -48,9 +48,9 @@ async fn a_minority_may_crash_and_come_back_under_load() {
 #[tokio::test]
 async fn without_a_majority_nothing_is_available_and_nobody_waits_for_ever() {
     let mut cluster = Cluster::start();
+    accounts(&cluster.connect().await).await.put("alice", "1").await.unwrap();
     let db = cluster.connect_with(impatient(Duration::from_secs(2))).await;
-    let accounts = accounts(&db).await;
-    accounts.put("alice", "1").await.unwrap();
+    let accounts = db.keyspace("accounts").await.unwrap();
     cluster.crash(1);
     cluster.crash(2);
     tokio::time::sleep(Duration::from_millis(200)).await;
