@@ -20,7 +20,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(6);
 const BURST: u64 = 5;
 
 /// Beyond the planned ones, transactions are begun until so many have committed.
-const COMMITS_MIN: u64 = 115;
+const COMMITS_MIN: u64 = 150;
 
 /// The place of a client. One incarnation after the other fills it.
 #[derive(Debug)]
@@ -29,10 +29,18 @@ struct Slot {
     client: usize,
     id: ClientId,
     is_alive: bool,
-    /// True if it vanishes as soon as a commit has been acknowledged.
-    is_doomed: bool,
+    doom: Option<Doom>,
     sequence: u64,
     workload: Workload,
+}
+
+/// A moment at which a client is to vanish: when the decision may not have reached anybody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doom {
+    /// Right after a commit has been acknowledged.
+    Commit,
+    /// Right after the commit of a transaction that was prepared more than once.
+    RetriedCommit,
 }
 
 /// One transaction after the other.
@@ -89,6 +97,8 @@ pub struct Tally {
     pub unknown: u64,
     /// Commits on the fast path in every shard.
     pub fast: u64,
+    /// Commits that were prepared more than once.
+    pub retried: u64,
 }
 
 /// All clients of a simulation.
@@ -106,6 +116,8 @@ pub struct Clients {
     pub tally: Tally,
     /// Appends that were acknowledged: the key as the history spells it, and the element.
     pub acknowledged: Vec<(quorate_checker::Key, i64)>,
+    /// What clients were told of the fate of attempts.
+    pub told: Vec<(TransactionId, Outcome)>,
     /// What the auditor read last of each key.
     pub audited: BTreeMap<quorate_checker::Key, Observed>,
     /// Values that nobody wrote and answers that make no sense, in words.
@@ -127,6 +139,7 @@ impl Clients {
             random,
             tally: Tally::default(),
             acknowledged: Vec::new(),
+            told: Vec::new(),
             audited: BTreeMap::new(),
             nonsense: Vec::new(),
         };
@@ -144,7 +157,7 @@ impl Clients {
         let slot = self.slots.len();
         let (client, id) = cluster.start_client(slot);
         let workload = Workload::new(cluster.scenario.workload.clone());
-        self.slots.push(Slot { client, id, is_alive: true, is_doomed: false, sequence: 0, workload });
+        self.slots.push(Slot { client, id, is_alive: true, doom: None, sequence: 0, workload });
         slot
     }
 
@@ -198,13 +211,12 @@ impl Clients {
             .collect()
     }
 
-    /// A client vanishes now, or right after its next commit is acknowledged: then the decision may not have reached
-    /// anybody else.
+    /// A client vanishes now, or at a worse moment to come.
     pub fn doom(&mut self, slot: usize, cluster: &mut Cluster) {
-        if self.random.chance(0.5) {
-            self.slots[slot].is_doomed = true;
-        } else {
-            self.crash(slot, cluster);
+        match self.random.below(4) {
+            0 => self.crash(slot, cluster),
+            1 => self.slots[slot].doom = Some(Doom::Commit),
+            _ => self.slots[slot].doom = Some(Doom::RetriedCommit),
         }
     }
 
@@ -213,8 +225,8 @@ impl Clients {
             return;
         }
         self.slots[slot].is_alive = false;
-        self.slots[slot].is_doomed = false;
-        let silenced = self.random.chance(0.5);
+        self.slots[slot].doom = None;
+        let silenced = self.random.chance(0.7);
         cluster.crash_client(self.slots[slot].client, silenced);
         let downtime = Duration::from_micros(self.random.below(500_000));
         cluster.world.set_alarm(downtime, Alarm::Strike(Strike::End(Ending::Client(slot))));
@@ -251,7 +263,7 @@ impl Clients {
     /// Every place is filled again, and stays so.
     pub fn restart_all(&mut self, cluster: &mut Cluster) {
         for slot in 0..self.slots.len() {
-            self.slots[slot].is_doomed = false;
+            self.slots[slot].doom = None;
             self.restart(slot, cluster);
         }
     }
@@ -391,7 +403,17 @@ impl Clients {
         match result {
             Ok(committed) => {
                 self.tally.fast += u64::from(committed.fast);
+                self.tally.retried += u64::from(committed.retries > 0);
                 self.end_committed(session, committed.timestamp, cluster);
+                let slot = self.sessions[session].slot;
+                let is_doomed = match self.slots[slot].doom {
+                    Some(Doom::Commit) => true,
+                    Some(Doom::RetriedCommit) => committed.retries > 0,
+                    None => false,
+                };
+                if is_doomed {
+                    self.crash(slot, cluster);
+                }
             }
             Err(Failure::Unknown { participants }) if self.random.chance(0.5) => {
                 // The name of the transaction stays in use until it is resolved.
@@ -428,14 +450,11 @@ impl Clients {
         let audits = self.sessions[session].queue.is_some();
         self.record_committed(&attempt, timestamp, audits, cluster);
         self.wake_for_next(session, cluster);
-        let slot = self.sessions[session].slot;
-        if self.slots[slot].is_doomed {
-            self.crash(slot, cluster);
-        }
     }
 
     fn end_aborted(&mut self, session: usize, cluster: &mut Cluster) {
         let Some(attempt) = self.take_attempt(session) else { return };
+        self.told.push((attempt.id, Outcome::Aborted));
         self.record_failed(attempt.recorded, cluster);
         let audits = self.sessions[session].queue.is_some();
         if let Some((_, _, attempts)) = &mut self.sessions[session].current {
@@ -494,6 +513,7 @@ impl Clients {
             }
         };
         self.tally.committed += 1;
+        self.told.push((attempt.id, Outcome::Committed(timestamp)));
         for op in &ops {
             match op {
                 MicroOp::Append(key, element) => self.acknowledged.push((key.clone(), *element)),

@@ -324,12 +324,14 @@ fn place(scenario: &Scenario) -> Keyspace {
     }
 }
 
-/// The clocks at the start: right within a millisecond, unless faults say otherwise. The auditor's is always right.
+/// The clocks at the start: unless faults say otherwise they are as right as a time service makes them, which is within
+/// a millisecond or within a few round trips. The auditor's is always right.
 fn draw_clocks(scenario: &Scenario, nodes: usize, random: &mut Random) -> Vec<PhysicalClock> {
     let auditor = nodes - 1;
+    let slack = if random.chance(0.5) { 2 * scenario.round_trip() } else { Duration::ZERO };
     let mut clocks = Vec::with_capacity(nodes);
     for node in 0..nodes {
-        let (mut offset, mut drift) = (random.between(0, 1_000), 0);
+        let (mut offset, mut drift) = (random.between(0, 1_000 + slack.as_micros() as u64), 0);
         if node != auditor && scenario.has(Fault::ClockSkew) && random.chance(0.7) {
             // Every order of magnitude from a millisecond upwards is equally likely.
             let magnitude = 1_000.0 * (Cluster::CLOCK_ERROR_MAX_MICROS as f64 / 1_000.0).powf(random.unit());

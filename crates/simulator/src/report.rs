@@ -42,6 +42,12 @@ pub struct SeedReport {
     pub aborted: u64,
     /// Attempts of any outcome.
     pub attempted: u64,
+    /// Commits on the fast path in every shard.
+    pub fast: u64,
+    /// Commits that were prepared more than once.
+    pub retried: u64,
+    /// Attempts whose client never learnt their fate.
+    pub unknown: u64,
     /// Messages that were delivered.
     pub messages: u64,
     /// How often each fault was injected.
@@ -67,6 +73,12 @@ pub struct Report {
     pub aborted: u64,
     /// Attempts of any outcome.
     pub attempted: u64,
+    /// Commits on the fast path in every shard.
+    pub fast: u64,
+    /// Commits that were prepared more than once.
+    pub retried: u64,
+    /// Attempts whose client never learnt their fate.
+    pub unknown: u64,
     /// Messages that were delivered.
     pub messages: u64,
     /// How often each fault was injected.
@@ -100,6 +112,9 @@ impl Report {
         self.committed += seed.committed;
         self.aborted += seed.aborted;
         self.attempted += seed.attempted;
+        self.fast += seed.fast;
+        self.retried += seed.retried;
+        self.unknown += seed.unknown;
         self.messages += seed.messages;
         for fault in Fault::ALL {
             let count = seed.faults.of(fault);
@@ -144,6 +159,9 @@ mod tests {
             committed: 150,
             aborted: 50,
             attempted: 200,
+            fast: 100,
+            retried: 5,
+            unknown: 0,
             messages: 1_000,
             faults,
             overlapped,

@@ -88,6 +88,9 @@ fn empty_report(seed: u64) -> SeedReport {
         committed: 0,
         aborted: 0,
         attempted: 0,
+        fast: 0,
+        retried: 0,
+        unknown: 0,
         messages: 0,
         faults: Default::default(),
         overlapped: [false; Fault::ALL.len()],
@@ -147,8 +150,8 @@ impl Simulation {
         let auditor = self.clients.start_auditor(&mut self.cluster);
         self.audit(auditor, true);
         self.change_views();
-        self.audit(auditor, false);
-        self.judge(options)
+        let audited = self.audit(auditor, false);
+        self.judge(audited, options)
     }
 
     /// Handles what happens until `limit`, or until a look at the simulation says that it is enough; true then.
@@ -187,7 +190,7 @@ impl Simulation {
     }
 
     /// Waits until every session is done and the cluster quiet, and notes what is not (I6).
-    fn await_end(&mut self, when: &str) {
+    fn await_end(&mut self, when: &str) -> bool {
         let limit = self.cluster.instant_after(HEALING_MAX);
         let ended = self.until(limit, |simulation| {
             simulation.clients.are_done(&simulation.cluster) && simulation.cluster.is_quiet()
@@ -201,6 +204,7 @@ impl Simulation {
             }
         }
         note(&mut self.report, Invariant::Liveness, invariants::everything_ends(when, &left));
+        ended
     }
 
     fn await_late_messages(&mut self) {
@@ -216,8 +220,9 @@ impl Simulation {
         self.await_end("after late messages had arrived");
     }
 
-    /// Reads every key, and on `resolve` first finds out what became of undecided transactions.
-    fn audit(&mut self, auditor: usize, resolve: bool) {
+    /// Reads every key, and on `resolve` first finds out what became of undecided transactions. False if that took too
+    /// long.
+    fn audit(&mut self, auditor: usize, resolve: bool) -> bool {
         if resolve {
             self.clients.resolve_undecided(auditor, &mut self.cluster);
             let limit = self.cluster.instant_after(HEALING_MAX);
@@ -226,7 +231,7 @@ impl Simulation {
             note(&mut self.report, Invariant::Liveness, invariants::everything_ends("at the end", &left));
         }
         self.clients.audit(auditor, &mut self.cluster);
-        self.await_end("after every key was to be read");
+        self.await_end("after every key was to be read")
     }
 
     /// Makes each group change its view, by restarting one of its replicas.
@@ -246,7 +251,7 @@ impl Simulation {
         }
     }
 
-    fn judge(mut self, options: &Options) -> SeedRun {
+    fn judge(mut self, audited: bool, options: &Options) -> SeedRun {
         let servers = || 0..self.cluster.world.servers();
         let machines = || {
             servers()
@@ -260,11 +265,17 @@ impl Simulation {
             })
             .collect();
         let report = &mut self.report;
-        note(report, Invariant::Agreement, invariants::replicas_agree_on_outcomes(&outcomes));
+        note(report, Invariant::Agreement, invariants::outcomes_agree(&self.clients.told, &outcomes));
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));
-        let survive =
-            invariants::acknowledged_appends_survive(&self.clients.acknowledged, &self.clients.audited);
-        note(report, Invariant::Durability, survive);
+        // What could not be read is not known to be lost.
+        if audited {
+            let Clients { acknowledged, audited, .. } = &self.clients;
+            note(
+                report,
+                Invariant::Durability,
+                invariants::acknowledged_appends_survive(acknowledged, audited),
+            );
+        }
         note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
         judge_history(report, self.clients.recorder(), options);
         self.summarise()
@@ -278,6 +289,9 @@ impl Simulation {
         report.committed = tally.committed;
         report.aborted = tally.aborted;
         report.attempted = tally.attempts;
+        report.fast = tally.fast;
+        report.retried = tally.retried;
+        report.unknown = tally.unknown;
         report.messages = self.cluster.world.messages();
         report.trace_hash = self.cluster.world.trace_hash();
         report.faults = self.injector.counts;

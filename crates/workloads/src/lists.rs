@@ -73,13 +73,13 @@ impl Lists {
         self.drawn += 1;
         let draw = Draw { lists: self, generation };
         let (kind, operations) = match random.below(100) {
-            0..22 => ("append", draw.append(random)),
-            22..40 => ("read", draw.read(random)),
-            40..56 => ("skew", draw.skew(random)),
-            56..68 => ("transfer", draw.transfer(random)),
-            68..74 => ("blind", draw.blind(random)),
-            74..84 => ("scan", vec![draw.scan(random)]),
-            84..94 => ("count", draw.count(random)),
+            0..18 => ("append", draw.append(random)),
+            18..42 => ("read", draw.read(random)),
+            42..56 => ("skew", draw.skew(random)),
+            56..66 => ("transfer", draw.transfer(random)),
+            66..78 => ("blind", draw.blind(random)),
+            78..86 => ("scan", vec![draw.scan(random)]),
+            86..94 => ("count", draw.count(random)),
             _ => ("own", draw.own(random)),
         };
         Plan { kind, operations }
@@ -118,7 +118,7 @@ impl Draw<'_> {
 
     fn read(&self, random: &mut Random) -> Vec<Operation> {
         let mut keys = self.some_lists(2, 4, random);
-        if random.chance(0.3) {
+        if random.chance(0.5) {
             keys.extend(self.some_registers(1, random));
         }
         keys.into_iter().map(Operation::Get).collect()

@@ -1,5 +1,5 @@
-//! I4: replicas agree. No transaction has two outcomes, ever; and after a last view change, when nothing is under way, all
-//! replicas of a shard hold the same versions.
+//! I4: replicas agree. No transaction has two outcomes, ever, neither at replicas nor in what clients were told; and after
+//! a last view change, when nothing is under way, all replicas of a shard hold the same versions.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,15 +12,21 @@ use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
 /// One version of one key: when it was written, and what.
 pub type StoredVersion = (Key, Timestamp, Option<Value>);
 
-/// No two replicas, of whatever shard, know different outcomes of one transaction.
-pub fn replicas_agree_on_outcomes(known: &[(ReplicaId, Vec<(TransactionId, Outcome)>)]) -> Finding {
-    let mut first: BTreeMap<TransactionId, (ReplicaId, Outcome)> = BTreeMap::new();
+/// No two replicas, of whatever shard, know different outcomes of one transaction, and none knows another than its client
+/// was told.
+pub fn outcomes_agree(
+    told: &[(TransactionId, Outcome)],
+    known: &[(ReplicaId, Vec<(TransactionId, Outcome)>)],
+) -> Finding {
+    let told = told.iter().map(|(transaction, outcome)| (*transaction, (None, *outcome)));
+    let mut first: BTreeMap<TransactionId, (Option<ReplicaId>, Outcome)> = told.collect();
     let mut broken = Vec::new();
     for (replica, outcomes) in known {
         for (transaction, outcome) in outcomes {
-            let (other, earlier) = first.entry(*transaction).or_insert((*replica, *outcome));
+            let (other, earlier) = first.entry(*transaction).or_insert((Some(*replica), *outcome));
             if earlier != outcome && broken.len() < BROKEN_MAX {
-                let explain = format!("{transaction} is {earlier:?} at {other} and {outcome:?} at {replica}");
+                let witness = other.map_or("to its client".to_owned(), |other| format!("at {other}"));
+                let explain = format!("{transaction} is {earlier:?} {witness} and {outcome:?} at {replica}");
                 broken.push(Broken::new(Invariant::Agreement, "two-outcomes", explain));
             }
         }
@@ -77,9 +83,13 @@ mod tests {
             (replica(1, 1), vec![(transaction(1), committed)]),
             (replica(2, 0), vec![(transaction(2), Outcome::Committed(at(6)))]),
         ];
-        assert_eq!(replicas_agree_on_outcomes(&known[..2]), Finding::Holds);
-        let Finding::Broken(broken) = replicas_agree_on_outcomes(&known) else { panic!() };
+        assert_eq!(outcomes_agree(&[], &known[..2]), Finding::Holds);
+        assert_eq!(outcomes_agree(&[(transaction(1), committed)], &known[..2]), Finding::Holds);
+        let Finding::Broken(broken) = outcomes_agree(&[], &known) else { panic!() };
         assert!(broken.len() == 1 && broken[0].explain.contains("c1.2.0"));
+        let told = [(transaction(1), Outcome::Committed(at(4)))];
+        let Finding::Broken(broken) = outcomes_agree(&told, &known[..1]) else { panic!() };
+        assert!(broken[0].explain.contains("to its client"), "{}", broken[0].explain);
     }
 
     #[test]

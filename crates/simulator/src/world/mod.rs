@@ -320,7 +320,9 @@ impl<P: Protocol, A> World<P, A> {
     pub fn boot_server(&mut self, server: usize, machine: P::Server) {
         self.fabric.trace.event(self.fabric.now, kind::BOOTED, server as u64, 0);
         let host = &mut self.servers[server];
-        self.fabric.trace.line(self.fabric.now, || format!("{} boots", host.address));
+        self.fabric.trace.line(self.fabric.now, || {
+            format!("{} boots from {} records", host.address, host.disk.records().len())
+        });
         host.boot(machine, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
     }
 
