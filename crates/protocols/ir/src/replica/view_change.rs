@@ -11,6 +11,7 @@
 //! record first learns which view is safely above any that it may have been in.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use quorate_core::{GroupSize, ReplicaIndex, View};
 
@@ -24,10 +25,17 @@ use crate::record::{
 /// How often DO-VIEW-CHANGE is repeated before the next view is tried.
 const ATTEMPTS_PER_VIEW: u32 = 4;
 
+/// A slow network: so long may a record be on its way before its loss is suspected.
+const BYTES_PER_SECOND_MIN: f64 = 16e6;
+
 /// What a replica has gathered of a view change.
 #[derive(Debug)]
 pub(super) struct ViewChange<O: Operations> {
     attempts: u32,
+    /// How long what was handed over may be on its way.
+    transfer: Duration,
+    /// For each replica, how often it has asked the leader for the record of this view.
+    asked: Vec<u32>,
     /// Views tried in a row without success; each makes the next wait longer.
     failed_views: u32,
     /// Counts the multi-part messages that this replica has sent.
@@ -89,6 +97,8 @@ impl<O: Operations> ViewChange<O> {
     pub(super) fn new(group: GroupSize) -> Self {
         ViewChange {
             attempts: 0,
+            transfer: Duration::ZERO,
+            asked: vec![0; group.replicas()],
             failed_views: 0,
             series: 0,
             contributions: (0..group.replicas()).map(|_| None).collect(),
@@ -100,6 +110,8 @@ impl<O: Operations> ViewChange<O> {
 
     fn forget(&mut self) {
         self.attempts = 0;
+        self.transfer = Duration::ZERO;
+        self.asked.iter_mut().for_each(|asked| *asked = 0);
         self.start_view = None;
         self.query = None;
         self.contributions.iter_mut().for_each(|slot| *slot = None);
@@ -173,12 +185,24 @@ impl<O: Operations> Replica<O> {
         host.set_view_change_timer(self.attempt_timeout());
     }
 
-    fn attempt_timeout(&self) -> std::time::Duration {
+    fn attempt_timeout(&self) -> Duration {
         (self.view_change_timeout / ATTEMPTS_PER_VIEW) * (1 << self.change.failed_views.min(3))
+            + self.change.transfer
+    }
+
+    /// A part of a record has arrived: whatever is missing is on its way too.
+    fn on_transfer_progress<H: Host<O>>(&mut self, host: &mut H) {
+        self.change.attempts = 0;
+        host.set_view_change_timer(self.attempt_timeout());
+    }
+
+    /// True if something of `parts` parts is to be sent at the `repetition`-th request for it. What is large is sent only
+    /// every other time: it is more likely on its way than lost, and sending it again would delay it further.
+    fn is_sent_again(parts: usize, repetition: u32) -> bool {
+        parts == 1 || repetition.is_multiple_of(2)
     }
 
     fn send_do_view_change<H: Host<O>>(&mut self, host: &mut H) {
-        host.set_view_change_timer(self.attempt_timeout());
         let view = self.view;
         let leader = self.leader_of(view);
         let last_normal = self.last_normal();
@@ -190,10 +214,17 @@ impl<O: Operations> Replica<O> {
             collected.add(Part::WHOLE, tail);
             let contribution = Contribution { last_normal, lineage, supplement, collected };
             self.change.contributions[usize::from(self.me.0)] = Some(contribution);
+            host.set_view_change_timer(self.attempt_timeout());
             self.try_lead(host);
             return;
         }
+        let bytes: usize = tail.entries.iter().map(|(_, entries)| H::Protocol::entry_bytes(entries)).sum();
+        self.change.transfer = Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND_MIN);
+        host.set_view_change_timer(self.attempt_timeout());
         let pages = split_page(tail, self.page_bytes_max, H::Protocol::entry_bytes);
+        if !Self::is_sent_again(pages.len(), self.change.attempts) {
+            return;
+        }
         self.change.series = self.change.series.wrapping_add(1);
         for (part, page) in Part::number(self.change.series, pages) {
             let (lineage, supplement) = (lineage.clone(), supplement.clone());
@@ -292,6 +323,9 @@ impl<O: Operations> Replica<O> {
             }
         };
         contribution.collected.add(part, page);
+        if part.count > 1 {
+            self.on_transfer_progress(host);
+        }
         self.try_lead(host);
     }
 
@@ -416,6 +450,11 @@ impl<O: Operations> Replica<O> {
     ) {
         let since = if last_normal.is_some() { self.record.common_ancestor(lineage) } else { None };
         let pages = split_page(self.record.beyond(since), self.page_bytes_max, H::Protocol::entry_bytes);
+        let asked = &mut self.change.asked[usize::from(to.0)];
+        let repetition = std::mem::replace(asked, asked.saturating_add(1));
+        if !Self::is_sent_again(pages.len(), repetition) {
+            return;
+        }
         let supplement = host.protocol().supplement();
         self.change.series = self.change.series.wrapping_add(1);
         for (part, page) in Part::number(self.change.series, pages) {
@@ -451,6 +490,7 @@ impl<O: Operations> Replica<O> {
         collected.add(part, page);
         if !collected.is_complete() {
             self.change.start_view = Some(collected);
+            self.on_transfer_progress(host);
             return;
         }
         let pages = collected.into_pages();
