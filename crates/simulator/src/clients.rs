@@ -58,6 +58,13 @@ struct Session {
     attempt: Option<Attempt>,
 }
 
+impl Session {
+    fn is_idle(&self) -> bool {
+        let nothing_queued = self.queue.as_ref().is_none_or(VecDeque::is_empty);
+        self.current.is_none() && self.attempt.is_none() && nothing_queued
+    }
+}
+
 /// An attempt that has begun.
 #[derive(Debug)]
 struct Attempt {
@@ -189,8 +196,15 @@ impl Clients {
 
     /// True if every session has done its work.
     pub fn are_done(&self, cluster: &Cluster) -> bool {
-        !self.want_more(cluster)
-            && self.sessions.iter().all(|session| session.current.is_none() && session.attempt.is_none())
+        !self.want_more(cluster) && self.sessions.iter().all(Session::is_idle)
+    }
+
+    /// Lets sessions begin so many transactions more.
+    pub fn extend(&mut self, transactions: u64, cluster: &mut Cluster) {
+        cluster.scenario.transactions = self.tally.begun + transactions;
+        for session in 0..self.sessions.len() {
+            self.wake_for_next(session, cluster);
+        }
     }
 
     /// True as long as transactions are begun: as many as were planned, and then until enough have committed.
@@ -322,17 +336,18 @@ impl Clients {
         self.drive(session, cluster);
     }
 
-    /// Goes on at once, or after some thought: transactions that take their time overlap with others.
+    /// Goes on at once, or after some thought: transactions that take their time overlap with others. Most of the
+    /// thinking is done before the first step.
     fn drive(&mut self, session: usize, cluster: &mut Cluster) {
-        let thinks = self.sessions[session].queue.is_none() && self.random.chance(cluster.scenario.thinking);
-        if !thinks {
+        let audits = self.sessions[session].queue.is_some();
+        let Some(attempt) = &mut self.sessions[session].attempt else { return };
+        let inclined = if attempt.execution.has_begun() { 0.4 } else { 1.0 };
+        if audits || !self.random.chance(cluster.scenario.thinking * inclined) {
             return self.step(session, cluster);
         }
-        if let Some(attempt) = &mut self.sessions[session].attempt {
-            attempt.thinks = true;
-        }
-        let usual = 2 * cluster.scenario.round_trip() + Duration::from_micros(500);
-        let longest = if self.random.chance(0.2) { 8 * usual } else { usual };
+        attempt.thinks = true;
+        let usual = 3 * cluster.scenario.round_trip() / 2 + Duration::from_micros(500);
+        let longest = if self.random.chance(0.2) { 5 * usual } else { usual };
         cluster.world.set_alarm(longest.mul_f64(self.random.unit()), Alarm::Session(session));
     }
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use quorate_checker::{Level, Recorder, check, check_timestamps};
 use quorate_core::Instant;
-use quorate_core::topology::Isolation;
 use quorate_tapir::ReplicaEvent;
 
 use crate::clients::Clients;
@@ -64,7 +63,7 @@ pub fn run_seed(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedR
 
 fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
     let scenario = Scenario::derive(seed, options);
-    match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace).run(options))) {
+    match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace).run())) {
         Ok(run) => run,
         Err(panic) => {
             let message = panic
@@ -115,8 +114,15 @@ fn note(report: &mut SeedReport, invariant: Invariant, finding: Finding) {
     }
 }
 
+/// What strict keyspaces promise.
+const LEVEL: Level = Level::StrictSerializable;
+
 /// After healing, everything must have ended within this time.
 const HEALING_MAX: Duration = Duration::from_secs(120);
+
+/// If a history shows too little, so many transactions are added, so often.
+const EXTENSION: u64 = 60;
+const EXTENSIONS_MAX: u32 = 5;
 
 /// How often it is looked whether a phase is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -141,17 +147,18 @@ impl Simulation {
         Simulation { cluster, clients, injector, report }
     }
 
-    fn run(mut self, options: &Options) -> SeedRun {
+    fn run(mut self) -> SeedRun {
         let safety = Instant::START + self.cluster.scenario.safety_phase;
         self.until(safety, |_| false);
         self.heal();
         self.await_end("after all faults had ended");
+        self.await_evidence();
         self.await_late_messages();
         let auditor = self.clients.start_auditor(&mut self.cluster);
         self.audit(auditor, true);
         self.change_views();
         let audited = self.audit(auditor, false);
-        self.judge(audited, options)
+        self.judge(audited)
     }
 
     /// Handles what happens until `limit`, or until a look at the simulation says that it is enough; true then.
@@ -207,6 +214,19 @@ impl Simulation {
         ended
     }
 
+    /// Few conflicts would mean little evidence. It is rare that the planned transactions do not suffice; then there are
+    /// more.
+    fn await_evidence(&mut self) {
+        for _ in 0..EXTENSIONS_MAX {
+            let history = self.clients.recorder().to_history();
+            if history.is_ok_and(|history| !check(&history, LEVEL).vacuous) {
+                return;
+            }
+            self.clients.extend(EXTENSION, &mut self.cluster);
+            self.await_end("after more transactions had begun");
+        }
+    }
+
     fn await_late_messages(&mut self) {
         let wait = if self.cluster.scenario.has(Fault::LateDuplicates) {
             Network::LATE_DUPLICATE_MAX
@@ -251,7 +271,7 @@ impl Simulation {
         }
     }
 
-    fn judge(mut self, audited: bool, options: &Options) -> SeedRun {
+    fn judge(mut self, audited: bool) -> SeedRun {
         let servers = || 0..self.cluster.world.servers();
         let machines = || {
             servers()
@@ -277,7 +297,7 @@ impl Simulation {
             );
         }
         note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
-        judge_history(report, self.clients.recorder(), options);
+        judge_history(report, self.clients.recorder());
         self.summarise()
     }
 
@@ -308,10 +328,7 @@ impl Simulation {
     }
 }
 
-fn judge_history(report: &mut SeedReport, recorder: &Recorder, options: &Options) {
-    let level = match options.isolation {
-        Isolation::Strict => Level::StrictSerializable,
-    };
+fn judge_history(report: &mut SeedReport, recorder: &Recorder) {
     let history = match recorder.to_history() {
         Ok(history) => history,
         Err(error) => {
@@ -320,7 +337,7 @@ fn judge_history(report: &mut SeedReport, recorder: &Recorder, options: &Options
             return;
         }
     };
-    let (isolation, evidence) = invariants::isolation_holds(&check(&history, level));
+    let (isolation, evidence) = invariants::isolation_holds(&check(&history, LEVEL));
     note(report, Invariant::Isolation, isolation);
     note(report, Invariant::Evidence, evidence);
     let timestamps = invariants::timestamps_explain_reads(&check_timestamps(&history));

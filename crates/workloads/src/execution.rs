@@ -75,6 +75,11 @@ impl Execution {
         &self.plan
     }
 
+    /// True once an operation is done.
+    pub fn has_begun(&self) -> bool {
+        self.done > 0
+    }
+
     /// What to do next. A read is repeated until it is answered, and commit for ever.
     pub fn next_step(&mut self) -> Step {
         let Some(operation) = self.plan.operations.get(self.done) else { return Step::Commit };
@@ -257,11 +262,13 @@ mod tests {
         let mut execution = execution(vec![Operation::Append(key("l"))]);
         assert_eq!(execution.next_step(), Step::Get(key("l")));
         assert_eq!(execution.next_step(), Step::Get(key("l")), "a read is repeated until it is answered");
+        assert!(!execution.has_begun());
         execution.got(Some(Content::List(vec![7]).encode(0))).unwrap();
         let expected = Content::List(vec![7, FIRST]).encode(0);
         assert_eq!(execution.next_step(), Step::Put(key("l"), Some(expected)));
         assert_eq!(execution.next_step(), Step::Commit);
         assert_eq!(execution.next_step(), Step::Commit);
+        assert!(execution.has_begun());
         let l = || quorate_checker::Key::from("l");
         let ops = vec![MicroOp::Read(l(), Observed::List(vec![7])), MicroOp::Append(l(), FIRST)];
         assert_eq!(execution.observed(), Ok(ops));
