@@ -220,12 +220,34 @@ impl InconsistentCall {
         self.recorded.iter().flatten().any(|view| in_view(view) >= self.group.majority())
     }
 
-    /// The replicas that have not answered.
+    /// The replicas to ask again: those that have not answered and, as long as no majority of one view has, those that
+    /// answered in a view that others have left.
     pub fn missing(&self) -> impl Iterator<Item = ReplicaIndex> + '_ {
+        let greatest = if self.is_successful() { None } else { self.recorded.iter().flatten().max().copied() };
         self.recorded
             .iter()
             .enumerate()
-            .filter(|(_, recorded)| recorded.is_none())
+            .filter(move |(_, recorded)| recorded.is_none() || **recorded < greatest)
             .map(|(index, _)| ReplicaIndex(index as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_that_answered_in_a_view_that_others_left_are_asked_again() {
+        let group = GroupSize::new(5).expect("five is odd");
+        let mut call = InconsistentCall::new(group);
+        for (index, view) in [(0, 14), (1, 0), (2, 18), (3, 14), (4, 11)] {
+            call.on_reply(ReplicaIndex(index), View(view));
+        }
+        assert!(!call.is_successful());
+        assert_eq!(call.missing().map(|index| index.0).collect::<Vec<_>>(), [0, 1, 3, 4]);
+        call.on_reply(ReplicaIndex(0), View(18));
+        call.on_reply(ReplicaIndex(1), View(18));
+        assert!(call.is_successful());
+        assert_eq!(call.missing().count(), 0, "the others have answered, and that is enough");
     }
 }
