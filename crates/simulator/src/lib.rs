@@ -14,6 +14,7 @@
 //! | [`mod@run`] | the phases of a run |
 //! | [`invariants`] | what must hold, one file each |
 //! | [`report`] | what was found |
+//! | [`listing`] | which faults and plants there are |
 //!
 //! Not simulated yet: processor time, bandwidth, torn and corrupted disk pages, changes of membership.
 
@@ -23,6 +24,7 @@ mod digest;
 pub mod fault;
 pub mod injector;
 pub mod invariants;
+pub mod listing;
 pub mod options;
 pub mod report;
 pub mod run;
@@ -30,6 +32,7 @@ pub mod scenario;
 pub mod world;
 
 pub use fault::Fault;
+pub use listing::{Listed, list_faults, list_plants};
 pub use options::{Faults, Options, plant_named};
 pub use report::{Report, SeedReport, Violation};
 pub use run::{SeedRun, run, run_seed};

@@ -1,0 +1,55 @@
+//! Which faults can be injected and which bugs planted, in the form in which `quorate sim` lists them.
+
+use quorate_core::topology::Isolation;
+use quorate_tapir::Plant;
+use serde::Serialize;
+
+use crate::fault::Fault;
+
+/// Something that can be named on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Its name or id.
+    pub id: &'static str,
+    /// The isolation that it concerns; `any` for faults.
+    pub isolation: &'static str,
+    /// What it does or what goes wrong, in a sentence.
+    pub what: &'static str,
+    /// Where the broken rule stands in the paper; empty for faults.
+    pub section: &'static str,
+}
+
+/// Every fault.
+pub fn list_faults() -> Vec<Listed> {
+    let listed =
+        |fault: Fault| Listed { id: fault.name(), isolation: "any", what: fault.what(), section: "" };
+    Fault::ALL.into_iter().map(listed).collect()
+}
+
+/// Every bug that can be planted.
+pub fn list_plants() -> Vec<Listed> {
+    let listed = |plant: Plant| Listed {
+        id: plant.id(),
+        isolation: Isolation::Strict.name(),
+        what: plant.what(),
+        section: plant.section(),
+    };
+    Plant::ALL.into_iter().map(listed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_the_shape_of_the_contract() {
+        let plants = serde_json::to_value(list_plants()).unwrap();
+        assert_eq!(plants[0]["id"], "T1");
+        assert_eq!(plants[0]["isolation"], "strict");
+        assert!(plants[0]["section"].as_str().unwrap().starts_with("5."));
+        assert_eq!(list_faults().len(), Fault::ALL.len());
+        for listed in list_faults().into_iter().chain(list_plants()) {
+            assert!(!listed.what.is_empty(), "{}", listed.id);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Whole simulations: the rules that servers run survive, and each known mistake is caught.
+
+use quorate_simulator::{Fault, Faults, Options, TraceText, run, run_seed};
+use quorate_tapir::Plant;
+
+/// What does not hold, in a form that a person can act on.
+fn violations(options: &Options) -> Vec<String> {
+    let report = run(options, |_| true);
+    assert_eq!(report.seeds, options.seeds.clone().count() as u64);
+    let describe = |violation: &quorate_simulator::Violation| {
+        format!("quorate {}: {} {}", violation.repeat, violation.invariant, violation.explain)
+    };
+    report.violations.iter().map(describe).collect()
+}
+
+#[test]
+fn the_rules_survive_all_faults() {
+    let options = Options::new(1..=40);
+    assert_eq!(violations(&options), [""; 0]);
+}
+
+#[test]
+fn the_rules_hold_without_faults() {
+    let options = Options { faults: Faults::None, ..Options::new(1..=10) };
+    assert_eq!(violations(&options), [""; 0]);
+}
+
+/// Each fault alone, so that none hides behind another.
+#[test]
+fn the_rules_survive_each_fault() {
+    for fault in Fault::ALL {
+        let options = Options { faults: Faults::Named(vec![fault]), repeat_every: 0, ..Options::new(1..=2) };
+        assert_eq!(violations(&options), [""; 0]);
+        assert!(run(&options, |_| true).faults.contains_key(fault.name()), "{fault} was not injected");
+    }
+}
+
+/// The first seed that catches a plant, if one does.
+fn caught_at(plant: Plant, faults: Faults, seeds: u64) -> Option<u64> {
+    let options = Options { faults, plant: Some(plant), repeat_every: 0, ..Options::new(1..=seeds) };
+    let mut caught = None;
+    run(&options, |seed| {
+        if !seed.broken.is_empty() {
+            caught = Some(seed.seed);
+        }
+        caught.is_none()
+    });
+    caught
+}
+
+#[test]
+fn every_plant_is_caught() {
+    let needs = "reordering,clock-skew,client-crashes";
+    let table = [
+        // plant, faults, within so many seeds
+        (Plant::PublishedRules, "all", 100),
+        (Plant::ForgetCommittedReads, "all", 20),
+        (Plant::SmallestPendingWrite, "all", 150),
+        (Plant::OlderPrepareDisplaces, needs, 100),
+        (Plant::PrepareAfterOutcome, "all", 20),
+        (Plant::UnvalidatedAbsence, "none", 10),
+        (Plant::AbstainIsSuccess, "none", 10),
+    ];
+    assert_eq!(table.map(|(plant, _, _)| plant), Plant::ALL);
+    for (plant, faults, seeds) in table {
+        let caught = caught_at(plant, faults.parse().expect("these faults exist"), seeds);
+        assert!(caught.is_some(), "{} was not caught within {seeds} seeds", plant.id());
+    }
+}
+
+#[test]
+fn a_seed_names_one_execution() {
+    let options = Options::new(7..=7);
+    let traced = |text: Option<TraceText>| run_seed(7, &options, text).report;
+    let text = TraceText::default();
+    let (one, other) = (traced(Some(text.clone())), traced(None));
+    assert_eq!(one.trace_hash, other.trace_hash, "whether somebody reads the trace changes nothing");
+    assert_ne!(one.trace_hash, run_seed(8, &options, None).report.trace_hash);
+    assert!(text.borrow().lines().count() > 1_000);
+    assert!(text.borrow().contains("all faults end"));
+}
+
+#[test]
+fn a_seed_is_as_large_as_was_promised() {
+    let options = Options { repeat_every: 0, ..Options::new(1..=10) };
+    run(&options, |seed| {
+        assert!(seed.attempted >= 200 && seed.committed >= 100, "{seed:?}");
+        assert!(seed.simulated_seconds >= 10.0 && seed.messages > 1_000, "{seed:?}");
+        true
+    });
+}
