@@ -14,7 +14,8 @@ pub(crate) struct Reading {
     at: Instant,
     client_cpu_us: f64,
     client: Carried,
-    servers: Vec<Status>,
+    /// None for a server that does not answer: what it does is not counted then.
+    servers: Vec<Option<Status>>,
 }
 
 /// What a server tells of itself, as far as it matters here.
@@ -63,11 +64,14 @@ impl Reading {
     pub(crate) async fn take(db: &Database) -> Result<Reading, Failure> {
         let mut servers = Vec::with_capacity(db.topology().nodes.len());
         for node in &db.topology().nodes {
-            let json = db.status(node.id).await?;
+            let Ok(json) = db.status(node.id).await else {
+                servers.push(None);
+                continue;
+            };
             let status = serde_json::from_slice(&json).map_err(|error| {
                 Failure::failed(format!("the status of {} cannot be read: {error}", node.id))
             })?;
-            servers.push(status);
+            servers.push(Some(status));
         }
         let counters = db.counters();
         let client = Carried {
@@ -81,8 +85,12 @@ impl Reading {
 
     /// What happened since an earlier reading of the same cluster.
     pub(crate) fn since(&self, earlier: &Reading) -> Costs {
-        let pairs = || self.servers.iter().zip(&earlier.servers);
-        let cpu = |(now, then): (&Status, &Status)| (now.cpu_seconds - then.cpu_seconds) * 1e6;
+        // A server that was restarted in between counts anew from zero.
+        let pairs = || {
+            let both = self.servers.iter().zip(&earlier.servers);
+            both.filter_map(|(now, then)| Some((now.as_ref()?, then.as_ref()?)))
+        };
+        let cpu = |(now, then): (&Status, &Status)| (now.cpu_seconds - then.cpu_seconds).max(0.0) * 1e6;
         let sum = |count: fn(&Carried) -> u64| {
             let servers: u64 =
                 pairs().map(|(now, then)| count(&now.transport).saturating_sub(count(&then.transport))).sum();
@@ -119,7 +127,7 @@ mod tests {
             at,
             client_cpu_us: factor as f64,
             client: carried(factor),
-            servers: vec![status(factor), status(2 * factor)],
+            servers: vec![Some(status(factor)), None, Some(status(2 * factor))],
         }
     }
 
