@@ -188,7 +188,7 @@ async fn run(
         unknown: tally.unknown,
         p50_us: tally.latency_us(0.5),
         p99_us: tally.latency_us(0.99),
-        rtts_per_commit: tally.rtts_per_commit(),
+        rtts_per_commit: (tally.rtts_per_commit() * 1_000.0).round() / 1_000.0,
         report,
     })
 }

@@ -79,7 +79,7 @@ async fn run_interactively(session: &mut Session) -> Outcome {
     let mut pending = String::new();
     loop {
         let Some(mut lines) = editor.take() else { return Ok(Verdict::Good) };
-        let prompt = if pending.is_empty() { session.prompt() } else { "…> ".to_owned() };
+        let prompt = if pending.is_empty() { session.prompt() } else { "…".to_owned() };
         // The editor waits for keys on a thread of its own, so that connections stay alive meanwhile.
         let read = tokio::task::spawn_blocking(move || {
             let prompt = DefaultPrompt::new(DefaultPromptSegment::Basic(prompt), DefaultPromptSegment::Empty);

@@ -40,11 +40,11 @@ impl Session {
         Ok(())
     }
 
-    /// What stands before the cursor.
+    /// What stands before the cursor: the keyspace, with a star while a transaction is open.
     pub(crate) fn prompt(&self) -> String {
         let name = self.keyspace.as_ref().map_or("quorate", Keyspace::name);
         let open = if self.transaction.is_some() { "*" } else { "" };
-        format!("{name}{open}> ")
+        format!("{name}{open}")
     }
 
     /// Drops what is open and closes the connection.

@@ -1,5 +1,6 @@
 //! What can be said in the shell.
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use quorate::Token;
 
@@ -108,6 +109,9 @@ impl Statement {
     pub(crate) fn parse(words: &[String]) -> Parsed {
         match Statement::try_parse_from(words) {
             Ok(statement) => Parsed::Statement(statement),
+            Err(error) if error.kind() == ErrorKind::InvalidSubcommand && words.len() == 1 => {
+                Parsed::Mistake(format!("there is no statement \"{}\": `help` lists them", words[0]))
+            }
             Err(error) => {
                 let text = error.render().to_string();
                 let text = text.trim().trim_start_matches("error: ").to_owned();
