@@ -59,7 +59,12 @@ pub(crate) fn message(message: &Message, hash: &mut TraceHash) {
             numbers(11, *id, &[], hash);
             outcome(*decided, hash);
         }
-        Message::ClockAhead { transaction: id, ahead_micros, .. } => numbers(12, *id, &[*ahead_micros], hash),
+        Message::CommitPrepared { id, timestamp: at } => {
+            numbers(13, id.transaction, &[u64::from(id.number)], hash);
+            timestamp(*at, hash);
+        }
+        // Whatever is not spelled out above: its readable form says all of it, at some cost.
+        other => hash.fold_bytes(format!("{other:?}").as_bytes()),
     }
 }
 

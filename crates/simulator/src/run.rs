@@ -122,7 +122,7 @@ const HEALING_MAX: Duration = Duration::from_secs(120);
 
 /// If a history shows too little, so many transactions are added, so often.
 const EXTENSION: u64 = 60;
-const EXTENSIONS_MAX: u32 = 5;
+const EXTENSIONS_MAX: u32 = 20;
 
 /// How often it is looked whether a phase is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

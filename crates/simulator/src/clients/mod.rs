@@ -1,5 +1,7 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
+mod audit;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -566,92 +568,6 @@ impl Clients {
         let spread = scenario.round_trip() / 2 + Duration::from_micros(200);
         let after = wait + spread.mul_f64(self.random.unit()) + Duration::from_nanos(1);
         cluster.world.set_alarm(after, Alarm::Session(session));
-    }
-}
-
-/// Auditing: what a client with a good clock finds when everything is over.
-impl Clients {
-    /// Starts the auditor and returns its session.
-    pub fn start_auditor(&mut self, cluster: &mut Cluster) -> usize {
-        let slot = self.add_slot(cluster);
-        self.add_session(slot, Some(VecDeque::new()))
-    }
-
-    /// Lets the auditor read every key of the workload in transactions of modest size.
-    pub fn audit(&mut self, auditor: usize, cluster: &mut Cluster) {
-        /// So many keys are read in one transaction.
-        const KEYS_AT_ONCE: usize = 24;
-
-        let generations = self.slots.iter().map(|slot| slot.workload.generations()).max().unwrap_or(1);
-        let workload = &self.slots[0].workload;
-        let keys: Vec<_> = (0..generations).flat_map(|generation| workload.universe(generation)).collect();
-        let plans = keys.chunks(KEYS_AT_ONCE).map(|keys| {
-            let operations = keys.iter().cloned().map(quorate_workloads::Operation::Get).collect();
-            Arc::new(Plan { kind: "audit", operations })
-        });
-        if let Some(queue) = &mut self.sessions[auditor].queue {
-            queue.extend(plans);
-        }
-        self.wake(auditor, cluster);
-    }
-
-    /// Asks what became of the transactions that were given up: the cluster where the client was told whom to ask, the
-    /// replicas' own knowledge where it died before.
-    pub fn resolve_undecided(&mut self, auditor: usize, cluster: &mut Cluster) {
-        let client = self.slots[self.sessions[auditor].slot].client;
-        for at in 0..self.undecided.len() {
-            let transaction = self.undecided[at].id;
-            match self.undecided[at].participants.clone() {
-                Some(participants) => {
-                    let patience = Duration::from_secs(20);
-                    cluster.world.command(client, Command::Resolve { transaction, participants, patience });
-                }
-                None => {
-                    let known = (0..cluster.world.servers())
-                        .filter_map(|server| cluster.world.server(server))
-                        .find_map(|replica| replica.outcome(transaction));
-                    self.on_undecided_resolved(transaction, known, cluster);
-                }
-            }
-        }
-    }
-
-    /// True if the fate of every transaction is known as far as it can be.
-    pub fn is_everything_resolved(&self) -> bool {
-        self.undecided.iter().all(|undecided| undecided.resolved)
-    }
-
-    /// The transactions whose fate could not be found out although it should have been, in words.
-    pub fn unresolved(&self) -> Vec<String> {
-        let left = self.undecided.iter().filter(|undecided| !undecided.resolved);
-        left.map(|undecided| format!("the fate of {} could not be found out", undecided.id)).collect()
-    }
-
-    fn on_undecided_resolved(
-        &mut self,
-        transaction: TransactionId,
-        outcome: Option<Outcome>,
-        cluster: &mut Cluster,
-    ) {
-        let Some(at) = self.undecided.iter().position(|undecided| undecided.id == transaction) else {
-            self.nonsense.push(format!("{transaction} was resolved, and nobody had asked"));
-            return;
-        };
-        let undecided = &mut self.undecided[at];
-        undecided.resolved = undecided.participants.is_none() || outcome.is_some();
-        let (recorded, reported) = (undecided.recorded, undecided.reported);
-        match outcome {
-            Some(Outcome::Committed(timestamp)) if reported => {
-                self.recorder.timestamp(recorded, in_history(timestamp));
-            }
-            Some(Outcome::Committed(timestamp)) => {
-                let (id, execution) = (undecided.id, undecided.execution.clone());
-                let attempt = Attempt { id, execution, recorded, commit_asked: true, thinks: false };
-                self.record_committed(&attempt, timestamp, false, cluster);
-            }
-            Some(Outcome::Aborted) if !reported => self.record_failed(recorded, cluster),
-            Some(Outcome::Aborted) | None => {}
-        }
     }
 }
 
