@@ -179,6 +179,11 @@ impl Transaction {
         self.reads.binary_search_by(|read| read.key.as_ref().cmp(key)).ok().map(|at| self.reads[at].version)
     }
 
+    /// True if this transaction writes `key`.
+    pub fn writes_key(&self, key: &[u8]) -> bool {
+        self.writes.binary_search_by(|write| write.key.as_ref().cmp(key)).is_ok()
+    }
+
     /// The sum of the lengths of all keys and values.
     pub fn bytes(&self) -> usize {
         let reads: usize = self.reads.iter().map(|read| read.key.len()).sum();

@@ -72,6 +72,10 @@ impl Versions {
         match timestamp.cmp(&chain.newest.timestamp) {
             std::cmp::Ordering::Greater => {
                 let previous = std::mem::replace(&mut chain.newest, version);
+                if chain.older.is_empty() {
+                    // Most keys are overwritten seldom; room for four versions at once would be most of their memory.
+                    chain.older.reserve_exact(1);
+                }
                 chain.older.push(previous);
             }
             std::cmp::Ordering::Equal => {}

@@ -76,6 +76,7 @@ alternatives!(Message, "tapir.Message",
         11 Superseded { 1 transaction: Nested, 2 promised: Varint }
         12 RecoverReply { 1 transaction: Nested, 2 outcome: Nested }
         13 ClockAhead { 1 transaction: Nested, 2 ahead_micros: Varint, 3 ahead_max_micros: Varint }
+        14 CommitPrepared { 1 id: Nested, 2 timestamp: Nested }
     },
     fields {
         5 Ir: Nested,

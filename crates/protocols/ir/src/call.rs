@@ -116,6 +116,16 @@ impl<O: Operations> ConsensusCall<O> {
             .map(|reply| &reply.verdict)
     }
 
+    /// The replicas that gave this verdict in the greatest view.
+    pub fn supporters<'a>(&'a self, verdict: &'a O::Verdict) -> impl Iterator<Item = ReplicaIndex> + 'a {
+        let view = self.view();
+        let agrees = move |reply: &Reply<O::Verdict>| Some(reply.view) == view && reply.verdict == *verdict;
+        let replies = self.replies.iter().enumerate();
+        replies
+            .filter(move |(_, reply)| reply.as_ref().is_some_and(agrees))
+            .map(|(index, _)| ReplicaIndex(index as u8))
+    }
+
     /// The replicas that have not replied in the greatest view: the proposal must reach them again.
     pub fn missing(&self) -> impl Iterator<Item = ReplicaIndex> + '_ {
         let view = self.view();
@@ -223,7 +233,8 @@ impl InconsistentCall {
     /// The replicas to ask again: those that have not answered and, as long as no majority of one view has, those that
     /// answered in a view that others have left.
     pub fn missing(&self) -> impl Iterator<Item = ReplicaIndex> + '_ {
-        let greatest = if self.is_successful() { None } else { self.recorded.iter().flatten().max().copied() };
+        let greatest =
+            if self.is_successful() { None } else { self.recorded.iter().flatten().max().copied() };
         self.recorded
             .iter()
             .enumerate()

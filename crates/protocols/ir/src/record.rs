@@ -223,7 +223,11 @@ impl<O: Operations> Record<O> {
         let installed = Installed { entry, base };
         match consensus.binary_search_by_key(&installed.entry.number, |known| known.entry.number) {
             Ok(at) => consensus[at] = installed,
-            Err(at) => consensus.insert(at, installed),
+            Err(at) => {
+                // Nearly always the only one.
+                consensus.reserve_exact(1);
+                consensus.insert(at, installed);
+            }
         }
     }
 

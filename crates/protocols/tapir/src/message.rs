@@ -162,6 +162,15 @@ pub enum Message {
     },
     /// An operation of inconsistent replication.
     Ir(quorate_ir::Message<Tapir>),
+    /// Coordinator → a replica that voted OK on this very prepare: COMMIT, without the contents that the replica has. It
+    /// counts as the COMMIT if the replica still has the prepare in its record, and as lost otherwise: repetitions are
+    /// self-contained.
+    CommitPrepared {
+        /// The prepare operation.
+        id: quorate_ir::OperationId,
+        /// The timestamp at which it was prepared and commits.
+        timestamp: Timestamp,
+    },
     /// Replica with an old prepared entry, or client that lost track of a transaction → a replica of its backup shard:
     /// find out or settle its fate. Repeated, to the next replica each time, until the outcome is known.
     Recover {

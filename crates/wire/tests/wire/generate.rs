@@ -271,6 +271,7 @@ pub(crate) fn message() -> BoxedStrategy<Message> {
         (transaction_id(), number(), number()).prop_map(|(transaction, ahead_micros, ahead_max_micros)| {
             Message::ClockAhead { transaction, ahead_micros, ahead_max_micros }
         }),
+        (operation_id(), timestamp()).prop_map(|(id, timestamp)| Message::CommitPrepared { id, timestamp }),
     ];
     prop_oneof![1 => reads.boxed(), 3 => ir().prop_map(Message::Ir), 2 => recovery.boxed()].boxed()
 }

@@ -270,10 +270,14 @@ messages! {
         #[prost(uint64, tag = 2)] ahead_micros: u64,
         #[prost(uint64, tag = 3)] ahead_max_micros: u64,
     }
+    struct CommitPrepared {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(message, optional, tag = 2)] timestamp: Option<Timestamp>,
+    }
 }
 
 choices! {
-    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = TapirChoice {
+    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = TapirChoice {
         1 Read(Read),
         2 ReadReply(ReadReply),
         3 Scan(Scan),
@@ -287,6 +291,7 @@ choices! {
         11 Superseded(Ballot),
         12 RecoverReply(RecoverReply),
         13 ClockAhead(ClockAhead),
+        14 CommitPrepared(CommitPrepared),
     }
 }
 

@@ -58,6 +58,7 @@ fn the_generators_reach_every_variant() {
         "Superseded",
         "RecoverReply",
         "ClockAhead",
+        "CommitPrepared",
         "ProposeInconsistent",
         "ProposeConsensus",
         "InconsistentReply",

@@ -197,6 +197,7 @@ impl Coordinator {
             Message::Read { .. }
             | Message::Scan { .. }
             | Message::Ir(_)
+            | Message::CommitPrepared { .. }
             | Message::Recover { .. }
             | Message::CoordinatorChange { .. }
             | Message::CoordinatorChangeReply { .. }

@@ -8,6 +8,7 @@ use quorate_core::{
 };
 use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
 
+use super::tell::Share;
 use super::{Coordinator, Ir, Out, Phase, finish, replicas};
 use crate::command::{Committed, Failure, Invalid};
 use crate::message::{Message, Outcome, Prepare, Tapir, Vote};
@@ -59,9 +60,15 @@ impl Preparing {
         self.parts.iter().map(|part| part.shard).collect()
     }
 
-    /// The shares of all shards.
-    pub(super) fn contents(&self) -> Vec<(ShardId, GroupSize, Arc<Transaction>)> {
-        self.parts.iter().map(|part| (part.shard, part.group, part.transaction.clone())).collect()
+    /// What the replicas of each shard are to be told about.
+    fn shares(&self) -> Vec<Share> {
+        let share = |part: &Part| Share {
+            shard: part.shard,
+            group: part.group,
+            transaction: part.transaction.clone(),
+            prepared: part.call.supporters(&Vote::Ok).collect(),
+        };
+        self.parts.iter().map(share).collect()
     }
 }
 
@@ -301,14 +308,15 @@ impl Coordinator {
     ) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Preparing(preparing) = &open.phase else { return };
-        let (timestamp, retries, contents) = (preparing.timestamp, preparing.retries, preparing.contents());
+        let (timestamp, retries, shares) = (preparing.timestamp, preparing.retries, preparing.shares());
+        let prepare = OperationId { transaction: id, number: preparing.number };
         let (result, outcome) = if commit {
             (Ok(Committed { timestamp, fast, retries }), Outcome::Committed(timestamp))
         } else {
             (Err(Failure::Conflict), Outcome::Aborted)
         };
         Self::answer(open, id, result, outbox);
-        self.start_telling(id, outcome, contents, context, outbox);
+        self.start_telling(prepare, outcome, shares, context, outbox);
     }
 
     /// Repeats what has had no answer.

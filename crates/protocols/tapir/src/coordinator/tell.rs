@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{Context, GroupSize, Instant, ReplicaId, ShardId, Transaction, TransactionId, View};
+use quorate_core::{
+    Context, GroupSize, Instant, ReplicaId, ReplicaIndex, ShardId, Transaction, TransactionId, View,
+};
 use quorate_ir::{InconsistentCall, OperationId};
 
 use super::{Coordinator, Ir, Out, Phase, replicas};
@@ -22,6 +24,16 @@ pub(super) struct Telling {
     finalizing: bool,
 }
 
+/// A shard and what its replicas are to be told about.
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) shard: ShardId,
+    pub(super) group: GroupSize,
+    pub(super) transaction: Arc<Transaction>,
+    /// The replicas that voted OK on the last prepare, and so have its contents.
+    pub(super) prepared: Vec<ReplicaIndex>,
+}
+
 #[derive(Debug)]
 struct Told {
     shard: ShardId,
@@ -32,15 +44,6 @@ struct Told {
 }
 
 impl Telling {
-    fn decision(&self, told: &Told) -> Decision {
-        match self.outcome {
-            Outcome::Aborted => Decision::Abort,
-            Outcome::Committed(timestamp) => {
-                Decision::Commit { transaction: told.transaction.clone(), timestamp }
-            }
-        }
-    }
-
     /// The replicas that have not answered the last thing that they were told.
     fn missing(&self) -> impl Iterator<Item = ReplicaId> + '_ {
         self.shards.iter().flat_map(move |told| {
@@ -54,6 +57,15 @@ impl Telling {
     }
 }
 
+/// COMMIT or ABORT with everything that a replica needs that has never heard of the transaction.
+fn decision_message(id: TransactionId, outcome: Outcome, transaction: &Arc<Transaction>) -> Message {
+    let operation = match outcome {
+        Outcome::Aborted => Decision::Abort,
+        Outcome::Committed(timestamp) => Decision::Commit { transaction: transaction.clone(), timestamp },
+    };
+    Message::Ir(Ir::ProposeInconsistent { id: operation_id(id), operation })
+}
+
 fn operation_id(transaction: TransactionId) -> OperationId {
     OperationId { transaction, number: OperationId::INCONSISTENT }
 }
@@ -61,32 +73,38 @@ fn operation_id(transaction: TransactionId) -> OperationId {
 impl Coordinator {
     pub(super) fn start_telling(
         &mut self,
-        id: TransactionId,
+        prepare: OperationId,
         outcome: Outcome,
-        contents: Vec<(ShardId, GroupSize, Arc<Transaction>)>,
+        shares: Vec<Share>,
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
+        let id = prepare.transaction;
         let Some(open) = self.transactions.get_mut(&id) else { return };
-        let told = |(shard, group, transaction)| {
+        let mut shards = Vec::with_capacity(shares.len());
+        for Share { shard, group, transaction, prepared } in shares {
+            for replica in replicas(shard, group) {
+                outbox.send(
+                    replica,
+                    match outcome {
+                        Outcome::Committed(timestamp) if prepared.contains(&replica.index) => {
+                            Message::CommitPrepared { id: prepare, timestamp }
+                        }
+                        _ => decision_message(id, outcome, &transaction),
+                    },
+                );
+            }
             let (recorded, executed) = (InconsistentCall::new(group), InconsistentCall::new(group));
-            Told { shard, group, transaction, recorded, executed }
-        };
+            shards.push(Told { shard, group, transaction, recorded, executed });
+        }
         let telling = Telling {
             outcome,
-            shards: contents.into_iter().map(told).collect(),
+            shards,
             sent_at: context.now,
             resend_after: self.config.resend_timeout,
             resends: 0,
             finalizing: false,
         };
-        for told in &telling.shards {
-            let operation = telling.decision(told);
-            for replica in replicas(told.shard, told.group) {
-                let message = Ir::ProposeInconsistent { id: operation_id(id), operation: operation.clone() };
-                outbox.send(replica, Message::Ir(message));
-            }
-        }
         open.phase = Phase::Telling(Box::new(telling));
         self.wake_at(id, context.now + self.config.resend_timeout, outbox);
     }
@@ -166,9 +184,8 @@ impl Coordinator {
             telling.resend_after = (telling.resend_after * 2).min(resend_timeout * 8);
             for told in &telling.shards {
                 for index in told.recorded.missing() {
-                    let message =
-                        Ir::ProposeInconsistent { id: operation_id(id), operation: telling.decision(told) };
-                    outbox.send(ReplicaId { shard: told.shard, index }, Message::Ir(message));
+                    let message = decision_message(id, telling.outcome, &told.transaction);
+                    outbox.send(ReplicaId { shard: told.shard, index }, message);
                 }
             }
             if telling.finalizing {

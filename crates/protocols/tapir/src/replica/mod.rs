@@ -23,8 +23,10 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Context, Input, Instant, Machine, Random, ReplicaIndex, TransactionId, View};
-use quorate_ir::{Fact, Status};
+use quorate_core::{
+    Address, Context, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, TransactionId, View,
+};
+use quorate_ir::{Fact, OperationId, Status};
 use quorate_store::{PreparedSet, Versions};
 
 use crate::config::{Boot, ReplicaConfig};
@@ -217,6 +219,9 @@ impl Replica {
                 self.on_scan(from, transaction, request, range, limit, outbox);
             }
             Message::Ir(message) => self.on_ir(from, message, context, outbox),
+            Message::CommitPrepared { id, timestamp } => {
+                self.on_commit_prepared(from, id, timestamp, context, outbox)
+            }
             Message::Recover { transaction, participants } => {
                 self.on_recover(from, transaction, participants, context, outbox);
             }
@@ -313,6 +318,26 @@ impl Replica {
                 });
             }
         }
+    }
+
+    /// A COMMIT that leaves the contents out, because this replica has them.
+    fn on_commit_prepared(
+        &mut self,
+        from: Address,
+        id: OperationId,
+        timestamp: Timestamp,
+        context: &mut Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        let Some(prepared) =
+            self.ir.record().consensus(id).filter(|known| known.operation.timestamp == timestamp)
+        else {
+            return;
+        };
+        let transaction = prepared.operation.transaction.clone();
+        let id = OperationId { number: OperationId::INCONSISTENT, ..id };
+        let message = Ir::ProposeInconsistent { id, operation: Decision::Commit { transaction, timestamp } };
+        self.on_ir(from, message, context, outbox);
     }
 
     /// The sender, if it is another member of this group: only those take part in view changes.

@@ -138,7 +138,10 @@ impl Upcalls<Tapir> for Participant {
             return;
         }
         for read in &contents.reads {
-            self.reads.read_key(&read.key, *timestamp);
+            // Of a key that it writes as well, its own version keeps later writers above it.
+            if !contents.writes_key(&read.key) {
+                self.reads.read_key(&read.key, *timestamp);
+            }
         }
         for range in &contents.ranges {
             self.reads.read_range(range, *timestamp);

@@ -137,6 +137,9 @@ pub(super) fn message(message: &Message) -> String {
             format!("{} [{}]{next}", transaction(*id), found.join(" "))
         }
         Message::Ir(message) => ir(message),
+        Message::CommitPrepared { id, timestamp } => {
+            format!("COMMIT {}#{} at {}", transaction(id.transaction), id.number, at(*timestamp))
+        }
         Message::Recover { transaction: id, .. } => format!("RECOVER {}", transaction(*id)),
         Message::CoordinatorChange { transaction: id, ballot } => {
             format!("COORDINATOR-CHANGE {} to {ballot}", transaction(*id))
