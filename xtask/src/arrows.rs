@@ -30,7 +30,7 @@ const RANDOM: &str = "draw from the seeded quorate_core::Random of the context";
 pub(crate) fn run(root: &Path) -> Outcome {
     match complaints(root) {
         Ok(complaints) => judge(&complaints, format!("{} crates", CRATES.len())),
-        Err(reason) => Outcome::Failed(reason),
+        Err(reason) => Outcome::failed(reason),
     }
 }
 

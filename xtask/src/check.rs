@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::stage::{Outcome, Stage};
+use crate::stage::{Outcome, Stage, Verdict};
 use crate::{arrows, determinism, licences, shell, simulation, testing, tidy, wasm};
 
 const STAGES: [Stage; 10] = [
@@ -42,35 +42,31 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
     }
     let begin = Instant::now();
     let mut summary = Vec::new();
+    let mut last_words = Vec::new();
     let mut failed = 0;
     for stage in STAGES.iter().filter(|stage| names.is_empty() || names.contains(&stage.name)) {
         println!("\n── {}: {}", stage.name, stage.what);
         let begin = Instant::now();
         let outcome = (stage.run)(root);
         let seconds = begin.elapsed().as_secs_f64();
-        let (verdict, note) = match outcome {
-            Outcome::Passed(note) => ("passed", note),
-            Outcome::Skipped(note) => ("skipped", note),
-            Outcome::Failed(note) => {
-                failed += 1;
-                ("FAILED", note)
-            }
-        };
-        println!("── {} {verdict} after {seconds:.1} s", stage.name);
-        summary.push(format!("{:<12} {verdict:<8} {seconds:>7.1} s  {note}", stage.name));
+        println!("── {} {} after {seconds:.1} s", stage.name, outcome.verdict.word());
+        summary.push(line(stage.name, outcome.verdict, seconds, &outcome.note));
+        last_words.extend(outcome.last_words);
+        failed += usize::from(outcome.verdict == Verdict::Failed);
     }
-    println!("\n── summary");
-    for line in &summary {
-        println!("{}", line.trim_end());
+    println!("\n── summary\n{}", summary.join("\n"));
+    if !last_words.is_empty() {
+        println!("\n{}\n", last_words.join("\n"));
     }
-    let seconds = begin.elapsed().as_secs_f64();
-    if failed == 0 {
-        println!("{:<12} {:<8} {seconds:>7.1} s", "check", "passed");
-        ExitCode::SUCCESS
-    } else {
-        println!("{:<12} {:<8} {seconds:>7.1} s  {failed} of {} stages", "check", "FAILED", summary.len());
-        ExitCode::FAILURE
-    }
+    let verdict = if failed == 0 { Verdict::Passed } else { Verdict::Failed };
+    let note = if failed == 0 { String::new() } else { format!("{failed} of {} stages", summary.len()) };
+    println!("{}", line("check", verdict, begin.elapsed().as_secs_f64(), &note));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A line of the summary.
+fn line(name: &str, verdict: Verdict, seconds: f64, note: &str) -> String {
+    format!("{name:<12} {:<8} {seconds:>7.1} s  {note}", verdict.word()).trim_end().to_owned()
 }
 
 /// Prints the stages.

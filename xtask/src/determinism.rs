@@ -62,7 +62,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
     for known in CRATES.iter().filter(|known| known.kind.is_deterministic()) {
         let sources = match files(root, &format!("{}/src", known.folder)) {
             Ok(sources) => sources,
-            Err(reason) => return Outcome::Failed(reason),
+            Err(reason) => return Outcome::failed(reason),
         };
         for file in sources.iter().filter(|file| file.is_rust()) {
             lines += file.text.lines().count();

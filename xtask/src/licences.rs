@@ -32,8 +32,8 @@ pub(crate) fn run(root: &Path) -> Outcome {
                 .collect();
             judge(&complaints, format!("{} packages", packages.len()))
         }
-        Ok(_) => Outcome::Failed("cargo tree failed".to_owned()),
-        Err(reason) => Outcome::Failed(reason),
+        Ok(_) => Outcome::failed("cargo tree failed"),
+        Err(reason) => Outcome::failed(reason),
     }
 }
 

@@ -13,21 +13,63 @@ pub(crate) struct Stage {
 }
 
 /// How a stage ended. Details were printed while it ran.
-pub(crate) enum Outcome {
-    /// Nothing to complain of; the note, which may be empty, goes into the summary.
-    Passed(String),
+pub(crate) struct Outcome {
+    /// What it came to.
+    pub(crate) verdict: Verdict,
+    /// A few words for the summary; may be empty.
+    pub(crate) note: String,
+    /// Lines to be printed again after the summary.
+    pub(crate) last_words: Vec<String>,
+}
+
+/// What a stage came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing to complain of.
+    Passed,
     /// It could not run here, and says why. This is no failure.
-    Skipped(String),
+    Skipped,
     /// Something is wrong.
-    Failed(String),
+    Failed,
+}
+
+impl Verdict {
+    /// The word for the summary.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Verdict::Passed => "passed",
+            Verdict::Skipped => "skipped",
+            Verdict::Failed => "FAILED",
+        }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn passed(note: impl Into<String>) -> Self {
+        Outcome { verdict: Verdict::Passed, note: note.into(), last_words: Vec::new() }
+    }
+
+    pub(crate) fn skipped(note: impl Into<String>) -> Self {
+        Outcome { verdict: Verdict::Skipped, ..Outcome::passed(note) }
+    }
+
+    pub(crate) fn failed(note: impl Into<String>) -> Self {
+        Outcome { verdict: Verdict::Failed, ..Outcome::passed(note) }
+    }
+}
+
+impl From<Result<String, String>> for Outcome {
+    fn from(result: Result<String, String>) -> Self {
+        match result {
+            Ok(note) => Outcome::passed(note),
+            Err(reason) => Outcome::failed(reason),
+        }
+    }
 }
 
 impl From<Result<(), String>> for Outcome {
     fn from(result: Result<(), String>) -> Self {
-        match result {
-            Ok(()) => Outcome::Passed(String::new()),
-            Err(reason) => Outcome::Failed(reason),
-        }
+        result.map(|()| String::new()).into()
     }
 }
 
@@ -37,8 +79,8 @@ pub(crate) fn judge(complaints: &[String], note: impl Into<String>) -> Outcome {
         println!("{complaint}");
     }
     match complaints.len() {
-        0 => Outcome::Passed(note.into()),
-        1 => Outcome::Failed("1 complaint".to_owned()),
-        count => Outcome::Failed(format!("{count} complaints")),
+        0 => Outcome::passed(note),
+        1 => Outcome::failed("1 complaint"),
+        count => Outcome::failed(format!("{count} complaints")),
     }
 }

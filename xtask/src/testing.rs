@@ -21,25 +21,25 @@ pub(crate) fn run(root: &Path) -> Outcome {
     });
     let (reader, child) = match joined {
         Ok(joined) => joined,
-        Err(error) => return Outcome::Failed(format!("{name}: {error}")),
+        Err(error) => return Outcome::failed(format!("{name}: {error}")),
     };
     let mut closing = Closing::default();
     for line in BufReader::new(reader).split(b'\n') {
         match line {
             Ok(line) => closing.take(&String::from_utf8_lossy(&line)),
-            Err(error) => return Outcome::Failed(format!("{name}: {error}")),
+            Err(error) => return Outcome::failed(format!("{name}: {error}")),
         }
     }
-    closing.print();
-    finish(child, &name, &closing)
+    finish(child, &name, closing)
 }
 
-fn finish(mut child: Child, name: &str, closing: &Closing) -> Outcome {
-    match child.wait() {
-        Ok(status) if status.success() => Outcome::Passed(closing.total()),
-        Ok(status) => Outcome::Failed(format!("{}; {name}: {status}", closing.total())),
-        Err(error) => Outcome::Failed(format!("{name}: {error}")),
-    }
+fn finish(mut child: Child, name: &str, closing: Closing) -> Outcome {
+    let outcome = match child.wait() {
+        Ok(status) if status.success() => Outcome::passed(closing.total()),
+        Ok(status) => Outcome::failed(format!("{}; {name}: {status}", closing.total())),
+        Err(error) => Outcome::failed(format!("{name}: {error}")),
+    };
+    Outcome { last_words: closing.lines, ..outcome }
 }
 
 /// The lines in which test binaries say how they ended, each after the line that names the binary.
@@ -63,18 +63,17 @@ impl Closing {
             println!("{line}");
             return;
         }
-        self.passed += count(trimmed, " passed");
-        self.failed += count(trimmed, " failed");
-        self.ignored += count(trimmed, " ignored");
+        let counts = [" passed", " failed", " ignored"].map(|word| count(trimmed, word));
+        if counts.iter().sum::<u64>() == 0 {
+            println!("{line}");
+            return;
+        }
+        let [passed, failed, ignored] = counts;
+        self.passed += passed;
+        self.failed += failed;
+        self.ignored += ignored;
         self.lines.push(std::mem::take(&mut self.binary));
         self.lines.push(line.to_owned());
-    }
-
-    fn print(&self) {
-        println!();
-        for line in self.lines.iter().filter(|line| !line.is_empty()) {
-            println!("{line}");
-        }
     }
 
     fn total(&self) -> String {
@@ -100,6 +99,8 @@ mod tests {
         closing.take(
             "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s",
         );
+        closing.take("   Doc-tests quorate_core");
+        closing.take("test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
         closing.take("   Doc-tests quorate");
         closing.take("test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out");
         assert_eq!(closing.total(), "13 passed, 2 failed, 3 ignored");

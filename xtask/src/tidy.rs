@@ -62,7 +62,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
     for place in LOOKED_AT {
         let found = match files(root, place) {
             Ok(found) => found,
-            Err(reason) => return Outcome::Failed(reason),
+            Err(reason) => return Outcome::failed(reason),
         };
         for file in &found {
             complaints.extend(text_complaints(file));

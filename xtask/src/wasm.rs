@@ -11,7 +11,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 pub(crate) fn run(root: &Path) -> Outcome {
     if !is_installed(root) && !install(root) {
-        return Outcome::Skipped(format!("{TARGET} is not installed, and rustup could not add it"));
+        return Outcome::skipped(format!("{TARGET} is not installed, and rustup could not add it"));
     }
     let machines: Vec<&str> =
         CRATES.iter().filter(|known| known.kind == Kind::Machine).map(|known| known.package).collect();
@@ -20,8 +20,8 @@ pub(crate) fn run(root: &Path) -> Outcome {
         arguments.extend(["--package", package]);
     }
     match shell::cargo(root, &arguments) {
-        Ok(()) => Outcome::Passed(machines.join(", ")),
-        Err(reason) => Outcome::Failed(reason),
+        Ok(()) => Outcome::passed(machines.join(", ")),
+        Err(reason) => Outcome::failed(reason),
     }
 }
 
