@@ -166,7 +166,14 @@ impl Simulation {
         while let Some(happening) = self.cluster.world.advance(limit) {
             match happening {
                 Happening::Server(server, ReplicaEvent::Normal { .. }) => self.cluster.on_normal(server),
-                Happening::Server(_, _) => {}
+                Happening::Server(server, ReplicaEvent::Lost { lost }) => {
+                    // Never more than f records of a group are lost at a time, so no operator should be called.
+                    let name = self.cluster.replica(server);
+                    self.clients
+                        .nonsense
+                        .push(format!("{name} says that {lost} replicas have lost their records"));
+                }
+                Happening::Server(_, ReplicaEvent::ViewChanging { .. }) => {}
                 Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
