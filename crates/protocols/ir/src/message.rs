@@ -116,7 +116,7 @@ pub enum Message<O: Operations> {
         ballot: Ballot,
     },
     /// Replica → proposer: what my record holds after your FINALIZE. It confirms the FINALIZE only if view and verdict
-    /// are those of the FINALIZE. Always sent, also for operations that are unknown or final already (T8).
+    /// are those of the FINALIZE. Sent also for what is final already, and for consensus operations that are unknown (T8).
     Confirm {
         /// The operation's id.
         id: OperationId,

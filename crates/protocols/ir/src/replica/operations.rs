@@ -31,14 +31,14 @@ impl<O: Operations> Replica<O> {
         host.send(from, Message::InconsistentReply { id, view: self.view });
     }
 
-    /// Runs an inconsistent operation that f + 1 replicas hold, and confirms in any case (T8).
+    /// Runs an inconsistent operation that f + 1 replicas hold, and confirms, also if it had run before (T8). One that has
+    /// not arrived yet cannot have run: silence makes the proposer send both again.
     pub fn on_finalize_inconsistent<H: Host<O>>(&mut self, from: Address, id: OperationId, host: &mut H) {
         if self.status != Status::Normal {
             return;
         }
-        if let Some(known) = self.record.inconsistent(id.transaction)
-            && !known.executed
-        {
+        let Some(known) = self.record.inconsistent(id.transaction) else { return };
+        if !known.executed {
             host.protocol().execute_inconsistent(id.transaction, &known.operation);
             host.persist(Fact::InconsistentExecuted(id.transaction));
             self.record.mark_executed(id.transaction);
