@@ -329,15 +329,17 @@ impl Replica {
         context: &mut Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) {
-        let Some(prepared) =
-            self.ir.record().consensus(id).filter(|known| known.operation.timestamp == timestamp)
-        else {
-            return;
+        let record = self.ir.record();
+        let operation = match (record.inconsistent(id.transaction), record.consensus(id)) {
+            // It is known here, from the client or from a backup coordinator; the answer is all that is missing.
+            (Some(known), _) => known.operation.clone(),
+            (None, Some(known)) if known.operation.timestamp == timestamp => {
+                Decision::Commit { transaction: known.operation.transaction.clone(), timestamp }
+            }
+            _ => return,
         };
-        let transaction = prepared.operation.transaction.clone();
         let id = OperationId { number: OperationId::INCONSISTENT, ..id };
-        let message = Ir::ProposeInconsistent { id, operation: Decision::Commit { transaction, timestamp } };
-        self.on_ir(from, message, context, outbox);
+        self.on_ir(from, Ir::ProposeInconsistent { id, operation }, context, outbox);
     }
 
     /// The sender, if it is another member of this group: only those take part in view changes.
