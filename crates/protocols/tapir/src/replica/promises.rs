@@ -79,6 +79,18 @@ impl Replica {
         self.recoveries.begin(transaction, participants, from, promised, context.now, outbox);
     }
 
+    /// True if a backup coordinator acts under a ballot that nothing promised here speaks against; else it is told so.
+    fn follows(&self, from: Address, id: TransactionId, ballot: Ballot, outbox: &mut OutboxOf<Self>) -> bool {
+        if self.ir.status() != Status::Normal || !matches!(from, Address::Replica(_)) {
+            return false;
+        }
+        let promised = self.participant.promised(id);
+        if ballot < promised {
+            self.send_superseded(from, id, promised, outbox);
+        }
+        ballot >= promised
+    }
+
     /// A backup coordinator wants to take a transaction over.
     pub(super) fn on_coordinator_change(
         &mut self,
@@ -87,12 +99,7 @@ impl Replica {
         ballot: Ballot,
         outbox: &mut OutboxOf<Self>,
     ) {
-        if self.ir.status() != Status::Normal || !matches!(from, Address::Replica(_)) {
-            return;
-        }
-        let promised = self.participant.promised(transaction);
-        if ballot < promised {
-            self.send_superseded(from, transaction, promised, outbox);
+        if !self.follows(from, transaction, ballot, outbox) {
             return;
         }
         let decision = self.decision(transaction);
@@ -102,7 +109,7 @@ impl Replica {
             Some(Decision::Abort) | None => None,
         };
         let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);
-        if !settled && ballot > promised {
+        if !settled && ballot > self.participant.promised(transaction) {
             let promise = self.participant.promises.entry(transaction).or_default();
             promise.ballot = ballot;
             outbox.persist(Record::Promised { transaction, promise: *promise });
@@ -151,12 +158,7 @@ impl Replica {
         outcome: Outcome,
         outbox: &mut OutboxOf<Self>,
     ) {
-        if self.ir.status() != Status::Normal || !matches!(from, Address::Replica(_)) {
-            return;
-        }
-        let promised = self.participant.promised(transaction);
-        if ballot < promised {
-            self.send_superseded(from, transaction, promised, outbox);
+        if !self.follows(from, transaction, ballot, outbox) {
             return;
         }
         let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);
