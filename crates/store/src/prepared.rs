@@ -67,10 +67,10 @@ impl PreparedSet {
         }
         let holder = Holder { transaction: id, timestamp: prepared.timestamp };
         for read in &prepared.transaction.reads {
-            self.readers.entry(read.key.clone()).or_default().push(holder);
+            self.readers.entry(read.key.clone()).or_insert_with(|| Vec::with_capacity(1)).push(holder);
         }
         for write in &prepared.transaction.writes {
-            self.writers.entry(write.key.clone()).or_default().push(holder);
+            self.writers.entry(write.key.clone()).or_insert_with(|| Vec::with_capacity(1)).push(holder);
         }
         for range in &prepared.transaction.ranges {
             self.scanners.push((holder, range.clone()));

@@ -161,7 +161,8 @@ impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
         if values.len() >= MAX {
             return Err(Fault::Entries { max: MAX }.into());
         }
-        values.push(take_present::<T, K>(wire_type, reader)?);
+        let value = take_present::<T, K>(wire_type, reader)?;
+        push_compactly(values, value);
         Ok(())
     }
 
@@ -169,6 +170,14 @@ impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
     fn absent() -> Option<Vec<T>> {
         Some(Vec::new())
     }
+}
+
+/// Adds to a list that is kept for long and most often has one element: room for four would be most of its memory.
+fn push_compactly<T>(values: &mut Vec<T>, value: T) {
+    if values.is_empty() {
+        values.reserve_exact(1);
+    }
+    values.push(value);
 }
 
 /// A list of numbers in one field.
@@ -206,7 +215,7 @@ impl<T: Scalar> Field<Vec<T>> for Packed {
             if values.len() >= ENTRIES_MAX {
                 return Err(Fault::Entries { max: ENTRIES_MAX }.into());
             }
-            values.push(Varint::take(reader)?);
+            push_compactly(values, Varint::take(reader)?);
             Ok(())
         };
         match wire_type {
