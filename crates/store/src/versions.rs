@@ -22,7 +22,8 @@ pub struct Version {
 /// All versions of all keys.
 #[derive(Debug, Default)]
 pub struct Versions {
-    chains: FixedMap<Key, Chain>,
+    /// Boxed, so that the table itself stays small: growing it copies every entry.
+    chains: FixedMap<Key, Box<Chain>>,
     ordered: BTreeSet<Key>,
 }
 
@@ -66,7 +67,7 @@ impl Versions {
         let version = Version { timestamp, value };
         let Some(chain) = self.chains.get_mut(key.as_ref()) else {
             self.ordered.insert(key.clone());
-            self.chains.insert(key.clone(), Chain { newest: version, older: Vec::new() });
+            self.chains.insert(key.clone(), Box::new(Chain { newest: version, older: Vec::new() }));
             return;
         };
         match timestamp.cmp(&chain.newest.timestamp) {

@@ -88,7 +88,8 @@ impl<O: Operations> RecordPage<O> {
 /// The record of one replica.
 #[derive(Debug)]
 pub struct Record<O: Operations> {
-    slots: FixedMap<TransactionId, Slot<O>>,
+    /// Boxed, so that the table itself stays small: growing it copies every entry.
+    slots: FixedMap<TransactionId, Box<Slot<O>>>,
     lineage: Vec<View>,
 }
 
