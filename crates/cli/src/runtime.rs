@@ -20,14 +20,21 @@ pub(crate) fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
 
 /// Ends when somebody wants this process to stop: SIGTERM, or Ctrl-C.
 pub(crate) async fn stop_signal() -> Result<(), Failure> {
+    listen_for_stop()?.await;
+    Ok(())
+}
+
+/// Takes SIGTERM and Ctrl-C over from here on; the future ends when one has come, also if that was before it is awaited.
+pub(crate) fn listen_for_stop() -> Result<impl Future<Output = ()>, Failure> {
     let listen =
         |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")));
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 /// Logs to standard error; RUST_LOG chooses how much.

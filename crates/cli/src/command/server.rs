@@ -8,7 +8,7 @@ use quorate_server::{Config, Initialise, Server, print_config};
 use tokio::sync::oneshot;
 
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::runtime::{block_on, log_to_stderr, stop_signal};
+use crate::runtime::{block_on, listen_for_stop, log_to_stderr};
 
 /// Run one node of a cluster.
 #[derive(Debug, Args)]
@@ -60,11 +60,13 @@ impl ServerArguments {
             Some(How::New) => Initialise::New,
             Some(How::Replace) => Initialise::Replace,
         };
-        let server = Server::start(config, initialise).map_err(Failure::failed)?;
         block_on(async {
+            // First, because replaying the logs takes time, and a node that is stopped meanwhile stops as any other.
+            let stop = listen_for_stop()?;
+            let server = Server::start(config, initialise).map_err(Failure::failed)?;
             let input_ended = input_end(self.stop_with_input);
             tokio::select! {
-                signal = stop_signal() => signal?,
+                () = stop => {}
                 () = input_ended => {}
                 () = server.stopped() => {}
             }
