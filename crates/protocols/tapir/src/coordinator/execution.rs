@@ -259,7 +259,7 @@ impl Coordinator {
             asked_at: context.now,
         });
         self.ask_to_read(id, &key, context.now, outbox);
-        self.wake_at(id, context.now + self.config.read_timeout, outbox);
+        self.wake_at(id, context.now + self.config.read_timeout);
     }
 
     /// Asks the next replica that may answer for a key that is still wanted.
@@ -342,7 +342,7 @@ impl Coordinator {
         let scan = PendingScan { request, range, limit, pages, asked: 0, asked_at: context.now };
         execution.pending_scans.push(scan);
         self.ask_to_scan(id, request, context.now, outbox);
-        self.wake_at(id, context.now + self.config.read_timeout, outbox);
+        self.wake_at(id, context.now + self.config.read_timeout);
     }
 
     fn ask_to_scan(&mut self, id: TransactionId, request: u32, now: Instant, outbox: &mut Out) {

@@ -146,9 +146,7 @@ impl Coordinator {
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
         match command {
             Command::Route(routes) => self.on_route(routes),
-            Command::Reachable { replica, reachable } => {
-                self.on_reachable(replica, reachable, context, outbox)
-            }
+            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
             Command::Begin { transaction, keyspace, patience } => {
                 self.on_begin(transaction, keyspace, context.now + patience, context, outbox);
             }
@@ -213,13 +211,7 @@ impl Coordinator {
         self.keyspaces.insert(routes.keyspace.id, routes);
     }
 
-    fn on_reachable(
-        &mut self,
-        replica: ReplicaId,
-        reachable: bool,
-        context: &mut Context<'_>,
-        outbox: &mut Out,
-    ) {
+    fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &mut Context<'_>) {
         if reachable {
             self.unreachable.remove(&replica);
             return;
@@ -229,7 +221,7 @@ impl Coordinator {
             let mut waiting: Vec<TransactionId> = self.transactions.keys().copied().collect();
             waiting.sort_unstable();
             for id in waiting {
-                self.wake_at(id, context.now, outbox);
+                self.wake_at(id, context.now);
             }
         }
     }
@@ -252,7 +244,7 @@ impl Coordinator {
         let open = Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None };
         self.transactions.insert(id, open);
         let first = deadline.min(context.now + self.config.read_timeout);
-        self.wake_at(id, first, outbox);
+        self.wake_at(id, first);
     }
 
     fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
@@ -293,7 +285,7 @@ impl Coordinator {
     }
 
     /// Makes sure that a transaction gets attention at `at`, or earlier.
-    fn wake_at(&mut self, id: TransactionId, at: Instant, _: &mut Out) {
+    fn wake_at(&mut self, id: TransactionId, at: Instant) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         if open.wake_at.is_none_or(|planned| at < planned) {
             open.wake_at = Some(at);
@@ -324,7 +316,7 @@ impl Coordinator {
             if let Some(next) = self.attend(id, context, outbox) {
                 // Never at once again: a wake-up that finds nothing to do must not spin.
                 let soonest = context.now + std::time::Duration::from_millis(1);
-                self.wake_at(id, next.max(soonest), outbox);
+                self.wake_at(id, next.max(soonest));
             }
         }
     }

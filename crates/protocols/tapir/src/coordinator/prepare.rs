@@ -131,7 +131,7 @@ impl Coordinator {
         let open = self.transactions.get_mut(&id).expect("it was just looked at");
         open.phase = Phase::Preparing(Box::new(preparing));
         self.send_prepare(id, outbox);
-        self.wake_at(id, context.now + self.config.resend_timeout, outbox);
+        self.wake_at(id, context.now + self.config.resend_timeout);
     }
 
     /// The replicas that are down, if so many are that some shard cannot give a majority.
@@ -201,7 +201,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         if id.number == OperationId::INCONSISTENT {
-            self.on_decision_confirm(from, id.transaction, view, outbox);
+            self.on_decision_confirm(from, id.transaction, view);
             return;
         }
         let Some(preparing) =
@@ -269,7 +269,7 @@ impl Coordinator {
         }
         let next = preparing.next();
         if let Some(at) = wake {
-            self.wake_at(id, at, outbox);
+            self.wake_at(id, at);
         }
         match next {
             Next::Wait => {}

@@ -55,7 +55,7 @@ impl Coordinator {
         let open = Open { phase, deadline, answered: true, resolve_wanted: true, wake_at: None };
         self.transactions.insert(id, open);
         self.ask_to_recover(id, context.now, outbox);
-        self.wake_at(id, deadline.min(context.now + PATIENCE), outbox);
+        self.wake_at(id, deadline.min(context.now + PATIENCE));
     }
 
     fn resolving(&self, participants: Vec<ShardId>, invalid: Option<Invalid>, now: Instant) -> Resolving {
@@ -80,7 +80,7 @@ impl Coordinator {
             open.phase = Phase::Resolving(Box::new(resolving));
         }
         self.ask_to_recover(id, context.now, outbox);
-        self.wake_at(id, context.now + PATIENCE, outbox);
+        self.wake_at(id, context.now + PATIENCE);
     }
 
     fn ask_to_recover(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {

@@ -106,7 +106,7 @@ impl Coordinator {
             finalizing: false,
         };
         open.phase = Phase::Telling(Box::new(telling));
-        self.wake_at(id, context.now + self.config.resend_timeout, outbox);
+        self.wake_at(id, context.now + self.config.resend_timeout);
     }
 
     fn telling(&mut self, id: TransactionId) -> Option<&mut Telling> {
@@ -141,13 +141,7 @@ impl Coordinator {
         self.forget_if_told(id);
     }
 
-    pub(super) fn on_decision_confirm(
-        &mut self,
-        from: ReplicaId,
-        id: TransactionId,
-        view: View,
-        _: &mut Out,
-    ) {
+    pub(super) fn on_decision_confirm(&mut self, from: ReplicaId, id: TransactionId, view: View) {
         let Some(telling) = self.telling(id) else { return };
         let Some(told) = telling.shards.iter_mut().find(|told| told.shard == from.shard) else { return };
         told.executed.on_reply(from.index, view);
