@@ -23,12 +23,11 @@ mod explain;
 mod graph;
 pub mod history;
 mod level;
+mod levels;
 pub mod oracle;
 mod report;
-mod serializable;
 mod timestamps;
 mod vacuity;
-mod versions;
 
 pub use history::{History, Key, MicroOp, Observed, ReadError, RecordedTxn, Recorder, Timestamp};
 pub use level::{Level, UnknownLevel};
@@ -44,12 +43,8 @@ use report::Anomalies;
 /// are not judged yet, and where the order of blind register writes could not be found within bounds.
 pub fn check(history: &History, level: Level) -> Report {
     let mut anomalies = Anomalies::default();
-    let Some(precedence) = level.serializable_with() else {
-        let reason = format!("The level {level} is not judged yet.");
-        return Report::new(level.name(), history, anomalies, Some(reason), Vacuity::default());
-    };
     let dependencies = Dependencies::derive(history, &mut anomalies);
-    let mut reason = serializable::judge(history, &dependencies, precedence, &mut anomalies);
+    let mut reason = levels::judge(history, &dependencies, level, &mut anomalies);
     if dependencies.has_sets {
         reason = Some("Committed transactions use counting sets, which are not judged yet.".to_string());
     }

@@ -10,8 +10,8 @@ use crate::dependencies::{Chain, Edge, EdgeKind, OpenOrder};
 use crate::explain::Words;
 use crate::graph::{self, Graph, find_cycle};
 use crate::history::{History, KeyId, TxnId};
+use crate::levels::serializable::classify;
 use crate::report::Anomalies;
-use crate::serializable::classify;
 
 /// If the alternatives have more edges than this together, they are not searched.
 const ALTERNATIVE_EDGES_MAX: usize = 100_000;

@@ -6,8 +6,8 @@ use crate::explain::Words;
 use crate::graph::{self, Graph, add_precedence, find_cycle};
 use crate::history::{History, TxnId};
 use crate::level::Precedence;
+use crate::levels::versions::{self, Resolution};
 use crate::report::{Anomalies, AnomalyKind};
-use crate::versions::{self, Resolution};
 
 /// Cycles of at most so many strongly connected components are described.
 const COMPONENTS_DESCRIBED_MAX: usize = 10;
