@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use super::draft::{Draft, DraftAction, DraftOp, EventType, Names};
+use super::draft::{Batch, Content, Draft, DraftAction, DraftOp, EventType};
 use super::intern::KeyType;
-use super::{Action, History, KeyId, Malformed, Op, Outcome, Seen, Session, SetRef, Speculation, Txn, TxnId};
+use super::{
+    Action, History, KeyId, Malformed, Op, Outcome, Seen, Session, SetRef, Site, Speculation, Txn, TxnId,
+};
 use super::{ListRef, Value};
 
 /// A duplicate write is only found once all writes are known, so the error carries the event that it belongs
@@ -30,13 +32,51 @@ struct Process {
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     history: History,
+    renumbering: Renumbering,
     processes: HashMap<u64, Process, FixedState>,
     time: Option<i64>,
 }
 
+/// The number in the history of each name of a batch.
+#[derive(Debug, Default)]
+struct Renumbering {
+    keys: Vec<KeyId>,
+    sessions: Vec<u32>,
+    sites: Vec<u32>,
+}
+
+impl Renumbering {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.sessions.clear();
+        self.sites.clear();
+    }
+}
+
 impl Builder {
-    /// Takes the next event, or says which rule it breaks.
-    pub(crate) fn event(&mut self, draft: &Draft, names: &mut Names) -> Result<(), Malformed> {
+    /// Takes the next events; or says how many it took and which rule the one after them breaks.
+    pub(crate) fn batch(&mut self, batch: &mut Batch) -> Result<(), (usize, Malformed)> {
+        self.renumber(&mut batch.content);
+        for (at, draft) in batch.drafts.iter().enumerate() {
+            self.event(draft, &batch.content).map_err(|reason| (at, reason))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the names of a batch their numbers in the history, in the order of their first appearance.
+    fn renumber(&mut self, content: &mut Content) {
+        let names = &content.names;
+        let new = &mut self.renumbering;
+        new.clear();
+        new.keys.extend(names.keys.iter().map(|key| self.history.keys.intern(key)));
+        new.sessions.extend(names.sessions.iter().map(|name| self.history.sessions.intern(name)));
+        new.sites.extend(names.sites.iter().map(|name| self.history.sites.intern(name)));
+        for op in &mut content.ops {
+            op.key = new.keys[op.key.index()];
+        }
+    }
+
+    fn event(&mut self, draft: &Draft, content: &Content) -> Result<(), Malformed> {
         let index = self.history.events;
         if draft.index != i64::from(index) {
             return Err(Malformed::IndexNotContiguous { expected: index.into(), found: draft.index });
@@ -48,32 +88,37 @@ impl Builder {
             return Err(Malformed::TimeGoesBack { before, now: draft.time });
         }
         let process = u64::try_from(draft.process).map_err(|_| Malformed::NegativeProcess(draft.process))?;
-        self.require_types(draft, names)?;
+        self.require_types(content.ops(draft))?;
         match draft.event {
-            EventType::Invoke => self.invoke(process, draft)?,
-            EventType::Ok | EventType::Fail | EventType::Info => self.complete(process, draft)?,
-            EventType::Spec => self.speculate(process, draft)?,
-            EventType::Lost => self.lose(process, draft)?,
+            EventType::Invoke => self.invoke(process, draft, content)?,
+            EventType::Ok | EventType::Fail | EventType::Info => self.complete(process, draft, content)?,
+            EventType::Spec => self.speculate(process, draft, content)?,
+            EventType::Lost => self.lose(process, draft, content)?,
         }
         self.time = Some(draft.time);
         self.history.events = index + 1;
         Ok(())
     }
 
+    fn session(&self, draft: &Draft) -> Option<Session> {
+        draft.session.map(|local| Session::Named(self.renumbering.sessions[local as usize]))
+    }
+
+    fn site(&self, draft: &Draft) -> Option<Site> {
+        draft.site.map(|local| Site(self.renumbering.sites[local.0 as usize]))
+    }
+
     /// The finished history. Values written twice to one key are found here.
-    pub(crate) fn finish(mut self, names: Names) -> Result<History, MalformedAt> {
+    pub(crate) fn finish(self) -> Result<History, MalformedAt> {
         if self.history.events == 0 {
             return Err(MalformedAt { event: 0, reason: Malformed::Empty });
         }
-        self.history.keys = names.keys;
-        self.history.sessions = names.sessions;
-        self.history.sites = names.sites;
         self.refuse_duplicate_writes()?;
         Ok(self.history)
     }
 
-    fn require_types(&self, draft: &Draft, names: &mut Names) -> Result<(), Malformed> {
-        for op in &draft.ops {
+    fn require_types(&mut self, ops: &[DraftOp]) -> Result<(), Malformed> {
+        for op in ops {
             let key_type = match op.action {
                 DraftAction::Append(_) | DraftAction::ReadList { .. } => KeyType::List,
                 DraftAction::Write(_) | DraftAction::ReadRegister(_) => KeyType::Register,
@@ -82,12 +127,14 @@ impl Builder {
                 }
                 DraftAction::ReadNull => continue,
             };
-            names.keys.require_type(op.key, key_type)?;
+            self.history.keys.require_type(op.key, key_type)?;
         }
         Ok(())
     }
 
-    fn invoke(&mut self, process_number: u64, draft: &Draft) -> Result<(), Malformed> {
+    fn invoke(&mut self, process_number: u64, draft: &Draft, content: &Content) -> Result<(), Malformed> {
+        let session = self.session(draft).unwrap_or(Session::Process(process_number));
+        let site = self.site(draft);
         let process = self.processes.entry(process_number).or_default();
         if process.retired {
             return Err(Malformed::ProcessReused(process_number));
@@ -99,7 +146,7 @@ impl Builder {
         let previous_of_process = process.last.replace(txn);
         process.open = Some(txn);
         let ops_start = self.history.ops.len() as u32;
-        for op in &draft.ops {
+        for op in content.ops(draft) {
             let action = match op.action {
                 DraftAction::ReadNull => Action::Read(Seen::Nothing),
                 ref action => written_action(action).ok_or(Malformed::ReadInInvocation)?,
@@ -112,8 +159,8 @@ impl Builder {
             invoked_at: draft.time,
             completed_at: draft.time,
             process: process_number,
-            session: draft.session.map_or(Session::Process(process_number), Session::Named),
-            site: draft.site,
+            session,
+            site,
             outcome: Outcome::Unknown,
             observed: false,
             lost: false,
@@ -126,8 +173,8 @@ impl Builder {
         Ok(())
     }
 
-    fn complete(&mut self, process_number: u64, draft: &Draft) -> Result<(), Malformed> {
-        let id = self.open_transaction(process_number, draft)?;
+    fn complete(&mut self, process_number: u64, draft: &Draft, content: &Content) -> Result<(), Malformed> {
+        let id = self.open_transaction(process_number, draft, content)?;
         let outcome = match draft.event {
             EventType::Ok => Outcome::Committed,
             EventType::Fail => Outcome::Aborted,
@@ -136,8 +183,8 @@ impl Builder {
         let observed = outcome == Outcome::Aborted && draft.observed;
         let start = self.history.txns[id.index()].ops_start as usize;
         if outcome == Outcome::Committed || observed {
-            for (at, op) in draft.ops.iter().enumerate() {
-                if let Some(seen) = self.seen(op, draft, outcome == Outcome::Committed)? {
+            for (at, op) in content.ops(draft).iter().enumerate() {
+                if let Some(seen) = self.seen(op, content, outcome == Outcome::Committed)? {
                     self.history.ops[start + at].action = Action::Read(seen);
                 }
             }
@@ -154,14 +201,14 @@ impl Builder {
         Ok(())
     }
 
-    fn speculate(&mut self, process_number: u64, draft: &Draft) -> Result<(), Malformed> {
-        let id = self.open_transaction(process_number, draft)?;
+    fn speculate(&mut self, process_number: u64, draft: &Draft, content: &Content) -> Result<(), Malformed> {
+        let id = self.open_transaction(process_number, draft, content)?;
         if self.history.txns[id.index()].speculation.is_some() {
             return Err(Malformed::SecondSpeculation(process_number));
         }
         let ops_start = self.history.ops.len() as u32;
-        for op in &draft.ops {
-            let action = match self.seen(op, draft, false)? {
+        for op in content.ops(draft) {
+            let action = match self.seen(op, content, false)? {
                 Some(seen) => Action::Read(seen),
                 None => written_action(&op.action).unwrap_or(Action::Read(Seen::Nothing)),
             };
@@ -174,12 +221,13 @@ impl Builder {
     }
 
     /// Marks the latest acknowledged transaction of the process that has these operations.
-    fn lose(&mut self, process_number: u64, draft: &Draft) -> Result<(), Malformed> {
+    fn lose(&mut self, process_number: u64, draft: &Draft, content: &Content) -> Result<(), Malformed> {
         let mut candidate = self.processes.get(&process_number).and_then(|process| process.last);
         while let Some(id) = candidate {
             let txn = &self.history.txns[id.index()];
             let acknowledged = txn.outcome == Outcome::Committed && !txn.lost;
-            if acknowledged && (!draft.has_value || self.first_difference(txn, draft).is_none()) {
+            if acknowledged && (!draft.has_value || self.first_difference(txn, content.ops(draft)).is_none())
+            {
                 self.history.txns[id.index()].lost = true;
                 return Ok(());
             }
@@ -188,7 +236,12 @@ impl Builder {
         Err(Malformed::NothingLost(process_number))
     }
 
-    fn open_transaction(&self, process_number: u64, draft: &Draft) -> Result<TxnId, Malformed> {
+    fn open_transaction(
+        &self,
+        process_number: u64,
+        draft: &Draft,
+        content: &Content,
+    ) -> Result<TxnId, Malformed> {
         let process = self.processes.get(&process_number);
         if process.is_some_and(|process| process.retired) {
             return Err(Malformed::ProcessReused(process_number));
@@ -196,13 +249,13 @@ impl Builder {
         let open = process.and_then(|process| process.open);
         let id = open.ok_or(Malformed::NoOpenTransaction(process_number))?;
         let txn = &self.history.txns[id.index()];
-        if let Some(position) = self.first_difference(txn, draft) {
+        if let Some(position) = self.first_difference(txn, content.ops(draft)) {
             return Err(Malformed::ShapeDiffers { position });
         }
-        if draft.session.is_some_and(|session| Session::Named(session) != txn.session) {
+        if self.session(draft).is_some_and(|session| session != txn.session) {
             return Err(Malformed::OriginDiffers("session"));
         }
-        if draft.site.is_some_and(|site| Some(site) != txn.site) {
+        if self.site(draft).is_some_and(|site| Some(site) != txn.site) {
             return Err(Malformed::OriginDiffers("site"));
         }
         Ok(id)
@@ -210,9 +263,9 @@ impl Builder {
 
     /// The first operation, counted from 1, in which a draft differs from the invoked one, whatever its reads
     /// saw.
-    fn first_difference(&self, txn: &Txn, draft: &Draft) -> Option<usize> {
+    fn first_difference(&self, txn: &Txn, ops: &[DraftOp]) -> Option<usize> {
         let invoked = self.history.ops(txn);
-        for (at, (op, draft_op)) in invoked.iter().zip(&draft.ops).enumerate() {
+        for (at, (op, draft_op)) in invoked.iter().zip(ops).enumerate() {
             let same_action = match written_action(&draft_op.action) {
                 Some(action) => action == op.action,
                 None => matches!(op.action, Action::Read(_)),
@@ -221,21 +274,26 @@ impl Builder {
                 return Some(at + 1);
             }
         }
-        (invoked.len() != draft.ops.len()).then(|| invoked.len().min(draft.ops.len()) + 1)
+        (invoked.len() != ops.len()).then(|| invoked.len().min(ops.len()) + 1)
     }
 
     /// What a read of a completion saw; none for an operation that is not a read.
-    fn seen(&mut self, op: &DraftOp, draft: &Draft, acknowledged: bool) -> Result<Option<Seen>, Malformed> {
+    fn seen(
+        &mut self,
+        op: &DraftOp,
+        content: &Content,
+        acknowledged: bool,
+    ) -> Result<Option<Seen>, Malformed> {
         Ok(Some(match op.action {
             DraftAction::ReadNull => Seen::Initial,
             DraftAction::ReadRegister(value) => Seen::Register(value),
             DraftAction::ReadList { start, end } if start == end => Seen::Initial,
             DraftAction::ReadList { start, end } => {
-                let list = &draft.values[start..end];
+                let list = content.list(start, end);
                 Seen::List(ListRef(self.history.lists.add(op.key, list, acknowledged)))
             }
             DraftAction::ReadSet { start, end } if start == end => Seen::Initial,
-            DraftAction::ReadSet { start, end } => Seen::Set(self.add_set(&draft.counts[start..end])?),
+            DraftAction::ReadSet { start, end } => Seen::Set(self.add_set(content.set(start, end))?),
             _ => return Ok(None),
         }))
     }

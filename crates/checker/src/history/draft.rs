@@ -1,8 +1,10 @@
-//! One event between its source (a line or a recorder) and the builder. The buffers are reused from event to
-//! event.
+//! Events between their source (lines or a recorder) and the builder, in batches whose buffers are used again
+//! and again.
+
+use std::ops::Range;
 
 use super::intern::{KeyTable, NameTable};
-use super::{KeyId, Site, Timestamp, Value};
+use super::{KeyId, Malformed, Site, Timestamp, Value};
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,14 @@ pub(crate) struct Names {
     pub(crate) sites: NameTable,
 }
 
+impl Names {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.sessions.clear();
+        self.sites.clear();
+    }
+}
+
 /// A micro-operation of a draft.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DraftOp {
@@ -48,7 +58,7 @@ pub(crate) struct DraftOp {
     pub(crate) action: DraftAction,
 }
 
-/// What a micro-operation of a draft does; lists and sets are ranges of the draft's buffers.
+/// What a micro-operation of a draft does; lists and sets are ranges of the batch's buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum DraftAction {
     Append(Value),
@@ -57,12 +67,12 @@ pub(crate) enum DraftAction {
     Remove(Value),
     ReadNull,
     ReadRegister(Value),
-    ReadList { start: usize, end: usize },
-    ReadSet { start: usize, end: usize },
+    ReadList { start: u32, end: u32 },
+    ReadSet { start: u32, end: u32 },
 }
 
 /// One event as it was read or recorded, not yet checked against the events before it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) index: i64,
     pub(crate) event: EventType,
@@ -74,9 +84,8 @@ pub(crate) struct Draft {
     pub(crate) ts: Option<Timestamp>,
     /// A `lost` line may leave its operations out.
     pub(crate) has_value: bool,
-    pub(crate) ops: Vec<DraftOp>,
-    pub(crate) values: Vec<Value>,
-    pub(crate) counts: Vec<(Value, i64)>,
+    /// Its operations in the batch.
+    pub(crate) ops: Range<u32>,
 }
 
 impl Draft {
@@ -91,20 +100,53 @@ impl Draft {
             observed: false,
             ts: None,
             has_value: false,
-            ops: Vec::new(),
-            values: Vec::new(),
-            counts: Vec::new(),
+            ops: 0..0,
         }
     }
+}
 
+/// Events in a row.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) drafts: Vec<Draft>,
+    pub(crate) content: Content,
+}
+
+/// What the drafts of a batch are about. Keys, sessions and sites are numbered within the batch, so that
+/// batches can be filled independently of one another.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    pub(crate) names: Names,
+    pub(crate) ops: Vec<DraftOp>,
+    pub(crate) values: Vec<Value>,
+    pub(crate) counts: Vec<(Value, i64)>,
+}
+
+impl Batch {
     pub(crate) fn clear(&mut self) {
-        self.session = None;
-        self.site = None;
-        self.observed = false;
-        self.ts = None;
-        self.has_value = false;
-        self.ops.clear();
-        self.values.clear();
-        self.counts.clear();
+        self.drafts.clear();
+        self.content.names.clear();
+        self.content.ops.clear();
+        self.content.values.clear();
+        self.content.counts.clear();
     }
+}
+
+impl Content {
+    pub(crate) fn ops(&self, draft: &Draft) -> &[DraftOp] {
+        &self.ops[draft.ops.start as usize..draft.ops.end as usize]
+    }
+
+    pub(crate) fn list(&self, start: u32, end: u32) -> &[Value] {
+        &self.values[start as usize..end as usize]
+    }
+
+    pub(crate) fn set(&self, start: u32, end: u32) -> &[(Value, i64)] {
+        &self.counts[start as usize..end as usize]
+    }
+}
+
+/// A position in a buffer of the batch, which a block of lines cannot overflow.
+pub(crate) fn position(len: usize) -> Result<u32, Malformed> {
+    u32::try_from(len).map_err(|_| Malformed::TooLong)
 }

@@ -79,6 +79,17 @@ impl KeyTable {
         self.names.len()
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Key> {
+        self.names.iter()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.names.clear();
+        self.types.clear();
+        self.ints.clear();
+        self.texts.clear();
+    }
+
     pub(crate) fn intern_int(&mut self, key: i64) -> KeyId {
         if let Some(&id) = self.ints.get(&key) {
             return id;
@@ -150,6 +161,15 @@ impl NameTable {
         self.names.push(name.into());
         self.ids.insert(name.into(), id);
         id
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.names.clear();
+        self.ids.clear();
     }
 
     pub(crate) fn name(&self, id: u32) -> &str {

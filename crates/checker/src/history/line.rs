@@ -2,8 +2,9 @@
 //! passed over.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use super::draft::{Draft, DraftAction, DraftOp, EventType, Names};
+use super::draft::{Batch, Content, Draft, DraftAction, DraftOp, EventType, position};
 use super::scanner::Scanner;
 use super::{Malformed, Site, Timestamp, VALUE_BOUND, Value};
 
@@ -34,20 +35,16 @@ pub(crate) struct LineParser {
 }
 
 impl LineParser {
-    pub(crate) fn parse(
-        &mut self,
-        line: &[u8],
-        names: &mut Names,
-        draft: &mut Draft,
-    ) -> Result<(), Malformed> {
+    /// Adds the event of a line to a batch.
+    pub(crate) fn parse(&mut self, line: &[u8], batch: &mut Batch) -> Result<(), Malformed> {
         let line = std::str::from_utf8(line).map_err(|_| Malformed::NotUtf8)?;
         let mut scanner = Scanner::new(line);
-        draft.clear();
+        let mut draft = Draft::new();
         self.fields.seen.clear();
         scanner.expect(b'{', "an object")?;
         let mut first = true;
         while let Some(name) = scanner.next_field(&mut first)? {
-            self.field(&name, &mut scanner, names, draft)?;
+            self.field(&name, &mut scanner, &mut batch.content, &mut draft)?;
         }
         scanner.end()?;
         for name in ["index", "type", "process", "time"] {
@@ -56,6 +53,7 @@ impl LineParser {
         if draft.event != EventType::Lost {
             self.fields.require("value")?;
         }
+        batch.drafts.push(draft);
         Ok(())
     }
 
@@ -63,7 +61,7 @@ impl LineParser {
         &mut self,
         name: &str,
         scanner: &mut Scanner<'_>,
-        names: &mut Names,
+        content: &mut Content,
         draft: &mut Draft,
     ) -> Result<(), Malformed> {
         match name {
@@ -94,11 +92,11 @@ impl LineParser {
             }
             "session" => {
                 self.fields.add("session")?;
-                draft.session = Some(names.sessions.intern(&scanner.string("a session name")?));
+                draft.session = Some(content.names.sessions.intern(&scanner.string("a session name")?));
             }
             "site" => {
                 self.fields.add("site")?;
-                draft.site = Some(Site(names.sites.intern(&scanner.string("a site name")?)));
+                draft.site = Some(Site(content.names.sites.intern(&scanner.string("a site name")?)));
             }
             "observed" => {
                 self.fields.add("observed")?;
@@ -111,7 +109,7 @@ impl LineParser {
             "value" => {
                 self.fields.add("value")?;
                 draft.has_value = true;
-                operations(scanner, names, draft)?;
+                draft.ops = operations(scanner, content)?;
             }
             _ => scanner.skip_value(0)?,
         }
@@ -134,23 +132,24 @@ fn timestamp(scanner: &mut Scanner<'_>) -> Result<Option<Timestamp>, Malformed> 
     Ok(Some(Timestamp { time, client }))
 }
 
-fn operations(scanner: &mut Scanner<'_>, names: &mut Names, draft: &mut Draft) -> Result<(), Malformed> {
+fn operations(scanner: &mut Scanner<'_>, content: &mut Content) -> Result<Range<u32>, Malformed> {
+    let start = position(content.ops.len())?;
     scanner.expect(b'[', "an array of operations")?;
     let mut first = true;
     while scanner.next_element(&mut first)? {
-        let op = operation(scanner, names, draft)?;
-        draft.ops.push(op);
+        let op = operation(scanner, content)?;
+        content.ops.push(op);
     }
-    Ok(())
+    Ok(start..position(content.ops.len())?)
 }
 
-fn operation(scanner: &mut Scanner<'_>, names: &mut Names, draft: &mut Draft) -> Result<DraftOp, Malformed> {
+fn operation(scanner: &mut Scanner<'_>, content: &mut Content) -> Result<DraftOp, Malformed> {
     scanner.expect(b'[', "an operation: [name, key, argument]")?;
     let name = scanner.string("the name of an operation")?;
     scanner.expect(b',', "a key and an argument")?;
     let key = match scanner.peek() {
-        b'"' => names.keys.intern_text(&scanner.string("a key")?),
-        _ => names.keys.intern_int(scanner.integer("a key: a string or an integer")?),
+        b'"' => content.names.keys.intern_text(&scanner.string("a key")?),
+        _ => content.names.keys.intern_int(scanner.integer("a key: a string or an integer")?),
     };
     scanner.expect(b',', "an argument")?;
     let action = match &*name {
@@ -158,7 +157,7 @@ fn operation(scanner: &mut Scanner<'_>, names: &mut Names, draft: &mut Draft) ->
         "w" => DraftAction::Write(written(scanner)?),
         "add" => DraftAction::Add(written(scanner)?),
         "rem" => DraftAction::Remove(written(scanner)?),
-        "r" => read(scanner, draft)?,
+        "r" => read(scanner, content)?,
         _ => return Err(Malformed::UnknownOperation(Cow::into_owned(name))),
     };
     scanner.expect(b']', "the end of the operation")?;
@@ -173,25 +172,25 @@ fn written(scanner: &mut Scanner<'_>) -> Result<Value, Malformed> {
     Ok(value)
 }
 
-fn read(scanner: &mut Scanner<'_>, draft: &mut Draft) -> Result<DraftAction, Malformed> {
+fn read(scanner: &mut Scanner<'_>, content: &mut Content) -> Result<DraftAction, Malformed> {
     if scanner.null() {
         return Ok(DraftAction::ReadNull);
     }
     let mut first = true;
     if scanner.take(b'[') {
-        let start = draft.values.len();
-        scanner.integers(&mut draft.values, "an integer element")?;
-        return Ok(DraftAction::ReadList { start, end: draft.values.len() });
+        let start = position(content.values.len())?;
+        scanner.integers(&mut content.values, "an integer element")?;
+        return Ok(DraftAction::ReadList { start, end: position(content.values.len())? });
     }
     if scanner.take(b'{') {
-        let start = draft.counts.len();
+        let start = position(content.counts.len())?;
         while let Some(element) = scanner.next_field(&mut first)? {
             let Ok(element) = element.parse::<Value>() else {
                 return scanner.unexpected("an integer element before this count");
             };
-            draft.counts.push((element, scanner.integer("an integer count")?));
+            content.counts.push((element, scanner.integer("an integer count")?));
         }
-        return Ok(DraftAction::ReadSet { start, end: draft.counts.len() });
+        return Ok(DraftAction::ReadSet { start, end: position(content.counts.len())? });
     }
     let value = scanner.integer("a read result: null, an integer, an array or an object of integers")?;
     Ok(DraftAction::ReadRegister(value))

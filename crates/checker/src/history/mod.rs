@@ -6,6 +6,7 @@
 //! pass the same builder and therefore the same rules, and what breaks a rule is refused with its line and
 //! the reason.
 
+mod blocks;
 mod builder;
 mod draft;
 mod error;

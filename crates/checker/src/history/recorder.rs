@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::builder::Builder;
-use super::draft::{Draft, DraftAction, DraftOp, EventType, Names};
+use super::draft::{Batch, Content, Draft, DraftAction, DraftOp, EventType, position};
 use super::{History, Key, ReadError, Site, Timestamp, VALUE_BOUND, Value};
 use super::{Malformed, ReadError::Malformed as MalformedLine};
 
@@ -171,19 +171,22 @@ impl Recorder {
     ///
     /// The same as [`History::read`] of what [`Recorder::write_json`] writes.
     pub fn to_history(&self) -> Result<History, ReadError> {
-        let (mut names, mut draft, mut builder) = (Names::default(), Draft::new(), Builder::default());
+        let (mut batch, mut builder) = (Batch::default(), Builder::default());
         for at in 0..self.events.len() {
             let line = at as u64 + 1;
-            self.draft(at, &mut names, &mut draft).map_err(|reason| MalformedLine { line, reason })?;
-            builder.event(&draft, &mut names).map_err(|reason| MalformedLine { line, reason })?;
+            batch.clear();
+            self.draft(at, &mut batch).map_err(|reason| MalformedLine { line, reason })?;
+            builder.batch(&mut batch).map_err(|(_, reason)| MalformedLine { line, reason })?;
         }
-        builder.finish(names).map_err(|error| MalformedLine { line: error.event + 1, reason: error.reason })
+        builder.finish().map_err(|error| MalformedLine { line: error.event + 1, reason: error.reason })
     }
 
-    fn draft(&self, at: usize, names: &mut Names, draft: &mut Draft) -> Result<(), Malformed> {
+    /// Fills a batch with one event.
+    fn draft(&self, at: usize, batch: &mut Batch) -> Result<(), Malformed> {
         let (event, txn, time) = self.events[at];
         let recording = &self.txns[txn.0];
-        draft.clear();
+        let names = &mut batch.content.names;
+        let mut draft = Draft::new();
         draft.index = at as i64;
         draft.event = event;
         draft.process = i64::try_from(recording.process).map_err(|_| Malformed::TooLong)?;
@@ -194,9 +197,11 @@ impl Recorder {
         draft.ts = recording.ts.filter(|_| event != EventType::Invoke);
         draft.has_value = true;
         for op in self.event_ops(event, recording) {
-            let (key, action) = draft_op(op, event, draft)?;
-            draft.ops.push(DraftOp { key: names.keys.intern(key), action });
+            let op = draft_op(op, event, &mut batch.content)?;
+            batch.content.ops.push(op);
         }
+        draft.ops = 0..position(batch.content.ops.len())?;
+        batch.drafts.push(draft);
         Ok(())
     }
 
@@ -240,11 +245,7 @@ impl Recorder {
     }
 }
 
-fn draft_op<'a>(
-    op: &'a MicroOp,
-    event: EventType,
-    draft: &mut Draft,
-) -> Result<(&'a Key, DraftAction), Malformed> {
+fn draft_op(op: &MicroOp, event: EventType, content: &mut Content) -> Result<DraftOp, Malformed> {
     if let MicroOp::Append(_, value)
     | MicroOp::Write(_, value)
     | MicroOp::Add(_, value)
@@ -253,31 +254,32 @@ fn draft_op<'a>(
     {
         return Err(Malformed::ValueTooLarge(*value));
     }
-    Ok(match op {
+    let (key, action) = match op {
         MicroOp::Append(key, value) => (key, DraftAction::Append(*value)),
         MicroOp::Write(key, value) => (key, DraftAction::Write(*value)),
         MicroOp::Add(key, value) => (key, DraftAction::Add(*value)),
         MicroOp::Remove(key, value) => (key, DraftAction::Remove(*value)),
         MicroOp::Read(key, _) if event == EventType::Invoke => (key, DraftAction::ReadNull),
-        MicroOp::Read(key, observed) => (key, draft_read(observed, draft)),
-    })
+        MicroOp::Read(key, observed) => (key, draft_read(observed, content)?),
+    };
+    Ok(DraftOp { key: content.names.keys.intern(key), action })
 }
 
-fn draft_read(observed: &Observed, draft: &mut Draft) -> DraftAction {
-    match observed {
+fn draft_read(observed: &Observed, content: &mut Content) -> Result<DraftAction, Malformed> {
+    Ok(match observed {
         Observed::Null => DraftAction::ReadNull,
         Observed::Register(value) => DraftAction::ReadRegister(*value),
         Observed::List(list) => {
-            let start = draft.values.len();
-            draft.values.extend_from_slice(list);
-            DraftAction::ReadList { start, end: draft.values.len() }
+            let start = position(content.values.len())?;
+            content.values.extend_from_slice(list);
+            DraftAction::ReadList { start, end: position(content.values.len())? }
         }
         Observed::Set(set) => {
-            let start = draft.counts.len();
-            draft.counts.extend(set.iter().map(|(&element, &count)| (element, count)));
-            DraftAction::ReadSet { start, end: draft.counts.len() }
+            let start = position(content.counts.len())?;
+            content.counts.extend(set.iter().map(|(&element, &count)| (element, count)));
+            DraftAction::ReadSet { start, end: position(content.counts.len())? }
         }
-    }
+    })
 }
 
 fn write_op(out: &mut impl Write, op: &MicroOp, invoked: bool) -> io::Result<()> {
