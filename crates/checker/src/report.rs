@@ -53,6 +53,9 @@ pub enum AnomalyKind {
     /// Intermediate read: a transaction read what another one overwrote or appended to itself.
     #[serde(rename = "G1b")]
     IntermediateRead,
+    /// A count of a counting set that no updates explain which the reader can have seen.
+    #[serde(rename = "wrong-count")]
+    WrongCount,
     /// Two lists of one key of which neither is a prefix of the other.
     #[serde(rename = "incompatible-order")]
     IncompatibleOrder,
@@ -102,6 +105,7 @@ impl AnomalyKind {
             AnomalyKind::UnwrittenRead => "unwritten-read",
             AnomalyKind::DuplicateValue => "duplicate-value",
             AnomalyKind::IncompatibleOrder => "incompatible-order",
+            AnomalyKind::WrongCount => "wrong-count",
             AnomalyKind::AbortedRead => "G1a",
             AnomalyKind::IntermediateRead => "G1b",
             AnomalyKind::WriteCycle => "G0",

@@ -1,18 +1,24 @@
 //! What became of each transaction, as far as committed levels care.
 //!
 //! An acknowledged transaction committed. One with an unknown outcome committed if a committed transaction
-//! read a write of it; otherwise nobody can tell that it happened, so it is dropped. A lost transaction, and
-//! what read from it at its site, is judged as aborted.
+//! read a write of it; otherwise nobody can tell that it happened, so it is dropped. One that updated a
+//! counting set is kept, because counts do not say whose updates they saw; coming after all others it binds
+//! nobody who need not have seen it. A lost transaction, and what read from it at its site, is judged as
+//! aborted.
 
+use std::collections::BTreeMap;
+
+use crate::dependencies::sets::{self, SetUpdates, Update};
 use crate::dependencies::writes::WriteIndex;
-use crate::history::{Action, History, KeyId, Outcome, Seen, TxnId, Value};
+use crate::history::{Action, History, KeyId, Op, Outcome, Seen, TxnId, Value};
 
 /// What became of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It committed, and its reads are known.
     Committed,
-    /// Its outcome was never reported, yet somebody read from it: it committed, and its reads are not known.
+    /// Its outcome was never reported, yet somebody read from it, or may have seen it in a count: it
+    /// committed, and its reads are not known.
     Observed,
     /// Its outcome was never reported, and nobody can tell.
     Dropped,
@@ -55,6 +61,12 @@ pub(crate) fn decide_fates(history: &History, writes: &WriteIndex) -> Vec<Fate> 
             });
         }
     }
+    for (fate, txn) in fates.iter_mut().zip(history.txns()) {
+        let updates_a_set = |op: &Op| matches!(op.action, Action::Add(_) | Action::Remove(_));
+        if *fate == Fate::Dropped && history.ops(txn).iter().any(updates_a_set) {
+            *fate = Fate::Observed;
+        }
+    }
     fates
 }
 
@@ -91,20 +103,40 @@ fn spread_loss(history: &History, writes: &WriteIndex, fates: &mut [Fate]) {
     let mut spreading = lost.contains(&true);
     while spreading {
         spreading = false;
+        let updates =
+            SetUpdates::new(history, |txn| lost[txn.index()] || fates[txn.index()] != Fate::Aborted);
         for at in 0..fates.len() {
+            let reader = TxnId(at as u32);
             if fates[at] != Fate::Committed {
                 continue;
             }
-            let site = history.txns()[at].site;
-            let mut reads_lost = false;
-            for_each_value_read(history, TxnId(at as u32), None, |key, value| {
+            let is_lost_here =
+                |txn: TxnId| lost[txn.index()] && history.txn(txn).site == history.txn(reader).site;
+            let mut reads_lost = counts_lost(history, &updates, reader, is_lost_here);
+            for_each_value_read(history, reader, None, |key, value| {
                 let writer = writes.find(key, value).map(|write| writes.write(write).txn);
-                reads_lost |=
-                    writer.is_some_and(|writer| lost[writer.index()] && history.txn(writer).site == site);
+                reads_lost |= writer.is_some_and(is_lost_here);
             });
             if reads_lost {
                 (lost[at], fates[at], spreading) = (true, Fate::Aborted, true);
             }
         }
     }
+}
+
+/// Whether some count that a transaction read needs updates of the transactions that `is_lost` accepts.
+fn counts_lost(
+    history: &History,
+    updates: &SetUpdates,
+    reader: TxnId,
+    is_lost: impl Fn(TxnId) -> bool,
+) -> bool {
+    let Ok(reads) = sets::external(history, history.ops(history.txn(reader))) else { return false };
+    let needs_lost = |(value, of_element): (Value, &[Update]), counts: &BTreeMap<Value, i64>| {
+        let others = of_element.iter().filter(|update| update.txn != reader);
+        let kept = others.filter(|update| !is_lost(update.txn)).map(|update| update.change);
+        of_element.iter().any(|update| is_lost(update.txn))
+            && !sets::is_reachable(kept, counts.get(&value).copied().unwrap_or(0))
+    };
+    reads.iter().any(|read| updates.elements(read.key).any(|element| needs_lost(element, &read.counts)))
 }

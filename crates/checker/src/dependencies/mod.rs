@@ -2,7 +2,7 @@
 //!
 //! The steps, each in its own module: who wrote a value ([`writes`]), what became of each transaction
 //! ([`fate`]), what each one read from others once its own operations agree ([`reads`]), and the version
-//! order of [`lists`] and [`registers`], which gives the [`edges`]. Violations that need no cycle are found
+//! order of [`lists`] and [`registers`] and the updates that counts of [`sets`] show, which give the [`edges`]. Violations that need no cycle are found
 //! on the way.
 
 mod edges;
@@ -10,15 +10,17 @@ mod fate;
 mod lists;
 mod reads;
 mod registers;
+mod sets;
 mod writes;
 
 pub(crate) use edges::{Edge, EdgeKind, Tail};
 pub(crate) use fate::{Fate, decide_fates};
 pub(crate) use reads::{ExternalReads, collect as collect_reads};
 pub(crate) use registers::{Chain, OpenOrder};
+pub(crate) use sets::{CountChoices, CountState, NoChoices, OpenCounts};
 pub(crate) use writes::WriteIndex;
 
-use crate::history::{History, KeyType};
+use crate::history::History;
 use crate::report::Anomalies;
 
 /// The dependencies between committed transactions.
@@ -31,8 +33,8 @@ pub(crate) struct Dependencies {
     pub(crate) tails: Vec<Tail>,
     /// Registers whose version order is open.
     pub(crate) open: Vec<OpenOrder>,
-    /// Committed transactions use counting sets, which this module says nothing about.
-    pub(crate) has_sets: bool,
+    /// Counts of counting sets whose updates are not known.
+    pub(crate) counts: OpenCounts,
 }
 
 impl Dependencies {
@@ -48,10 +50,7 @@ impl Dependencies {
         let registers =
             registers::add_edges(history, &writes, &fates, &reads.registers, &mut edges, anomalies);
         tails.extend(registers.tails);
-        let has_sets = history.txns().iter().zip(&fates).any(|(txn, fate)| {
-            fate.is_effective()
-                && history.ops(txn).iter().any(|op| history.key_type(op.key) == Some(KeyType::CountingSet))
-        });
-        Dependencies { fates, edges, tails, open: registers.open, has_sets }
+        let counts = sets::add_edges(history, &fates, &mut edges, anomalies);
+        Dependencies { fates, edges, tails, open: registers.open, counts }
     }
 }
