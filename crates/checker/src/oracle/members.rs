@@ -1,0 +1,142 @@
+//! Which transactions an execution is made of.
+
+use crate::history::{Action, History, KeyId, Op, Outcome, Seen, Txn, Value};
+
+use super::{Keys, key_bit};
+
+/// What may have become of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It committed.
+    Committed,
+    /// It aborted, or was abandoned after its acknowledgement, which is judged alike.
+    Aborted,
+    /// It committed at some time, or never happened.
+    Either,
+}
+
+/// One transaction that committed, or may have.
+pub(super) struct Member<'a> {
+    pub(super) txn: &'a Txn,
+    pub(super) ops: &'a [Op],
+    /// Its outcome is unknown: an execution may leave it out.
+    pub(super) is_optional: bool,
+    /// The keys of which two concurrent writers conflict: lists that it appends to and registers that it
+    /// writes. Updates of counting sets never conflict.
+    pub(super) writes: Keys,
+}
+
+impl<'a> Member<'a> {
+    pub(super) fn new(history: &'a History, txn: &'a Txn, fate: Fate) -> Self {
+        let ops = history.ops(txn);
+        let written = ops.iter().filter(|op| op.action.written().is_some());
+        let writes = written.fold(0, |keys, op| keys | key_bit(op.key));
+        Member { txn, ops, is_optional: fate == Fate::Either, writes }
+    }
+
+    /// Whether this transaction was acknowledged before the other one was invoked. One of unknown outcome
+    /// takes effect at any later time, so it is before nobody.
+    pub(super) fn completed_before(&self, other: &Member<'_>) -> bool {
+        !self.is_optional && self.txn.completion.is_some_and(|completion| completion < other.txn.invoke)
+    }
+}
+
+/// The transactions that committed or may have, in the order of the history.
+pub(super) fn members<'a>(history: &'a History, fates: &[Fate]) -> Vec<Member<'a>> {
+    let txns = history.txns().iter().zip(fates).filter(|(_, fate)| **fate != Fate::Aborted);
+    txns.map(|(txn, fate)| Member::new(history, txn, *fate)).collect()
+}
+
+/// The fates of all transactions. A lost transaction, and what read from it at its site, counts as aborted.
+///
+/// Returns none if a read of a counting set may or may not have read from a lost transaction.
+pub(super) fn fates(history: &History) -> Option<Vec<Fate>> {
+    let mut lost: Vec<bool> = history.txns().iter().map(|txn| txn.lost).collect();
+    let mut is_spreading = lost.contains(&true);
+    while is_spreading {
+        is_spreading = false;
+        for reader in 0..lost.len() {
+            let txn = &history.txns()[reader];
+            if !lost[reader] && txn.outcome == Outcome::Committed && reads_from(history, reader, &lost)? {
+                (lost[reader], is_spreading) = (true, true);
+            }
+        }
+    }
+    let fate = |(txn, lost): (&Txn, bool)| match txn.outcome {
+        Outcome::Committed if !lost => Fate::Committed,
+        Outcome::Committed | Outcome::Aborted => Fate::Aborted,
+        Outcome::Unknown => Fate::Either,
+    };
+    Some(history.txns().iter().zip(lost).map(fate).collect())
+}
+
+/// Whether a transaction read from one of the lost ones of its site, if that can be told.
+fn reads_from(history: &History, reader: usize, lost: &[bool]) -> Option<bool> {
+    let txn = &history.txns()[reader];
+    let is_lost_here = |writer: usize| lost[writer] && history.txns()[writer].site == txn.site;
+    let has_lost_writer = |key: KeyId, value: Value| {
+        let mut writers = (0..lost.len()).filter(|&writer| is_lost_here(writer));
+        writers.any(|writer| {
+            let mut ops = history.ops(&history.txns()[writer]).iter();
+            ops.any(|op| op.key == key && op.action.written() == Some(value))
+        })
+    };
+    let mut found = false;
+    for (position, op) in history.ops(txn).iter().enumerate() {
+        match op.action {
+            Action::Read(Seen::Register(value)) => found |= has_lost_writer(op.key, value),
+            Action::Read(Seen::List(list)) => {
+                found |= history.list(op.key, list).iter().any(|&value| has_lost_writer(op.key, value));
+            }
+            Action::Read(seen @ (Seen::Set(_) | Seen::Initial)) => {
+                let own = &history.ops(txn)[..position];
+                found |= set_reads_from(history, (reader, own), op.key, seen, &is_lost_here)?;
+            }
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
+/// The same for one read of a counting set. An element that a lost transaction touched says so only if nobody
+/// else touched it.
+fn set_reads_from(
+    history: &History,
+    (reader, own): (usize, &[Op]),
+    key: KeyId,
+    seen: Seen,
+    is_lost_here: &dyn Fn(usize) -> bool,
+) -> Option<bool> {
+    let touched = |ops: &[Op]| -> Vec<(Value, i64)> {
+        let of_key = ops.iter().filter(|op| op.key == key);
+        of_key.filter_map(|op| change(op.action)).collect()
+    };
+    let mut found = false;
+    for writer in (0..history.txn_count()).filter(|&writer| is_lost_here(writer)) {
+        for (element, _) in touched(history.ops(&history.txns()[writer])) {
+            let others = (0..history.txn_count()).filter(|&other| other != reader && !is_lost_here(other));
+            for other in others {
+                let ops = touched(history.ops(&history.txns()[other]));
+                if ops.iter().any(|&(touched, _)| touched == element) {
+                    return None;
+                }
+            }
+            let held = match seen {
+                Seen::Set(set) => history.set(set).iter().find(|(held, _)| *held == element),
+                _ => None,
+            };
+            let own = touched(own).iter().filter(|(own, _)| *own == element).map(|(_, by)| by).sum::<i64>();
+            found |= held.map_or(0, |&(_, count)| count) != own;
+        }
+    }
+    Some(found)
+}
+
+/// What an operation does to the count of an element of a counting set.
+pub(super) fn change(action: Action) -> Option<(Value, i64)> {
+    match action {
+        Action::Add(element) => Some((element, 1)),
+        Action::Remove(element) => Some((element, -1)),
+        _ => None,
+    }
+}

@@ -1,0 +1,235 @@
+//! Speculative snapshot isolation: SPSI-1 to SPSI-4 of the STR paper, section 5.
+//!
+//! An execution has the final commits in arbitration order, as for snapshot isolation, and for every
+//! transaction T one snapshot S(T) = P(T) ∪ L(T): P(T) is a prefix of the final commits, and L(T) holds local
+//! commits of T's own node. A local commit need not have been shown by a `spec` line, and any transaction of
+//! the node may have committed locally, whatever became of it.
+//!
+//! | | what it says here | where |
+//! |---|---|---|
+//! | SI | the committed part is SI with P(T) as snapshot; a `spec` line of a transaction that commits shows the same reads | [`commits_fit`] |
+//! | SPSI-1 | what local- or final-committed at T's node before T began is in S(T), unless it aborts | [`own_node_first`] |
+//! | SPSI-1 | observed reads of aborted transactions, and those of `spec` lines, return what S(T) explains | `Views::reads_fit` |
+//! | SPSI-2 | NOCONFLICT among final commits | [`axioms::no_conflict`] |
+//! | SPSI-3 | of two members of S(T) that write one key, one is in the snapshot of the other | `Views::without_conflict` |
+//! | SPSI-4 | a final commit reads from final commits only, and what it flow-depends on commits | [`flows_from_commits`] |
+
+use crate::history::{Action, History, Op, Outcome, Seen, Site, Txn};
+
+use super::axioms::{self, Execution, Next};
+use super::members::{Fate, Member};
+use super::search::subsets;
+use super::{Set, VISIBILITY_TXNS_MAX, contains, each, replay, single};
+
+/// Looks for an execution; none if there are too many transactions, or one of them has no site.
+pub(super) fn exists(history: &History, fates: &[Fate]) -> Option<bool> {
+    if history.txn_count() > VISIBILITY_TXNS_MAX || history.txns().iter().any(|txn| txn.site.is_none()) {
+        return None;
+    }
+    // Aborted transactions are members too: others may have seen them.
+    let members: Vec<Member<'_>> =
+        history.txns().iter().zip(fates).map(|(txn, fate)| Member::new(history, txn, *fate)).collect();
+    let may_commit = (0..fates.len()).filter(|&at| fates[at] != Fate::Aborted);
+    let may_commit = may_commit.fold(0, |set, at| set | single(at));
+    let has_views = (0..fates.len()).any(|at| fates[at] != Fate::Committed && has_view(&members[at]));
+    let visible = vec![0; members.len()];
+    let execution = Execution { history, members, order: Vec::new(), visible };
+    Some(Search { execution, may_commit, has_views }.extends(0))
+}
+
+/// Whether somebody saw what the transaction read although it did not commit.
+fn has_view(member: &Member<'_>) -> bool {
+    let is_known = |op: &Op| matches!(op.action, Action::Read(seen) if seen != Seen::Nothing);
+    member.txn.speculation.is_some() || member.ops.iter().any(is_known)
+}
+
+struct Search<'a> {
+    execution: Execution<'a>,
+    may_commit: Set,
+    has_views: bool,
+}
+
+impl Search<'_> {
+    /// Whether the final commits can be completed after the placed ones.
+    fn extends(&mut self, placed: Set) -> bool {
+        let rest = self.may_commit & !placed;
+        let is_complete = each(rest).all(|at| self.execution.members[at].is_optional);
+        let is_explained = |search: &Self| {
+            let sites = each(Set::MAX).take(search.execution.members.len());
+            let mut sites = sites.map(|at| search.execution.members[at].txn.site);
+            !search.has_views || sites.all(|site| Views::exist(&search.execution, placed, site))
+        };
+        if is_complete && flows_from_commits(&self.execution, placed) && is_explained(self) {
+            return true;
+        }
+        each(rest).any(|member| {
+            let prefixes = prefixes(&self.execution.order);
+            let nexts = prefixes.into_iter().map(|visible| Next { member, visible });
+            let fitting = nexts.filter(|next| commits_fit(&self.execution, *next));
+            // Which of them it was matters to those who saw local commits only.
+            let tried: Vec<Next> = fitting.take(if self.has_views { usize::MAX } else { 1 }).collect();
+            tried.into_iter().any(|next| {
+                self.execution.order.push(member);
+                self.execution.visible[member] = next.visible;
+                let extends = self.extends(placed | single(member));
+                self.execution.order.pop();
+                extends
+            })
+        })
+    }
+}
+
+/// The prefixes of an order as sets, shorter ones first.
+fn prefixes(order: &[usize]) -> Vec<Set> {
+    let mut prefixes = vec![0];
+    for (length, &at) in order.iter().enumerate() {
+        prefixes.push(prefixes[length] | single(at));
+    }
+    prefixes
+}
+
+/// The committed part is SI, each node's own commits are seen, and the speculative result was the final one.
+fn commits_fit(execution: &Execution<'_>, next: Next) -> bool {
+    let members = &execution.members;
+    let next_txn = members[next.member].txn;
+    let own_node_is_seen = execution.order.iter().all(|&at| {
+        let is_seen = contains(next.visible, at) || !own_node_first(members[at].txn, next_txn);
+        // It commits after those that are placed, so none of them may have had to see it.
+        is_seen && !own_node_first(next_txn, members[at].txn)
+    });
+    let visible = execution.order.iter().filter(|&&at| contains(next.visible, at));
+    let visible = visible.map(|&at| members[at].ops);
+    let speculated = next_txn.speculation.map(|shown| execution.history.speculated_ops(&shown));
+    own_node_is_seen
+        && axioms::no_conflict(execution, next)
+        && axioms::int_and_ext(execution, next)
+        && speculated.is_none_or(|ops| replay::explains(execution.history, visible, ops))
+}
+
+/// SPSI-1: `one`, if it commits, must be in the snapshot of `other`: it was local- or final-committed at the
+/// same node before the other one began, as far as clients saw.
+fn own_node_first(one: &Txn, other: &Txn) -> bool {
+    let spec = one.speculation.map(|speculation| speculation.index);
+    let ok = one.completion.filter(|_| one.outcome == Outcome::Committed);
+    one.site == other.site && spec.into_iter().chain(ok).any(|index| index < other.invoke)
+}
+
+/// SPSI-4: a transaction that was invoked after a speculative commit of its session, and before the outcome
+/// of that one, commits only if that one does.
+fn flows_from_commits(execution: &Execution<'_>, commits: Set) -> bool {
+    let depends = |txn: &Txn, other: &Txn| {
+        let is_shown = other.speculation.is_some_and(|speculation| speculation.index < txn.invoke);
+        let is_settled = other.known_completion().is_some_and(|outcome| outcome < txn.invoke);
+        txn.session == other.session && is_shown && !is_settled
+    };
+    let members = &execution.members;
+    each(commits).all(|at| {
+        let mut others = (0..members.len()).filter(|&other| other != at);
+        others.all(|other| contains(commits, other) || !depends(members[at].txn, members[other].txn))
+    })
+}
+
+/// The snapshots at one node, found in an order in which its transactions may have committed locally.
+struct Views<'a, 'h> {
+    execution: &'a Execution<'h>,
+    commits: Set,
+    /// The transactions of the node.
+    mates: Set,
+    /// Per transaction S(T); only P(T) for final commits whose local commit is not placed yet.
+    snapshots: Vec<Set>,
+}
+
+impl<'a, 'h> Views<'a, 'h> {
+    /// Whether there are snapshots that explain what was seen at a site.
+    fn exist(execution: &'a Execution<'h>, commits: Set, site: Option<Site>) -> bool {
+        let mates = (0..execution.members.len()).filter(|&at| execution.members[at].txn.site == site);
+        let mates = mates.fold(0, |mates, at| mates | single(at));
+        let of_commit = |at| if contains(commits, at) { execution.visible[at] } else { 0 };
+        let snapshots = (0..execution.members.len()).map(of_commit).collect();
+        Views { execution, commits, mates, snapshots }.extends(0)
+    }
+
+    /// Whether the local commits can be completed after the placed ones.
+    fn extends(&mut self, placed: Set) -> bool {
+        let rest = self.mates & !placed;
+        let is_open = |at| !contains(self.commits, at) && has_view(&self.execution.members[at]);
+        if !each(rest).any(is_open) {
+            return true;
+        }
+        each(rest).any(|member| {
+            let before = self.snapshots[member];
+            let extends = self.candidates(member, placed).into_iter().any(|snapshot| {
+                self.snapshots[member] = snapshot;
+                self.extends(placed | single(member))
+            });
+            self.snapshots[member] = before;
+            extends
+        })
+    }
+
+    /// The snapshots that a transaction can have had after these local commits.
+    fn candidates(&self, member: usize, placed: Set) -> Vec<Set> {
+        let is_commit = contains(self.commits, member);
+        let prefixes = if is_commit { vec![self.snapshots[member]] } else { prefixes(&self.execution.order) };
+        let readable = each(placed).filter(|&at| self.may_see(member, at));
+        let readable = readable.fold(0, |set, at| set | single(at));
+        let mut candidates: Vec<Set> = Vec::new();
+        for prefix in prefixes {
+            candidates.extend(subsets(readable & !prefix).into_iter().map(|local| prefix | local));
+        }
+        candidates.retain(|&snapshot| {
+            snapshot & self.mates & !placed == 0
+                && (is_commit || self.sees_own_node(member, snapshot))
+                && self.without_conflict(snapshot)
+                && (is_commit || self.reads_fit(member, snapshot))
+        });
+        candidates
+    }
+
+    /// A local commit can be seen by what did not end before it was invoked, unless it had aborted already.
+    fn may_see(&self, member: usize, seen: usize) -> bool {
+        let (txn, seen) = (self.execution.members[member].txn, self.execution.members[seen].txn);
+        let end = match txn.outcome {
+            Outcome::Unknown => txn.speculation.map(|speculation| speculation.index),
+            _ => txn.completion,
+        };
+        let had_aborted = seen.outcome == Outcome::Aborted && seen.completion < Some(txn.invoke);
+        end.is_none_or(|end| seen.invoke < end) && !had_aborted
+    }
+
+    /// SPSI-1 for a transaction that did not commit.
+    fn sees_own_node(&self, member: usize, snapshot: Set) -> bool {
+        let members = &self.execution.members;
+        let mut missed = each(self.commits & !snapshot);
+        missed.all(|at| !own_node_first(members[at].txn, members[member].txn))
+    }
+
+    /// SPSI-3: no two members of the snapshot are concurrent and write one key.
+    fn without_conflict(&self, snapshot: Set) -> bool {
+        let members = &self.execution.members;
+        each(snapshot).all(|one| {
+            let mut later = each(snapshot).filter(|&other| other > one);
+            later.all(|other| {
+                members[one].writes & members[other].writes == 0
+                    || contains(self.snapshots[one], other)
+                    || contains(self.snapshots[other], one)
+            })
+        })
+    }
+
+    /// SPSI-1: what was read is what the snapshot explains; its members run one after another, each after
+    /// those that it saw.
+    fn reads_fit(&self, member: usize, snapshot: Set) -> bool {
+        let (mut order, mut rest) = (Vec::new(), snapshot);
+        while let Some(first) = each(rest).find(|&at| self.snapshots[at] & rest == 0) {
+            order.push(first);
+            rest &= !single(first);
+        }
+        assert!(rest == 0, "the placed transactions saw only earlier ones");
+        let (history, member) = (self.execution.history, &self.execution.members[member]);
+        let visible = order.iter().map(|&at| self.execution.members[at].ops);
+        let speculated = member.txn.speculation.map(|shown| history.speculated_ops(&shown));
+        speculated.is_none_or(|ops| replay::explains(history, visible.clone(), ops))
+            && replay::explains(history, visible, member.ops)
+    }
+}
