@@ -2,6 +2,7 @@
 
 mod examples;
 mod fuzz;
+mod hostile;
 mod output;
 mod reader;
 mod registers;
