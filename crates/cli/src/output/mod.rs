@@ -1,8 +1,10 @@
 //! What people see: tables on standard output, progress on standard error.
 
+mod patience;
 mod progress;
 mod table;
 
+pub(crate) use patience::say_if_slow;
 pub(crate) use progress::Progress;
 pub(crate) use table::{Align, Table};
 
