@@ -7,7 +7,8 @@ use foldhash::fast::FixedState;
 use super::draft::{Batch, Content, Draft, DraftAction, DraftOp, EventType};
 use super::intern::KeyType;
 use super::{
-    Action, History, KeyId, Malformed, Op, Outcome, Seen, Session, SetRef, Site, Speculation, Txn, TxnId,
+    Action, History, KeyId, Malformed, NO_FACTS, Op, Outcome, Seen, Session, SetRef, Site, Speculation, Txn,
+    TxnId,
 };
 use super::{ListRef, Value};
 
@@ -166,11 +167,12 @@ impl Builder {
             lost: false,
             speculation: None,
             ts: draft.ts,
+            facts: NO_FACTS,
             ops_start,
             ops_end: self.history.ops.len() as u32,
             previous_of_process,
         });
-        Ok(())
+        self.add_facts(txn, draft)
     }
 
     fn complete(&mut self, process_number: u64, draft: &Draft, content: &Content) -> Result<(), Malformed> {
@@ -198,7 +200,7 @@ impl Builder {
         let process = self.processes.entry(process_number).or_default();
         process.open = None;
         process.retired = outcome == Outcome::Unknown;
-        Ok(())
+        self.add_facts(id, draft)
     }
 
     fn speculate(&mut self, process_number: u64, draft: &Draft, content: &Content) -> Result<(), Malformed> {
@@ -217,7 +219,28 @@ impl Builder {
         let ops_end = self.history.ops.len() as u32;
         let index = self.history.events;
         self.history.txns[id.index()].speculation = Some(Speculation { index, ops_start, ops_end });
-        Ok(())
+        self.add_facts(id, draft)
+    }
+
+    /// Keeps what the servers said on this line about a transaction.
+    fn add_facts(&mut self, id: TxnId, draft: &Draft) -> Result<(), Malformed> {
+        let Some(mut facts) = draft.facts.as_deref().cloned() else { return Ok(()) };
+        if let Some(vts) = &mut facts.vts {
+            for (site, _) in &mut *vts {
+                *site = Site(self.renumbering.sites[site.0 as usize]);
+            }
+            vts.retain(|&(_, commits)| commits > 0);
+            vts.sort_unstable();
+        }
+        let txn = &mut self.history.txns[id.index()];
+        match self.history.facts.get_mut(txn.facts as usize) {
+            Some(known) => known.merge(facts),
+            None => {
+                txn.facts = self.history.facts.len() as u32;
+                self.history.facts.push(facts);
+                Ok(())
+            }
+        }
     }
 
     /// Marks the latest acknowledged transaction of the process that has these operations.
@@ -229,7 +252,7 @@ impl Builder {
             if acknowledged && (!draft.has_value || self.first_difference(txn, content.ops(draft)).is_none())
             {
                 self.history.txns[id.index()].lost = true;
-                return Ok(());
+                return self.add_facts(id, draft);
             }
             candidate = txn.previous_of_process;
         }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::intern::{KeyTable, NameTable};
-use super::{KeyId, Malformed, Site, Timestamp, Value};
+use super::{Facts, KeyId, Malformed, Site, Timestamp, Value};
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub(crate) struct Draft {
     pub(crate) site: Option<Site>,
     pub(crate) observed: bool,
     pub(crate) ts: Option<Timestamp>,
+    /// Sites are numbered within the batch here too.
+    pub(crate) facts: Option<Box<Facts>>,
     /// A `lost` line may leave its operations out.
     pub(crate) has_value: bool,
     /// Its operations in the batch.
@@ -99,6 +101,7 @@ impl Draft {
             site: None,
             observed: false,
             ts: None,
+            facts: None,
             has_value: false,
             ops: 0..0,
         }

@@ -97,6 +97,12 @@ pub enum Malformed {
     /// A completion that names another session or site than its invocation.
     #[error("the {0} differs from that of the invocation")]
     OriginDiffers(&'static str),
+    /// A server-side fact that two lines of one transaction tell differently.
+    #[error("the {0} differs from that of an earlier line of the transaction")]
+    FactDiffers(&'static str),
+    /// A snapshot vector that names one site twice.
+    #[error("the vts names site \"{0}\" twice")]
+    RepeatedSite(String),
     /// A read that carries a result before the transaction has run.
     #[error("a read in an invocation carries a result")]
     ReadInInvocation,

@@ -172,6 +172,10 @@ impl NameTable {
         self.ids.clear();
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
     pub(crate) fn name(&self, id: u32) -> &str {
         &self.names[id as usize]
     }

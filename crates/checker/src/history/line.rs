@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::draft::{Batch, Content, Draft, DraftAction, DraftOp, EventType, position};
 use super::scanner::Scanner;
-use super::{Malformed, Site, Timestamp, VALUE_BOUND, Value};
+use super::{Malformed, Site, SnapshotVector, Timestamp, VALUE_BOUND, Value};
 
 /// Which of the fields a line had, to refuse repeated and missing ones.
 #[derive(Default)]
@@ -106,6 +106,31 @@ impl LineParser {
                 self.fields.add("ts")?;
                 draft.ts = timestamp(scanner)?;
             }
+            "rs" => {
+                self.fields.add("rs")?;
+                let rs = timestamp(scanner)?;
+                draft.facts.get_or_insert_default().rs = rs;
+            }
+            "lc" => {
+                self.fields.add("lc")?;
+                let lc = timestamp(scanner)?;
+                draft.facts.get_or_insert_default().lc = lc;
+            }
+            "fc" => {
+                self.fields.add("fc")?;
+                let fc = timestamp(scanner)?;
+                draft.facts.get_or_insert_default().fc = fc;
+            }
+            "vts" => {
+                self.fields.add("vts")?;
+                let vts = snapshot_vector(scanner, content)?;
+                draft.facts.get_or_insert_default().vts = vts;
+            }
+            "site_seq" => {
+                self.fields.add("site_seq")?;
+                let site_seq = site_seq(scanner)?;
+                draft.facts.get_or_insert_default().site_seq = site_seq;
+            }
             "value" => {
                 self.fields.add("value")?;
                 draft.has_value = true;
@@ -130,6 +155,43 @@ fn timestamp(scanner: &mut Scanner<'_>) -> Result<Option<Timestamp>, Malformed> 
     let client = scanner.integer(EXPECTED)?;
     scanner.expect(b']', EXPECTED)?;
     Ok(Some(Timestamp { time, client }))
+}
+
+fn snapshot_vector(
+    scanner: &mut Scanner<'_>,
+    content: &mut Content,
+) -> Result<Option<SnapshotVector>, Malformed> {
+    if scanner.null() {
+        return Ok(None);
+    }
+    scanner.expect(b'{', "a snapshot vector: an object from sites to integers")?;
+    let (mut vector, mut first) = (SnapshotVector::new(), true);
+    while let Some(name) = scanner.next_field(&mut first)? {
+        let site = Site(content.names.sites.intern(&name));
+        if vector.iter().any(|&(other, _)| other == site) {
+            return Err(Malformed::RepeatedSite(name.into_owned()));
+        }
+        vector.push((site, natural(scanner, "an integer from 0 on")?));
+    }
+    Ok(Some(vector))
+}
+
+fn site_seq(scanner: &mut Scanner<'_>) -> Result<Option<u64>, Malformed> {
+    const EXPECTED: &str = "an integer from 1 on";
+    if scanner.null() {
+        return Ok(None);
+    }
+    match natural(scanner, EXPECTED)? {
+        0 => scanner.unexpected(EXPECTED),
+        site_seq => Ok(Some(site_seq)),
+    }
+}
+
+fn natural(scanner: &mut Scanner<'_>, expected: &'static str) -> Result<u64, Malformed> {
+    match u64::try_from(scanner.integer(expected)?) {
+        Ok(natural) => Ok(natural),
+        Err(_) => scanner.unexpected(expected),
+    }
 }
 
 fn operations(scanner: &mut Scanner<'_>, content: &mut Content) -> Result<Range<u32>, Malformed> {

@@ -10,6 +10,7 @@ mod blocks;
 mod builder;
 mod draft;
 mod error;
+mod facts;
 mod intern;
 mod line;
 mod lists;
@@ -18,8 +19,9 @@ mod recorder;
 mod scanner;
 
 pub use error::{Malformed, ReadError};
+pub use facts::{Facts, SnapshotVector};
 pub use intern::{Key, KeyType};
-pub use recorder::{MicroOp, Observed, RecordedTxn, Recorder};
+pub use recorder::{MicroOp, Observed, RecordedFacts, RecordedTxn, Recorder};
 
 use intern::{KeyTable, NameTable};
 use lists::{ListRead, ListStore};
@@ -112,10 +114,14 @@ pub struct Txn {
     pub speculation: Option<Speculation>,
     /// The commit timestamp that the servers gave it.
     pub ts: Option<Timestamp>,
+    /// Where the history keeps what else the servers said; [`NO_FACTS`] if they said nothing.
+    facts: u32,
     ops_start: u32,
     ops_end: u32,
     previous_of_process: Option<TxnId>,
 }
+
+const NO_FACTS: u32 = u32::MAX;
 
 impl Txn {
     /// The index of the line that ended the transaction for sure. An unknown outcome may take effect after
@@ -216,6 +222,7 @@ pub struct History {
     keys: KeyTable,
     lists: ListStore,
     sets: Vec<(Value, i64)>,
+    facts: Vec<Facts>,
     sessions: NameTable,
     sites: NameTable,
     events: u32,
@@ -235,6 +242,16 @@ impl History {
     /// The micro-operations of a transaction in program order. Reads carry what the outcome line reported.
     pub fn ops(&self, txn: &Txn) -> &[Op] {
         &self.ops[txn.ops_start as usize..txn.ops_end as usize]
+    }
+
+    /// What the servers said about a transaction beside its commit timestamp, if they said anything.
+    pub fn facts(&self, txn: &Txn) -> Option<&Facts> {
+        self.facts.get(txn.facts as usize)
+    }
+
+    /// The number of sites.
+    pub fn site_count(&self) -> usize {
+        self.sites.len()
     }
 
     /// The micro-operations as a speculative commit showed them.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::builder::Builder;
 use super::draft::{Batch, Content, Draft, DraftAction, DraftOp, EventType, position};
-use super::{History, Key, ReadError, Site, Timestamp, VALUE_BOUND, Value};
+use super::{Facts, History, Key, ReadError, Site, Timestamp, VALUE_BOUND, Value};
 use super::{Malformed, ReadError::Malformed as MalformedLine};
 
 /// A micro-operation as a workload records it.
@@ -49,6 +49,46 @@ struct Recording {
     speculated: Option<Vec<MicroOp>>,
     observed: bool,
     ts: Option<Timestamp>,
+    facts: Option<RecordedFacts>,
+}
+
+/// What the servers said about a transaction, as a workload records it; see [`Facts`] for the meaning.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordedFacts {
+    /// The read snapshot.
+    pub rs: Option<Timestamp>,
+    /// The local commit.
+    pub lc: Option<Timestamp>,
+    /// The final commit.
+    pub fc: Option<Timestamp>,
+    /// The snapshot as a vector: how many commits of each site it holds.
+    pub vts: Option<BTreeMap<String, u64>>,
+    /// The place among the commits of the transaction's site.
+    pub site_seq: Option<u64>,
+}
+
+impl RecordedFacts {
+    fn draft(&self, content: &mut Content) -> Facts {
+        let vts = self.vts.as_ref().map(|vts| {
+            vts.iter().map(|(site, &commits)| (Site(content.names.sites.intern(site)), commits)).collect()
+        });
+        Facts { rs: self.rs, lc: self.lc, fc: self.fc, vts, site_seq: self.site_seq }
+    }
+
+    fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
+        for (field, ts) in [("rs", self.rs), ("lc", self.lc), ("fc", self.fc)] {
+            if let Some(ts) = ts {
+                write!(out, ",\"{field}\":[{},{}]", ts.time, ts.client)?;
+            }
+        }
+        if let Some(vts) = &self.vts {
+            write!(out, ",\"vts\":{}", serde_json::to_string(vts)?)?;
+        }
+        if let Some(site_seq) = self.site_seq {
+            write!(out, ",\"site_seq\":{site_seq}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Records events in the order in which they happen.
@@ -114,6 +154,11 @@ impl Recorder {
     /// The servers gave this commit timestamp to the transaction.
     pub fn timestamp(&mut self, txn: RecordedTxn, ts: Timestamp) {
         self.txns[txn.0].ts = Some(ts);
+    }
+
+    /// The servers said this about the transaction.
+    pub fn facts(&mut self, txn: RecordedTxn, facts: RecordedFacts) {
+        self.txns[txn.0].facts = Some(facts);
     }
 
     /// Announces an operation that the transaction is about to perform.
@@ -195,6 +240,8 @@ impl Recorder {
         draft.site = recording.site.as_deref().map(|name| Site(names.sites.intern(name)));
         draft.observed = recording.observed && event == EventType::Fail;
         draft.ts = recording.ts.filter(|_| event != EventType::Invoke);
+        let facts = recording.facts.as_ref().filter(|_| event != EventType::Invoke);
+        draft.facts = facts.map(|facts| Box::new(facts.draft(&mut batch.content)));
         draft.has_value = true;
         for op in self.event_ops(event, recording) {
             let op = draft_op(op, event, &mut batch.content)?;
@@ -233,6 +280,9 @@ impl Recorder {
             }
             if let Some(ts) = recording.ts.filter(|_| event != EventType::Invoke) {
                 write!(out, ",\"ts\":[{},{}]", ts.time, ts.client)?;
+            }
+            if let Some(facts) = recording.facts.as_ref().filter(|_| event != EventType::Invoke) {
+                facts.write_json(&mut out)?;
             }
             write!(out, ",\"value\":[")?;
             for (at, op) in self.event_ops(event, recording).iter().enumerate() {
