@@ -120,12 +120,11 @@ fn missing_repeated_and_unknown_fields() {
 }
 
 #[test]
-fn white_box_and_foreign_fields_are_passed_over() {
+fn foreign_fields_are_passed_over() {
     let json = expand("invoke 0 [[\"append\",\"x\",1]]\nok 0 [[\"append\",\"x\",1]]");
-    let extended =
-        json.replace("\"f\"", "\"rs\":1,\"vts\":{\"A\":[1,2]},\"error\":\"e\\\"\",\"lc\":null,\"f\"");
+    let extended = json.replace("\"f\"", "\"note\":{\"A\":[1,2]},\"error\":\"e\\\"\",\"f\"");
     assert_eq!(History::read(extended.as_bytes()).unwrap().txn_count(), 1);
-    assert_eq!(refusal(&json.replacen("\"f\"", "\"rs\":[1,,2],\"f\"", 1)).0, 1, "yet they must be JSON");
+    assert_eq!(refusal(&json.replacen("\"f\"", "\"note\":[1,,2],\"f\"", 1)).0, 1, "yet they must be JSON");
 }
 
 #[test]
