@@ -98,8 +98,8 @@ fn reads_from(history: &History, reader: usize, lost: &[bool]) -> Option<bool> {
     Some(found)
 }
 
-/// The same for one read of a counting set. An element that a lost transaction touched says so only if nobody
-/// else touched it.
+/// The same for one read of a counting set: it read from a lost transaction if updates of lost ones make up a
+/// count that it found. That can be told only if nobody else updated the element.
 fn set_reads_from(
     history: &History,
     (reader, own): (usize, &[Op]),
@@ -107,27 +107,39 @@ fn set_reads_from(
     seen: Seen,
     is_lost_here: &dyn Fn(usize) -> bool,
 ) -> Option<bool> {
-    let touched = |ops: &[Op]| -> Vec<(Value, i64)> {
-        let of_key = ops.iter().filter(|op| op.key == key);
-        of_key.filter_map(|op| change(op.action)).collect()
+    let net = |ops: &[Op], element: Value| -> Option<i64> {
+        let changes = ops.iter().filter(|op| op.key == key).filter_map(|op| change(op.action));
+        let mut of_element = changes.filter(|(changed, _)| *changed == element).map(|(_, by)| by).peekable();
+        of_element.peek()?;
+        Some(of_element.sum())
     };
+    let others: Vec<usize> = (0..history.txn_count()).filter(|&other| other != reader).collect();
+    let ops_of = |at: usize| history.ops(&history.txns()[at]);
+    let lost_ops = others.iter().filter(|&&at| is_lost_here(at)).flat_map(|&at| ops_of(at));
+    let mut elements: Vec<Value> =
+        lost_ops.filter(|op| op.key == key).filter_map(|op| change(op.action)).map(|(of, _)| of).collect();
+    elements.sort_unstable();
+    elements.dedup();
     let mut found = false;
-    for writer in (0..history.txn_count()).filter(|&writer| is_lost_here(writer)) {
-        for (element, _) in touched(history.ops(&history.txns()[writer])) {
-            let others = (0..history.txn_count()).filter(|&other| other != reader && !is_lost_here(other));
-            for other in others {
-                let ops = touched(history.ops(&history.txns()[other]));
-                if ops.iter().any(|&(touched, _)| touched == element) {
-                    return None;
-                }
-            }
-            let held = match seen {
-                Seen::Set(set) => history.set(set).iter().find(|(held, _)| *held == element),
-                _ => None,
-            };
-            let own = touched(own).iter().filter(|(own, _)| *own == element).map(|(_, by)| by).sum::<i64>();
-            found |= held.map_or(0, |&(_, count)| count) != own;
+    for element in elements {
+        let (lost, kept): (Vec<usize>, Vec<usize>) = others
+            .iter()
+            .filter(|&&at| net(ops_of(at), element).is_some())
+            .partition(|&&at| is_lost_here(at));
+        if !kept.is_empty() {
+            return None;
         }
+        let held = match seen {
+            Seen::Set(set) => history.set(set).iter().find(|(held, _)| *held == element),
+            _ => None,
+        };
+        let found_there = held.map_or(0, |&(_, count)| count) - net(own, element).unwrap_or(0);
+        let mut sums = vec![0];
+        for at in lost {
+            let by = net(ops_of(at), element).unwrap_or(0);
+            sums.extend(sums.clone().into_iter().map(|sum| sum + by));
+        }
+        found |= found_there != 0 && sums.contains(&found_there);
     }
     Some(found)
 }

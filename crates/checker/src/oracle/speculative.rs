@@ -31,10 +31,19 @@ pub(super) fn exists(history: &History, fates: &[Fate]) -> Option<bool> {
         history.txns().iter().zip(fates).map(|(txn, fate)| Member::new(history, txn, *fate)).collect();
     let may_commit = (0..fates.len()).filter(|&at| fates[at] != Fate::Aborted);
     let may_commit = may_commit.fold(0, |set, at| set | single(at));
-    let has_views = (0..fates.len()).any(|at| fates[at] != Fate::Committed && has_view(&members[at]));
+    let uncommitted = (0..fates.len()).filter(|&at| fates[at] != Fate::Committed);
+    let uncommitted: Vec<&Member<'_>> = uncommitted.map(|at| &members[at]).collect();
+    let has_views = uncommitted.iter().any(|member| has_view(member));
+    // Which of its possible snapshots a final commit had matters only if a local commit of its node may have
+    // to be ordered with another one by who saw whom.
+    let all_snapshots = has_views
+        && members.iter().any(|member| {
+            let mut aborted = uncommitted.iter().filter(|other| other.txn.site == member.txn.site);
+            aborted.any(|other| other.txn.invoke != member.txn.invoke && other.writes & member.writes != 0)
+        });
     let visible = vec![0; members.len()];
     let execution = Execution { history, members, order: Vec::new(), visible };
-    Some(Search { execution, may_commit, has_views }.extends(0))
+    Some(Search { execution, may_commit, has_views, all_snapshots }.extends(0))
 }
 
 /// Whether somebody saw what the transaction read although it did not commit.
@@ -43,10 +52,38 @@ fn has_view(member: &Member<'_>) -> bool {
     member.txn.speculation.is_some() || member.ops.iter().any(is_known)
 }
 
+/// Whether a value that a transaction wrote, or a counting set that it updated, appears in what is known to
+/// have been read.
+fn is_noticed(execution: &Execution<'_>, writer: usize) -> bool {
+    let history = execution.history;
+    let reads_of = |member: &Member<'_>| -> Vec<Op> {
+        let shown = member.txn.speculation.iter().flat_map(|shown| history.speculated_ops(shown));
+        member.ops.iter().chain(shown).filter(|op| matches!(op.action, Action::Read(_))).copied().collect()
+    };
+    let notices = |read: &Op, write: &Op| match (read.action, write.action) {
+        _ if read.key != write.key => false,
+        (Action::Read(seen), Action::Add(_) | Action::Remove(_)) => seen != Seen::Nothing,
+        (Action::Read(Seen::Register(value)), action) => action.written() == Some(value),
+        (Action::Read(Seen::List(list)), action) => {
+            history.list(read.key, list).iter().any(|&value| action.written() == Some(value))
+        }
+        _ => false,
+    };
+    let mut others = execution.members.iter().enumerate().filter(|(other, _)| *other != writer);
+    others.any(|(_, other)| {
+        let writes = execution.members[writer].ops;
+        reads_of(other).iter().any(|read| writes.iter().any(|write| notices(read, write)))
+    })
+}
+
 struct Search<'a> {
     execution: Execution<'a>,
     may_commit: Set,
+    /// Somebody saw what a transaction read that may not commit.
     has_views: bool,
+    /// Try every snapshot that a final commit can have, not only the largest one, which is the one that
+    /// orders most.
+    all_snapshots: bool,
 }
 
 impl Search<'_> {
@@ -64,10 +101,9 @@ impl Search<'_> {
         }
         each(rest).any(|member| {
             let prefixes = prefixes(&self.execution.order);
-            let nexts = prefixes.into_iter().map(|visible| Next { member, visible });
+            let nexts = prefixes.into_iter().rev().map(|visible| Next { member, visible });
             let fitting = nexts.filter(|next| commits_fit(&self.execution, *next));
-            // Which of them it was matters to those who saw local commits only.
-            let tried: Vec<Next> = fitting.take(if self.has_views { usize::MAX } else { 1 }).collect();
+            let tried: Vec<Next> = fitting.take(if self.all_snapshots { usize::MAX } else { 1 }).collect();
             tried.into_iter().any(|next| {
                 self.execution.order.push(member);
                 self.execution.visible[member] = next.visible;
@@ -135,6 +171,9 @@ struct Views<'a, 'h> {
     commits: Set,
     /// The transactions of the node.
     mates: Set,
+    /// The local commits that somebody may have seen for sure. Any other one that did not become final can be
+    /// left out of every snapshot: nobody read it, and nobody must see it.
+    noticed: Set,
     /// Per transaction S(T); only P(T) for final commits whose local commit is not placed yet.
     snapshots: Vec<Set>,
 }
@@ -144,9 +183,11 @@ impl<'a, 'h> Views<'a, 'h> {
     fn exist(execution: &'a Execution<'h>, commits: Set, site: Option<Site>) -> bool {
         let mates = (0..execution.members.len()).filter(|&at| execution.members[at].txn.site == site);
         let mates = mates.fold(0, |mates, at| mates | single(at));
+        let noticed = each(mates).filter(|&at| contains(commits, at) || is_noticed(execution, at));
+        let noticed = noticed.fold(0, |noticed, at| noticed | single(at));
         let of_commit = |at| if contains(commits, at) { execution.visible[at] } else { 0 };
         let snapshots = (0..execution.members.len()).map(of_commit).collect();
-        Views { execution, commits, mates, snapshots }.extends(0)
+        Views { execution, commits, mates, noticed, snapshots }.extends(0)
     }
 
     /// Whether the local commits can be completed after the placed ones.
@@ -156,7 +197,9 @@ impl<'a, 'h> Views<'a, 'h> {
         if !each(rest).any(is_open) {
             return true;
         }
-        each(rest).any(|member| {
+        let is_needed = |at: &usize| is_open(*at) || contains(self.noticed, *at);
+        let rest: Vec<usize> = each(rest).filter(is_needed).collect();
+        rest.into_iter().any(|member| {
             let before = self.snapshots[member];
             let extends = self.candidates(member, placed).into_iter().any(|snapshot| {
                 self.snapshots[member] = snapshot;
@@ -171,7 +214,11 @@ impl<'a, 'h> Views<'a, 'h> {
     fn candidates(&self, member: usize, placed: Set) -> Vec<Set> {
         let is_commit = contains(self.commits, member);
         let prefixes = if is_commit { vec![self.snapshots[member]] } else { prefixes(&self.execution.order) };
-        let readable = each(placed).filter(|&at| self.may_see(member, at));
+        let members = &self.execution.members;
+        // What a final commit, or one without known reads, saw beside its prefix only orders conflicts.
+        let reads_matter = !is_commit && has_view(&members[member]);
+        let matters = |at: usize| reads_matter || members[at].writes & members[member].writes != 0;
+        let readable = each(placed & self.noticed).filter(|&at| self.may_see(member, at) && matters(at));
         let readable = readable.fold(0, |set, at| set | single(at));
         let mut candidates: Vec<Set> = Vec::new();
         for prefix in prefixes {
