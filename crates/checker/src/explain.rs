@@ -158,6 +158,10 @@ impl<'a> Words<'a> {
                 let session = self.history.session_name(self.history.txn(from).session);
                 format!("In session {session}, {a} completed before {b} was invoked.")
             }
+            EdgeKind::SiteOrder => format!("At one site, {a} completed before {b} was invoked."),
+            EdgeKind::Snapshot => {
+                format!("{b} saw all that an earlier snapshot of its site had seen, and so saw {a}.")
+            }
             EdgeKind::RealTime | EdgeKind::Onward => format!("{a} completed before {b} was invoked."),
         }
     }

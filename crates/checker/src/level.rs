@@ -76,16 +76,6 @@ impl Level {
             Level::Spsi => "spsi",
         }
     }
-
-    /// For the levels of the serializable family, what orders transactions beside their operations.
-    pub(crate) fn serializable_with(self) -> Option<Precedence> {
-        match self {
-            Level::StrictSerializable => Some(Precedence::RealTime),
-            Level::SessionSerializable => Some(Precedence::Session),
-            Level::Serializable => Some(Precedence::None),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Display for Level {

@@ -77,9 +77,16 @@ pub enum AnomalyKind {
     /// Two transactions, each of which missed the other's write to another key.
     #[serde(rename = "write-skew")]
     WriteSkew,
+    /// Readers disagree about the order of independent writes: a cycle with anti-dependencies of which no two
+    /// follow one another.
+    #[serde(rename = "long-fork")]
+    LongFork,
     /// A cycle with two or more anti-dependencies.
     #[serde(rename = "G2")]
     AntiDependencyCycle,
+    /// A transaction missed what those that it depends on had seen.
+    #[serde(rename = "causality-violation")]
+    CausalityViolation,
     /// A read missed a write that had completed before the reader was invoked.
     #[serde(rename = "stale-read")]
     StaleRead,
@@ -114,7 +121,9 @@ impl AnomalyKind {
             AnomalyKind::FracturedRead => "fractured-read",
             AnomalyKind::SingleAntiDependency => "G-single",
             AnomalyKind::WriteSkew => "write-skew",
+            AnomalyKind::LongFork => "long-fork",
             AnomalyKind::AntiDependencyCycle => "G2",
+            AnomalyKind::CausalityViolation => "causality-violation",
             AnomalyKind::StaleRead => "stale-read",
             AnomalyKind::FutureRead => "future-read",
             AnomalyKind::RealTimeViolation => "real-time-violation",

@@ -4,9 +4,10 @@
 //! Appends that no read shows come after it, in an order among themselves that nobody can tell: they form a
 //! [`Tail`].
 
-use crate::dependencies::edges::{Edge, EdgeKind, Tail};
+use crate::dependencies::edges::{Edge, EdgeKind};
 use crate::dependencies::fate::Fate;
 use crate::dependencies::reads::{ExternalReads, ListObservation, ListVersion};
+use crate::dependencies::tails::Tail;
 use crate::dependencies::writes::{ABSENT, WriteId, WriteIndex};
 use crate::explain::Words;
 use crate::history::{Action, History, KeyId, KeyType, ListRef, TxnId, Value};

@@ -2,8 +2,8 @@
 //!
 //! The steps, each in its own module: who wrote a value ([`writes`]), what became of each transaction
 //! ([`fate`]), what each one read from others once its own operations agree ([`reads`]), and the version
-//! order of [`lists`] and [`registers`] and the updates that counts of [`sets`] show, which give the [`edges`]. Violations that need no cycle are found
-//! on the way.
+//! order of [`lists`] and [`registers`] and the updates that counts of [`sets`] show, which give the
+//! [`edges`]. Violations that need no cycle are found on the way.
 
 mod edges;
 mod fate;
@@ -11,13 +11,15 @@ mod lists;
 mod reads;
 mod registers;
 mod sets;
+mod tails;
 mod writes;
 
-pub(crate) use edges::{Edge, EdgeKind, Tail};
+pub(crate) use edges::{Edge, EdgeKind};
 pub(crate) use fate::{Fate, decide_fates};
 pub(crate) use reads::{ExternalReads, collect as collect_reads};
 pub(crate) use registers::{Chain, OpenOrder};
 pub(crate) use sets::{CountChoices, CountState, NoChoices, OpenCounts};
+pub(crate) use tails::Tail;
 pub(crate) use writes::WriteIndex;
 
 use crate::history::History;
@@ -46,7 +48,9 @@ impl Dependencies {
         let mut edges = Vec::new();
         let lists = lists::Lists::place(history, &writes, &fates, &reads, anomalies);
         lists.check_program_order(anomalies);
-        let mut tails = lists.add_edges(&mut edges, anomalies);
+        let tails = lists.add_edges(&mut edges, anomalies);
+        let place = |tail: Tail| tail.place_updates(history, &mut edges, anomalies);
+        let mut tails: Vec<Tail> = tails.into_iter().filter_map(place).collect();
         let registers =
             registers::add_edges(history, &writes, &fates, &reads.registers, &mut edges, anomalies);
         tails.extend(registers.tails);

@@ -5,9 +5,10 @@
 //! Versions linked so form *chains*. The chain of the initial value comes first; the order of the others is
 //! left to the search.
 
-use crate::dependencies::edges::{Edge, EdgeKind, Tail};
+use crate::dependencies::edges::{Edge, EdgeKind};
 use crate::dependencies::fate::Fate;
 use crate::dependencies::reads::RegisterVersion;
+use crate::dependencies::tails::{Tail, report_lost_update};
 use crate::dependencies::writes::{ABSENT, WriteId, WriteIndex};
 use crate::explain::Words;
 use crate::history::{History, KeyId, KeyType, TxnId};
@@ -26,6 +27,15 @@ pub(crate) struct Chain {
     /// its writers and readers. Where all operations on a register take effect within their intervals, its
     /// chains are in this order.
     pub(crate) zone: u32,
+}
+
+impl Chain {
+    /// A version that nobody read, as a chain of its own.
+    pub(crate) fn of_one(history: &History, writer: TxnId) -> Self {
+        let txn = history.txn(writer);
+        let zone = txn.invoke.max(txn.known_completion().unwrap_or(u32::MAX));
+        Chain { first: Some(writer), last: Some(writer), readers: Vec::new(), zone }
+    }
 }
 
 /// Chains of one key whose order is open. Each of them has a first writer.
@@ -47,6 +57,7 @@ struct Judge<'a> {
     writes: &'a WriteIndex,
     fates: &'a [Fate],
     edges: &'a mut Vec<Edge>,
+    anomalies: &'a mut Anomalies,
     result: Registers,
 }
 
@@ -61,7 +72,7 @@ pub(crate) fn add_edges(
 ) -> Registers {
     let mut sound = check_reads(history, writes, fates, reads, anomalies);
     sound.sort_unstable();
-    let mut judge = Judge { history, writes, fates, edges, result: Registers::default() };
+    let mut judge = Judge { history, writes, fates, edges, anomalies, result: Registers::default() };
     let mut rest = &sound[..];
     for key in (0..history.key_count() as u32).map(KeyId) {
         let (of_key, others) = rest.split_at(rest.partition_point(|read| read.key <= key));
@@ -178,7 +189,7 @@ impl Judge<'_> {
 
     /// Per version (the initial one first) the position of its immediate successor in `installed`, or
     /// [`ABSENT`]; and which versions are nobody's successor. Two successors of one version are a lost
-    /// update, and a cycle of edges.
+    /// update.
     fn successors(
         &mut self,
         key: KeyId,
@@ -200,8 +211,7 @@ impl Judge<'_> {
                 successors[version] = at;
             } else {
                 let first = self.writes.write(installed[successors[version] as usize]).txn;
-                self.edge(key, first, read.txn, EdgeKind::AntiDependency);
-                self.edge(key, read.txn, first, EdgeKind::AntiDependency);
+                report_lost_update(self.history, key, first, read.txn, self.anomalies);
             }
         }
         (successors, is_head)

@@ -1,6 +1,6 @@
 //! Strongly connected components: Tarjan's algorithm with an explicit stack, O(V + E).
 
-use super::Graph;
+use super::{ALL, Graph};
 
 const UNVISITED: u32 = u32::MAX;
 
@@ -13,7 +13,7 @@ struct Frame {
 impl Graph {
     /// The strongly connected components with more than one node, over edges whose kind is in `mask`. Each is
     /// sorted, and they come in the order of their smallest nodes.
-    pub(crate) fn cyclic_components(&self, mask: u8) -> Vec<Vec<u32>> {
+    pub(crate) fn cyclic_components(&self, mask: u16) -> Vec<Vec<u32>> {
         let mut search = Search {
             graph: self,
             mask,
@@ -36,7 +36,7 @@ impl Graph {
 
 struct Search<'a> {
     graph: &'a Graph,
-    mask: u8,
+    mask: u16,
     order: Vec<u32>,
     low: Vec<u32>,
     on_stack: Vec<bool>,
@@ -50,7 +50,7 @@ impl Search<'_> {
         let mut path = vec![self.enter(root)];
         while let Some(frame) = path.last_mut() {
             let node = frame.node;
-            let Some(edge) = self.graph.edges_from(node).get(frame.next_edge) else {
+            if frame.next_edge == self.graph.range(node).end {
                 path.pop();
                 self.leave(node);
                 if let Some(parent) = path.last() {
@@ -58,15 +58,17 @@ impl Search<'_> {
                     self.low[parent.node as usize] = low;
                 }
                 continue;
-            };
+            }
+            let at = frame.next_edge;
             frame.next_edge += 1;
-            if edge.kind.bit() & self.mask == 0 {
+            if self.mask != ALL && self.graph.labels[at].kind().bit() & self.mask == 0 {
                 continue;
             }
-            if self.order[edge.to as usize] == UNVISITED {
-                path.push(self.enter(edge.to));
-            } else if self.on_stack[edge.to as usize] {
-                self.low[node as usize] = self.low[node as usize].min(self.order[edge.to as usize]);
+            let to = self.graph.targets[at];
+            if self.order[to as usize] == UNVISITED {
+                path.push(self.enter(to));
+            } else if self.on_stack[to as usize] {
+                self.low[node as usize] = self.low[node as usize].min(self.order[to as usize]);
             }
         }
     }
@@ -77,7 +79,7 @@ impl Search<'_> {
         self.visited += 1;
         self.stack.push(node);
         self.on_stack[node as usize] = true;
-        Frame { node, next_edge: 0 }
+        Frame { node, next_edge: self.graph.range(node).start }
     }
 
     /// Closes a component if `node` is the first of it that was visited.

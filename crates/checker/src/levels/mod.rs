@@ -1,11 +1,14 @@
 //! One module per family of levels, each a statement about the dependencies between committed transactions.
 
-mod serializable;
-mod versions;
+mod acyclic;
+mod counts;
+mod parallel;
+mod search;
 
 use crate::dependencies::Dependencies;
 use crate::history::History;
-use crate::level::Level;
+use crate::level::{Level, Precedence};
+use crate::levels::acyclic::Nodes;
 use crate::report::Anomalies;
 
 /// Looks for violations of a level and adds them to `anomalies`. Returns a reason if the question stays open.
@@ -15,8 +18,19 @@ pub(crate) fn judge(
     level: Level,
     anomalies: &mut Anomalies,
 ) -> Option<String> {
-    match level.serializable_with() {
-        Some(precedence) => serializable::judge(history, dependencies, precedence, anomalies),
-        None => Some(format!("The level {level} is not judged yet.")),
+    let (precedence, nodes) = match level {
+        Level::StrictSerializable => (Precedence::RealTime, Nodes::Whole),
+        Level::SessionSerializable => (Precedence::Session, Nodes::Whole),
+        Level::Serializable => (Precedence::None, Nodes::Whole),
+        Level::StrongSi => (Precedence::RealTime, Nodes::Split),
+        Level::SessionSi => (Precedence::Session, Nodes::Split),
+        Level::Si => (Precedence::None, Nodes::Split),
+        Level::Psi => (Precedence::None, Nodes::Parallel),
+        Level::SessionPsi => (Precedence::Session, Nodes::Parallel),
+        _ => return Some(format!("The level {level} is not judged yet.")),
+    };
+    match nodes {
+        Nodes::Parallel => parallel::judge(history, dependencies, precedence, anomalies),
+        _ => acyclic::judge(history, dependencies, precedence, nodes, anomalies),
     }
 }

@@ -155,7 +155,7 @@ fn a_search_out_of_bounds_is_unknown_never_valid() {
         history += &format!("invoke {process} [[\"r\",\"x\",null]]\nok {process} [[\"r\",\"x\",{seen}]]\n");
     }
     assert_eq!(verdicts(&history), "uvv");
-    assert!(strict(&history).reason.is_some_and(|reason| reason.contains("400 blind register writes")));
+    assert!(strict(&history).reason.is_some_and(|reason| reason.contains("400 blind writes")));
 }
 
 /// All transactions overlap, and the guess `x=1` before `x=2` rules out both orders of the writes to `y`.

@@ -123,6 +123,11 @@ impl OpenCounts {
         self.sums.is_empty()
     }
 
+    /// The sum at a position.
+    pub(crate) fn sum(&self, at: u32) -> &CountSum {
+        &self.sums[at as usize]
+    }
+
     /// Whether another count of the reader says that it saw the updater, or that it did not.
     fn settled(&self, reader: TxnId, updater: TxnId) -> Option<bool> {
         let at =
