@@ -26,13 +26,13 @@ mod level;
 mod levels;
 pub mod oracle;
 mod report;
-mod timestamps;
 mod vacuity;
+mod whitebox;
 
 pub use history::{History, Key, MicroOp, Observed, ReadError, RecordedTxn, Recorder, Timestamp};
 pub use level::{Level, UnknownLevel};
 pub use report::{Anomaly, AnomalyKind, Report, Vacuity, Verdict};
-pub use timestamps::check_timestamps;
+pub use whitebox::{check_snapshots, check_speculation, check_timestamps, check_vectors, cross_check};
 
 use dependencies::Dependencies;
 use report::Anomalies;

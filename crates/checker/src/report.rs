@@ -99,9 +99,21 @@ pub enum AnomalyKind {
     /// A cycle that only the order of a session closes.
     #[serde(rename = "session-violation")]
     SessionViolation,
+    /// SPSI-1: a speculative view is no snapshot of final commits and local commits of its own site.
+    #[serde(rename = "SPSI-1")]
+    SpeculativeSnapshot,
+    /// SPSI-3: a speculative view holds two overlapping transactions that wrote one key.
+    #[serde(rename = "SPSI-3")]
+    SpeculativeConflict,
+    /// SPSI-4: a final commit depends on a transaction that aborted.
+    #[serde(rename = "SPSI-4")]
+    SpeculativeDependency,
     /// A read disagrees with the commit timestamps.
     #[serde(rename = "timestamp-violation")]
     TimestampViolation,
+    /// What the servers say of snapshots and commits contradicts the level, or what was read.
+    #[serde(rename = "snapshot-violation")]
+    SnapshotViolation,
 }
 
 impl AnomalyKind {
@@ -128,7 +140,11 @@ impl AnomalyKind {
             AnomalyKind::FutureRead => "future-read",
             AnomalyKind::RealTimeViolation => "real-time-violation",
             AnomalyKind::SessionViolation => "session-violation",
+            AnomalyKind::SpeculativeSnapshot => "SPSI-1",
+            AnomalyKind::SpeculativeConflict => "SPSI-3",
+            AnomalyKind::SpeculativeDependency => "SPSI-4",
             AnomalyKind::TimestampViolation => "timestamp-violation",
+            AnomalyKind::SnapshotViolation => "snapshot-violation",
         }
     }
 }

@@ -33,7 +33,21 @@ impl Fate {
     }
 }
 
+/// Decides the fates of all transactions.
 pub(crate) fn decide_fates(history: &History, writes: &WriteIndex) -> Vec<Fate> {
+    let mut fates = decide_fates_by_values(history, writes);
+    for (fate, txn) in fates.iter_mut().zip(history.txns()) {
+        let updates_a_set = |op: &Op| matches!(op.action, Action::Add(_) | Action::Remove(_));
+        if *fate == Fate::Dropped && history.ops(txn).iter().any(updates_a_set) {
+            *fate = Fate::Observed;
+        }
+    }
+    fates
+}
+
+/// Decides the fates by the values of lists and registers alone: a transaction of unknown outcome that can
+/// only have been seen in counts is dropped.
+pub(crate) fn decide_fates_by_values(history: &History, writes: &WriteIndex) -> Vec<Fate> {
     let mut fates: Vec<Fate> = history
         .txns()
         .iter()
@@ -59,12 +73,6 @@ pub(crate) fn decide_fates(history: &History, writes: &WriteIndex) -> Vec<Fate> 
                     }
                 }
             });
-        }
-    }
-    for (fate, txn) in fates.iter_mut().zip(history.txns()) {
-        let updates_a_set = |op: &Op| matches!(op.action, Action::Add(_) | Action::Remove(_));
-        if *fate == Fate::Dropped && history.ops(txn).iter().any(updates_a_set) {
-            *fate = Fate::Observed;
         }
     }
     fates
@@ -131,7 +139,7 @@ fn counts_lost(
     reader: TxnId,
     is_lost: impl Fn(TxnId) -> bool,
 ) -> bool {
-    let Ok(reads) = sets::external(history, history.ops(history.txn(reader))) else { return false };
+    let reads = sets::each(history, history.ops(history.txn(reader)));
     let needs_lost = |(value, of_element): (Value, &[Update]), counts: &BTreeMap<Value, i64>| {
         let others = of_element.iter().filter(|update| update.txn != reader);
         let kept = others.filter(|update| !is_lost(update.txn)).map(|update| update.change);

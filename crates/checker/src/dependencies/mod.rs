@@ -15,10 +15,10 @@ mod tails;
 mod writes;
 
 pub(crate) use edges::{Edge, EdgeKind};
-pub(crate) use fate::{Fate, decide_fates};
-pub(crate) use reads::{ExternalReads, collect as collect_reads};
+pub(crate) use fate::{Fate, decide_fates_by_values};
 pub(crate) use registers::{Chain, OpenOrder};
-pub(crate) use sets::{CountChoices, CountState, NoChoices, OpenCounts};
+pub(crate) use sets::{CountChoices, CountState, NoChoices, OpenCounts, SetUpdates};
+pub(crate) use sets::{external as external_set_reads, is_reachable};
 pub(crate) use tails::Tail;
 pub(crate) use writes::WriteIndex;
 

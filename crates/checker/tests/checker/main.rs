@@ -6,6 +6,7 @@ mod hostile;
 mod output;
 mod reader;
 mod registers;
+mod sets;
 mod timestamps;
 mod unknown_outcomes;
 
@@ -14,8 +15,9 @@ use quorate_checker::{History, Level, Report, check};
 /// Reads a history whose lines are written briefly, and judges it.
 ///
 /// Each line is `invoke|ok|fail|info|spec|lost PROCESS [OPERATIONS]`; index and time are filled in. An
-/// `@NAME` after the process names the session, `#NAME` the site, `!` an observed abort, `ts=N` or
-/// `ts=N:CLIENT` a commit timestamp.
+/// `@NAME` after the process names the session, `#NAME` the site, `!` an observed abort; `ts=N` or
+/// `ts=N:CLIENT` is a commit timestamp, and so are `rs=`, `lc=` and `fc=`; `vts=A:1,B:2` is a snapshot vector and
+/// `site_seq=N` the place among the commits of a site.
 fn brief(text: &str) -> History {
     let json = expand(text);
     History::read(json.as_bytes()).unwrap_or_else(|error| panic!("{error} in\n{json}"))
@@ -35,11 +37,7 @@ fn expand(text: &str) -> String {
                 ("@", name) => format!("\"session\":\"{name}\","),
                 ("#", name) => format!("\"site\":\"{name}\","),
                 ("!", _) => "\"observed\":true,".to_string(),
-                _ => {
-                    let ts = word.strip_prefix("ts=").expect("a known field");
-                    let pair = ts.split_once(':').map(|(time, client)| format!("[{time},{client}]"));
-                    format!("\"ts\":{},", pair.as_deref().unwrap_or(ts))
-                }
+                _ => fact(word),
             };
         }
         let time = index * 10;
@@ -48,6 +46,23 @@ fn expand(text: &str) -> String {
         );
     }
     json
+}
+
+/// A white-box field as JSON.
+fn fact(word: &str) -> String {
+    let (name, value) = word.split_once('=').expect("a field");
+    let value = match (name, value.split_once(':')) {
+        ("vts", _) => {
+            let entries = value.split(',').filter_map(|entry| entry.split_once(':'));
+            let entries: Vec<String> =
+                entries.map(|(site, commits)| format!("\"{site}\":{commits}")).collect();
+            format!("{{{}}}", entries.join(","))
+        }
+        ("ts" | "rs" | "lc" | "fc", Some((time, client))) => format!("[{time},{client}]"),
+        ("ts" | "rs" | "lc" | "fc" | "site_seq", _) => value.to_string(),
+        _ => panic!("{word} is no known field"),
+    };
+    format!("\"{name}\":{value},")
 }
 
 /// The verdicts at the strict, session and plain serializable levels, as one letter each: `v`, `i` or `u`.

@@ -20,7 +20,7 @@ use crate::dependencies::fate::Fate;
 use crate::explain::Words;
 use crate::history::{Action, History, KeyId, KeyType, TxnId, Value};
 use crate::report::{Anomalies, AnomalyKind};
-pub(crate) use reads::{SetRead, external};
+pub(crate) use reads::{SetRead, each, external};
 
 /// The net change that one transaction makes to one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

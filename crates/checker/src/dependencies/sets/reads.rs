@@ -40,6 +40,18 @@ impl BrokenCount {
 ///
 /// The first count that disagrees with an earlier read of the same transaction and its own updates.
 pub(crate) fn external(history: &History, ops: &[Op]) -> Result<Vec<SetRead>, BrokenCount> {
+    let mut reads: Vec<SetRead> = Vec::new();
+    for read in each(history, ops) {
+        match reads.iter().find(|first| first.key == read.key) {
+            None => reads.push(read),
+            Some(first) => agree(first, &read.counts)?,
+        }
+    }
+    Ok(reads)
+}
+
+/// Each read of a set, without the own updates before it.
+pub(crate) fn each(history: &History, ops: &[Op]) -> Vec<SetRead> {
     let mut own: BTreeMap<(KeyId, Value), i64> = BTreeMap::new();
     let mut reads: Vec<SetRead> = Vec::new();
     for op in ops {
@@ -61,12 +73,9 @@ pub(crate) fn external(history: &History, ops: &[Op]) -> Result<Vec<SetRead>, Br
             *counts.entry(element).or_default() -= change;
         }
         counts.retain(|_, count| *count != 0);
-        match reads.iter().find(|read| read.key == op.key) {
-            None => reads.push(SetRead { key: op.key, counts }),
-            Some(first) => agree(first, &counts)?,
-        }
+        reads.push(SetRead { key: op.key, counts });
     }
-    Ok(reads)
+    reads
 }
 
 fn agree(first: &SetRead, then: &BTreeMap<Value, i64>) -> Result<(), BrokenCount> {

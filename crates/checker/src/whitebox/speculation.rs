@@ -1,0 +1,380 @@
+//! Read snapshot, local commit and final commit (`rs`, `lc`, `fc`) for speculative snapshot isolation.
+//!
+//! The committed part passes the sweep for snapshot isolation. A *view* is what a transaction that did not
+//! commit saw: the reads of an observed abort or of a speculative commit. Its snapshot must hold every final
+//! commit at or below `rs`, and may hold local commits of its own site at or below `rs` that are not final by
+//! then; which of these it does hold, its reads tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::dependencies::{Fate, SetUpdates, external_set_reads, is_reachable};
+use crate::explain::Words;
+use crate::history::{
+    Action, Facts, History, KeyId, KeyType, Op, Outcome, Seen, Site, Timestamp, Txn, TxnId, Value,
+};
+use crate::level::Level;
+use crate::report::{Anomalies, AnomalyKind, Report};
+use crate::whitebox::snapshots::{self, commit, snapshot};
+use crate::whitebox::{self, spell};
+
+/// Checks that snapshots, local and final commits satisfy speculative snapshot isolation.
+///
+/// The verdict is unknown if a transaction with reads to judge has no snapshot timestamp or no site, and where
+/// [`check_snapshots`](crate::check_snapshots) says so of the committed part.
+pub fn check_speculation(history: &History) -> Report {
+    let fates = whitebox::fates(history);
+    let mut anomalies = Anomalies::default();
+    let mut reason = snapshots::judge(history, &fates, Level::Si, &mut anomalies);
+    let judge = Judge::new(history, &fates);
+    judge.commit_order(&mut anomalies);
+    judge.own_site(&mut anomalies);
+    for (id, txn) in (0..).map(TxnId).zip(history.txns()).filter(|(id, _)| !fates[id.index()].is_effective())
+    {
+        let Some(ops) = view(history, txn) else { continue };
+        match (txn.site, snapshot(history, txn)) {
+            (Some(site), Some(rs)) => View { judge: &judge, txn: id, site, rs, ops }.judge(&mut anomalies),
+            _ => {
+                let txn = Words::new(history).txn(id);
+                reason.get_or_insert_with(|| {
+                    format!("{txn} shows reads without a site and a snapshot timestamp.")
+                });
+            }
+        }
+    }
+    whitebox::report("speculation", history, &fates, anomalies, reason)
+}
+
+/// What a transaction that did not commit saw, if the history says so.
+fn view<'a>(history: &'a History, txn: &'a Txn) -> Option<&'a [Op]> {
+    match &txn.speculation {
+        _ if txn.observed || txn.outcome == Outcome::Committed => Some(history.ops(txn)),
+        Some(speculation) => Some(history.speculated_ops(speculation)),
+        None => None,
+    }
+}
+
+/// A version of a key, in the order in which nodes keep them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Version {
+    ts: Timestamp,
+    txn: TxnId,
+    position: u32,
+    value: Value,
+}
+
+struct Judge<'a> {
+    history: &'a History,
+    words: Words<'a>,
+    fates: &'a [Fate],
+    /// Per key the final versions by their final commit.
+    finals: Vec<Vec<Version>>,
+    /// Who wrote a value, whatever became of it.
+    writers: BTreeMap<(KeyId, Value), (TxnId, u32)>,
+    updates: SetUpdates,
+}
+
+impl<'a> Judge<'a> {
+    fn new(history: &'a History, fates: &'a [Fate]) -> Self {
+        let mut finals = vec![Vec::new(); history.key_count()];
+        let mut writers = BTreeMap::new();
+        for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
+            for (position, op) in (0..).zip(history.ops(txn)) {
+                let Some(value) = op.action.written() else { continue };
+                writers.insert((op.key, value), (id, position));
+                if let (true, Some(ts)) = (fates[id.index()].is_effective(), commit(history, txn)) {
+                    finals[op.key.index()].push(Version { ts, txn: id, position, value });
+                }
+            }
+        }
+        finals.iter_mut().for_each(|versions: &mut Vec<Version>| versions.sort_unstable());
+        let updates = SetUpdates::new(history, |_| true);
+        Judge { history, words: Words::new(history), fates, finals, writers, updates }
+    }
+
+    fn facts(&self, txn: TxnId) -> Option<&'a Facts> {
+        self.history.facts(self.history.txn(txn))
+    }
+
+    /// The timestamp at which the snapshot `rs` of a site holds a transaction: that of the final commit if it
+    /// is low enough, else that of the local one at its own site. The flag says which.
+    fn held(&self, txn: TxnId, site: Site, rs: Timestamp) -> Option<(Timestamp, bool)> {
+        let record = self.history.txn(txn);
+        let last =
+            commit(self.history, record).filter(|&fc| fc <= rs && self.fates[txn.index()].is_effective());
+        if let Some(fc) = last {
+            return Some((fc, true));
+        }
+        let lc = self.facts(txn)?.lc.filter(|&lc| lc <= rs && record.site == Some(site))?;
+        Some((lc, false))
+    }
+
+    fn final_versions(&self, key: KeyId, rs: Timestamp) -> &[Version] {
+        let versions = &self.finals[key.index()];
+        &versions[..versions.partition_point(|version| version.ts <= rs)]
+    }
+
+    fn add(
+        &self,
+        anomalies: &mut Anomalies,
+        kind: AnomalyKind,
+        txns: &[TxnId],
+        why: impl FnOnce() -> String,
+    ) {
+        anomalies.add(self.history, kind, txns, why);
+    }
+
+    /// A transaction commits locally after its snapshot, and finally not before that.
+    fn commit_order(&self, anomalies: &mut Anomalies) {
+        for (id, txn) in (0..).map(TxnId).zip(self.history.txns()) {
+            let Some(Facts { rs, lc: Some(lc), fc, .. }) = self.facts(id) else { continue };
+            let is_update = whitebox::is_update(self.history, txn);
+            if is_update && (rs.is_some_and(|rs| rs >= *lc) || fc.is_some_and(|fc| fc < *lc)) {
+                self.add(anomalies, AnomalyKind::SnapshotViolation, &[id], || {
+                    let known = |ts: Option<Timestamp>| ts.map_or("unknown".to_string(), spell);
+                    format!(
+                        "{} committed locally at {}, its snapshot being {} and its final commit {}.",
+                        self.words.txn(id),
+                        spell(*lc),
+                        known(*rs),
+                        known(*fc)
+                    )
+                });
+            }
+        }
+    }
+
+    /// What committed at a site, locally or finally, before a transaction of the site was invoked, and does not
+    /// abort, is in its snapshot: with its final commit if the transaction itself commits.
+    fn own_site(&self, anomalies: &mut Anomalies) {
+        let mut events: Vec<(u32, TxnId, bool)> = Vec::new();
+        for (id, txn) in (0..).map(TxnId).zip(self.history.txns()) {
+            events.push((txn.invoke, id, true));
+            if self.fates[id.index()].is_effective() && whitebox::is_update(self.history, txn) {
+                let shown = txn.speculation.map(|speculation| speculation.index).or(txn.known_completion());
+                events.extend(shown.map(|shown| (shown, id, false)));
+            }
+        }
+        events.sort_unstable();
+        // Per site the greatest final commit that was shown, and the greatest timestamp from which on the
+        // transactions of the site may see a transaction that was shown.
+        let mut finals = vec![None; self.history.site_count()];
+        let mut locals = vec![None; self.history.site_count()];
+        for (_, id, is_invocation) in events {
+            let txn = self.history.txn(id);
+            let Some(site) = txn.site.map(|site| site.0 as usize) else { continue };
+            if !is_invocation {
+                let fc = commit(self.history, txn);
+                let lc = self.facts(id).and_then(|facts| facts.lc).or(fc);
+                finals[site] = finals[site].max(fc.map(|fc| (fc, id)));
+                locals[site] = locals[site].max(lc.map(|lc| (lc, id)));
+                continue;
+            }
+            let Some(rs) = snapshot(self.history, txn) else { continue };
+            let reached = if self.fates[id.index()].is_effective() { &finals } else { &locals };
+            if let Some((ts, before)) = reached[site].filter(|&(ts, _)| ts > rs) {
+                self.add(anomalies, AnomalyKind::SnapshotViolation, &[before, id], || {
+                    let (before, txn) = (self.words.txn(before), self.words.txn(id));
+                    format!(
+                        "{before} had committed at {}, at the same site, before {txn} was invoked, whose snapshot is {}.",
+                        spell(ts),
+                        spell(rs)
+                    )
+                });
+            }
+        }
+    }
+}
+
+/// What one transaction saw that did not commit.
+struct View<'a> {
+    judge: &'a Judge<'a>,
+    txn: TxnId,
+    site: Site,
+    rs: Timestamp,
+    ops: &'a [Op],
+}
+
+impl View<'_> {
+    fn judge(&self, anomalies: &mut Anomalies) {
+        let history = self.judge.history;
+        let mut seen_locals = BTreeSet::new();
+        // Per key the version up to which it was read.
+        let mut reached: BTreeMap<KeyId, Option<(Timestamp, TxnId)>> = BTreeMap::new();
+        let mut own: BTreeMap<KeyId, Vec<Value>> = BTreeMap::new();
+        for op in self.ops {
+            let Action::Read(seen) = op.action else {
+                own.entry(op.key).or_default().extend(op.action.written());
+                continue;
+            };
+            let own = own.get(&op.key).map_or(&[][..], |own| own);
+            let values: Vec<Value> = match (seen, history.key_type(op.key)) {
+                (Seen::Register(value), _) => vec![value],
+                (Seen::List(list), _) => history.list(op.key, list).to_vec(),
+                (Seen::Initial, Some(KeyType::List | KeyType::Register)) => Vec::new(),
+                _ => continue,
+            };
+            let is_list = history.key_type(op.key) == Some(KeyType::List);
+            let others = if is_list { values.strip_suffix(own) } else { Some(&values[..]) };
+            let Some(others) = others.filter(|_| is_list || own.is_empty() || values.last() == own.last())
+            else {
+                self.mismatch(anomalies, op.key, &values);
+                continue;
+            };
+            if !is_list && !own.is_empty() {
+                continue;
+            }
+            match self.versions(op.key, others, is_list) {
+                Some(versions) => {
+                    let locals =
+                        versions.iter().filter(|(_, is_final)| !is_final).map(|(version, _)| version.txn);
+                    seen_locals.extend(locals);
+                    reached.insert(op.key, versions.last().map(|(version, _)| (version.ts, version.txn)));
+                }
+                None => self.mismatch(anomalies, op.key, &values),
+            }
+        }
+        self.counts(anomalies);
+        self.whole(&reached, &seen_locals, anomalies);
+        self.conflicts(&seen_locals, anomalies);
+    }
+
+    fn add(
+        &self,
+        anomalies: &mut Anomalies,
+        kind: AnomalyKind,
+        other: Option<TxnId>,
+        why: impl FnOnce() -> String,
+    ) {
+        let txns: Vec<TxnId> = std::iter::once(self.txn).chain(other).collect();
+        self.judge.add(anomalies, kind, &txns, why);
+    }
+
+    fn name(&self) -> String {
+        format!("{}, whose snapshot is {},", self.judge.words.txn(self.txn), spell(self.rs))
+    }
+
+    fn mismatch(&self, anomalies: &mut Anomalies, key: KeyId, values: &[Value]) {
+        self.add(anomalies, AnomalyKind::SnapshotViolation, None, || {
+            let (values, key) = (Words::list(values), self.judge.history.key(key));
+            format!(
+                "{} read {values} of {key}, which are not the final commits at or below it with local commits of its \
+                 own site.",
+                self.name()
+            )
+        });
+    }
+
+    /// The versions behind the values that were read, each with whether it is a final one; none if the snapshot
+    /// cannot hold them in this order, or misses a final one.
+    fn versions(&self, key: KeyId, values: &[Value], is_list: bool) -> Option<Vec<(Version, bool)>> {
+        let mut versions = Vec::new();
+        for &value in values {
+            let &(txn, position) = self.judge.writers.get(&(key, value))?;
+            let (ts, is_final) = self.judge.held(txn, self.site, self.rs)?;
+            versions.push((Version { ts, txn, position, value }, is_final));
+        }
+        let is_ordered = versions.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let finals = self.judge.final_versions(key, self.rs);
+        let is_complete = if is_list {
+            versions.iter().filter(|(_, is_final)| *is_final).count() == finals.len()
+        } else {
+            finals.last().is_none_or(|last| versions.last().is_some_and(|(version, _)| version >= last))
+        };
+        (is_ordered && is_complete).then_some(versions)
+    }
+
+    /// Counts are the sum of the final updates, with any of the local ones.
+    fn counts(&self, anomalies: &mut Anomalies) {
+        let history = self.judge.history;
+        let Ok(reads) = external_set_reads(history, self.ops) else {
+            return self.add(anomalies, AnomalyKind::Internal, None, || {
+                format!("{} read counts of which its own updates do not explain the change.", self.name())
+            });
+        };
+        for read in &reads {
+            let mut elements: BTreeSet<Value> = read.counts.keys().copied().collect();
+            elements.extend(self.judge.updates.elements(read.key).map(|(element, _)| element));
+            for element in elements {
+                let mut rest = read.counts.get(&element).copied().unwrap_or(0);
+                let mut locals = Vec::new();
+                for update in self.judge.updates.find(read.key, element) {
+                    match self.judge.held(update.txn, self.site, self.rs) {
+                        _ if update.txn == self.txn => {}
+                        Some((_, true)) => rest -= update.change,
+                        Some((_, false)) => locals.push(update.change),
+                        None => {}
+                    }
+                }
+                if !is_reachable(locals.iter().copied(), rest) {
+                    self.add(anomalies, AnomalyKind::SnapshotViolation, None, || {
+                        let key = history.key(read.key);
+                        format!("{} read a count of {element} in {key} that it cannot hold.", self.name())
+                    });
+                }
+            }
+        }
+    }
+
+    /// Whoever saw a local commit on one key saw it on all.
+    fn whole(
+        &self,
+        reached: &BTreeMap<KeyId, Option<(Timestamp, TxnId)>>,
+        seen: &BTreeSet<TxnId>,
+        anomalies: &mut Anomalies,
+    ) {
+        let history = self.judge.history;
+        for &local in seen {
+            let Some((ts, _)) = self.judge.held(local, self.site, self.rs) else { continue };
+            for op in history.ops(history.txn(local)).iter().filter(|op| op.action.written().is_some()) {
+                let missed = reached.get(&op.key).is_some_and(|&reached| reached < Some((ts, local)));
+                if missed {
+                    self.add(anomalies, AnomalyKind::FracturedRead, Some(local), || {
+                        let (local, key) = (self.judge.words.txn(local), history.key(op.key));
+                        format!("{} saw writes of {local}, but not the one to {key}.", self.name())
+                    });
+                }
+            }
+        }
+    }
+
+    /// SPSI-3: of two writers of a key in one snapshot one saw the other.
+    fn conflicts(&self, seen: &BTreeSet<TxnId>, anomalies: &mut Anomalies) {
+        let history = self.judge.history;
+        for &local in seen {
+            let Some(local_rs) = snapshot(history, history.txn(local)) else { continue };
+            let keys: BTreeSet<KeyId> = history
+                .ops(history.txn(local))
+                .iter()
+                .filter(|op| op.action.written().is_some())
+                .map(|op| op.key)
+                .collect();
+            for key in keys {
+                let finals = self.judge.final_versions(key, self.rs).iter();
+                let finals = finals.filter(|version| version.ts > local_rs).map(|version| version.txn);
+                let writes = |&&other: &&TxnId| {
+                    let ops = history.ops(history.txn(other)).iter();
+                    ops.filter(|op| op.key == key).any(|op| op.action.written().is_some())
+                };
+                let lc = |txn: TxnId| self.judge.facts(txn).and_then(|facts| facts.lc);
+                let earlier =
+                    seen.iter().filter(|&&other| lc(other) < lc(local) && lc(other) > Some(local_rs));
+                let conflict = finals.chain(earlier.filter(writes).copied()).find(|&other| other != local);
+                if let Some(other) = conflict {
+                    self.judge.add(
+                        anomalies,
+                        AnomalyKind::SpeculativeConflict,
+                        &[self.txn, local, other],
+                        || {
+                            let (local, other) = (self.judge.words.txn(local), self.judge.words.txn(other));
+                            let key = history.key(key);
+                            format!(
+                                "{} holds {local} and {other}, which both wrote {key} and overlap.",
+                                self.name()
+                            )
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
