@@ -19,7 +19,7 @@
 //! verdict *unknown*, which is never a pass.
 
 mod dependencies;
-mod explain;
+pub mod explain;
 mod graph;
 pub mod history;
 mod level;
@@ -31,7 +31,7 @@ mod whitebox;
 
 pub use history::{History, Key, MicroOp, Observed, ReadError, RecordedTxn, Recorder, Timestamp};
 pub use level::{Level, UnknownLevel};
-pub use report::{Anomaly, AnomalyKind, Report, Vacuity, Verdict};
+pub use report::{Anomaly, AnomalyEdge, AnomalyKind, DependencyKind, Report, Vacuity, Verdict};
 pub use whitebox::{check_snapshots, check_speculation, check_timestamps, check_vectors, cross_check};
 
 use dependencies::Dependencies;

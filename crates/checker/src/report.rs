@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::dependencies::{Edge, EdgeKind};
+use crate::explain::Words;
 use crate::history::{History, TxnId};
 
 /// The outcome of a check.
@@ -165,6 +167,95 @@ pub struct Anomaly {
     pub txns: Vec<u32>,
     /// What happened, in full sentences.
     pub why: String,
+    /// The edges of a cycle, one after the other; none for anomalies that are no cycle.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edges: Vec<AnomalyEdge>,
+}
+
+/// Why one transaction of a cycle comes before the next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AnomalyEdge {
+    /// The transaction that comes first, by the index of its `invoke` line.
+    pub from: u32,
+    /// The transaction that comes after it.
+    pub to: u32,
+    /// What kind of reason this is.
+    pub kind: DependencyKind,
+    /// The key that the reason is about; none for orders in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// The kinds of reasons why one transaction comes before another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum DependencyKind {
+    /// The second read what the first wrote.
+    #[serde(rename = "wr")]
+    ReadsFrom,
+    /// The second's version follows the first's.
+    #[serde(rename = "ww")]
+    WriteOrder,
+    /// The first did not see what the second wrote.
+    #[serde(rename = "rw")]
+    AntiDependency,
+    /// In one session, the first completed before the second was invoked.
+    #[serde(rename = "so")]
+    SessionOrder,
+    /// The first completed before the second was invoked.
+    #[serde(rename = "rt")]
+    RealTime,
+    /// The first completed at a site before the second was invoked there.
+    #[serde(rename = "rts")]
+    SiteOrder,
+    /// The second's snapshot holds all that an earlier snapshot of its site holds, and so the first.
+    #[serde(rename = "vis")]
+    Snapshot,
+}
+
+impl DependencyKind {
+    /// The usual two letters.
+    pub fn name(self) -> &'static str {
+        match self {
+            DependencyKind::ReadsFrom => "wr",
+            DependencyKind::WriteOrder => "ww",
+            DependencyKind::AntiDependency => "rw",
+            DependencyKind::SessionOrder => "so",
+            DependencyKind::RealTime => "rt",
+            DependencyKind::SiteOrder => "rts",
+            DependencyKind::Snapshot => "vis",
+        }
+    }
+
+    fn of(kind: EdgeKind) -> Self {
+        match kind {
+            EdgeKind::ReadsFrom => DependencyKind::ReadsFrom,
+            EdgeKind::WriteOrder => DependencyKind::WriteOrder,
+            EdgeKind::AntiDependency => DependencyKind::AntiDependency,
+            EdgeKind::SessionOrder => DependencyKind::SessionOrder,
+            EdgeKind::RealTime | EdgeKind::Onward => DependencyKind::RealTime,
+            EdgeKind::SiteOrder => DependencyKind::SiteOrder,
+            EdgeKind::Snapshot => DependencyKind::Snapshot,
+        }
+    }
+
+    fn has_key(self) -> bool {
+        matches!(
+            self,
+            DependencyKind::ReadsFrom | DependencyKind::WriteOrder | DependencyKind::AntiDependency
+        )
+    }
+}
+
+impl AnomalyEdge {
+    fn new(history: &History, edge: &Edge) -> Self {
+        let kind = DependencyKind::of(edge.kind);
+        AnomalyEdge {
+            from: history.txn(TxnId(edge.from)).invoke,
+            to: history.txn(TxnId(edge.to)).invoke,
+            kind,
+            key: kind.has_key().then(|| history.key(edge.key).to_string()),
+        }
+    }
 }
 
 /// Gathers anomalies, and keeps their number bounded: a broken history may hold millions.
@@ -187,7 +278,29 @@ impl Anomalies {
     ) {
         if self.list.iter().filter(|anomaly| anomaly.kind == kind).count() < Self::PER_KIND_MAX {
             let txns = txns.iter().map(|&txn| history.txn(txn).invoke).collect();
-            self.list.push(Anomaly { kind, txns, why: why() });
+            self.list.push(Anomaly { kind, txns, why: why(), edges: Vec::new() });
+        }
+    }
+
+    /// Adds a cycle of edges between transactions.
+    pub(crate) fn add_cycle(&mut self, history: &History, kind: AnomalyKind, cycle: &[Edge]) {
+        let txns: Vec<TxnId> = cycle.iter().map(|edge| TxnId(edge.from)).collect();
+        self.add_with_edges(history, kind, &txns, cycle, || Words::new(history).cycle(cycle));
+    }
+
+    /// Adds an anomaly with edges between its transactions.
+    pub(crate) fn add_with_edges(
+        &mut self,
+        history: &History,
+        kind: AnomalyKind,
+        txns: &[TxnId],
+        edges: &[Edge],
+        why: impl FnOnce() -> String,
+    ) {
+        let before = self.list.len();
+        self.add(history, kind, txns, why);
+        for anomaly in &mut self.list[before..] {
+            anomaly.edges = edges.iter().map(|edge| AnomalyEdge::new(history, edge)).collect();
         }
     }
 

@@ -5,7 +5,6 @@
 //! writers of one key must see each other, the order is a choice.
 
 use crate::dependencies::edges::{Edge, EdgeKind};
-use crate::explain::Words;
 use crate::history::{History, KeyId, TxnId};
 use crate::report::{Anomalies, AnomalyKind};
 
@@ -75,7 +74,5 @@ pub(crate) fn report_lost_update(
 ) {
     let (one, other) = (one.min(other), one.max(other));
     let edge = |from: TxnId, to: TxnId| Edge { from: from.0, to: to.0, key, kind: EdgeKind::AntiDependency };
-    anomalies.add(history, AnomalyKind::LostUpdate, &[one, other], || {
-        Words::new(history).cycle(&[edge(one, other), edge(other, one)])
-    });
+    anomalies.add_cycle(history, AnomalyKind::LostUpdate, &[edge(one, other), edge(other, one)]);
 }

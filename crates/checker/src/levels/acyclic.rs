@@ -272,8 +272,7 @@ pub(crate) fn describe(
 
 /// Adds a cycle as an anomaly.
 pub(crate) fn describe_cycle(history: &History, cycle: &[Edge], anomalies: &mut Anomalies) {
-    let txns: Vec<TxnId> = cycle.iter().map(|edge| TxnId(edge.from)).collect();
-    anomalies.add(history, classify(cycle), &txns, || Words::new(history).cycle(cycle));
+    anomalies.add_cycle(history, classify(cycle), cycle);
 }
 
 /// Adds the anomaly that no answer fits: the cycle that `find` finds under each of the two answers.
@@ -298,7 +297,7 @@ pub(crate) fn describe_contradiction(
         txns.sort_unstable();
         txns.dedup();
     }
-    anomalies.add(history, kind, &txns, || {
+    anomalies.add_with_edges(history, kind, &txns, cycle, || {
         let described = cycles.each_ref().map(|cycle| {
             if cycle.is_empty() {
                 "this contradicts what else is known.".to_string()

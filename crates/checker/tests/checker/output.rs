@@ -28,6 +28,10 @@ fn the_json_has_the_promised_fields() {
                 "txns": [0, 2],
                 "why": "T0 and T2 must each come before the other: T0 completed before T2 was invoked. \
                         T2 read [] of x and did not see 1, which T0 wrote, so T2 comes before T0.",
+                "edges": [
+                    {"from": 0, "to": 2, "kind": "rt"},
+                    {"from": 2, "to": 0, "kind": "rw", "key": "x"},
+                ],
             }],
             "txns": 3,
             "ops": 3,
