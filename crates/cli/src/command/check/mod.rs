@@ -1,7 +1,9 @@
 //! `quorate check`: judges a recorded history.
 
+mod explain;
+
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -21,6 +23,7 @@ use crate::output::{Align, Table, print_json, say_if_slow, thousands};
 Examples:
   quorate check history.jsonl --level strict-serializable
   quorate check history.jsonl --level all
+  quorate check history.jsonl --level si --explain why/
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
 
 Exit codes: 0 valid, 1 invalid or unknown, 2 malformed (the line is named). With `--level all`: 0 if the
@@ -34,7 +37,8 @@ pub(crate) struct CheckArguments {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Write a file about each anomaly into this directory.
+    /// Write into this directory: each anomaly in words and as a picture, and the smallest part of the history
+    /// that still fails.
     #[arg(long, value_name = "DIR")]
     explain: Option<PathBuf>,
 }
@@ -66,10 +70,11 @@ impl CheckArguments {
             Levels::One(level) => vec![level],
             Levels::All => Level::ALL.to_vec(),
         };
-        let reports: Vec<Report> = levels.iter().map(|&level| judge(&history, level)).collect();
+        let judged: Vec<_> = levels.into_iter().map(|level| (level, judge(&history, level))).collect();
         if let Some(directory) = &self.explain {
-            explain(directory, &reports)?;
+            explain::explain(directory, &history, &judged)?;
         }
+        let reports: Vec<Report> = judged.into_iter().map(|(_, report)| report).collect();
         match (self.level, reports.as_slice()) {
             (Levels::One(_), [report]) if self.json => print_json(report)?,
             (Levels::One(_), [report]) => println!("{report}"),
@@ -145,26 +150,4 @@ fn table(reports: &[Report]) -> Table {
         table.row([report.level.to_owned(), report.verdict.to_string(), anomalies, remark]);
     }
     table
-}
-
-/// One file per anomaly, named after the level and the class.
-fn explain(directory: &Path, reports: &[Report]) -> Result<(), Failure> {
-    let failed =
-        |error: std::io::Error| Failure::failed(format!("cannot write to {}: {error}", directory.display()));
-    fs::create_dir_all(directory).map_err(failed)?;
-    for report in reports {
-        for (number, anomaly) in report.anomalies.iter().enumerate() {
-            let lines: Vec<String> = anomaly.txns.iter().map(|txn| format!("line {}", txn + 1)).collect();
-            let text = format!(
-                "{} at {}\n\n{}\n\nTransactions, by the line of their invocation: {}\n",
-                anomaly.kind,
-                report.level,
-                anomaly.why,
-                lines.join(", ")
-            );
-            let name = format!("{}-{:02}-{}.txt", report.level, number + 1, anomaly.kind);
-            fs::write(directory.join(name), text).map_err(failed)?;
-        }
-    }
-    Ok(())
 }
