@@ -1,8 +1,11 @@
 //! Tests of the checker through its public API, in one binary.
 
+mod corpus;
 mod examples;
+mod figure8;
 mod fuzz;
 mod hostile;
+mod levels;
 mod output;
 mod reader;
 mod registers;

@@ -45,7 +45,7 @@ fn example(section: &str) -> Example {
 }
 
 /// Records the lines of a history.
-pub fn parse(body: &str) -> Recorder {
+pub(crate) fn parse(body: &str) -> Recorder {
     let mut recorder = Recorder::new();
     let mut open: BTreeMap<String, (RecordedTxn, Vec<MicroOp>)> = BTreeMap::new();
     for (time, line) in (0..).step_by(10).zip(body.lines()) {

@@ -5,7 +5,7 @@ use quorate_checker::{Key, MicroOp, Observed};
 use super::random::Random;
 use super::tape::{End, Tape};
 
-pub fn mutate(tape: &mut Tape, random: &mut Random) {
+pub(crate) fn mutate(tape: &mut Tape, random: &mut Random) {
     let at = random.below(tape.entries.len());
     match random.below(12) {
         0..5 => bend_read(tape, at, random),

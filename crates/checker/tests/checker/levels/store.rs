@@ -55,6 +55,11 @@ struct Store<'a> {
     /// In percent, how often a snapshot lags behind, and how often a check for conflicts is forgotten.
     lag: usize,
     bugs: usize,
+    /// In percent, how many steps propagate a commit to another site, and how many transactions read every key.
+    spread: usize,
+    scans: usize,
+    /// So many transactions write first, and all later ones read every key: a likely fork.
+    writers_first: usize,
     keep_sessions: bool,
     sites: usize,
     sessions: usize,
@@ -71,9 +76,15 @@ struct Store<'a> {
 }
 
 /// A random history of at most `txns_max` transactions.
-pub fn history(random: &mut Random, txns_max: usize) -> Tape {
+pub(crate) fn history(random: &mut Random, txns_max: usize) -> Tape {
     let kinds = [Kind::Serial, Kind::Snapshot, Kind::Parallel, Kind::Parallel, Kind::Parallel, Kind::Causal];
-    let kind = if random.percent(25) { Kind::Speculative } else { random.pick(&kinds) };
+    let writers_first = random.pick(&[0, 0, 2, 3]);
+    let forks = writers_first > 0 && random.percent(70);
+    let kind = match () {
+        () if forks => random.pick(&[Kind::Parallel, Kind::Parallel, Kind::Causal]),
+        () if random.percent(25) => Kind::Speculative,
+        () => random.pick(&kinds),
+    };
     let families: [Vec<i64>; 6] = [
         LISTS.collect(),
         REGISTERS.collect(),
@@ -82,12 +93,16 @@ pub fn history(random: &mut Random, txns_max: usize) -> Tape {
         [0, 1, 2].to_vec(),
         [0, 2, 3, 4].to_vec(),
     ];
-    let keys = families[random.below(families.len())].clone();
-    let (sites, sessions) = (1 + random.below(3), 1 + random.below(5));
+    let keys = families[random.below(if forks { 3 } else { families.len() })].clone();
+    let sites = if forks { 2 } else { 1 + random.below(3) };
+    let sessions = 1 + random.below(5);
     let mut store = Store {
         kind,
         lag: random.pick(&[0, 20, 40, 80]),
         bugs: random.pick(&[0, 0, 0, 10, 50]),
+        spread: random.pick(if forks { &[5, 15] } else { &[5, 20, 60] }),
+        scans: random.pick(&[10, 40]),
+        writers_first,
         keep_sessions: random.percent(40),
         sites,
         sessions,
@@ -101,7 +116,7 @@ pub fn history(random: &mut Random, txns_max: usize) -> Tape {
         moment: 0,
         random,
     };
-    let txns = txns_max - store.random.below(txns_max.min(3));
+    let txns = if forks { txns_max.max(4) } else { txns_max - store.random.below(txns_max.min(3)) };
     store.run(txns);
     store.tape
 }
@@ -112,13 +127,13 @@ impl Store<'_> {
         while self.tape.entries.len() < txns || !self.running.is_empty() {
             self.moment += 10;
             let may_begin = self.tape.entries.len() < txns && self.running.len() < concurrent;
-            match self.random.below(3) {
-                0 if may_begin => self.begin(),
-                1 if !self.running.is_empty() => {
-                    let at = self.random.below(self.running.len());
-                    self.proceed(at);
-                }
-                _ => self.propagate(),
+            if self.random.percent(self.spread) {
+                self.propagate();
+            } else if may_begin && (self.running.is_empty() || self.random.percent(50)) {
+                self.begin();
+            } else if !self.running.is_empty() {
+                let at = self.random.below(self.running.len());
+                self.proceed(at);
             }
         }
     }
@@ -129,7 +144,8 @@ impl Store<'_> {
     }
 
     fn begin(&mut self) {
-        let site = self.random.below(self.sites);
+        let turn = self.tape.entries.len() % self.sites;
+        let site = if self.writers_first > 0 { turn } else { self.random.below(self.sites) };
         let session = self.random.below(self.sessions);
         let mut snapshot = match self.kind {
             Kind::Serial | Kind::Snapshot | Kind::Speculative => self.all(),
@@ -142,7 +158,7 @@ impl Store<'_> {
             snapshot |= self.pasts[session];
         }
         if self.kind == Kind::Speculative {
-            for (at, commit) in self.commits.iter().enumerate() {
+            for commit in &self.commits {
                 let is_seen = commit.site == site || self.random.percent(self.bugs / 5);
                 if !commit.is_final && !commit.is_aborted && is_seen && !self.random.percent(self.bugs / 2) {
                     snapshot |= commit.past;
@@ -165,8 +181,15 @@ impl Store<'_> {
     /// Runs a random transaction on a snapshot.
     fn ops(&mut self, snapshot: u32) -> Vec<MicroOp> {
         let mut ops: Vec<MicroOp> = Vec::new();
-        let count = 1 + self.random.below(4);
-        let writes = self.random.pick(&[0, 30, 50, 50, 80]);
+        let is_late = self.writers_first > 0 && self.tape.entries.len() >= self.writers_first;
+        if is_late && self.random.percent(80) || self.random.percent(self.scans) {
+            for key in self.keys.clone() {
+                ops.push(MicroOp::Read(key.into(), self.read(key, snapshot, &[])));
+            }
+            return ops;
+        }
+        let count = if self.writers_first > 0 { 1 } else { 1 + self.random.below(4) };
+        let writes = if self.writers_first > 0 { 80 } else { self.random.pick(&[0, 30, 50, 50, 80]) };
         for _ in 0..count {
             let key = self.random.pick(&self.keys);
             if self.random.percent(writes) {

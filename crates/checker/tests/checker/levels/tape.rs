@@ -4,7 +4,7 @@ use quorate_checker::{History, MicroOp, ReadError, Recorder};
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     Ok,
     Fail,
     /// An abort whose reads are reported.
@@ -17,28 +17,28 @@ pub enum End {
 }
 
 #[derive(Debug, Clone)]
-pub struct Entry {
-    pub ops: Vec<MicroOp>,
+pub(crate) struct Entry {
+    pub(crate) ops: Vec<MicroOp>,
     /// A speculative commit: when it was shown, and the operations with what it read.
-    pub spec: Option<(usize, Vec<MicroOp>)>,
-    pub site: Option<usize>,
-    pub session: usize,
-    pub end: End,
-    pub invoked_at: usize,
-    pub ended_at: usize,
+    pub(crate) spec: Option<(usize, Vec<MicroOp>)>,
+    pub(crate) site: Option<usize>,
+    pub(crate) session: usize,
+    pub(crate) end: End,
+    pub(crate) invoked_at: usize,
+    pub(crate) ended_at: usize,
 }
 
 impl Entry {
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         matches!(self.end, End::Fail | End::FailObserved)
     }
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Tape {
-    pub entries: Vec<Entry>,
+pub(crate) struct Tape {
+    pub(crate) entries: Vec<Entry>,
     /// Sessions are told by process numbers, as far as no two transactions of one overlap.
-    pub by_process: bool,
+    pub(crate) by_process: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ enum Event {
 }
 
 impl Tape {
-    pub fn record(&self) -> Recorder {
+    pub(crate) fn record(&self) -> Recorder {
         let mut events = Vec::new();
         for (at, entry) in self.entries.iter().enumerate() {
             events.push((entry.invoked_at, Event::Invoke, at));
@@ -105,18 +105,18 @@ impl Tape {
         })
     }
 
-    pub fn history(&self) -> Result<History, ReadError> {
+    pub(crate) fn history(&self) -> Result<History, ReadError> {
         self.record().to_history()
     }
 
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let mut json = Vec::new();
         self.record().write_json(&mut json).expect("memory does not fail");
         String::from_utf8(json).expect("JSON is UTF-8")
     }
 
     /// The smallest tape for which `fails` still holds, by leaving out one thing after another.
-    pub fn shrink(mut self, fails: impl Fn(&Tape) -> bool) -> Tape {
+    pub(crate) fn shrink(mut self, fails: impl Fn(&Tape) -> bool) -> Tape {
         while let Some(smaller) = self.smaller().into_iter().find(|smaller| fails(smaller)) {
             self = smaller;
         }
