@@ -141,10 +141,11 @@ fn counts_lost(
 ) -> bool {
     let reads = sets::each(history, history.ops(history.txn(reader)));
     let needs_lost = |(value, of_element): (Value, &[Update]), counts: &BTreeMap<Value, i64>| {
+        let count = counts.get(&value).copied().unwrap_or(0);
         let others = of_element.iter().filter(|update| update.txn != reader);
+        let all = others.clone().map(|update| update.change);
         let kept = others.filter(|update| !is_lost(update.txn)).map(|update| update.change);
-        of_element.iter().any(|update| is_lost(update.txn))
-            && !sets::is_reachable(kept, counts.get(&value).copied().unwrap_or(0))
+        !sets::is_reachable(kept, count) && sets::is_reachable(all, count)
     };
     reads.iter().any(|read| updates.elements(read.key).any(|element| needs_lost(element, &read.counts)))
 }
