@@ -15,12 +15,14 @@ mod tails;
 mod writes;
 
 pub(crate) use edges::{Edge, EdgeKind};
-pub(crate) use fate::{Fate, decide_fates_by_values};
-pub(crate) use registers::{Chain, OpenOrder};
+pub(crate) use fate::{Fate, decide_fates, decide_fates_by_values};
+pub(crate) use reads::{RegisterVersion, collect as collect_reads};
+pub(crate) use registers::{Chain, OpenOrder, check_reads as check_register_reads};
+pub(crate) use sets::add_edges as count_edges;
 pub(crate) use sets::{CountChoices, CountState, NoChoices, OpenCounts, SetUpdates};
 pub(crate) use sets::{external as external_set_reads, is_reachable};
 pub(crate) use tails::Tail;
-pub(crate) use writes::WriteIndex;
+pub(crate) use writes::{ABSENT, WriteIndex};
 
 use crate::history::History;
 use crate::report::Anomalies;

@@ -85,7 +85,7 @@ pub(crate) fn add_edges(
 }
 
 /// Reports reads of aborted and intermediate versions, and returns the others.
-fn check_reads(
+pub(crate) fn check_reads(
     history: &History,
     writes: &WriteIndex,
     fates: &[Fate],

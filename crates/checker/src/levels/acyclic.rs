@@ -222,7 +222,7 @@ pub(crate) fn judge(
         Nodes::Whole => dependencies.open.clone(),
         Nodes::Split | Nodes::Parallel => conflicting_orders(history, dependencies),
     };
-    let choices = match counts::open_choices(history, dependencies, precedence, anomalies) {
+    let choices = match counts::open_choices(history, &dependencies.counts, precedence, anomalies) {
         Ok(choices) => choices,
         Err(reason) => return reason,
     };

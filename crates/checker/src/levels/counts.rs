@@ -1,6 +1,6 @@
 //! The questions that counting sets leave open, once the order in time has answered some of them.
 
-use crate::dependencies::{CountChoices, Dependencies, NoChoices};
+use crate::dependencies::{CountChoices, NoChoices, OpenCounts};
 use crate::history::{History, TxnId};
 use crate::level::Precedence;
 use crate::report::Anomalies;
@@ -13,11 +13,11 @@ use crate::report::Anomalies;
 /// which is then among the anomalies.
 pub(crate) fn open_choices(
     history: &History,
-    dependencies: &Dependencies,
+    counts: &OpenCounts,
     precedence: Precedence,
     anomalies: &mut Anomalies,
 ) -> Result<CountChoices, Option<String>> {
-    if dependencies.counts.is_empty() {
+    if counts.is_empty() {
         return Ok(CountChoices::default());
     }
     let is_before = |one: TxnId, other: TxnId| {
@@ -32,7 +32,7 @@ pub(crate) fn open_choices(
     let decided = |reader, updater| {
         if is_before(updater, reader) { Some(true) } else { is_before(reader, updater).then_some(false) }
     };
-    dependencies.counts.choices(history, decided).map_err(|none| match none {
+    counts.choices(history, decided).map_err(|none| match none {
         NoChoices::TooMany(reason) => Some(reason),
         NoChoices::Contradiction(sum) => {
             sum.describe(history, anomalies);

@@ -1,8 +1,10 @@
 //! One module per family of levels, each a statement about the dependencies between committed transactions.
 
 mod acyclic;
+mod causal;
 mod counts;
 mod parallel;
+mod recheck;
 mod search;
 
 use crate::dependencies::Dependencies;
@@ -27,6 +29,7 @@ pub(crate) fn judge(
         Level::Si => (Precedence::None, Nodes::Split),
         Level::Psi => (Precedence::None, Nodes::Parallel),
         Level::SessionPsi => (Precedence::Session, Nodes::Parallel),
+        Level::Causal => return causal::judge(history, anomalies),
         _ => return Some(format!("The level {level} is not judged yet.")),
     };
     match nodes {

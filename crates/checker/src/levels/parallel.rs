@@ -7,13 +7,14 @@
 //! Whatever satisfies snapshot isolation satisfies the parallel kind, so that is tried first: it needs only
 //! one pass over the edges and finds an order of unread versions on the way.
 
-use crate::dependencies::{Chain, CountChoices, Dependencies, Edge, EdgeKind, OpenOrder};
+use crate::dependencies::{CountChoices, Dependencies, Edge, EdgeKind, OpenOrder};
 use crate::graph::{self, DEPENDENCIES, Graph, find_cycle};
 use crate::history::History;
 use crate::level::Precedence;
 use crate::levels::acyclic::{self, Known, Nodes};
 use crate::levels::counts;
-use crate::levels::search::{self, Model, Resolution};
+use crate::levels::recheck::Recheck;
+use crate::levels::search::{self, Resolution};
 use crate::report::Anomalies;
 
 /// All edges but anti-dependencies.
@@ -27,7 +28,7 @@ pub(crate) fn judge(
     anomalies: &mut Anomalies,
 ) -> Option<String> {
     let orders = acyclic::conflicting_orders(history, dependencies);
-    let choices = match counts::open_choices(history, dependencies, precedence, anomalies) {
+    let choices = match counts::open_choices(history, &dependencies.counts, precedence, anomalies) {
         Ok(choices) => choices,
         Err(reason) => return reason,
     };
@@ -110,49 +111,5 @@ impl Parallel<'_> {
         let broken = self.broken_components(&graph, true);
         let first = broken.first();
         first.map(|first| find_cycle(&graph.restrict(first), &DEPENDENCIES)).unwrap_or_default()
-    }
-}
-
-/// A model that judges the whole history anew with every addition.
-pub(crate) struct Recheck<F> {
-    holds: F,
-    edges: Vec<Edge>,
-    steps: u64,
-    steps_per_check: u64,
-}
-
-impl<F: Fn(&[Edge]) -> bool> Recheck<F> {
-    /// `holds` says whether the level holds with further edges, in so many steps.
-    pub(crate) fn new(steps_per_check: u64, holds: F) -> Self {
-        Recheck { holds, edges: Vec::new(), steps: 0, steps_per_check }
-    }
-}
-
-impl<F: Fn(&[Edge]) -> bool> Model for Recheck<F> {
-    fn try_add(&mut self, edges: &[Edge]) -> bool {
-        let mark = self.edges.len();
-        self.steps += self.steps_per_check;
-        self.edges.extend_from_slice(edges);
-        let holds = (self.holds)(&self.edges);
-        if !holds {
-            self.edges.truncate(mark);
-        }
-        holds
-    }
-
-    fn mark(&self) -> usize {
-        self.edges.len()
-    }
-
-    fn undo(&mut self, mark: usize) {
-        self.edges.truncate(mark);
-    }
-
-    fn place(&self, chain: &Chain) -> u32 {
-        chain.zone
-    }
-
-    fn steps(&self) -> u64 {
-        self.steps
     }
 }

@@ -539,7 +539,7 @@ fn speculative_commits_are_ignored_at_committed_levels() {
 #[test]
 fn what_is_not_judged_yet_is_unknown() {
     let valid = brief("invoke 0 [[\"append\",\"x\",1]]\nok 0 [[\"append\",\"x\",1]]");
-    for level in [Level::WalterPsi, Level::Causal, Level::Spsi] {
+    for level in [Level::WalterPsi, Level::Spsi] {
         let report = quorate_checker::check(&valid, level);
         assert_eq!(report.verdict.name(), "unknown");
         assert!(report.reason.is_some_and(|reason| reason.contains(level.name())));
