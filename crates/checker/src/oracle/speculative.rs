@@ -2,8 +2,8 @@
 //!
 //! An execution has the final commits in arbitration order, as for snapshot isolation, and for every
 //! transaction T one snapshot S(T) = P(T) ∪ L(T): P(T) is a prefix of the final commits, and L(T) holds local
-//! commits of T's own node. A local commit need not have been shown by a `spec` line, and any transaction of
-//! the node may have committed locally, whatever became of it.
+//! commits of T's own node. Those that did not become final are known by their `spec` lines, or by the local
+//! commit timestamps of their servers.
 //!
 //! | | what it says here | where |
 //! |---|---|---|
@@ -11,6 +11,7 @@
 //! | SPSI-1 | what local- or final-committed at T's node before T began is in S(T), unless it aborts | [`own_node_first`] |
 //! | SPSI-1 | observed reads of aborted transactions, and those of `spec` lines, return what S(T) explains | `Views::reads_fit` |
 //! | SPSI-2 | NOCONFLICT among final commits | [`axioms::no_conflict`] |
+//! | SPSI-1 | S(T) holds what its members read from, and their snapshots as far as these became final | `Views::is_closed` |
 //! | SPSI-3 | of two members of S(T) that write one key, one is in the snapshot of the other | `Views::without_conflict` |
 //! | SPSI-4 | a final commit reads from final commits only, and what it flow-depends on commits | [`flows_from_commits`] |
 
@@ -52,27 +53,46 @@ fn has_view(member: &Member<'_>) -> bool {
     member.txn.speculation.is_some() || member.ops.iter().any(is_known)
 }
 
-/// Whether a value that a transaction wrote, or a counting set that it updated, appears in what is known to
-/// have been read.
-fn is_noticed(execution: &Execution<'_>, writer: usize) -> bool {
-    let history = execution.history;
-    let reads_of = |member: &Member<'_>| -> Vec<Op> {
-        let shown = member.txn.speculation.iter().flat_map(|shown| history.speculated_ops(shown));
-        member.ops.iter().chain(shown).filter(|op| matches!(op.action, Action::Read(_))).copied().collect()
-    };
-    let notices = |read: &Op, write: &Op| match (read.action, write.action) {
-        _ if read.key != write.key => false,
-        (Action::Read(seen), Action::Add(_) | Action::Remove(_)) => seen != Seen::Nothing,
-        (Action::Read(Seen::Register(value)), action) => action.written() == Some(value),
-        (Action::Read(Seen::List(list)), action) => {
-            history.list(read.key, list).iter().any(|&value| action.written() == Some(value))
+/// Whether the history shows that a transaction committed locally: by a `spec` line, by its server's local
+/// commit timestamp, or because it was acknowledged and then lost.
+fn committed_locally(history: &History, txn: &Txn) -> bool {
+    let has_timestamp = history.facts(txn).is_some_and(|facts| facts.lc.is_some());
+    txn.speculation.is_some() || has_timestamp || txn.outcome == Outcome::Committed
+}
+
+/// All that is known of a transaction's reads: those of its outcome and those of its `spec` line.
+fn known_reads<'a>(history: &'a History, member: &Member<'a>) -> impl Iterator<Item = &'a Op> {
+    let shown = member.txn.speculation.iter().flat_map(|shown| history.speculated_ops(shown));
+    member.ops.iter().chain(shown).filter(|op| matches!(op.action, Action::Read(_)))
+}
+
+/// Whether a transaction read a value of a list or register that another one wrote.
+fn read_from(history: &History, reader: &Member<'_>, writer: &Member<'_>) -> bool {
+    known_reads(history, reader).any(|read| {
+        let mut written =
+            writer.ops.iter().filter(|op| op.key == read.key).filter_map(|op| op.action.written());
+        match read.action {
+            Action::Read(Seen::Register(value)) => written.any(|written| written == value),
+            Action::Read(Seen::List(list)) => {
+                written.any(|written| history.list(read.key, list).contains(&written))
+            }
+            _ => false,
         }
-        _ => false,
+    })
+}
+
+/// Whether somebody's known reads may show that a transaction was there.
+fn is_noticed(execution: &Execution<'_>, writer: usize) -> bool {
+    let (history, members) = (execution.history, &execution.members);
+    let updates = |key| {
+        let mut ops = members[writer].ops.iter();
+        ops.any(|op| op.key == key && matches!(op.action, Action::Add(_) | Action::Remove(_)))
     };
-    let mut others = execution.members.iter().enumerate().filter(|(other, _)| *other != writer);
+    let mut others = members.iter().enumerate().filter(|(other, _)| *other != writer);
     others.any(|(_, other)| {
-        let writes = execution.members[writer].ops;
-        reads_of(other).iter().any(|read| writes.iter().any(|write| notices(read, write)))
+        read_from(history, other, &members[writer])
+            || known_reads(history, other)
+                .any(|read| read.action != Action::Read(Seen::Nothing) && updates(read.key))
     })
 }
 
@@ -171,8 +191,8 @@ struct Views<'a, 'h> {
     commits: Set,
     /// The transactions of the node.
     mates: Set,
-    /// The local commits that somebody may have seen for sure. Any other one that did not become final can be
-    /// left out of every snapshot: nobody read it, and nobody must see it.
+    /// The commits that snapshots may hold. A local one that did not become final, and of which no read tells,
+    /// can be left out of every snapshot: nobody must see it.
     noticed: Set,
     /// Per transaction S(T); only P(T) for final commits whose local commit is not placed yet.
     snapshots: Vec<Set>,
@@ -183,7 +203,11 @@ impl<'a, 'h> Views<'a, 'h> {
     fn exist(execution: &'a Execution<'h>, commits: Set, site: Option<Site>) -> bool {
         let mates = (0..execution.members.len()).filter(|&at| execution.members[at].txn.site == site);
         let mates = mates.fold(0, |mates, at| mates | single(at));
-        let noticed = each(mates).filter(|&at| contains(commits, at) || is_noticed(execution, at));
+        let may_be_seen = |at: usize| {
+            let is_local = committed_locally(execution.history, execution.members[at].txn);
+            contains(commits, at) || is_local && is_noticed(execution, at)
+        };
+        let noticed = each(mates).filter(|&at| may_be_seen(at));
         let noticed = noticed.fold(0, |noticed, at| noticed | single(at));
         let of_commit = |at| if contains(commits, at) { execution.visible[at] } else { 0 };
         let snapshots = (0..execution.members.len()).map(of_commit).collect();
@@ -217,7 +241,9 @@ impl<'a, 'h> Views<'a, 'h> {
         let members = &self.execution.members;
         // What a final commit, or one without known reads, saw beside its prefix only orders conflicts.
         let reads_matter = !is_commit && has_view(&members[member]);
-        let matters = |at: usize| reads_matter || members[at].writes & members[member].writes != 0;
+        let must_be_seen = |at: usize| !is_commit && contains(self.commits, at);
+        let matters =
+            |at: usize| reads_matter || must_be_seen(at) || members[at].writes & members[member].writes != 0;
         let readable = each(placed & self.noticed).filter(|&at| self.may_see(member, at) && matters(at));
         let readable = readable.fold(0, |set, at| set | single(at));
         let mut candidates: Vec<Set> = Vec::new();
@@ -228,6 +254,7 @@ impl<'a, 'h> Views<'a, 'h> {
             snapshot & self.mates & !placed == 0
                 && (is_commit || self.sees_own_node(member, snapshot))
                 && self.without_conflict(snapshot)
+                && (is_commit || self.is_closed(snapshot))
                 && (is_commit || self.reads_fit(member, snapshot))
         });
         candidates
@@ -249,6 +276,19 @@ impl<'a, 'h> Views<'a, 'h> {
         let members = &self.execution.members;
         let mut missed = each(self.commits & !snapshot);
         missed.all(|at| !own_node_first(members[at].txn, members[member].txn))
+    }
+
+    /// Section 5, last paragraph: the snapshot is one of a history of the transactions that the node knew. So
+    /// it holds what its members read from, and those in their snapshots that did not abort.
+    fn is_closed(&self, snapshot: Set) -> bool {
+        let members = &self.execution.members;
+        each(snapshot).all(|at| {
+            let missed = (0..members.len()).filter(|&other| other != at && !contains(snapshot, other));
+            self.snapshots[at] & self.commits & !snapshot == 0
+                && !missed
+                    .into_iter()
+                    .any(|other| read_from(self.execution.history, &members[at], &members[other]))
+        })
     }
 
     /// SPSI-3: no two members of the snapshot are concurrent and write one key.
