@@ -10,6 +10,7 @@ mod output;
 mod reader;
 mod registers;
 mod sets;
+mod shrinking;
 mod timestamps;
 mod unknown_outcomes;
 
