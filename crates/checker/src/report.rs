@@ -210,6 +210,9 @@ pub enum DependencyKind {
     /// The second's snapshot holds all that an earlier snapshot of its site holds, and so the first.
     #[serde(rename = "vis")]
     Snapshot,
+    /// The second's snapshot holds the first, maybe as a local commit of its site.
+    #[serde(rename = "lc")]
+    LocalCommit,
 }
 
 impl DependencyKind {
@@ -223,6 +226,7 @@ impl DependencyKind {
             DependencyKind::RealTime => "rt",
             DependencyKind::SiteOrder => "rts",
             DependencyKind::Snapshot => "vis",
+            DependencyKind::LocalCommit => "lc",
         }
     }
 
@@ -235,6 +239,7 @@ impl DependencyKind {
             EdgeKind::RealTime | EdgeKind::Onward => DependencyKind::RealTime,
             EdgeKind::SiteOrder => DependencyKind::SiteOrder,
             EdgeKind::Snapshot => DependencyKind::Snapshot,
+            EdgeKind::LocalCommit => DependencyKind::LocalCommit,
         }
     }
 

@@ -21,11 +21,14 @@ pub(crate) enum EdgeKind {
     SiteOrder,
     /// The second's snapshot holds the first, because it holds all that an earlier snapshot of its site holds.
     Snapshot,
+    /// The second's snapshot holds the first, maybe as a local commit of its site, and so all that the first
+    /// saw.
+    LocalCommit,
 }
 
 impl EdgeKind {
     /// All kinds in the order of their numbers.
-    pub(crate) const ALL: [EdgeKind; 8] = [
+    pub(crate) const ALL: [EdgeKind; 9] = [
         EdgeKind::ReadsFrom,
         EdgeKind::WriteOrder,
         EdgeKind::AntiDependency,
@@ -34,6 +37,7 @@ impl EdgeKind {
         EdgeKind::Onward,
         EdgeKind::SiteOrder,
         EdgeKind::Snapshot,
+        EdgeKind::LocalCommit,
     ];
 
     /// The kind as a bit of an edge mask.

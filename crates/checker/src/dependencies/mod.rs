@@ -20,7 +20,7 @@ pub(crate) use reads::{RegisterVersion, collect as collect_reads};
 pub(crate) use registers::{Chain, OpenOrder, check_reads as check_register_reads};
 pub(crate) use sets::add_edges as count_edges;
 pub(crate) use sets::{CountChoices, CountState, NoChoices, OpenCounts, SetUpdates};
-pub(crate) use sets::{external as external_set_reads, is_reachable};
+pub(crate) use sets::{SetRead, Update, external as external_set_reads, is_reachable};
 pub(crate) use tails::Tail;
 pub(crate) use writes::{ABSENT, WriteIndex};
 

@@ -186,6 +186,7 @@ fn legend_entries(edges: &[AnomalyEdge]) -> Vec<(&'static str, &'static str)> {
         DependencyKind::RealTime => "the first completed before the second began",
         DependencyKind::SiteOrder => "at one site, the first completed before the second began",
         DependencyKind::Snapshot => "an earlier snapshot of the second's site saw the first",
+        DependencyKind::LocalCommit => "the second's snapshot holds the first, maybe as a local commit",
     };
     kinds.into_iter().map(|kind| (kind.name(), meaning(kind))).collect()
 }

@@ -158,9 +158,12 @@ impl<'a> Words<'a> {
                 let session = self.history.session_name(self.history.txn(from).session);
                 format!("In session {session}, {a} completed before {b} was invoked.")
             }
-            EdgeKind::SiteOrder => format!("At one site, {a} completed before {b} was invoked."),
+            EdgeKind::SiteOrder => format!("At one site, {a} had committed before {b} was invoked."),
             EdgeKind::Snapshot => {
                 format!("{b} saw all that an earlier snapshot of its site had seen, and so saw {a}.")
+            }
+            EdgeKind::LocalCommit => {
+                format!("{b} saw what {a} had committed at its site, maybe only locally, and so all that {a} saw.")
             }
             EdgeKind::RealTime | EdgeKind::Onward => format!("{a} completed before {b} was invoked."),
         }

@@ -66,7 +66,7 @@ impl KeyType {
 }
 
 /// The keys of a history, numbered in the order of their first appearance.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct KeyTable {
     names: Vec<Key>,
     types: Vec<Option<KeyType>>,
@@ -146,7 +146,7 @@ impl KeyTable {
 }
 
 /// Session or site names, numbered in the order of their first appearance.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct NameTable {
     names: Vec<Box<str>>,
     ids: HashMap<Box<str>, u32, FixedState>,

@@ -19,7 +19,7 @@ pub(crate) enum ListRead {
 }
 
 /// All lists that a history read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ListStore {
     spines: Vec<Vec<Value>>,
     apart: Vec<Value>,

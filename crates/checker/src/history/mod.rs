@@ -16,12 +16,14 @@ mod line;
 mod lists;
 mod reader;
 mod recorder;
+mod reshape;
 mod scanner;
 
 pub use error::{Malformed, ReadError};
 pub use facts::{Facts, SnapshotVector};
 pub use intern::{Key, KeyType};
 pub use recorder::{MicroOp, Observed, RecordedFacts, RecordedTxn, Recorder};
+pub(crate) use reshape::{Reshaped, ReshapedOp};
 
 use intern::{KeyTable, NameTable};
 use lists::{ListRead, ListStore};

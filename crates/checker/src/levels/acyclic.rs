@@ -63,7 +63,8 @@ impl Layout {
     /// An edge between transactions, or between a transaction and an auxiliary node, as one between nodes.
     fn translate(self, edge: Edge) -> Edge {
         let is_txn = |node| node < self.txn_count;
-        let from_commit = edge.kind != EdgeKind::AntiDependency && is_txn(edge.from);
+        let from_begin = matches!(edge.kind, EdgeKind::AntiDependency | EdgeKind::LocalCommit);
+        let from_commit = !from_begin && is_txn(edge.from);
         let to_commit = edge.kind == EdgeKind::AntiDependency && is_txn(edge.to);
         let from = if from_commit { self.commit(edge.from) } else { edge.from };
         let to = if to_commit { self.commit(edge.to) } else { edge.to };
@@ -102,6 +103,12 @@ impl<'a> Known<'a> {
             first_tail_node: first_tail as u32,
             node_count,
         }
+    }
+
+    /// Adds edges with further auxiliary nodes: `add` gets the number of the first one, and returns the number
+    /// after the last one.
+    pub(crate) fn add_further(&mut self, add: impl FnOnce(usize, &mut Vec<Edge>) -> usize) {
+        self.node_count = add(self.node_count, &mut self.precedence);
     }
 
     /// The graph of all that is known, with further edges between transactions.

@@ -6,6 +6,7 @@ mod counts;
 mod parallel;
 mod recheck;
 mod search;
+mod speculative;
 
 use crate::dependencies::Dependencies;
 use crate::history::History;
@@ -30,6 +31,7 @@ pub(crate) fn judge(
         Level::Psi => (Precedence::None, Nodes::Parallel),
         Level::SessionPsi => (Precedence::Session, Nodes::Parallel),
         Level::Causal => return causal::judge(history, anomalies),
+        Level::Spsi => return speculative::judge(history, dependencies, anomalies),
         _ => return Some(format!("The level {level} is not judged yet.")),
     };
     match nodes {

@@ -42,7 +42,7 @@ fn the_json_has_the_promised_fields() {
     let unknown = check(&brief(STALE), Level::Spsi);
     let value = serde_json::to_value(unknown).unwrap();
     assert_eq!(value["verdict"], "unknown");
-    assert_eq!(value["reason"], "The level spsi is not judged yet.");
+    assert_eq!(value["reason"], "T0 names no site, and this level is about the nodes of transactions.");
     assert_eq!(serde_json::to_value(Level::WalterPsi).unwrap(), Value::from("walter-psi"));
 }
 

@@ -1,0 +1,268 @@
+//! Who committed, who only committed locally, and what final commits flow-depend on (SPSI-4).
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::dependencies::{Fate, WriteIndex, decide_fates_by_values};
+use crate::explain::Words;
+use crate::history::{Action, History, KeyId, Op, Outcome, Seen, Session, Txn, TxnId, Value};
+use crate::levels::speculative::possibilities::Possibilities;
+use crate::report::{Anomalies, AnomalyKind};
+
+/// The parts that transactions play.
+pub(super) struct Cast {
+    pub(super) writes: WriteIndex,
+    pub(super) fates: Vec<Fate>,
+    /// Of unknown outcome, and it can only have been seen in counts: whether it committed does not matter
+    /// otherwise.
+    pub(super) counted_only: Vec<bool>,
+}
+
+impl Cast {
+    pub(super) fn decide(
+        history: &History,
+        possibilities: &mut Possibilities,
+        anomalies: &mut Anomalies,
+    ) -> Self {
+        let writes = WriteIndex::new(history);
+        let fates = decide_fates_by_values(history, &writes);
+        let mut cast = Cast { writes, fates, counted_only: vec![false; history.txn_count()] };
+        let observed = (0..).map(TxnId).zip(&cast.fates).filter(|(_, fate)| **fate == Fate::Observed);
+        let observed: Vec<TxnId> = observed.map(|(id, _)| id).collect();
+        observed.into_iter().for_each(|id| cast.commit_sources(history, id));
+        cast.commit_what_views_need(history);
+        cast.guess(history, possibilities);
+        cast.flows(history, anomalies);
+        cast.speculated_reads(history, anomalies);
+        cast
+    }
+
+    /// Whether another part than these fates was given to somebody.
+    pub(super) fn departs_from(&self, fates: &[Fate]) -> bool {
+        self.fates != fates
+    }
+
+    pub(super) fn is_effective(&self, txn: TxnId) -> bool {
+        self.fates[txn.index()].is_effective()
+    }
+
+    pub(super) fn has_views(&self) -> bool {
+        self.fates.contains(&Fate::Aborted) || self.fates.contains(&Fate::Dropped)
+    }
+
+    /// Whether a transaction that did not commit finally may be in the snapshot of another one: it committed
+    /// locally at the same site, before that one ended, and had not aborted before that one began.
+    pub(super) fn may_be_seen(&self, history: &History, reader: TxnId, member: TxnId) -> bool {
+        let (reader_txn, txn) = (history.txn(reader), history.txn(member));
+        let has_lc = history.facts(txn).is_some_and(|facts| facts.lc.is_some());
+        let was_lost = txn.outcome == Outcome::Committed;
+        let end = match reader_txn.outcome {
+            Outcome::Unknown => reader_txn.speculation.map(|speculation| speculation.index),
+            _ => reader_txn.completion,
+        };
+        let had_aborted = txn.outcome == Outcome::Aborted && txn.completion < Some(reader_txn.invoke);
+        reader != member
+            && !self.is_effective(member)
+            && reader_txn.site == txn.site
+            && (txn.speculation.is_some() || has_lc || was_lost)
+            && end.is_none_or(|end| txn.invoke < end)
+            && !had_aborted
+    }
+
+    /// A transaction of unknown outcome did commit; then so did those that it read from.
+    fn commit(&mut self, history: &History, txn: TxnId) {
+        if self.fates[txn.index()] == Fate::Dropped {
+            self.fates[txn.index()] = Fate::Observed;
+            self.commit_sources(history, txn);
+        }
+    }
+
+    fn commit_sources(&mut self, history: &History, txn: TxnId) {
+        let Some(speculation) = history.txn(txn).speculation else { return };
+        for (_, writer) in self.sources(history, history.speculated_ops(&speculation)) {
+            self.commit(history, writer);
+        }
+    }
+
+    /// The writers of the values that were read.
+    fn sources(&self, history: &History, ops: &[Op]) -> Vec<(KeyId, TxnId)> {
+        let mut sources = Vec::new();
+        let mut add = |key, value: Value| {
+            sources.extend(self.writes.find(key, value).map(|write| (key, self.writes.write(write).txn)));
+        };
+        for op in ops {
+            match op.action {
+                Action::Read(Seen::Register(value)) => add(op.key, value),
+                Action::Read(Seen::List(list)) => {
+                    history.list(op.key, list).iter().for_each(|&value| add(op.key, value));
+                }
+                _ => {}
+            }
+        }
+        sources
+    }
+
+    /// A view holds final commits and local ones of its own site: whoever is in it and was not the latter was
+    /// the former. So was whoever stands in a list before one that was.
+    fn commit_what_views_need(&mut self, history: &History) {
+        for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
+            if self.is_effective(id) {
+                continue;
+            }
+            for ops in view_ops(history, txn) {
+                for (_, writer) in self.sources(history, ops) {
+                    let is_local = self.may_be_seen(history, id, writer);
+                    if !is_local && writer != id {
+                        self.commit(history, writer);
+                    }
+                }
+                for op in ops {
+                    if let Action::Read(Seen::List(list)) = op.action {
+                        self.commit_below(history, op.key, history.list(op.key, list));
+                    }
+                }
+            }
+        }
+    }
+
+    fn commit_below(&mut self, history: &History, key: KeyId, list: &[Value]) {
+        let writers: Vec<TxnId> = list
+            .iter()
+            .filter_map(|&value| self.writes.find(key, value))
+            .map(|write| self.writes.write(write).txn)
+            .collect();
+        let last = writers.iter().rposition(|&writer| self.is_effective(writer)).unwrap_or(0);
+        for &writer in &writers[..last] {
+            self.commit(history, writer);
+        }
+    }
+
+    /// A transaction that showed a speculative commit, and of which nobody knows more, committed finally or
+    /// not. One that can only have been seen in counts may have, and nothing else depends on it.
+    fn guess(&mut self, history: &History, possibilities: &mut Possibilities) {
+        for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
+            if self.fates[id.index()] != Fate::Dropped {
+                continue;
+            }
+            if txn.speculation.is_some() {
+                if possibilities.ask() {
+                    self.commit(history, id);
+                }
+            } else if history
+                .ops(txn)
+                .iter()
+                .any(|op| matches!(op.action, Action::Add(_) | Action::Remove(_)))
+            {
+                self.fates[id.index()] = Fate::Observed;
+                self.counted_only[id.index()] = true;
+            }
+        }
+    }
+
+    /// SPSI-4: a transaction that was invoked after a speculative commit of its session, and before the
+    /// outcome of that one, commits only if that one does.
+    fn flows(&mut self, history: &History, anomalies: &mut Anomalies) {
+        let dependences = flow_dependences(history);
+        let mut is_settled = false;
+        while !is_settled {
+            is_settled = true;
+            for &(txn, on) in &dependences {
+                if self.is_effective(txn) && self.fates[on.index()] == Fate::Dropped {
+                    self.commit(history, on);
+                    is_settled = false;
+                }
+            }
+        }
+        for (txn, on) in dependences {
+            if self.is_effective(txn) && self.fates[on.index()] == Fate::Aborted {
+                anomalies.add(history, AnomalyKind::SpeculativeDependency, &[txn, on], || {
+                    let words = Words::new(history);
+                    let session = history.session_name(history.txn(on).session);
+                    format!(
+                        "{} committed; session {session} began it after it had seen the speculative commit of {}, which \
+                         aborted.",
+                        words.txn(txn),
+                        words.txn(on)
+                    )
+                });
+            }
+        }
+    }
+
+    /// A final commit has one snapshot, so its `spec` line shows the final reads.
+    fn speculated_reads(&self, history: &History, anomalies: &mut Anomalies) {
+        let words = Words::new(history);
+        for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
+            let (Some(speculation), Fate::Committed) = (txn.speculation, self.fates[id.index()]) else {
+                continue;
+            };
+            let speculated = history.speculated_ops(&speculation);
+            let differs = |(one, other): &(&Op, &Op)| !is_same(history, one, other);
+            let Some((shown, _)) = speculated.iter().zip(history.ops(txn)).find(differs) else { continue };
+            let aborted = self.sources(history, std::slice::from_ref(shown));
+            let aborted = aborted.into_iter().find(|(_, writer)| self.fates[writer.index()] == Fate::Aborted);
+            let key = history.key(shown.key);
+            match aborted {
+                Some((_, writer)) => {
+                    anomalies.add(history, AnomalyKind::SpeculativeDependency, &[id, writer], || {
+                        let (txn, writer) = (words.txn(id), words.txn(writer));
+                        format!("{txn} committed; its speculative commit had read {key} from {writer}, which aborted.")
+                    });
+                }
+                None => anomalies.add(history, AnomalyKind::SpeculativeSnapshot, &[id], || {
+                    let txn = words.txn(id);
+                    format!("The speculative and the final commit of {txn} read different values of {key}.")
+                }),
+            }
+        }
+    }
+}
+
+fn is_same(history: &History, one: &Op, other: &Op) -> bool {
+    match (one.action, other.action) {
+        (Action::Read(Seen::List(one_list)), Action::Read(Seen::List(other_list))) => {
+            history.list(one.key, one_list) == history.list(other.key, other_list)
+        }
+        (Action::Read(Seen::Set(one)), Action::Read(Seen::Set(other))) => {
+            history.set(one) == history.set(other)
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// What a transaction that did not commit is known to have read: once for its `spec` line, and once for its
+/// outcome.
+pub(super) fn view_ops<'a>(history: &'a History, txn: &'a Txn) -> impl Iterator<Item = &'a [Op]> {
+    let shown = txn.speculation.iter().map(|speculation| history.speculated_ops(speculation));
+    let is_known = txn.observed || txn.outcome == Outcome::Committed;
+    shown.chain(is_known.then(|| history.ops(txn)))
+}
+
+/// Pairs of a transaction and one that had shown a speculative commit, and no outcome, to the same session
+/// before the first one was invoked.
+fn flow_dependences(history: &History) -> Vec<(TxnId, TxnId)> {
+    let mut events: Vec<(u32, TxnId)> = Vec::new();
+    for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
+        events.push((txn.invoke, id));
+        if let Some(speculation) = txn.speculation {
+            events.push((speculation.index, id));
+            events.extend(txn.known_completion().map(|completion| (completion, id)));
+        }
+    }
+    events.sort_unstable();
+    let mut unsettled: HashMap<Session, Vec<TxnId>, FixedState> = HashMap::default();
+    let mut pairs = Vec::new();
+    for (at, id) in events {
+        let txn = history.txn(id);
+        let of_session = unsettled.entry(txn.session).or_default();
+        if at == txn.invoke {
+            pairs.extend(of_session.iter().map(|&on| (id, on)));
+        } else if txn.speculation.is_some_and(|speculation| speculation.index == at) {
+            of_session.push(id);
+        } else {
+            of_session.retain(|&other| other != id);
+        }
+    }
+    pairs
+}

@@ -1,0 +1,467 @@
+//! The snapshots of final commits and of views, as one question about cycles.
+//!
+//! As for snapshot isolation, a transaction is a begin and a commit. What a site has shown, locally or finally,
+//! comes before the begin of its later transactions: its commit before the begin of a final commit, and its
+//! begin before the begin of a view, which may hold it as a local commit and then holds all that it saw. A view
+//! is a transaction that wrote nothing; where it read from a final commit of its own site, that too may have
+//! been a local commit still.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::dependencies::{
+    Chain, Dependencies, Edge, EdgeKind, Fate, NoChoices, SetRead, SetUpdates, Update, is_reachable,
+};
+use crate::explain::Words;
+use crate::graph::{self, BY_SEVERITY, find_cycle};
+use crate::history::{History, KeyId, Op, Outcome, Reshaped, ReshapedOp, Site, TxnId};
+use crate::level::Precedence;
+use crate::levels::acyclic::{self, Known, Nodes};
+use crate::levels::search::{self, Cause, Choice, Contradiction, Model, Resolution};
+use crate::levels::speculative::cast::Cast;
+use crate::levels::speculative::members::written_keys;
+use crate::levels::speculative::possibilities::Possibilities;
+use crate::levels::speculative::views::Views;
+use crate::report::{Anomalies, AnomalyKind};
+
+/// More questions about the versions below local commits than this are not asked.
+const QUESTIONS_MAX: usize = 5_000;
+/// Of so many local commits that may have contributed to a count all combinations are tried.
+const COMBINED_MAX: usize = 8;
+
+/// Judges final commits alone.
+pub(super) fn judge_commits(
+    history: &History,
+    dependencies: &Dependencies,
+    cast: &Cast,
+    anomalies: &mut Anomalies,
+) -> Option<String> {
+    Snapshots::new(history, history, cast, &Views::default()).judge(dependencies, anomalies)
+}
+
+/// Judges final commits and views together.
+pub(super) fn judge(
+    history: &History,
+    cast: &Cast,
+    views: &mut Views,
+    possibilities: &mut Possibilities,
+    anomalies: &mut Anomalies,
+) -> Option<String> {
+    count_members(history, cast, views, possibilities);
+    let shaped = history.reshape(shapes(history, cast, views));
+    let mut dependencies = Dependencies::derive(&shaped, anomalies);
+    if !anomalies.is_empty() {
+        return None;
+    }
+    for edge in &mut dependencies.edges {
+        let (from, to) = (TxnId(edge.from), TxnId(edge.to));
+        if edge.kind == EdgeKind::ReadsFrom && is_view_of_mate(history, views, to, from) {
+            edge.kind = EdgeKind::LocalCommit;
+        }
+    }
+    let reason = Snapshots::new(history, &shaped, cast, views).judge(&dependencies, anomalies);
+    if views.is_doubtful && !anomalies.is_empty() {
+        *anomalies = Anomalies::default();
+        return Some(
+            "A final commit may have survived a local commit that it had in its snapshot, which this check does not \
+             follow further."
+                .to_string(),
+        );
+    }
+    reason
+}
+
+fn is_view_of_mate(history: &History, views: &Views, view: TxnId, txn: TxnId) -> bool {
+    views.of.contains_key(&view) && history.txn(view).site == history.txn(txn).site
+}
+
+/// Adds the local commits without which final ones do not explain a count.
+fn count_members(history: &History, cast: &Cast, views: &mut Views, possibilities: &mut Possibilities) {
+    let updates = SetUpdates::new(history, |_| true);
+    let mut found = Vec::new();
+    for (&txn, view) in &views.of {
+        let mut members = view.members.clone();
+        for SetRead { key, counts } in &view.sets {
+            for (element, of_element) in updates.elements(*key) {
+                let others = || of_element.iter().filter(|update| update.txn != txn);
+                let finals =
+                    others().filter(|update| cast.is_effective(update.txn)).map(|update| update.change);
+                let count = counts.get(&element).copied().unwrap_or(0);
+                let count = count - contribution(of_element, &members);
+                let open: Vec<Update> = others()
+                    .filter(|update| !members.contains(&update.txn))
+                    .filter(|update| cast.may_be_seen(history, txn, update.txn))
+                    .copied()
+                    .take(COMBINED_MAX)
+                    .collect();
+                let fitting: Vec<u32> = (0..1_u32 << open.len())
+                    .filter(|set| {
+                        let chosen = (0..).zip(&open).filter(|(at, _)| set >> at & 1 == 1);
+                        is_reachable(
+                            finals.clone(),
+                            count - chosen.map(|(_, update)| update.change).sum::<i64>(),
+                        )
+                    })
+                    .collect();
+                let mut fitting = fitting.into_iter().peekable();
+                let mut chosen = fitting.next().unwrap_or(0);
+                while fitting.peek().is_some() && possibilities.ask() {
+                    chosen = fitting.next().unwrap_or(chosen);
+                }
+                members.extend(
+                    (0..).zip(&open).filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, update)| update.txn),
+                );
+            }
+        }
+        found.push((txn, members));
+    }
+    for (txn, members) in found {
+        if let Some(view) = views.of.get_mut(&txn) {
+            view.members = members;
+        }
+    }
+}
+
+fn contribution(updates: &[Update], members: &BTreeSet<TxnId>) -> i64 {
+    updates.iter().filter(|update| members.contains(&update.txn)).map(|update| update.change).sum()
+}
+
+/// The history in which every view is a transaction that committed and wrote nothing, and in which final
+/// commits of unknown outcome have read what they showed. What views wrote comes behind, aborted.
+fn shapes(history: &History, cast: &Cast, views: &Views) -> Vec<Reshaped> {
+    let updates = SetUpdates::new(history, |_| true);
+    let same = |ops: &[Op]| ops.iter().copied().map(ReshapedOp::Same).collect::<Vec<_>>();
+    let mut shapes = Vec::new();
+    for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
+        let (outcome, ops) = match (cast.fates[id.index()], views.of.get(&id)) {
+            (Fate::Observed, _) if cast.counted_only[id.index()] => {
+                (Outcome::Unknown, same(history.ops(txn)))
+            }
+            (Fate::Observed, _) => {
+                let shown = txn.speculation.map(|speculation| history.speculated_ops(&speculation));
+                (Outcome::Committed, same(shown.unwrap_or(history.ops(txn))))
+            }
+            (Fate::Committed, _) => (Outcome::Committed, same(history.ops(txn))),
+            (_, Some(view)) => {
+                let mut ops: Vec<ReshapedOp> =
+                    view.bases.iter().map(|(&key, base)| base.as_read(key)).collect();
+                for SetRead { key, counts } in &view.sets {
+                    let mut counts = counts.clone();
+                    for (element, of_element) in updates.elements(*key) {
+                        *counts.entry(element).or_default() -= contribution(of_element, &view.members);
+                    }
+                    counts.retain(|_, count| *count != 0);
+                    ops.push(ReshapedOp::Set(*key, counts));
+                }
+                (Outcome::Committed, ops)
+            }
+            (_, None) => (Outcome::Aborted, same(history.ops(txn))),
+        };
+        shapes.push(Reshaped { txn: id, outcome, ops });
+    }
+    for &txn in views.of.keys() {
+        shapes.push(Reshaped { txn, outcome: Outcome::Aborted, ops: same(history.ops(history.txn(txn))) });
+    }
+    shapes
+}
+
+struct Snapshots<'a> {
+    history: &'a History,
+    /// The history in which views are transactions of their own.
+    shaped: &'a History,
+    cast: &'a Cast,
+    views: &'a Views,
+}
+
+impl<'a> Snapshots<'a> {
+    fn new(history: &'a History, shaped: &'a History, cast: &'a Cast, views: &'a Views) -> Self {
+        Snapshots { history, shaped, cast, views }
+    }
+
+    fn judge(&self, dependencies: &Dependencies, anomalies: &mut Anomalies) -> Option<String> {
+        let held = self.held(dependencies);
+        self.check_own_site(dependencies, &held, anomalies);
+        if !anomalies.is_empty() {
+            return None;
+        }
+        let mut known = Known::new(self.shaped, dependencies, Precedence::None, Nodes::Split);
+        known.add_further(|first_node, edges| self.site_order(first_node, edges));
+        let members = self.member_edges();
+        let graph = known.graph(&members);
+        let Some(model) = known.model(&graph) else {
+            for component in graph.cyclic_components(graph::ALL).iter().take(1) {
+                self.describe(&find_cycle(&graph.restrict(component), &BY_SEVERITY), anomalies);
+            }
+            return None;
+        };
+        let must = |reader: TxnId, updater: TxnId| self.must_hold(&held, reader, updater).then_some(true);
+        let counts = match dependencies.counts.choices(self.shaped, must) {
+            Ok(counts) => counts,
+            Err(NoChoices::TooMany(reason)) => return Some(reason),
+            Err(NoChoices::Contradiction(sum)) => {
+                sum.describe(self.shaped, anomalies);
+                return None;
+            }
+        };
+        let questions = match self.questions(&held) {
+            Ok(questions) => questions,
+            Err(reason) => return Some(reason),
+        };
+        let orders = acyclic::conflicting_orders(self.shaped, dependencies);
+        let mut model = AtSites { inner: model, snapshots: self, held: &held };
+        match search::resolve_with(&mut model, &orders, &counts, questions) {
+            Resolution::Settled => None,
+            Resolution::GaveUp(reason) => Some(reason),
+            Resolution::Contradiction(contradiction) => {
+                let find = |edges: &[Edge]| {
+                    let further = [&members[..], edges].concat();
+                    let graph = known.graph(&further);
+                    let components = graph.cyclic_components(graph::ALL);
+                    let first = components.first();
+                    first.map(|first| find_cycle(&graph.restrict(first), &BY_SEVERITY)).unwrap_or_default()
+                };
+                self.contradiction(dependencies, &contradiction, find, anomalies);
+                None
+            }
+        }
+    }
+
+    fn is_view(&self, txn: TxnId) -> bool {
+        self.views.of.contains_key(&txn)
+    }
+
+    fn describe(&self, cycle: &[Edge], anomalies: &mut Anomalies) {
+        let has_view = cycle.iter().any(|edge| self.is_view(TxnId(edge.from)));
+        let kind = if has_view { AnomalyKind::SpeculativeSnapshot } else { acyclic::classify(cycle) };
+        anomalies.add_cycle(self.shaped, kind, cycle);
+    }
+
+    fn contradiction(
+        &self,
+        dependencies: &Dependencies,
+        contradiction: &Contradiction,
+        find: impl Fn(&[Edge]) -> Vec<Edge>,
+        anomalies: &mut Anomalies,
+    ) {
+        if let Cause::Choice(Choice { answers, .. }) = &contradiction.cause {
+            let views = answers.iter().flatten().flat_map(|edge| [TxnId(edge.from), TxnId(edge.to)]);
+            if let Some(view) = views.into_iter().find(|&txn| self.is_view(txn)) {
+                return anomalies.add(self.shaped, AnomalyKind::SpeculativeSnapshot, &[view], || {
+                    let words = Words::new(self.shaped);
+                    let cycles = answers.each_ref().map(|answer| {
+                        let cycle = find(&[&contradiction.forced[..], answer].concat());
+                        if cycle.is_empty() {
+                            "this contradicts what else is known.".to_string()
+                        } else {
+                            words.cycle(&cycle)
+                        }
+                    });
+                    format!(
+                        "No snapshot of {} fits. Either: {} Or: {}",
+                        words.txn(view),
+                        cycles[0],
+                        cycles[1]
+                    )
+                });
+            }
+        }
+        acyclic::describe_contradiction(self.shaped, dependencies, contradiction, find, anomalies);
+    }
+
+    /// The line that showed a final commit, locally or finally, to its client.
+    fn shown_at(&self, txn: TxnId) -> Option<u32> {
+        let txn = self.history.txn(txn);
+        let ok = txn.completion.filter(|_| txn.outcome == Outcome::Committed);
+        txn.speculation.map(|speculation| speculation.index).or(ok)
+    }
+
+    /// What a site has shown comes before its later transactions: one chain of auxiliary nodes per site for
+    /// those that commit, and one for views.
+    fn site_order(&self, first_node: usize, edges: &mut Vec<Edge>) -> usize {
+        let mut events: Vec<(u32, TxnId, bool)> = Vec::new();
+        for id in (0..self.history.txn_count() as u32).map(TxnId) {
+            if self.cast.is_effective(id) || self.is_view(id) {
+                events.push((self.history.txn(id).invoke, id, true));
+            }
+            if self.cast.is_effective(id) {
+                events.extend(self.shown_at(id).map(|shown| (shown, id, false)));
+            }
+        }
+        events.sort_unstable();
+        let mut last: BTreeMap<(Option<Site>, EdgeKind), u32> = BTreeMap::new();
+        let mut next_node = first_node as u32;
+        let edge = |from, to, kind| Edge { from, to, key: KeyId(0), kind };
+        for (_, id, is_invocation) in events {
+            let site = self.history.txn(id).site;
+            if is_invocation {
+                let kind = if self.is_view(id) { EdgeKind::LocalCommit } else { EdgeKind::SiteOrder };
+                edges.extend(last.get(&(site, kind)).map(|&node| edge(node, id.0, EdgeKind::Onward)));
+                continue;
+            }
+            for kind in [EdgeKind::SiteOrder, EdgeKind::LocalCommit] {
+                let before = last.insert((site, kind), next_node);
+                edges.extend(before.map(|before| edge(before, next_node, EdgeKind::Onward)));
+                edges.push(edge(id.0, next_node, kind));
+                next_node += 1;
+            }
+        }
+        next_node as usize
+    }
+
+    /// A snapshot that holds a local commit holds what that one saw.
+    fn member_edges(&self) -> Vec<Edge> {
+        let members = self
+            .views
+            .of
+            .iter()
+            .flat_map(|(&txn, view)| view.members.iter().map(move |&member| (member, txn)));
+        let survivors = self.views.survivors.iter().map(|&(txn, local)| (local, txn));
+        let edge = |(from, to): (TxnId, TxnId)| Edge {
+            from: from.0,
+            to: to.0,
+            key: KeyId(0),
+            kind: EdgeKind::LocalCommit,
+        };
+        members.chain(survivors).map(edge).collect()
+    }
+
+    /// Per view the final commits of its site that it is known to have read from.
+    fn held(&self, dependencies: &Dependencies) -> BTreeMap<TxnId, BTreeSet<TxnId>> {
+        let mut held: BTreeMap<TxnId, BTreeSet<TxnId>> = BTreeMap::new();
+        for edge in dependencies.edges.iter().filter(|edge| edge.kind == EdgeKind::LocalCommit) {
+            held.entry(TxnId(edge.to)).or_default().insert(TxnId(edge.from));
+        }
+        held
+    }
+
+    /// Whether a view must hold a final commit of its site: it, or a member of it, read from it or began when
+    /// the site had shown it.
+    fn must_hold(&self, held: &BTreeMap<TxnId, BTreeSet<TxnId>>, view: TxnId, txn: TxnId) -> bool {
+        let Some(members) = self.views.of.get(&view).map(|view| &view.members) else { return false };
+        if self.history.txn(txn).site != self.history.txn(view).site || !self.cast.is_effective(txn) {
+            return false;
+        }
+        std::iter::once(&view).chain(members).any(|&holder| {
+            self.shown_at(txn).is_some_and(|shown| shown < self.history.txn(holder).invoke)
+                || held.get(&holder).is_some_and(|held| held.contains(&txn))
+        })
+    }
+
+    /// What a view must hold of its own site shows in its reads.
+    fn check_own_site(
+        &self,
+        dependencies: &Dependencies,
+        held: &BTreeMap<TxnId, BTreeSet<TxnId>>,
+        anomalies: &mut Anomalies,
+    ) {
+        let by_edges = dependencies.edges.iter().filter(|edge| edge.kind == EdgeKind::AntiDependency);
+        let by_edges = by_edges.map(|edge| (TxnId(edge.from), TxnId(edge.to), edge.key));
+        let by_tails = dependencies.tails.iter().flat_map(|tail| {
+            let readers = tail.readers.iter().filter(|&&reader| self.is_view(reader));
+            readers
+                .flat_map(move |&reader| tail.targets.iter().map(move |&target| (reader, target, tail.key)))
+        });
+        for (view, missed, key) in by_edges.chain(by_tails) {
+            if self.must_hold(held, view, missed) {
+                anomalies.add(self.history, AnomalyKind::SpeculativeSnapshot, &[view, missed], || {
+                    let words = Words::new(self.history);
+                    format!(
+                        "The snapshot of {} must hold {}, which had committed at its site, but a read of {} does not show it.",
+                        words.txn(view),
+                        words.txn(missed),
+                        self.history.key(key)
+                    )
+                });
+            }
+        }
+    }
+
+    /// Where nobody knows the final versions of a key below a local commit: whoever holds it holds only such
+    /// final versions of the key as it does.
+    fn questions(&self, held: &BTreeMap<TxnId, BTreeSet<TxnId>>) -> Result<Vec<Choice>, String> {
+        let mut questions = Vec::new();
+        for (&txn, view) in &self.views.of {
+            for &member in &view.members {
+                for key in
+                    written_keys(self.history, member).into_iter().filter(|key| !view.bases.contains_key(key))
+                {
+                    let writers: BTreeSet<TxnId> =
+                        self.cast.writes.of_key(key).iter().map(|write| write.txn).collect();
+                    for writer in writers.into_iter().filter(|&writer| self.cast.is_effective(writer)) {
+                        if !self.views.survivors.contains(&(writer, member)) {
+                            questions.push(self.question(held, txn, member, writer, key));
+                        }
+                    }
+                    if questions.len() > QUESTIONS_MAX {
+                        return Err(format!(
+                            "More than {QUESTIONS_MAX} final commits wrote keys of local commits that nobody read."
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(questions)
+    }
+
+    fn question(
+        &self,
+        held: &BTreeMap<TxnId, BTreeSet<TxnId>>,
+        txn: TxnId,
+        member: TxnId,
+        writer: TxnId,
+        key: KeyId,
+    ) -> Choice {
+        let is_mate = is_view_of_mate(self.history, self.views, member, writer);
+        let kind = if is_mate { EdgeKind::LocalCommit } else { EdgeKind::ReadsFrom };
+        let below = vec![Edge { from: writer.0, to: member.0, key, kind }];
+        let outside = vec![Edge { from: txn.0, to: writer.0, key, kind: EdgeKind::AntiDependency }];
+        let early = self.shown_at(writer).is_some_and(|shown| shown < self.history.txn(member).invoke);
+        let answers =
+            if early || self.must_hold(held, txn, writer) { [below, outside] } else { [outside, below] };
+        Choice { key, answers }
+    }
+}
+
+/// A model that knows of local commits: what a view read from its own site may have been one, and what it must
+/// hold of its own site it does hold.
+struct AtSites<'a, M> {
+    inner: M,
+    snapshots: &'a Snapshots<'a>,
+    held: &'a BTreeMap<TxnId, BTreeSet<TxnId>>,
+}
+
+impl<M: Model> Model for AtSites<'_, M> {
+    fn try_add(&mut self, edges: &[Edge]) -> bool {
+        let Snapshots { history, views, .. } = self.snapshots;
+        let misses = |edge: &Edge| {
+            edge.kind == EdgeKind::AntiDependency
+                && self.snapshots.must_hold(self.held, TxnId(edge.from), TxnId(edge.to))
+        };
+        if edges.iter().any(misses) {
+            return false;
+        }
+        let weaken = |edge: &Edge| match edge.kind {
+            EdgeKind::ReadsFrom if is_view_of_mate(history, views, TxnId(edge.to), TxnId(edge.from)) => {
+                Edge { kind: EdgeKind::LocalCommit, ..*edge }
+            }
+            _ => *edge,
+        };
+        let edges: Vec<Edge> = edges.iter().map(weaken).collect();
+        self.inner.try_add(&edges)
+    }
+
+    fn mark(&self) -> usize {
+        self.inner.mark()
+    }
+
+    fn undo(&mut self, mark: usize) {
+        self.inner.undo(mark);
+    }
+
+    fn place(&self, chain: &Chain) -> u32 {
+        self.inner.place(chain)
+    }
+
+    fn steps(&self) -> u64 {
+        self.inner.steps()
+    }
+}
