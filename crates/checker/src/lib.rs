@@ -24,6 +24,10 @@ mod graph;
 pub mod history;
 mod level;
 mod levels;
+#[cfg(not(feature = "mutants"))]
+mod mutants;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 pub mod oracle;
 mod report;
 mod vacuity;

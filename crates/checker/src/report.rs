@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::dependencies::{Edge, EdgeKind};
 use crate::explain::Words;
 use crate::history::{History, TxnId};
+use crate::mutants;
 
 /// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -281,6 +282,9 @@ impl Anomalies {
         txns: &[TxnId],
         why: impl FnOnce() -> String,
     ) {
+        if mutants::skips(kind) {
+            return;
+        }
         if self.list.iter().filter(|anomaly| anomaly.kind == kind).count() < Self::PER_KIND_MAX {
             let txns = txns.iter().map(|&txn| history.txn(txn).invoke).collect();
             self.list.push(Anomaly { kind, txns, why: why(), edges: Vec::new() });

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use crate::dependencies::sets::{self, SetUpdates, Update};
 use crate::dependencies::writes::WriteIndex;
 use crate::history::{Action, History, KeyId, Op, Outcome, Seen, TxnId, Value};
+use crate::mutants::{self, Mutant};
 
 /// What became of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +53,11 @@ pub(crate) fn decide_fates_by_values(history: &History, writes: &WriteIndex) -> 
         .txns()
         .iter()
         .map(|txn| match txn.outcome {
-            Outcome::Committed if txn.lost => Fate::Aborted,
+            Outcome::Committed if txn.lost && !mutants::is_planted(Mutant::IgnoresLoss) => Fate::Aborted,
             Outcome::Committed => Fate::Committed,
             Outcome::Aborted => Fate::Aborted,
+            Outcome::Unknown if mutants::is_planted(Mutant::CommitsUnknownOutcomes) => Fate::Committed,
+            Outcome::Unknown if mutants::is_planted(Mutant::AbortsUnknownOutcomes) => Fate::Aborted,
             Outcome::Unknown => Fate::Dropped,
         })
         .collect();
@@ -108,7 +111,8 @@ fn for_each_value_read(
 /// What read from a lost transaction at its site is lost with it.
 fn spread_loss(history: &History, writes: &WriteIndex, fates: &mut [Fate]) {
     let mut lost: Vec<bool> = history.txns().iter().map(|txn| txn.lost).collect();
-    let mut spreading = lost.contains(&true);
+    let is_contained = [Mutant::IgnoresLoss, Mutant::ContainsLoss].into_iter().any(mutants::is_planted);
+    let mut spreading = lost.contains(&true) && !is_contained;
     while spreading {
         spreading = false;
         let updates =

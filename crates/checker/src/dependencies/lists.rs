@@ -11,6 +11,7 @@ use crate::dependencies::tails::Tail;
 use crate::dependencies::writes::{ABSENT, WriteId, WriteIndex};
 use crate::explain::Words;
 use crate::history::{Action, History, KeyId, KeyType, ListRef, TxnId, Value};
+use crate::mutants::{self, Mutant};
 use crate::report::{Anomalies, AnomalyKind};
 
 /// What the lists say about the order of transactions.
@@ -175,7 +176,7 @@ impl<'a> Lists<'a> {
             let Some(longest) = &self.reads.longest[read.key.index()] else { continue };
             let list = self.history.list(read.key, read.list);
             let longest_list = self.history.list(read.key, longest.list);
-            if longest_list.starts_with(list) {
+            if is_prefix(list, longest_list) {
                 if read.is_first {
                     fitting.push(ListVersion { txn: read.txn, key: read.key, len: read.others });
                 }
@@ -202,7 +203,7 @@ impl<'a> Lists<'a> {
         };
         let list = self.history.list(read.key, ListRef::shared(read.len));
         let longest_list = self.history.list(read.key, longest.list);
-        let fits = longest_list.starts_with(list);
+        let fits = is_prefix(list, longest_list);
         if !fits {
             anomalies.add(self.history, AnomalyKind::IncompatibleOrder, &[longest.txn, read.txn], || {
                 self.words.incompatible(read.key, (longest.txn, longest_list), (read.txn, list))
@@ -249,8 +250,11 @@ impl<'a> Lists<'a> {
         tails: &mut [Tail],
         anomalies: &mut Anomalies,
     ) {
-        let &ListVersion { txn, key, len } = read;
+        let &ListVersion { txn, key, mut len } = read;
         let order = self.order_of(key);
+        if mutants::is_planted(Mutant::MiscountsPrefixes) {
+            len = (len + 1).min(order.len() as u32);
+        }
         let (seen, unseen) = order.split_at(len as usize);
         let last = seen.last().copied().filter(|&element| element != ABSENT);
         let writer = last.and_then(|element| self.writer(element)).filter(|&writer| writer != txn);
@@ -303,6 +307,9 @@ impl<'a> Lists<'a> {
     /// Per key the effective appends that no read shows. Readers are added later.
     fn tails(&self) -> Vec<Tail> {
         let mut tails = Vec::new();
+        if mutants::is_planted(Mutant::ForgetsTails) {
+            return tails;
+        }
         for key in (0..self.history.key_count() as u32).map(KeyId) {
             if self.history.key_type(key) != Some(KeyType::List) {
                 continue;
@@ -321,4 +328,12 @@ impl<'a> Lists<'a> {
         }
         tails
     }
+}
+
+fn is_prefix(list: &[Value], longest: &[Value]) -> bool {
+    let compared = match list.split_last() {
+        Some((_, front)) if mutants::is_planted(Mutant::ComparesAllButTheLast) => front,
+        _ => list,
+    };
+    longest.starts_with(compared)
 }

@@ -12,6 +12,7 @@ pub(crate) use precedence::add_precedence;
 
 use crate::dependencies::{Edge, EdgeKind};
 use crate::history::KeyId;
+use crate::mutants;
 
 /// All kinds of edges.
 pub(crate) const ALL: u16 = u16::MAX;
@@ -58,8 +59,15 @@ impl Graph {
         txn_count: usize,
         copies: usize,
         node_count: usize,
-        visit: impl Fn(&mut dyn FnMut(Edge)),
+        visit_all: impl Fn(&mut dyn FnMut(Edge)),
     ) -> Self {
+        let visit = |emit: &mut dyn FnMut(Edge)| {
+            visit_all(&mut |edge| {
+                if !mutants::drops(edge.kind) {
+                    emit(edge);
+                }
+            });
+        };
         let mut starts = vec![0_u32; node_count + 1];
         visit(&mut |edge| starts[edge.from as usize + 1] += 1);
         for node in 0..node_count {

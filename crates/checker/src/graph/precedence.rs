@@ -13,6 +13,7 @@ use foldhash::fast::FixedState;
 use crate::dependencies::{Edge, EdgeKind, Fate};
 use crate::history::{History, KeyId, Session};
 use crate::level::Precedence;
+use crate::mutants::{self, Mutant};
 
 /// A chain of barriers.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,7 +46,8 @@ pub(crate) fn add_precedence(
         let chain = chains.entry((precedence == Precedence::Session).then_some(session)).or_default();
         if event.is_invocation {
             if let Some(open) = chain.open.take() {
-                edges.extend(chain.closed.map(|closed| edge(closed, open, EdgeKind::Onward)));
+                let linked = chain.closed.filter(|_| !mutants::is_planted(Mutant::ForgetsBarriers));
+                edges.extend(linked.map(|closed| edge(closed, open, EdgeKind::Onward)));
                 chain.closed = Some(open);
             }
             edges.extend(chain.closed.map(|closed| edge(closed, event.txn, EdgeKind::Onward)));
@@ -74,7 +76,9 @@ fn timeline(history: &History, fates: &[Fate]) -> Vec<TimelineEvent> {
         if fate.is_effective() {
             events[record.invoke as usize] = TimelineEvent { txn, is_invocation: true };
         }
-        if let (Fate::Committed, Some(completion)) = (fate, record.completion) {
+        let has_completed = *fate == Fate::Committed
+            || *fate == Fate::Observed && mutants::is_planted(Mutant::EndsUnknownOutcomes);
+        if let (true, Some(completion)) = (has_completed, record.completion) {
             events[completion as usize] = TimelineEvent { txn, is_invocation: false };
         }
     }

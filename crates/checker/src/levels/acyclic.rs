@@ -18,6 +18,7 @@ use crate::history::{History, TxnId};
 use crate::level::Precedence;
 use crate::levels::counts;
 use crate::levels::search::{self, Cause, Contradiction, Model, Resolution};
+use crate::mutants::{self, Mutant};
 use crate::report::{Anomalies, AnomalyKind};
 
 /// Cycles of at most so many strongly connected components are described.
@@ -253,6 +254,9 @@ pub(crate) fn judge(
 /// behind the last one that somebody read.
 pub(crate) fn conflicting_orders(history: &History, dependencies: &Dependencies) -> Vec<OpenOrder> {
     let open = |key| dependencies.open.iter().any(|order| order.key == key);
+    if mutants::is_planted(Mutant::IgnoresConflicts) {
+        return dependencies.open.clone();
+    }
     let of_lists = dependencies.tails.iter().filter(|tail| tail.targets.len() > 1 && !open(tail.key));
     let of_lists = of_lists.map(|tail| OpenOrder {
         key: tail.key,

@@ -10,6 +10,7 @@
 
 use crate::dependencies::{Chain, CountChoices, CountState, Edge, EdgeKind, OpenOrder};
 use crate::history::KeyId;
+use crate::mutants::{self, Mutant};
 
 /// If the answers have more edges than this together, they are not searched.
 const ANSWER_EDGES_MAX: usize = 100_000;
@@ -102,7 +103,8 @@ pub(crate) fn resolve_with(
     counts: &CountChoices,
     further: Vec<Choice>,
 ) -> Resolution {
-    if further.is_empty() && guess(model, orders, counts) {
+    let is_settled = mutants::is_planted(Mutant::SettlesEverything);
+    if is_settled || further.is_empty() && guess(model, orders, counts) {
         return Resolution::Settled;
     }
     let edges: usize = orders.iter().map(answer_edges).sum();

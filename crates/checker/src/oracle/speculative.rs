@@ -32,19 +32,11 @@ pub(super) fn exists(history: &History, fates: &[Fate]) -> Option<bool> {
         history.txns().iter().zip(fates).map(|(txn, fate)| Member::new(history, txn, *fate)).collect();
     let may_commit = (0..fates.len()).filter(|&at| fates[at] != Fate::Aborted);
     let may_commit = may_commit.fold(0, |set, at| set | single(at));
-    let uncommitted = (0..fates.len()).filter(|&at| fates[at] != Fate::Committed);
-    let uncommitted: Vec<&Member<'_>> = uncommitted.map(|at| &members[at]).collect();
-    let has_views = uncommitted.iter().any(|member| has_view(member));
-    // Which of its possible snapshots a final commit had matters only if a local commit of its node may have
-    // to be ordered with another one by who saw whom.
-    let all_snapshots = has_views
-        && members.iter().any(|member| {
-            let mut aborted = uncommitted.iter().filter(|other| other.txn.site == member.txn.site);
-            aborted.any(|other| other.txn.invoke != member.txn.invoke && other.writes & member.writes != 0)
-        });
+    let viewers = (0..fates.len()).filter(|&at| fates[at] != Fate::Committed && has_view(&members[at]));
+    let viewed_sites = viewers.map(|at| members[at].txn.site).collect();
     let visible = vec![0; members.len()];
     let execution = Execution { history, members, order: Vec::new(), visible };
-    Some(Search { execution, may_commit, has_views, all_snapshots }.extends(0))
+    Some(Search { execution, may_commit, viewed_sites }.extends(0))
 }
 
 /// Whether somebody saw what the transaction read although it did not commit.
@@ -99,11 +91,8 @@ fn is_noticed(execution: &Execution<'_>, writer: usize) -> bool {
 struct Search<'a> {
     execution: Execution<'a>,
     may_commit: Set,
-    /// Somebody saw what a transaction read that may not commit.
-    has_views: bool,
-    /// Try every snapshot that a final commit can have, not only the largest one, which is the one that
-    /// orders most.
-    all_snapshots: bool,
+    /// The sites where somebody saw what a transaction read that may not commit.
+    viewed_sites: Vec<Option<Site>>,
 }
 
 impl Search<'_> {
@@ -112,9 +101,7 @@ impl Search<'_> {
         let rest = self.may_commit & !placed;
         let is_complete = each(rest).all(|at| self.execution.members[at].is_optional);
         let is_explained = |search: &Self| {
-            let sites = each(Set::MAX).take(search.execution.members.len());
-            let mut sites = sites.map(|at| search.execution.members[at].txn.site);
-            !search.has_views || sites.all(|site| Views::exist(&search.execution, placed, site))
+            search.viewed_sites.iter().all(|&site| Views::exist(&search.execution, placed, site))
         };
         if is_complete && flows_from_commits(&self.execution, placed) && is_explained(self) {
             return true;
@@ -123,7 +110,10 @@ impl Search<'_> {
             let prefixes = prefixes(&self.execution.order);
             let nexts = prefixes.into_iter().rev().map(|visible| Next { member, visible });
             let fitting = nexts.filter(|next| commits_fit(&self.execution, *next));
-            let tried: Vec<Next> = fitting.take(if self.all_snapshots { usize::MAX } else { 1 }).collect();
+            // Which one it was matters only to those who saw its local commit.
+            let site = self.execution.members[member].txn.site;
+            let tried: Vec<Next> =
+                fitting.take(if self.viewed_sites.contains(&site) { usize::MAX } else { 1 }).collect();
             tried.into_iter().any(|next| {
                 self.execution.order.push(member);
                 self.execution.visible[member] = next.visible;

@@ -6,6 +6,7 @@ mod figure8;
 mod fuzz;
 mod hostile;
 mod levels;
+mod mutants;
 mod output;
 mod reader;
 mod registers;

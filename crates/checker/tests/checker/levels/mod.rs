@@ -12,7 +12,7 @@ mod tape;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use quorate_checker::{Level, Verdict, check, oracle};
+use quorate_checker::{History, Level, Verdict, check, oracle};
 
 use random::Random;
 use tape::Tape;
@@ -74,6 +74,36 @@ fn lacks_site(tape: &Tape, level: Level) -> bool {
         Level::Spsi => entries.any(|entry| entry.site.is_none()),
         _ => false,
     }
+}
+
+/// A random history with what the oracle says of it.
+pub(crate) struct Judged {
+    history: History,
+    satisfied: [(Level, Option<bool>); Level::ALL.len()],
+}
+
+impl Judged {
+    /// Whether the check decides any level otherwise than the oracle, or panics.
+    pub(crate) fn is_judged_wrong(&self) -> bool {
+        self.satisfied.into_iter().any(|(level, satisfied)| {
+            let verdict = catch_unwind(AssertUnwindSafe(|| check(&self.history, level).verdict));
+            match (verdict, satisfied) {
+                (Err(_), _) => true,
+                (Ok(Verdict::Valid), Some(false)) | (Ok(Verdict::Invalid), Some(true)) => true,
+                (Ok(_), _) => false,
+            }
+        })
+    }
+}
+
+/// The first random histories.
+pub(crate) fn judged(count: u64) -> Vec<Judged> {
+    let judged = (0..count).map(|seed| {
+        let history = tape(seed).history().expect("the generator makes well-formed histories");
+        let satisfied = Level::ALL.map(|level| (level, oracle::satisfies(&history, level)));
+        Judged { history, satisfied }
+    });
+    judged.collect()
 }
 
 /// Shrinks a disagreement and says all about it.

@@ -3,6 +3,7 @@
 use quorate_checker::{Key, MicroOp, Observed};
 
 use super::random::Random;
+use super::store::{LISTS, SETS};
 use super::tape::{End, Tape};
 
 pub(crate) fn mutate(tape: &mut Tape, random: &mut Random) {
@@ -65,8 +66,8 @@ fn bend_read(tape: &mut Tape, at: usize, random: &mut Random) {
             set.retain(|_, count| *count != 0);
             if set.is_empty() { Observed::Null } else { Observed::Set(set) }
         }
-        (Observed::Null, 0..2) => Observed::List(vec![value]),
-        (Observed::Null, 4..6) => Observed::Set([(0, random.pick(&[-1, 1]))].into()),
+        (Observed::Null, key) if LISTS.contains(&key) => Observed::List(vec![value]),
+        (Observed::Null, key) if SETS.contains(&key) => Observed::Set([(0, random.pick(&[-1, 1]))].into()),
         (Observed::Null, _) => Observed::Register(value),
         (Observed::Register(_), _) => {
             random.pick(&[Some(value), None]).map_or(Observed::Null, Observed::Register)

@@ -12,10 +12,10 @@ use quorate_checker::{Key, MicroOp, Observed};
 use super::random::Random;
 use super::tape::{End, Entry, Tape};
 
-/// Keys: two of each type.
-const LISTS: std::ops::Range<i64> = 0..2;
-const REGISTERS: std::ops::Range<i64> = 2..4;
-const SETS: std::ops::Range<i64> = 4..6;
+/// The keys of each type.
+pub(crate) const LISTS: std::ops::Range<i64> = 0..3;
+pub(crate) const REGISTERS: std::ops::Range<i64> = 3..6;
+pub(crate) const SETS: std::ops::Range<i64> = 6..8;
 
 /// What a store promises, as far as no bug strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,8 @@ struct Store<'a> {
     scans: usize,
     /// So many transactions write first, and all later ones read every key: a likely fork.
     writers_first: usize,
+    /// In percent, how many transactions read one key and write two others.
+    skews: usize,
     keep_sessions: bool,
     sites: usize,
     sessions: usize,
@@ -85,15 +87,17 @@ pub(crate) fn history(random: &mut Random, txns_max: usize) -> Tape {
         () if random.percent(25) => Kind::Speculative,
         () => random.pick(&kinds),
     };
-    let families: [Vec<i64>; 6] = [
+    let families: [Vec<i64>; 8] = [
+        vec![0, 1],
+        vec![3, 4],
+        vec![6, 7],
         LISTS.collect(),
-        REGISTERS.collect(),
-        SETS.collect(),
         vec![0],
-        [0, 1, 2].to_vec(),
-        [0, 2, 3, 4].to_vec(),
+        REGISTERS.collect(),
+        vec![0, 1, 3],
+        vec![0, 3, 4, 6],
     ];
-    let keys = families[random.below(if forks { 3 } else { families.len() })].clone();
+    let keys = families[random.below(if forks { 4 } else { families.len() })].clone();
     let sites = if forks { 2 } else { 1 + random.below(3) };
     let sessions = 1 + random.below(5);
     let mut store = Store {
@@ -103,6 +107,7 @@ pub(crate) fn history(random: &mut Random, txns_max: usize) -> Tape {
         spread: random.pick(if forks { &[5, 15] } else { &[5, 20, 60] }),
         scans: random.pick(&[10, 40]),
         writers_first,
+        skews: random.pick(&[0, 0, 0, 70]),
         keep_sessions: random.percent(40),
         sites,
         sessions,
@@ -186,6 +191,15 @@ impl Store<'_> {
             for key in self.keys.clone() {
                 ops.push(MicroOp::Read(key.into(), self.read(key, snapshot, &[])));
             }
+            return ops;
+        }
+        if self.keys.len() > 1 && self.random.percent(self.skews) {
+            // Reads one key and writes two others, the first of which everybody writes.
+            let [read, written] = [self.random.pick(&self.keys), self.random.pick(&self.keys)];
+            let observed = self.read(read, snapshot, &[]);
+            ops.extend([self.write(self.keys[0]), self.write(written)]);
+            let at = if read == self.keys[0] || read == written { 0 } else { self.random.below(3) };
+            ops.insert(at, MicroOp::Read(read.into(), observed));
             return ops;
         }
         let count = if self.writers_first > 0 { 1 } else { 1 + self.random.below(4) };

@@ -1,0 +1,145 @@
+//! Faults that a test build can plant in the checker, to see that its own tests notice.
+//!
+//! The feature `mutants` compiles them in, and only the crate's own tests ask for it. Without the feature
+//! [`is_planted`] is constantly false, so that nothing is left of a fault where it could be planted.
+
+#![cfg_attr(not(feature = "mutants"), expect(unreachable_pub, reason = "the module is private then"))]
+
+#[cfg(feature = "mutants")]
+use std::cell::Cell;
+
+use crate::dependencies::EdgeKind;
+use crate::report::AnomalyKind;
+
+/// A fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// No edges of the class WR.
+    DropsReadsFrom,
+    /// No edges of the class WW.
+    DropsWriteOrder,
+    /// No edges of the class RW.
+    DropsAntiDependencies,
+    /// No edges of the class SO.
+    DropsSessionOrder,
+    /// No edges of the class RT.
+    DropsRealTime,
+    /// The barriers of real time and sessions are not linked.
+    ForgetsBarriers,
+    /// A commit of unknown outcome that somebody noticed had happened when its unknown outcome was reported.
+    EndsUnknownOutcomes,
+    /// Every unknown outcome is a commit, at the latest when it is reported.
+    CommitsUnknownOutcomes,
+    /// Every unknown outcome is an abort.
+    AbortsUnknownOutcomes,
+    /// Lost transactions stay committed.
+    IgnoresLoss,
+    /// Only lost transactions themselves are lost, not those that read from them at their site.
+    ContainsLoss,
+    /// A list that was read seems one element longer, where the longest one goes on.
+    MiscountsPrefixes,
+    /// The last element of a list is not compared with the longest list.
+    ComparesAllButTheLast,
+    /// Own reads and writes need not agree.
+    SkipsInternal,
+    /// Reads of aborted writes are passed over.
+    SkipsAbortedReads,
+    /// Reads of overwritten writes are passed over.
+    SkipsIntermediateReads,
+    /// Reads of values that nobody wrote are passed over.
+    SkipsUnwrittenReads,
+    /// Elements that lists hold twice are passed over.
+    SkipsDuplicates,
+    /// Lists of one key need not be prefixes of one another.
+    SkipsIncompatibleOrders,
+    /// Counts of counting sets need not be sums.
+    SkipsCounts,
+    /// Appends that no read shows follow nothing.
+    ForgetsTails,
+    /// Writers of one key that nobody read need not see each other.
+    IgnoresConflicts,
+    /// The search for an order of what is open ends with success.
+    SettlesEverything,
+}
+
+impl Mutant {
+    /// All faults.
+    #[cfg(feature = "mutants")]
+    pub const ALL: [Mutant; 23] = [
+        Mutant::DropsReadsFrom,
+        Mutant::DropsWriteOrder,
+        Mutant::DropsAntiDependencies,
+        Mutant::DropsSessionOrder,
+        Mutant::DropsRealTime,
+        Mutant::ForgetsBarriers,
+        Mutant::EndsUnknownOutcomes,
+        Mutant::CommitsUnknownOutcomes,
+        Mutant::AbortsUnknownOutcomes,
+        Mutant::IgnoresLoss,
+        Mutant::ContainsLoss,
+        Mutant::MiscountsPrefixes,
+        Mutant::ComparesAllButTheLast,
+        Mutant::SkipsInternal,
+        Mutant::SkipsAbortedReads,
+        Mutant::SkipsIntermediateReads,
+        Mutant::SkipsUnwrittenReads,
+        Mutant::SkipsDuplicates,
+        Mutant::SkipsIncompatibleOrders,
+        Mutant::SkipsCounts,
+        Mutant::ForgetsTails,
+        Mutant::IgnoresConflicts,
+        Mutant::SettlesEverything,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static PLANTED: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Runs something with a fault in the checker, on this thread.
+#[cfg(feature = "mutants")]
+pub fn with<T>(mutant: Mutant, run: impl FnOnce() -> T) -> T {
+    let before = PLANTED.replace(Some(mutant));
+    let result = run();
+    PLANTED.set(before);
+    result
+}
+
+/// Whether a fault is planted.
+#[cfg(feature = "mutants")]
+pub(crate) fn is_planted(mutant: Mutant) -> bool {
+    PLANTED.get() == Some(mutant)
+}
+
+/// No fault is planted.
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is_planted(_: Mutant) -> bool {
+    false
+}
+
+/// Whether a fault takes the edges of a class away.
+pub(crate) fn drops(kind: EdgeKind) -> bool {
+    match kind {
+        EdgeKind::ReadsFrom => is_planted(Mutant::DropsReadsFrom),
+        EdgeKind::WriteOrder => is_planted(Mutant::DropsWriteOrder),
+        EdgeKind::AntiDependency => is_planted(Mutant::DropsAntiDependencies),
+        EdgeKind::SessionOrder => is_planted(Mutant::DropsSessionOrder),
+        EdgeKind::RealTime => is_planted(Mutant::DropsRealTime),
+        _ => false,
+    }
+}
+
+/// Whether a fault skips the check that reports anomalies of a kind.
+pub(crate) fn skips(kind: AnomalyKind) -> bool {
+    match kind {
+        AnomalyKind::Internal => is_planted(Mutant::SkipsInternal),
+        AnomalyKind::AbortedRead => is_planted(Mutant::SkipsAbortedReads),
+        AnomalyKind::IntermediateRead => is_planted(Mutant::SkipsIntermediateReads),
+        AnomalyKind::UnwrittenRead => is_planted(Mutant::SkipsUnwrittenReads),
+        AnomalyKind::DuplicateValue => is_planted(Mutant::SkipsDuplicates),
+        AnomalyKind::IncompatibleOrder => is_planted(Mutant::SkipsIncompatibleOrders),
+        AnomalyKind::WrongCount => is_planted(Mutant::SkipsCounts),
+        _ => false,
+    }
+}
