@@ -45,6 +45,11 @@ impl History {
             let ops_start = history.ops.len() as u32;
             for op in ops {
                 let op = match op {
+                    // It may have stood apart only because the transaction was not acknowledged.
+                    ReshapedOp::Same(Op { key, action: Action::Read(Seen::List(list)) }) => {
+                        let seen = history.seen_list(key, self.list(key, list));
+                        Op { key, action: Action::Read(seen) }
+                    }
                     ReshapedOp::Same(op) => op,
                     ReshapedOp::List(key, values) => {
                         let seen = history.seen_list(key, &values);
