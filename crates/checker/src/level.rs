@@ -40,6 +40,8 @@ pub(crate) enum Precedence {
     None,
     /// Those of one session of which one completed before the other was invoked.
     Session,
+    /// Those of one site of which one completed before the other was invoked.
+    Site,
     /// Any of which one completed before the other was invoked.
     RealTime,
 }

@@ -19,7 +19,7 @@ pub(crate) enum EdgeKind {
     Onward,
     /// The first completed at a site before the second was invoked there (RTs).
     SiteOrder,
-    /// The second's snapshot holds the first, because it holds all that an earlier snapshot of its site holds.
+    /// Both ran at one site, and the second's snapshot holds all that the first's holds.
     Snapshot,
     /// The second's snapshot holds the first, maybe as a local commit of its site, and so all that the first
     /// saw.

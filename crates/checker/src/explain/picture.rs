@@ -185,7 +185,7 @@ fn legend_entries(edges: &[AnomalyEdge]) -> Vec<(&'static str, &'static str)> {
         DependencyKind::SessionOrder => "in one session, the first completed before the second began",
         DependencyKind::RealTime => "the first completed before the second began",
         DependencyKind::SiteOrder => "at one site, the first completed before the second began",
-        DependencyKind::Snapshot => "an earlier snapshot of the second's site saw the first",
+        DependencyKind::Snapshot => "at the site of both, the second saw all that the first had seen",
         DependencyKind::LocalCommit => "the second's snapshot holds the first, maybe as a local commit",
     };
     kinds.into_iter().map(|kind| (kind.name(), meaning(kind))).collect()

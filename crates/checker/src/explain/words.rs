@@ -159,11 +159,11 @@ impl<'a> Words<'a> {
                 format!("In session {session}, {a} completed before {b} was invoked.")
             }
             EdgeKind::SiteOrder => format!("At one site, {a} had committed before {b} was invoked."),
-            EdgeKind::Snapshot => {
-                format!("{b} saw all that an earlier snapshot of its site had seen, and so saw {a}.")
-            }
+            EdgeKind::Snapshot => format!("At the site of both, {b} saw all that {a} had seen."),
             EdgeKind::LocalCommit => {
-                format!("{b} saw what {a} had committed at its site, maybe only locally, and so all that {a} saw.")
+                format!(
+                    "{b} saw what {a} had committed at its site, maybe only locally, and so all that {a} saw."
+                )
             }
             EdgeKind::RealTime | EdgeKind::Onward => format!("{a} completed before {b} was invoked."),
         }

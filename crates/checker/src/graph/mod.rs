@@ -7,8 +7,8 @@ mod precedence;
 mod reachability;
 
 pub(crate) use cycle::{BY_SEVERITY, CycleShape, DEPENDENCIES, find_cycle};
-pub(crate) use order::TopologicalOrder;
-pub(crate) use precedence::add_precedence;
+pub(crate) use order::{Successors, TopologicalOrder};
+pub(crate) use precedence::{add_precedence, add_real_time_from};
 
 use crate::dependencies::{Edge, EdgeKind};
 use crate::history::KeyId;

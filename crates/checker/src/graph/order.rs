@@ -11,10 +11,29 @@ use foldhash::fast::FixedState;
 
 use super::Graph;
 
+/// What the order is of: nodes and the nodes that their edges lead to, in two parts.
+pub(crate) trait Successors {
+    /// The number of nodes.
+    fn node_count(&self) -> usize;
+
+    /// Where the edges of a node lead.
+    fn successors(&self, node: u32) -> [&[u32]; 2];
+}
+
+impl Successors for &Graph {
+    fn node_count(&self) -> usize {
+        Graph::node_count(self)
+    }
+
+    fn successors(&self, node: u32) -> [&[u32]; 2] {
+        [self.targets_of(node), &[]]
+    }
+}
+
 /// A graph without a cycle, with edges that were added later and can be taken back.
 #[derive(Debug)]
-pub(crate) struct TopologicalOrder<'a> {
-    graph: &'a Graph,
+pub(crate) struct TopologicalOrder<G> {
+    graph: G,
     /// The nodes in order, and where each of them stands.
     nodes: Vec<u32>,
     positions: Vec<u32>,
@@ -26,13 +45,15 @@ pub(crate) struct TopologicalOrder<'a> {
     walked: u64,
 }
 
-impl<'a> TopologicalOrder<'a> {
+impl<G: Successors> TopologicalOrder<G> {
     /// Orders the nodes, of two that are free the one with the smaller priority first; none if there is a
     /// cycle.
-    pub(crate) fn new(graph: &'a Graph, priority: impl Fn(u32) -> u32) -> Option<Self> {
+    pub(crate) fn new(graph: G, priority: impl Fn(u32) -> u32) -> Option<Self> {
         let node_count = graph.node_count();
         let mut incoming = vec![0_u32; node_count];
-        graph.targets.iter().for_each(|&to| incoming[to as usize] += 1);
+        for node in 0..node_count as u32 {
+            graph.successors(node).into_iter().flatten().for_each(|&to| incoming[to as usize] += 1);
+        }
         let free = (0..node_count as u32).filter(|&node| incoming[node as usize] == 0);
         let mut free: BinaryHeap<_> = free.map(|node| Reverse((priority(node), node))).collect();
         let mut nodes = Vec::with_capacity(node_count);
@@ -40,7 +61,7 @@ impl<'a> TopologicalOrder<'a> {
         while let Some(Reverse((_, node))) = free.pop() {
             positions[node as usize] = nodes.len() as u32;
             nodes.push(node);
-            for &to in graph.targets_of(node) {
+            for &to in graph.successors(node).into_iter().flatten() {
                 incoming[to as usize] -= 1;
                 if incoming[to as usize] == 0 {
                     free.push(Reverse((priority(to), to)));
@@ -104,7 +125,7 @@ impl<'a> TopologicalOrder<'a> {
         let mut stack = vec![to];
         while let Some(node) = stack.pop() {
             let added = self.added.get(&node).map_or(&[][..], Vec::as_slice);
-            for &next in self.graph.targets_of(node).iter().chain(added) {
+            for &next in self.graph.successors(node).into_iter().flatten().chain(added) {
                 self.walked += 1;
                 if next == from {
                     return false;

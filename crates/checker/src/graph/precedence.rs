@@ -3,7 +3,7 @@
 //! Pairwise, n transactions have up to n² such edges. Instead, a chain of barrier nodes follows the
 //! completions: a completed transaction leads to the barrier that is open, an invocation closes it and hangs
 //! from it, and each barrier leads to the next. One transaction then reaches another through the chain
-//! exactly if it completed before the other was invoked. Sessions have a chain each. A transaction of unknown
+//! exactly if it completed before the other was invoked. Sessions and sites have a chain each. A transaction of unknown
 //! outcome has no completion: it may take effect at any later time.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 
 use crate::dependencies::{Edge, EdgeKind, Fate};
-use crate::history::{History, KeyId, Session};
+use crate::history::{History, KeyId, Session, Site, Txn};
 use crate::level::Precedence;
 use crate::mutants::{self, Mutant};
 
@@ -24,6 +24,14 @@ struct Chain {
     closed: Option<u32>,
 }
 
+/// Transactions that have a chain together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Group {
+    All,
+    Session(Session),
+    Site(Option<Site>),
+}
+
 /// Adds the edges of `precedence` between effective transactions. New nodes are numbered from `node_count`;
 /// returns the number of nodes afterwards.
 pub(crate) fn add_precedence(
@@ -33,25 +41,52 @@ pub(crate) fn add_precedence(
     node_count: usize,
     edges: &mut Vec<Edge>,
 ) -> usize {
-    let kind = match precedence {
+    let (kind, group): (EdgeKind, fn(&Txn) -> Group) = match precedence {
         Precedence::None => return node_count,
-        Precedence::Session => EdgeKind::SessionOrder,
-        Precedence::RealTime => EdgeKind::RealTime,
+        Precedence::Session => (EdgeKind::SessionOrder, |txn| Group::Session(txn.session)),
+        Precedence::Site => (EdgeKind::SiteOrder, |txn| Group::Site(txn.site)),
+        Precedence::RealTime => (EdgeKind::RealTime, |_| Group::All),
     };
-    let mut chains: HashMap<Option<Session>, Chain, FixedState> = HashMap::default();
+    let source = |txn: &Txn| Some(group(txn));
+    add_barriers(history, fates, kind, node_count, source, group, edges)
+}
+
+/// Adds real time from the transactions that `is_source` accepts to all others, as [`add_precedence`].
+pub(crate) fn add_real_time_from(
+    history: &History,
+    fates: &[Fate],
+    is_source: impl Fn(&Txn) -> bool,
+    node_count: usize,
+    edges: &mut Vec<Edge>,
+) -> usize {
+    let source = |txn: &Txn| is_source(txn).then_some(Group::All);
+    add_barriers(history, fates, EdgeKind::RealTime, node_count, source, |_| Group::All, edges)
+}
+
+fn add_barriers(
+    history: &History,
+    fates: &[Fate],
+    kind: EdgeKind,
+    node_count: usize,
+    source: impl Fn(&Txn) -> Option<Group>,
+    target: impl Fn(&Txn) -> Group,
+    edges: &mut Vec<Edge>,
+) -> usize {
+    let mut chains: HashMap<Group, Chain, FixedState> = HashMap::default();
     let mut next_node = node_count as u32;
     let edge = |from, to, kind| Edge { from, to, key: KeyId(0), kind };
     for event in timeline(history, fates) {
-        let session = history.txns()[event.txn as usize].session;
-        let chain = chains.entry((precedence == Precedence::Session).then_some(session)).or_default();
+        let txn = &history.txns()[event.txn as usize];
         if event.is_invocation {
+            let chain = chains.entry(target(txn)).or_default();
             if let Some(open) = chain.open.take() {
                 let linked = chain.closed.filter(|_| !mutants::is_planted(Mutant::ForgetsBarriers));
                 edges.extend(linked.map(|closed| edge(closed, open, EdgeKind::Onward)));
                 chain.closed = Some(open);
             }
             edges.extend(chain.closed.map(|closed| edge(closed, event.txn, EdgeKind::Onward)));
-        } else {
+        } else if let Some(group) = source(txn) {
+            let chain = chains.entry(group).or_default();
             let open = *chain.open.get_or_insert_with(|| {
                 next_node += 1;
                 next_node - 1

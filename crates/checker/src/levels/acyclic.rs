@@ -47,14 +47,14 @@ impl Layout {
         Layout { txn_count: history.txn_count() as u32, nodes }
     }
 
-    fn copies(self) -> usize {
+    pub(crate) fn copies(self) -> usize {
         match self.nodes {
             Nodes::Whole | Nodes::Parallel => 1,
             Nodes::Split => 2,
         }
     }
 
-    fn commit(self, txn: u32) -> u32 {
+    pub(crate) fn commit(self, txn: u32) -> u32 {
         match self.nodes {
             Nodes::Whole | Nodes::Parallel => txn,
             Nodes::Split => txn + self.txn_count,
@@ -62,7 +62,7 @@ impl Layout {
     }
 
     /// An edge between transactions, or between a transaction and an auxiliary node, as one between nodes.
-    fn translate(self, edge: Edge) -> Edge {
+    pub(crate) fn translate(self, edge: Edge) -> Edge {
         let is_txn = |node| node < self.txn_count;
         let from_begin = matches!(edge.kind, EdgeKind::AntiDependency | EdgeKind::LocalCommit);
         let from_commit = !from_begin && is_txn(edge.from);
@@ -77,11 +77,11 @@ impl Layout {
 pub(crate) struct Known<'a> {
     history: &'a History,
     dependencies: &'a Dependencies,
-    layout: Layout,
+    pub(crate) layout: Layout,
     /// Orders in time, with their auxiliary nodes.
     precedence: Vec<Edge>,
     first_tail_node: u32,
-    node_count: usize,
+    pub(crate) node_count: usize,
 }
 
 impl<'a> Known<'a> {
@@ -114,20 +114,25 @@ impl<'a> Known<'a> {
 
     /// The graph of all that is known, with further edges between transactions.
     pub(crate) fn graph(&self, further: &[Edge]) -> Graph {
+        Graph::gather(self.history.txn_count(), self.layout.copies(), self.node_count, |emit| {
+            self.visit(further, emit);
+        })
+    }
+
+    /// Yields all that is known, and further edges between transactions, as edges between nodes.
+    pub(crate) fn visit(&self, further: &[Edge], emit: &mut dyn FnMut(Edge)) {
         let layout = self.layout;
-        Graph::gather(self.history.txn_count(), layout.copies(), self.node_count, |emit| {
-            for &edge in self.dependencies.edges.iter().chain(&self.precedence).chain(further) {
-                emit(layout.translate(edge));
-            }
-            self.visit_tails(emit);
-            if layout.nodes == Nodes::Split {
-                for (txn, fate) in (0..).zip(&self.dependencies.fates) {
-                    if fate.is_effective() {
-                        emit(onward(txn, layout.commit(txn)));
-                    }
+        for &edge in self.dependencies.edges.iter().chain(&self.precedence).chain(further) {
+            emit(layout.translate(edge));
+        }
+        self.visit_tails(emit);
+        if layout.nodes == Nodes::Split {
+            for (txn, fate) in (0..).zip(&self.dependencies.fates) {
+                if fate.is_effective() {
+                    emit(onward(txn, layout.commit(txn)));
                 }
             }
-        })
+        }
     }
 
     fn visit_tails(&self, emit: &mut dyn FnMut(Edge)) {
@@ -175,7 +180,7 @@ fn onward(from: u32, to: u32) -> Edge {
 /// A graph without a cycle and a level that asks for no more.
 #[derive(Debug)]
 pub(crate) struct Acyclic<'a> {
-    order: TopologicalOrder<'a>,
+    order: TopologicalOrder<&'a Graph>,
     layout: Layout,
 }
 
@@ -308,7 +313,19 @@ pub(crate) fn describe_contradiction(
         txns.sort_unstable();
         txns.dedup();
     }
+    let is_about_snapshots = choice.answers[0].iter().all(|edge| edge.kind == EdgeKind::Snapshot);
+    let pair = choice.answers[0].first().map(|edge| [TxnId(edge.from), TxnId(edge.to)]);
     anomalies.add_with_edges(history, kind, &txns, cycle, || {
+        let question = match pair.filter(|_| is_about_snapshots) {
+            Some([one, other]) => {
+                format!(
+                    "the snapshots of {} and {}, which ran at one site,",
+                    words.txn(one),
+                    words.txn(other)
+                )
+            }
+            None => format!("the writes to {}", history.key(choice.key)),
+        };
         let described = cycles.each_ref().map(|cycle| {
             if cycle.is_empty() {
                 "this contradicts what else is known.".to_string()
@@ -317,10 +334,8 @@ pub(crate) fn describe_contradiction(
             }
         });
         format!(
-            "No order of the writes to {} fits. One way round: {} The other way round: {}",
-            history.key(choice.key),
-            described[0],
-            described[1],
+            "No order of {question} fits. One way round: {} The other way round: {}",
+            described[0], described[1],
         )
     });
 }

@@ -1,7 +1,7 @@
 //! The questions that counting sets leave open, once the order in time has answered some of them.
 
 use crate::dependencies::{CountChoices, NoChoices, OpenCounts};
-use crate::history::{History, TxnId};
+use crate::history::{History, Txn, TxnId};
 use crate::level::Precedence;
 use crate::report::Anomalies;
 
@@ -20,17 +20,21 @@ pub(crate) fn open_choices(
     if counts.is_empty() {
         return Ok(CountChoices::default());
     }
-    let is_before = |one: TxnId, other: TxnId| {
-        let (one, other) = (history.txn(one), history.txn(other));
-        let in_time = one.known_completion().is_some_and(|completion| completion < other.invoke);
-        match precedence {
-            Precedence::None => false,
-            Precedence::Session => in_time && one.session == other.session,
-            Precedence::RealTime => in_time,
+    let decided = |reader: TxnId, updater: TxnId| {
+        let (reader, updater) = (history.txn(reader), history.txn(updater));
+        let ended = |one: &Txn, other: &Txn| one.known_completion().is_some_and(|end| end < other.invoke);
+        let (is_bound, is_free) = match precedence {
+            Precedence::None => (false, false),
+            Precedence::Session => (reader.session == updater.session, reader.session == updater.session),
+            // Nobody sees what was invoked after it completed, wherever that was.
+            Precedence::Site => (reader.site == updater.site, true),
+            Precedence::RealTime => (true, true),
+        };
+        if is_bound && ended(updater, reader) {
+            Some(true)
+        } else {
+            (is_free && ended(reader, updater)).then_some(false)
         }
-    };
-    let decided = |reader, updater| {
-        if is_before(updater, reader) { Some(true) } else { is_before(reader, updater).then_some(false) }
     };
     counts.choices(history, decided).map_err(|none| match none {
         NoChoices::TooMany(reason) => Some(reason),

@@ -7,6 +7,7 @@ mod parallel;
 mod recheck;
 mod search;
 mod speculative;
+mod walter;
 
 use crate::dependencies::Dependencies;
 use crate::history::History;
@@ -30,9 +31,9 @@ pub(crate) fn judge(
         Level::Si => (Precedence::None, Nodes::Split),
         Level::Psi => (Precedence::None, Nodes::Parallel),
         Level::SessionPsi => (Precedence::Session, Nodes::Parallel),
+        Level::WalterPsi => return walter::judge(history, dependencies, anomalies),
         Level::Causal => return causal::judge(history, anomalies),
         Level::Spsi => return speculative::judge(history, dependencies, anomalies),
-        _ => return Some(format!("The level {level} is not judged yet.")),
     };
     match nodes {
         Nodes::Parallel => parallel::judge(history, dependencies, precedence, anomalies),

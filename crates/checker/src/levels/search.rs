@@ -13,7 +13,7 @@ use crate::history::KeyId;
 use crate::mutants::{self, Mutant};
 
 /// If the answers have more edges than this together, they are not searched.
-const ANSWER_EDGES_MAX: usize = 100_000;
+pub(crate) const ANSWER_EDGES_MAX: usize = 100_000;
 /// So many steps may be taken in one search.
 const STEPS_MAX: u64 = 300_000_000;
 /// Up to so many chains of one key are put in order pair by pair before the search.
@@ -107,7 +107,7 @@ pub(crate) fn resolve_with(
     if is_settled || further.is_empty() && guess(model, orders, counts) {
         return Resolution::Settled;
     }
-    let edges: usize = orders.iter().map(answer_edges).sum();
+    let edges = orders.iter().map(answer_edges).sum::<usize>() + further.len();
     if edges > ANSWER_EDGES_MAX {
         return Resolution::GaveUp(format!(
             "The order of {} blind writes is not known, and they are too many to search; record commit \

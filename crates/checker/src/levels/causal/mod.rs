@@ -101,7 +101,7 @@ fn violations(facts: &Facts<'_>, further: &[Edge]) -> Result<Vec<Vec<Edge>>, Str
 
 fn describe(history: &History, cycle: &[Edge], anomalies: &mut Anomalies) {
     let txns: Vec<TxnId> = cycle.iter().map(|edge| TxnId(edge.from)).collect();
-    anomalies.add(history, classify(cycle), &txns, || Words::new(history).cycle(cycle));
+    anomalies.add_with_edges(history, classify(cycle), &txns, cycle, || Words::new(history).cycle(cycle));
 }
 
 /// The usual name of a cycle: a missed write closes a path of visibility, anything else is a cycle of orders.
