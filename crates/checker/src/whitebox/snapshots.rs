@@ -134,7 +134,9 @@ fn check_order(history: &History, fates: &[Fate], level: Level, anomalies: &mut 
             let place =
                 (if whitebox::is_update(history, txn) { commit(history, txn) } else { None }).unwrap_or(rs);
             let latest = reached.entry(group).or_insert((place, id));
-            *latest = (place, id).max(*latest);
+            if place > latest.0 {
+                *latest = (place, id);
+            }
         } else if let Some(&(place, before)) = reached.get(&group).filter(|&&(place, _)| place > rs) {
             anomalies.add(history, AnomalyKind::SnapshotViolation, &[before, id], || {
                 let words = Words::new(history);

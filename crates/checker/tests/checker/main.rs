@@ -14,6 +14,7 @@ mod sets;
 mod shrinking;
 mod timestamps;
 mod unknown_outcomes;
+mod whitebox;
 
 use quorate_checker::{History, Level, Report, check};
 

@@ -1,0 +1,208 @@
+//! Read snapshot, local commit and final commit for speculative snapshot isolation.
+
+use quorate_checker::{Report, check_speculation};
+
+use super::{complaint, doubt};
+use crate::brief;
+
+fn judge(text: &str) -> Report {
+    check_speculation(&brief(text))
+}
+
+/// The kind of the only anomaly.
+fn kind(text: &str) -> &'static str {
+    let report = judge(text);
+    assert_eq!(report.anomalies.len(), 1, "{report}");
+    report.anomalies[0].kind.name()
+}
+
+/// A final commit of site B, a local one of site A that aborts later, and a view.
+const VIEW: &str = r#"
+    invoke 0 #B [["append","x",1]]
+    ok     0 rs=0 lc=4 fc=5 [["append","x",1]]
+    invoke 1 #A [["append","x",2],["append","y",3]]
+    spec   1 rs=6 lc=7 [["append","x",2],["append","y",3]]
+    invoke 2 #SITE [["r","x",null],["r","y",null]]
+    fail   2 ! rs=RS [["r","x",X],["r","y",Y]]
+    fail   1 [["append","x",2],["append","y",3]]
+"#;
+
+fn view(site: &str, rs: &str, x: &str, y: &str) -> String {
+    let text = VIEW.replace("SITE", site).replace("RS", rs);
+    text.replace("null],[\"r\",\"y\"", "NULL],[\"r\",\"y\"")
+        .replace('X', x)
+        .replace('Y', y)
+        .replace("NULL", "null")
+}
+
+#[test]
+fn a_view_holds_final_commits_and_local_ones_of_its_site() {
+    for (site, rs, x, y) in [
+        ("A", "8", "[1,2]", "[3]"),
+        ("A", "7", "[1,2]", "[3]"),
+        ("A", "8", "[1]", "[]"),
+        ("A", "6", "[1]", "[]"),
+        ("B", "8", "[1]", "[]"),
+        ("C", "4", "[]", "[]"),
+    ] {
+        let report = judge(&view(site, rs, x, y));
+        assert!(report.is_valid(), "{site} {rs} {x} {y}: {report}");
+    }
+    for (site, rs, x, y) in [("B", "8", "[1,2]", "[3]"), ("A", "6", "[1,2]", "[3]")] {
+        assert!(!judge(&view(site, rs, x, y)).is_valid(), "{site} {rs}");
+    }
+    for (site, rs, x, y) in [
+        ("A", "8", "[2]", "[3]"),
+        ("A", "8", "[2,1]", "[3]"),
+        ("A", "8", "[]", "[]"),
+        ("C", "4", "[1]", "[]"),
+        ("A", "8", "[1,9]", "[]"),
+    ] {
+        assert_eq!(kind(&view(site, rs, x, y)), "snapshot-violation", "{site} {rs} {x} {y}");
+    }
+    assert!(
+        complaint(&judge(&view("C", "4", "[1]", "[]"))).contains("T4, whose snapshot is 4, read [1] of x")
+    );
+}
+
+#[test]
+fn a_local_commit_is_seen_whole() {
+    assert_eq!(kind(&view("A", "8", "[1]", "[3]")), "fractured-read");
+    assert_eq!(kind(&view("A", "8", "[1,2]", "[]")), "fractured-read");
+}
+
+#[test]
+fn registers_show_the_last_version_of_the_snapshot() {
+    let fill = |rs: &str, seen: &str| {
+        format!(
+            r#"
+            invoke 0 #B [["w","x",1]]
+            ok     0 rs=0 fc=5 [["w","x",1]]
+            invoke 1 #A [["w","x",2]]
+            spec   1 rs=6 lc=7 [["w","x",2]]
+            invoke 2 #A [["r","x",null],["w","x",9],["r","x",null]]
+            spec   2 rs={rs} lc=20 [["r","x",{seen}],["w","x",9],["r","x",9]]
+            fail   2 [["r","x",null],["w","x",9],["r","x",null]]
+            fail   1 [["w","x",2]]
+            "#
+        )
+    };
+    for (rs, seen) in [("8", "2"), ("8", "1"), ("6", "1"), ("4", "null")] {
+        assert!(judge(&fill(rs, seen)).is_valid(), "{rs} {seen}");
+    }
+    for (rs, seen) in [("6", "2"), ("4", "1"), ("8", "null"), ("8", "9")] {
+        assert!(!judge(&fill(rs, seen)).is_valid(), "{rs} {seen}");
+    }
+    assert!(
+        !judge(&fill("8", "2").replace("\"x\",9]]\n            fail", "\"x\",2]]\n            fail"))
+            .is_valid()
+    );
+}
+
+#[test]
+fn two_overlapping_writers_are_not_in_one_snapshot() {
+    let fill = |rs: &str| {
+        view("A", "8", "[]", "[3]")
+            .replace("rs=6", rs)
+            .replace("[\"r\",\"x\",[]]", "[\"r\",\"z\",[]]")
+            .replace("invoke 2 #A [[\"r\",\"x\"", "invoke 2 #A [[\"r\",\"z\"")
+    };
+    assert!(judge(&fill("rs=5")).is_valid());
+    assert_eq!(kind(&fill("rs=4")), "SPSI-3");
+    assert!(complaint(&judge(&fill("rs=4"))).contains("holds T2 and T0, which both wrote x and overlap"));
+    let two = r#"
+        invoke 0 #A [["w","x",1],["w","y",1]]
+        spec   0 rs=0 lc=5 [["w","x",1],["w","y",1]]
+        invoke 1 #A [["w","x",2],["w","z",1]]
+        spec   1 rs=LATER lc=8 [["w","x",2],["w","z",1]]
+        invoke 2 #A [["r","y",null],["r","z",null]]
+        spec   2 rs=9 [["r","y",1],["r","z",1]]
+        fail   2 [["r","y",null],["r","z",null]]
+        fail   0 [["w","x",1],["w","y",1]]
+        fail   1 [["w","x",2],["w","z",1]]
+    "#;
+    assert!(judge(&two.replace("LATER", "5")).is_valid());
+    assert_eq!(kind(&two.replace("LATER", "4")), "SPSI-3");
+    assert!(judge(&two.replace("LATER", "4").replace("[\"w\",\"x\",2]", "[\"w\",\"w\",2]")).is_valid());
+}
+
+#[test]
+fn counts_may_hold_local_updates() {
+    let fill = |site: &str, count: &str| {
+        format!(
+            r#"
+            invoke 0 #B [["add","s",1]]
+            ok     0 rs=0 fc=5 [["add","s",1]]
+            invoke 1 #A [["add","s",1],["add","s",1]]
+            spec   1 rs=6 lc=7 [["add","s",1],["add","s",1]]
+            invoke 2 #{site} [["add","s",1],["r","s",null]]
+            fail   2 ! rs=8 [["add","s",1],["r","s",{{"1":{count}}}]]
+            fail   1 [["add","s",1],["add","s",1]]
+            "#
+        )
+    };
+    for (site, count) in [("A", "2"), ("A", "4"), ("C", "2")] {
+        assert!(judge(&fill(site, count)).is_valid(), "{site} {count}");
+    }
+    for (site, count) in [("A", "1"), ("A", "3"), ("C", "4")] {
+        assert!(complaint(&judge(&fill(site, count))).contains("a count of 1 in s"), "{site} {count}");
+    }
+}
+
+const OWN_SITE: &str = r#"
+    invoke 0 #A [["append","x",1]]
+    spec   0 rs=0 lc=5 [["append","x",1]]
+    invoke 1 #SITE [["r","y",null]]
+    END
+    ok     0 fc=9 [["append","x",1]]
+"#;
+
+#[test]
+fn what_a_site_has_shown_is_in_later_snapshots_there() {
+    let fill = |site: &str, end: &str| OWN_SITE.replace("SITE", site).replace("END", end);
+    let aborted = |rs: &str| format!("fail 1 ! rs={rs} [[\"r\",\"y\",[]]]");
+    let committed = |rs: &str| format!("ok 1 rs={rs} [[\"r\",\"y\",[]]]");
+    // A transaction that aborts must have seen the local commit, one that commits the final one.
+    assert!(judge(&fill("A", &aborted("5"))).is_valid());
+    assert!(judge(&fill("A", &committed("9"))).is_valid());
+    assert!(judge(&fill("B", &aborted("4"))).is_valid());
+    assert_eq!(
+        complaint(&judge(&fill("A", &aborted("4")))),
+        "T0 had committed at 5, at the same site, before T2 was invoked, whose snapshot is 4."
+    );
+    assert!(complaint(&judge(&fill("A", &committed("8")))).contains("T0 had committed at 9"));
+    let late = fill("A", &committed("8")).replace("spec   0 rs=0 lc=5 [[\"append\",\"x\",1]]", "");
+    assert!(judge(&late.replace("ok     0 fc=9", "ok     0 rs=0 fc=9")).is_valid(), "nobody had shown it");
+}
+
+#[test]
+fn commits_come_after_snapshots_and_final_ones_not_before_local_ones() {
+    let fill = |facts: &str| format!("invoke 0 #A [[\"w\",\"x\",1]]\nok 0 {facts} [[\"w\",\"x\",1]]");
+    assert!(judge(&fill("rs=3 lc=4 fc=4")).is_valid());
+    for facts in ["rs=4 lc=4 fc=5", "rs=3 lc=5 fc=4"] {
+        let told = complaint(&judge(&fill(facts)));
+        assert!(told.starts_with("T0 committed locally at"), "{told}");
+    }
+}
+
+#[test]
+fn the_committed_part_is_snapshot_isolation() {
+    let text = r#"
+        invoke 0 #A [["w","x",1]]
+        invoke 1 #B [["w","x",2]]
+        ok     0 rs=0 lc=1 fc=10 [["w","x",1]]
+        ok     1 rs=9 lc=10 fc=20 [["w","x",2]]
+    "#;
+    assert!(complaint(&judge(text)).contains("so the two overlap"));
+    assert!(judge(&text.replace("rs=9", "rs=10").replace("lc=10", "lc=11")).is_valid());
+}
+
+#[test]
+fn missing_facts_are_unknown() {
+    let text = view("A", "8", "[1]", "[]");
+    let told = "T4 shows reads without a site and a snapshot timestamp.";
+    assert_eq!(doubt(&judge(&text.replace(" rs=8", ""))), told);
+    assert_eq!(doubt(&judge(&text.replace("invoke 2 #A", "invoke 2"))), told);
+    assert_eq!(doubt(&judge(&text.replace("rs=0 ", ""))), "T0 committed without a snapshot timestamp.");
+    assert!(judge(&text.replace("fail   2 ! rs=8", "fail   2")).is_valid(), "what it read is not known");
+}
