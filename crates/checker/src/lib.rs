@@ -20,6 +20,7 @@
 
 mod dependencies;
 pub mod explain;
+pub mod export;
 mod graph;
 pub mod history;
 mod level;

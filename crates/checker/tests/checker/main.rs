@@ -2,6 +2,7 @@
 
 mod corpus;
 mod examples;
+mod exports;
 mod figure8;
 mod fuzz;
 mod hostile;
