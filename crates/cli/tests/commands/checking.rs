@@ -53,10 +53,55 @@ fn anomalies_are_explained_in_files() {
     let target = directory.path().join("why");
     let run = check(&stale(), &["--level", "strict-serializable", "--explain", target.to_str().unwrap()]);
     assert_eq!(run.code, 1);
-    let files: Vec<_> = std::fs::read_dir(&target).unwrap().collect();
-    assert_eq!(files.len(), 1);
-    let text = std::fs::read_to_string(files[0].as_ref().unwrap().path()).unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(&target)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "strict-serializable-01-stale-read.svg",
+            "strict-serializable-01-stale-read.txt",
+            "strict-serializable-shrunk.jsonl",
+            "strict-serializable-shrunk.svg",
+            "strict-serializable-shrunk.txt",
+        ]
+    );
+    assert!(names.iter().all(|name| run.err.contains(name.as_str())), "{}", run.err);
+    let read = |name: &str| std::fs::read_to_string(target.join(name)).unwrap();
+    let text = read("strict-serializable-01-stale-read.txt");
     assert!(text.contains("stale-read") && text.contains("line 1"), "{text}");
+    assert!(read("strict-serializable-01-stale-read.svg").contains(">rw x</text>"));
+    let again =
+        check(&read("strict-serializable-shrunk.jsonl"), &["--level", "strict-serializable", "--json"]);
+    assert_eq!((again.code, again.json()["anomalies"][0]["kind"].as_str()), (1, Some("stale-read")));
+
+    let nothing = directory.path().join("nothing");
+    let run = check(VALID, &["--level", "serializable", "--explain", nothing.to_str().unwrap()]);
+    assert_eq!(run.code, 0);
+    assert!(run.err.contains("nothing to explain"), "{}", run.err);
+}
+
+#[test]
+fn histories_are_written_for_other_checkers() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let elle = format!("elle={}", file("h.edn"));
+    let dbcop = format!("dbcop={}", file("0.json"));
+    let run = check(VALID, &["--level", "serializable", "--json", "--export", &elle, "--export", &dbcop]);
+    assert_eq!(run.code, 0);
+    assert_eq!(run.json()["verdict"], "valid");
+    assert!(std::fs::read_to_string(file("h.edn")).unwrap().contains("[:append \"x\" 1]"));
+    assert!(std::fs::read_to_string(file("0.json")).unwrap().contains("\"Write\""));
+    assert_eq!(run.err.matches("left out: nothing").count(), 2, "{}", run.err);
+
+    let timekiller = format!("timekiller={}", file("t.json"));
+    let run = check(VALID, &["--level", "serializable", "--export", &timekiller]);
+    assert_eq!(run.code, 2);
+    assert!(!directory.path().join("t.json").exists());
+    assert!(run.err.contains("timestamps"), "{}", run.err);
+    assert_eq!(check(VALID, &["--level", "serializable", "--export", "word"]).code, 2);
 }
 
 #[test]

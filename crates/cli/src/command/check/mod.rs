@@ -1,6 +1,7 @@
 //! `quorate check`: judges a recorded history.
 
 mod explain;
+mod export;
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -24,6 +25,7 @@ Examples:
   quorate check history.jsonl --level strict-serializable
   quorate check history.jsonl --level all
   quorate check history.jsonl --level si --explain why/
+  quorate check history.jsonl --level serializable --export elle --export dbcop=d/0.json
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
 
 Exit codes: 0 valid, 1 invalid or unknown, 2 malformed (the line is named). With `--level all`: 0 if the
@@ -41,6 +43,10 @@ pub(crate) struct CheckArguments {
     /// that still fails.
     #[arg(long, value_name = "DIR")]
     explain: Option<PathBuf>,
+    /// Write the history for another checker too: elle, porcupine, dbcop or timekiller. Can be given several
+    /// times. Without FILE, the name of the history with the ending of the format, in this directory.
+    #[arg(long, value_name = "FORMAT[=FILE]")]
+    export: Vec<export::Export>,
 }
 
 /// One level or all.
@@ -70,6 +76,9 @@ impl CheckArguments {
             Levels::One(level) => vec![level],
             Levels::All => Level::ALL.to_vec(),
         };
+        for export in &self.export {
+            export.write(&history, &self.file)?;
+        }
         let judged: Vec<_> = levels.into_iter().map(|level| (level, judge(&history, level))).collect();
         if let Some(directory) = &self.explain {
             explain::explain(directory, &history, &judged)?;
