@@ -47,8 +47,10 @@ impl Cast {
         self.fates[txn.index()].is_effective()
     }
 
-    pub(super) fn has_views(&self) -> bool {
-        self.fates.contains(&Fate::Aborted) || self.fates.contains(&Fate::Dropped)
+    /// Whether more reads are known than those of acknowledged transactions.
+    pub(super) fn has_views(&self, history: &History) -> bool {
+        let mut others = history.txns().iter().zip(&self.fates).filter(|(_, fate)| **fate != Fate::Committed);
+        others.any(|(txn, _)| view_ops(history, txn).next().is_some())
     }
 
     /// Whether a transaction that did not commit finally may be in the snapshot of another one: it committed

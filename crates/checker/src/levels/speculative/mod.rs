@@ -84,7 +84,7 @@ fn attempt(
     if !anomalies.is_empty() {
         return None;
     }
-    if !cast.has_views() && !cast.departs_from(&dependencies.fates) {
+    if !cast.has_views(history) && !cast.departs_from(&dependencies.fates) {
         return snapshots::judge_commits(history, dependencies, &cast, anomalies);
     }
     let mut views = views::collect(history, &cast, anomalies);
