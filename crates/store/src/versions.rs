@@ -6,9 +6,13 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use bytes::Bytes;
 use quorate_core::hash::FixedMap;
-use quorate_core::{Key, KeyRange, Timestamp, Value};
+use quorate_core::{KeyRange, Timestamp, Value};
+use smallvec::SmallVec;
+
+/// A key as the indexes hold it. Short ones lie in the index itself: comparing keys that lie elsewhere would cost a
+/// cache miss each, and a lookup compares many.
+type IndexedKey = SmallVec<[u8; 24]>;
 
 /// One version of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +27,8 @@ pub struct Version {
 #[derive(Debug, Default)]
 pub struct Versions {
     /// Boxed, so that the table itself stays small: growing it copies every entry.
-    chains: FixedMap<Key, Box<Chain>>,
-    ordered: BTreeSet<Key>,
+    chains: FixedMap<IndexedKey, Box<Chain>>,
+    ordered: BTreeSet<IndexedKey>,
 }
 
 /// The versions of one key; the newest is kept apart because nearly every access wants it.
@@ -63,11 +67,12 @@ impl Versions {
 
     /// Adds a version, in any order. A version that exists already is left as it is: one transaction installs one
     /// value.
-    pub fn install(&mut self, key: &Key, timestamp: Timestamp, value: Option<Value>) {
+    pub fn install(&mut self, key: &[u8], timestamp: Timestamp, value: Option<Value>) {
         let version = Version { timestamp, value };
-        let Some(chain) = self.chains.get_mut(key.as_ref()) else {
+        let Some(chain) = self.chains.get_mut(key) else {
+            let key = IndexedKey::from_slice(key);
             self.ordered.insert(key.clone());
-            self.chains.insert(key.clone(), Box::new(Chain { newest: version, older: Vec::new() }));
+            self.chains.insert(key, Box::new(Chain { newest: version, older: Vec::new() }));
             return;
         };
         match timestamp.cmp(&chain.newest.timestamp) {
@@ -89,25 +94,20 @@ impl Versions {
     }
 
     /// The keys of a range with their newest versions, ascending, deletions included.
-    pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Version)> + '_ {
-        let bounds: (Bound<&Bytes>, Bound<&Bytes>) = if range.is_empty() {
-            // A range whose end lies before its start is empty, but the ordered index would not take it.
-            (Bound::Included(&range.from), Bound::Excluded(&range.from))
-        } else {
-            (Bound::Included(&range.from), range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded))
-        };
-        let nothing = range.is_empty();
-        self.ordered
-            .range::<Bytes, _>(bounds)
-            .take_while(move |_| !nothing)
-            .map(|key| (key, &self.chains[key.as_ref()].newest))
+    pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&[u8], &Version)> + '_ {
+        let from = Bound::Included(range.from.as_ref());
+        let to = range.to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_ref()));
+        // The index would not take the bounds of a range that ends before it starts.
+        let keys = (!range.is_empty()).then(|| self.ordered.range::<[u8], _>((from, to)));
+        keys.into_iter().flatten().map(|key| (key.as_slice(), &self.chains[key].newest))
     }
 
     /// Every key with all its versions, ascending by key and then by timestamp.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Version)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Version)> + '_ {
         self.ordered.iter().flat_map(|key| {
-            let chain = &self.chains[key.as_ref()];
-            chain.older.iter().chain(std::iter::once(&chain.newest)).map(move |version| (key, version))
+            let chain = &self.chains[key];
+            let versions = chain.older.iter().chain(std::iter::once(&chain.newest));
+            versions.map(move |version| (key.as_slice(), version))
         })
     }
 
@@ -124,8 +124,9 @@ impl Versions {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use proptest::prelude::*;
-    use quorate_core::ClientId;
+    use quorate_core::{ClientId, Key};
 
     use super::*;
 
@@ -167,7 +168,7 @@ mod tests {
         versions.install(&key("c"), at(2), None);
         let range = KeyRange { from: key("b"), to: Some(key("d")) };
         let found: Vec<_> =
-            versions.range(&range).map(|(key, version)| (key.clone(), version.value.is_some())).collect();
+            versions.range(&range).map(|(key, version)| (Key::copy_from_slice(key), version.value.is_some())).collect();
         assert_eq!(found, [(key("b"), true), (key("c"), false)]);
         let backwards = KeyRange { from: key("d"), to: Some(key("b")) };
         assert_eq!(versions.range(&backwards).count(), 0);

@@ -4,13 +4,15 @@
 //! proposer or a view change has settled it. For view changes a record is split in two: the *base*, which every replica
 //! that was normal in a view had from its start, and the *tail* that came since.
 
+mod pages;
+
 use std::collections::BTreeMap;
 
-use quorate_core::hash::FixedMap;
 use quorate_core::{Ballot, TransactionId, View};
 
 use crate::Operations;
 use crate::message::OperationId;
+use pages::TransactionPages;
 
 /// How settled an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +90,7 @@ impl<O: Operations> RecordPage<O> {
 /// The record of one replica.
 #[derive(Debug)]
 pub struct Record<O: Operations> {
-    /// Boxed, so that the table itself stays small: growing it copies every entry.
-    slots: FixedMap<TransactionId, Box<Slot<O>>>,
+    slots: TransactionPages<Slot<O>>,
     lineage: Vec<View>,
 }
 
@@ -128,7 +129,7 @@ const LINEAGE_MAX: usize = 64;
 
 impl<O: Operations> Default for Record<O> {
     fn default() -> Self {
-        Record { slots: FixedMap::default(), lineage: Vec::new() }
+        Record { slots: TransactionPages::default(), lineage: Vec::new() }
     }
 }
 
@@ -156,24 +157,24 @@ impl<O: Operations> Record<O> {
 
     /// True if nothing is recorded.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.len() == 0
     }
 
     /// The inconsistent operation of a transaction.
     pub fn inconsistent(&self, transaction: TransactionId) -> Option<&InconsistentEntry<O>> {
-        self.slots.get(&transaction)?.inconsistent.as_ref().map(|installed| &installed.entry)
+        self.slots.get(transaction)?.inconsistent.as_ref().map(|installed| &installed.entry)
     }
 
     /// A consensus operation.
     pub fn consensus(&self, id: OperationId) -> Option<&ConsensusEntry<O>> {
-        let slot = self.slots.get(&id.transaction)?;
+        let slot = self.slots.get(id.transaction)?;
         slot.consensus.iter().map(|installed| &installed.entry).find(|entry| entry.number == id.number)
     }
 
     /// The consensus operations of a transaction, by ascending number.
     pub fn consensus_of(&self, transaction: TransactionId) -> impl Iterator<Item = &ConsensusEntry<O>> + '_ {
         self.slots
-            .get(&transaction)
+            .get(transaction)
             .into_iter()
             .flat_map(|slot| slot.consensus.iter().map(|installed| &installed.entry))
     }
@@ -183,7 +184,7 @@ impl<O: Operations> Record<O> {
         let mut all: Vec<_> = self
             .slots
             .iter()
-            .filter_map(|(id, slot)| slot.inconsistent.as_ref().map(|installed| (*id, &installed.entry)))
+            .filter_map(|(id, slot)| slot.inconsistent.as_ref().map(|installed| (id, &installed.entry)))
             .collect();
         all.sort_unstable_by_key(|(id, _)| *id);
         all
@@ -197,7 +198,7 @@ impl<O: Operations> Record<O> {
         operation: O::Inconsistent,
         executed: bool,
     ) {
-        let slot = self.slots.entry(transaction).or_default();
+        let slot = self.slots.get_or_default(transaction);
         slot.inconsistent = Some(Installed { entry: InconsistentEntry { operation, executed }, base: None });
         if executed {
             slot.settle();
@@ -206,7 +207,7 @@ impl<O: Operations> Record<O> {
 
     /// Notes that a recorded inconsistent operation has run.
     pub fn mark_executed(&mut self, transaction: TransactionId) {
-        if let Some(slot) = self.slots.get_mut(&transaction)
+        if let Some(slot) = self.slots.get_mut(transaction)
             && let Some(installed) = &mut slot.inconsistent
         {
             installed.entry.executed = true;
@@ -220,7 +221,7 @@ impl<O: Operations> Record<O> {
     }
 
     fn put_consensus(&mut self, transaction: TransactionId, entry: ConsensusEntry<O>, base: Option<View>) {
-        let consensus = &mut self.slots.entry(transaction).or_default().consensus;
+        let consensus = &mut self.slots.get_or_default(transaction).consensus;
         let installed = Installed { entry, base };
         match consensus.binary_search_by_key(&installed.entry.number, |known| known.entry.number) {
             Ok(at) => consensus[at] = installed,
@@ -234,7 +235,7 @@ impl<O: Operations> Record<O> {
 
     /// Makes a recorded verdict final. The entry belongs to the tail afterwards.
     pub fn finalize_consensus(&mut self, id: OperationId, verdict: O::Verdict, ballot: Ballot) {
-        let Some(slot) = self.slots.get_mut(&id.transaction) else { return };
+        let Some(slot) = self.slots.get_mut(id.transaction) else { return };
         if let Some(known) = slot.consensus.iter_mut().find(|known| known.entry.number == id.number) {
             known.entry.verdict = verdict;
             known.entry.state = State::Finalized(ballot);
@@ -261,9 +262,8 @@ impl<O: Operations> Record<O> {
         );
         for (id, entries) in &mut page.entries {
             if let Some(entry) = &mut entries.inconsistent {
-                let installed =
-                    self.slots[id].inconsistent.as_ref().expect("the page was made from this slot");
-                entry.executed = installed.base.is_some();
+                let installed = self.slots.get(*id).and_then(|slot| slot.inconsistent.as_ref());
+                entry.executed = installed.is_some_and(|installed| installed.base.is_some());
             }
         }
         page
@@ -275,7 +275,7 @@ impl<O: Operations> Record<O> {
         wanted_consensus: impl Fn(Option<View>) -> bool,
     ) -> RecordPage<O> {
         let mut entries = Vec::new();
-        for (id, slot) in &self.slots {
+        for (id, slot) in self.slots.iter() {
             let inconsistent = if wanted_inconsistent(slot) { slot.inconsistent.as_ref() } else { None };
             let inconsistent = inconsistent.map(|known| known.entry.clone());
             let consensus: Vec<_> = slot
@@ -285,7 +285,7 @@ impl<O: Operations> Record<O> {
                 .map(|known| known.entry.clone())
                 .collect();
             if inconsistent.is_some() || !consensus.is_empty() {
-                entries.push((*id, OperationEntries { inconsistent, consensus }));
+                entries.push((id, OperationEntries { inconsistent, consensus }));
             }
         }
         entries.sort_unstable_by_key(|(id, _)| *id);
@@ -309,7 +309,7 @@ impl<O: Operations> Record<O> {
             }
             let (kept, gone) = std::mem::take(&mut slot.consensus).into_iter().partition(is_kept);
             slot.consensus = kept;
-            let id = |number| OperationId { transaction: *transaction, number };
+            let id = |number| OperationId { transaction, number };
             forgotten.extend(
                 gone.into_iter().map(|known: Installed<_>| (id(known.entry.number), known.entry.operation)),
             );
@@ -327,7 +327,7 @@ impl<O: Operations> Record<O> {
                 self.put_consensus(*id, entry.clone(), Some(view));
             }
             if let Some(known) = &entries.inconsistent {
-                let slot = self.slots.entry(*id).or_default();
+                let slot = self.slots.get_or_default(*id);
                 let entry = InconsistentEntry { operation: known.operation.clone(), executed: true };
                 let base = known.executed.then_some(view);
                 slot.inconsistent = Some(Installed { entry, base });
