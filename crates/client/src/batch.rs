@@ -43,39 +43,35 @@ impl Batch {
     /// Also reads this key.
     #[must_use]
     pub fn read(mut self, key: impl AsRef<[u8]>) -> Self {
-        self.reads.push(copy(key));
+        self.reads.push(Key::from(key.as_ref()));
         self
     }
 
     /// Writes only if this key holds exactly this value.
     #[must_use]
     pub fn expect(mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
-        self.expected.push((copy(key), Some(copy(value))));
+        self.expected.push((Key::from(key.as_ref()), Some(Value::copy_from_slice(value.as_ref()))));
         self
     }
 
     /// Writes only if this key is absent.
     #[must_use]
     pub fn expect_absent(mut self, key: impl AsRef<[u8]>) -> Self {
-        self.expected.push((copy(key), None));
+        self.expected.push((Key::from(key.as_ref()), None));
         self
     }
 
     /// Writes this key.
     #[must_use]
     pub fn put(mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
-        self.writes.push((copy(key), Some(copy(value))));
+        self.writes.push((Key::from(key.as_ref()), Some(Value::copy_from_slice(value.as_ref()))));
         self
     }
 
     /// Deletes this key.
     #[must_use]
     pub fn delete(mut self, key: impl AsRef<[u8]>) -> Self {
-        self.writes.push((copy(key), None));
+        self.writes.push((Key::from(key.as_ref()), None));
         self
     }
-}
-
-fn copy(bytes: impl AsRef<[u8]>) -> bytes::Bytes {
-    bytes::Bytes::copy_from_slice(bytes.as_ref())
 }

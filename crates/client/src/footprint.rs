@@ -60,7 +60,7 @@ impl Footprint {
         for bound in bounds.into_iter().flatten().filter(|bound| !bound.is_empty()) {
             validate_key(bound)?;
         }
-        self.grow(&range.from, range.from.len() + range.to.as_ref().map_or(0, Key::len), 1)?;
+        self.grow(&range.from, range.from.len() + range.to.as_ref().map_or(0, |to| to.len()), 1)?;
         shards.for_each(|shard| self.participate(shard));
         Ok(())
     }
@@ -142,7 +142,7 @@ mod tests {
         footprint.write(&key(2), b"x", ShardId(3)).unwrap();
         footprint.write(&key(3), b"x", ShardId(7)).unwrap();
         assert_eq!(footprint.participants(), [ShardId(3), ShardId(7)]);
-        let range = KeyRange { from: Key::new(), to: None };
+        let range = KeyRange { from: Key::default(), to: None };
         footprint.scan(&range, (3..6).map(ShardId)).unwrap();
         assert_eq!(footprint.participants(), [ShardId(3), ShardId(4), ShardId(5), ShardId(7)]);
     }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn bounds_of_a_range_may_be_empty_but_not_too_long() {
         let mut footprint = Footprint::default();
-        let range = KeyRange { from: Key::new(), to: Some(Key::from(vec![b'k'; 5_000])) };
+        let range = KeyRange { from: Key::default(), to: Some(Key::from(vec![b'k'; 5_000])) };
         assert!(matches!(footprint.scan(&range, [SHARD].into_iter()), Err(LimitExceeded::Key { .. })));
     }
 }

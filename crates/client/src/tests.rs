@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX};
-use quorate_core::{ClientId, ShardId, Timestamp};
+use quorate_core::{ClientId, Key, ShardId, Timestamp};
 use quorate_tapir::{Failure, Outcome};
 
 use crate::fake::{End, Fake};
@@ -190,7 +190,7 @@ async fn ranges_are_read_in_pages() {
     let page = accounts.scan("a", "c", 10).await.unwrap();
     assert_eq!((page.entries.len(), page.next), (2, None));
     let page = accounts.scan("", "", 2).await.unwrap();
-    assert_eq!(page.next, Some(Value::from("c")));
+    assert_eq!(page.next, Some(Key::from("c")));
     assert_eq!(accounts.scan("c", "a", 2).await.unwrap(), crate::Page::default());
 }
 

@@ -11,6 +11,7 @@
 
 pub mod hash;
 pub mod id;
+pub mod key;
 pub mod machine;
 pub mod quorum;
 pub mod random;
@@ -23,9 +24,10 @@ pub use id::{
     Address, Ballot, ClientId, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId, TransactionId,
     View,
 };
+pub use key::Key;
 pub use machine::{Context, Effect, Input, Machine, Outbox};
 pub use quorum::GroupSize;
 pub use random::Random;
 pub use time::{ClockTime, Instant};
 pub use timestamp::Timestamp;
-pub use transaction::{Key, KeyRange, ReadVersion, Transaction, Value, Write};
+pub use transaction::{KeyRange, ReadVersion, Transaction, Value, Write};

@@ -5,10 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::id::ShardId;
+use crate::key::Key;
 use crate::timestamp::Timestamp;
-
-/// A key: any bytes, ordered lexicographically, at most [`KEY_BYTES_MAX`].
-pub type Key = Bytes;
 
 /// A value: any bytes, at most [`VALUE_BYTES_MAX`].
 pub type Value = Bytes;
@@ -114,7 +112,7 @@ pub struct KeyRange {
 impl KeyRange {
     /// True if the key lies in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.from <= key && self.to.as_ref().is_none_or(|to| key < to)
+        self.from.as_slice() <= key && self.to.as_ref().is_none_or(|to| key < to.as_slice())
     }
 
     /// True if no key lies in the range.
@@ -192,8 +190,11 @@ impl Transaction {
             .iter()
             .map(|write| write.key.len() + write.value.as_ref().map_or(0, Bytes::len))
             .sum();
-        let ranges: usize =
-            self.ranges.iter().map(|range| range.from.len() + range.to.as_ref().map_or(0, Bytes::len)).sum();
+        let ranges: usize = self
+            .ranges
+            .iter()
+            .map(|range| range.from.len() + range.to.as_ref().map_or(0, |to| to.len()))
+            .sum();
         reads + writes + ranges
     }
 }
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     fn range(from: &'static str, to: Option<&'static str>) -> KeyRange {
-        KeyRange { from: Bytes::from(from), to: to.map(Bytes::from) }
+        KeyRange { from: Key::from(from), to: to.map(Key::from) }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use quorate_checker::{Level, Recorder, check, check_timestamps};
-use quorate_core::{Instant, Key};
+use quorate_core::Instant;
 use quorate_tapir::ReplicaEvent;
 
 use crate::clients::Clients;
@@ -288,7 +288,7 @@ impl Simulation {
         let stored: Vec<_> = machines()
             .map(|(id, replica)| {
                 let versions = replica.versions().iter();
-                (id, versions.map(|(key, v)| (Key::copy_from_slice(key), v.timestamp, v.value.clone())).collect::<Vec<_>>())
+                (id, versions.map(|(key, v)| (key.clone(), v.timestamp, v.value.clone())).collect::<Vec<_>>())
             })
             .collect();
         let report = &mut self.report;

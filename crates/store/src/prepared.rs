@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Instant, Key, KeyRange, Timestamp, Transaction, TransactionId};
 
@@ -128,7 +127,7 @@ impl PreparedSet {
             Some(to) => (std::ops::Bound::Included(&range.from), std::ops::Bound::Excluded(to)),
             None => (std::ops::Bound::Included(&range.from), std::ops::Bound::Unbounded),
         };
-        let writers = if range.is_empty() { None } else { Some(self.writers.range::<Bytes, _>(bounds)) };
+        let writers = if range.is_empty() { None } else { Some(self.writers.range::<Key, _>(bounds)) };
         writers.into_iter().flatten().flat_map(move |(_, holders)| others(Some(holders), id))
     }
 
@@ -171,7 +170,7 @@ mod tests {
     }
 
     fn key(name: &'static str) -> Key {
-        Bytes::from_static(name.as_bytes())
+        Key::from(name.as_bytes())
     }
 
     fn prepared(

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Key, KeyRange, Timestamp};
 
@@ -70,8 +69,8 @@ impl ReadTimestamps {
         let before = self.step_at(&range.from);
         self.ranges.insert(range.from.clone(), before);
         let inside: Vec<Key> = match &range.to {
-            Some(to) => self.ranges.range::<Bytes, _>(&range.from..to).map(|(key, _)| key.clone()).collect(),
-            None => self.ranges.range::<Bytes, _>(&range.from..).map(|(key, _)| key.clone()).collect(),
+            Some(to) => self.ranges.range::<Key, _>(&range.from..to).map(|(key, _)| key.clone()).collect(),
+            None => self.ranges.range::<Key, _>(&range.from..).map(|(key, _)| key.clone()).collect(),
         };
         for boundary in inside {
             let step = self.ranges.get_mut(&boundary).expect("the boundary was just listed");
@@ -109,11 +108,11 @@ impl ReadTimestamps {
         let upper = range.to.as_ref().map_or(Unbounded, Included);
         let mut previous = self
             .ranges
-            .range::<Bytes, _>((Unbounded, Excluded(&range.from)))
+            .range::<Key, _>((Unbounded, Excluded(&range.from)))
             .next_back()
             .map_or(Timestamp::ZERO, |(_, step)| *step);
         let mut idle = Vec::new();
-        for (boundary, step) in self.ranges.range::<Bytes, _>((Included(&range.from), upper)) {
+        for (boundary, step) in self.ranges.range::<Key, _>((Included(&range.from), upper)) {
             if *step == previous {
                 idle.push(boundary.clone());
             }
@@ -137,13 +136,13 @@ mod tests {
     }
 
     fn range(from: u8, to: Option<u8>) -> KeyRange {
-        KeyRange { from: Bytes::copy_from_slice(&[from]), to: to.map(|to| Bytes::copy_from_slice(&[to])) }
+        KeyRange { from: Key::copy_from_slice(&[from]), to: to.map(|to| Key::copy_from_slice(&[to])) }
     }
 
     #[test]
     fn the_greatest_of_key_range_and_floor_counts() {
         let mut reads = ReadTimestamps::new();
-        reads.read_key(&Bytes::from_static(&[5]), at(10));
+        reads.read_key(&Key::from(&[5]), at(10));
         reads.read_range(&range(3, Some(8)), at(7));
         assert_eq!(reads.of(&[5]), at(10));
         assert_eq!(reads.of(&[4]), at(7));

@@ -7,12 +7,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::{KeyRange, Timestamp, Value};
-use smallvec::SmallVec;
-
-/// A key as the indexes hold it. Short ones lie in the index itself: comparing keys that lie elsewhere would cost a
-/// cache miss each, and a lookup compares many.
-type IndexedKey = SmallVec<[u8; 24]>;
+use quorate_core::{Key, KeyRange, Timestamp, Value};
 
 /// One version of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +22,8 @@ pub struct Version {
 #[derive(Debug, Default)]
 pub struct Versions {
     /// Boxed, so that the table itself stays small: growing it copies every entry.
-    chains: FixedMap<IndexedKey, Box<Chain>>,
-    ordered: BTreeSet<IndexedKey>,
+    chains: FixedMap<Key, Box<Chain>>,
+    ordered: BTreeSet<Key>,
 }
 
 /// The versions of one key; the newest is kept apart because nearly every access wants it.
@@ -67,12 +62,11 @@ impl Versions {
 
     /// Adds a version, in any order. A version that exists already is left as it is: one transaction installs one
     /// value.
-    pub fn install(&mut self, key: &[u8], timestamp: Timestamp, value: Option<Value>) {
+    pub fn install(&mut self, key: &Key, timestamp: Timestamp, value: Option<Value>) {
         let version = Version { timestamp, value };
-        let Some(chain) = self.chains.get_mut(key) else {
-            let key = IndexedKey::from_slice(key);
+        let Some(chain) = self.chains.get_mut(key.as_slice()) else {
             self.ordered.insert(key.clone());
-            self.chains.insert(key, Box::new(Chain { newest: version, older: Vec::new() }));
+            self.chains.insert(key.clone(), Box::new(Chain { newest: version, older: Vec::new() }));
             return;
         };
         match timestamp.cmp(&chain.newest.timestamp) {
@@ -94,20 +88,20 @@ impl Versions {
     }
 
     /// The keys of a range with their newest versions, ascending, deletions included.
-    pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&[u8], &Version)> + '_ {
+    pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Version)> + '_ {
         let from = Bound::Included(range.from.as_ref());
         let to = range.to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_ref()));
         // The index would not take the bounds of a range that ends before it starts.
         let keys = (!range.is_empty()).then(|| self.ordered.range::<[u8], _>((from, to)));
-        keys.into_iter().flatten().map(|key| (key.as_slice(), &self.chains[key].newest))
+        keys.into_iter().flatten().map(|key| (key, &self.chains[key].newest))
     }
 
     /// Every key with all its versions, ascending by key and then by timestamp.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Version)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Version)> + '_ {
         self.ordered.iter().flat_map(|key| {
             let chain = &self.chains[key];
             let versions = chain.older.iter().chain(std::iter::once(&chain.newest));
-            versions.map(move |version| (key.as_slice(), version))
+            versions.map(move |version| (key, version))
         })
     }
 
@@ -126,7 +120,7 @@ impl Versions {
 mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
-    use quorate_core::{ClientId, Key};
+    use quorate_core::ClientId;
 
     use super::*;
 
@@ -135,7 +129,7 @@ mod tests {
     }
 
     fn key(name: &'static str) -> Key {
-        Bytes::from_static(name.as_bytes())
+        Key::from(name.as_bytes())
     }
 
     #[test]
@@ -154,21 +148,21 @@ mod tests {
     #[test]
     fn a_version_is_never_overwritten() {
         let mut versions = Versions::new();
-        versions.install(&key("k"), at(10), Some(key("first")));
-        versions.install(&key("k"), at(10), Some(key("second")));
-        assert_eq!(versions.newest(b"k").unwrap().value, Some(key("first")));
+        versions.install(&key("k"), at(10), Some(Bytes::from("first")));
+        versions.install(&key("k"), at(10), Some(Bytes::from("second")));
+        assert_eq!(versions.newest(b"k").unwrap().value, Some(Bytes::from("first")));
     }
 
     #[test]
     fn a_scan_sees_deletions_and_respects_its_bounds() {
         let mut versions = Versions::new();
         for name in ["a", "b", "c", "d"] {
-            versions.install(&key(name), at(1), Some(key("x")));
+            versions.install(&key(name), at(1), Some(Bytes::from("x")));
         }
         versions.install(&key("c"), at(2), None);
         let range = KeyRange { from: key("b"), to: Some(key("d")) };
         let found: Vec<_> =
-            versions.range(&range).map(|(key, version)| (Key::copy_from_slice(key), version.value.is_some())).collect();
+            versions.range(&range).map(|(key, version)| (key.clone(), version.value.is_some())).collect();
         assert_eq!(found, [(key("b"), true), (key("c"), false)]);
         let backwards = KeyRange { from: key("d"), to: Some(key("b")) };
         assert_eq!(versions.range(&backwards).count(), 0);

@@ -8,7 +8,6 @@
 //!
 //! Creating a keyspace is one strict transaction that reads and writes all three, so ids are never used twice.
 
-use bytes::Bytes;
 use quorate_core::{Key, KeyRange, Value};
 
 use crate::error::{DecodeError, Fault};
@@ -27,21 +26,21 @@ pub const NEXT_SHARD_KEY: &[u8] = b"next/shard";
 
 /// The key under which a keyspace is stored.
 pub fn keyspace_key(name: &str) -> Key {
-    Bytes::from(format!("{KEYSPACE_KEY_PREFIX}{name}"))
+    Key::from(format!("{KEYSPACE_KEY_PREFIX}{name}"))
 }
 
 /// The range of the keys of all keyspaces.
 pub fn keyspace_range() -> KeyRange {
     KeyRange {
-        from: Bytes::from_static(KEYSPACE_KEY_PREFIX.as_bytes()),
+        from: Key::from(KEYSPACE_KEY_PREFIX),
         // The prefix with its last byte incremented: '0' follows '/'.
-        to: Some(Bytes::from_static(b"keyspace0")),
+        to: Some(Key::from("keyspace0")),
     }
 }
 
 /// The value of a counter.
 pub fn encode_counter(counter: u32) -> Value {
-    Bytes::copy_from_slice(&counter.to_le_bytes())
+    Value::copy_from_slice(&counter.to_le_bytes())
 }
 
 /// Reads back what [`encode_counter`] has written.

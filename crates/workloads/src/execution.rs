@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn key(name: &'static str) -> Key {
-        Bytes::from_static(name.as_bytes())
+        Key::from(name)
     }
 
     const FIRST: i64 = (1 << 16) + 1;

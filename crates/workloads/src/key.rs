@@ -1,33 +1,33 @@
 //! How keys are named.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::BufMut;
 use quorate_core::Key;
 
 /// The key with this number of a workload over numbered keys: `k` and ten digits, so that names sort like numbers.
 pub fn numbered(number: u64) -> Key {
-    let mut name = BytesMut::with_capacity(11);
+    let mut name = Vec::with_capacity(11);
     name.put_u8(b'k');
     put_digits(&mut name, number, 10);
-    name.freeze()
+    Key::from(name.as_slice())
 }
 
 /// The key in a slot of a generation of the [`lists`](crate::lists) workload: its type, six digits and three digits.
 /// The keys of one generation and type are neighbours.
 pub fn slotted(kind: u8, generation: u64, slot: u64) -> Key {
-    let mut name = BytesMut::with_capacity(12);
+    let mut name = Vec::with_capacity(12);
     name.put_u8(kind);
     put_digits(&mut name, generation, 6);
     name.put_u8(b'-');
     put_digits(&mut name, slot, 3);
-    name.freeze()
+    Key::from(name.as_slice())
 }
 
 /// The key as a history spells it.
-pub fn in_history(key: &Bytes) -> quorate_checker::Key {
+pub fn in_history(key: &Key) -> quorate_checker::Key {
     quorate_checker::Key::from(String::from_utf8_lossy(key).into_owned())
 }
 
-fn put_digits(name: &mut BytesMut, number: u64, width: u32) {
+fn put_digits(name: &mut Vec<u8>, number: u64, width: u32) {
     let mut divisor = 10u64.pow(width - 1);
     while number / divisor >= 10 {
         divisor *= 10;

@@ -214,7 +214,7 @@ impl Session {
 }
 
 fn show_value(value: Option<&Value>) -> String {
-    value.map_or_else(|| "(absent)".to_owned(), readable)
+    value.map_or_else(|| "(absent)".to_owned(), |value| readable(value))
 }
 
 fn show_page(page: &Page) -> String {
@@ -236,7 +236,7 @@ fn show_page(page: &Page) -> String {
 }
 
 /// Text as it is, other bytes escaped.
-fn readable(bytes: &Value) -> String {
+fn readable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains(char::is_control) => text.to_owned(),
         _ => bytes.escape_ascii().to_string(),
@@ -245,6 +245,8 @@ fn readable(bytes: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use quorate::Key;
+
     use super::*;
 
     #[test]
@@ -256,10 +258,10 @@ mod tests {
 
     #[test]
     fn pages_say_where_to_go_on() {
-        let entry = |key: &'static str| (Value::from(key), Value::from("1"));
+        let entry = |key: &'static str| (Key::from(key), Value::from("1"));
         let page = Page { entries: vec![entry("a"), entry("b")], next: None };
         assert_eq!(show_page(&page), "a  1\nb  1");
-        let page = Page { entries: vec![entry("a")], next: Some(Value::from("b")) };
+        let page = Page { entries: vec![entry("a")], next: Some(Key::from("b")) };
         assert_eq!(show_page(&page), "a  1\n… the limit is reached: go on from b");
         assert_eq!(show_page(&Page::default()), "(nothing)");
     }

@@ -1,6 +1,6 @@
 //! Reading, writing, conflicts.
 
-use quorate::{Batch, Error, Value};
+use quorate::{Batch, Error, Key, Value};
 
 use crate::support::{Cluster, accounts, increment, number};
 
@@ -27,10 +27,10 @@ async fn ranges_span_shards_and_show_own_writes() {
     }
     let page = accounts.scan("k05", "k15", 100).await.unwrap();
     let keys: Vec<_> = page.entries.iter().map(|(key, _)| key.clone()).collect();
-    let expected: Vec<_> = (5..15).map(|number| Value::from(format!("k{number:02}"))).collect();
+    let expected: Vec<_> = (5..15).map(|number| Key::from(format!("k{number:02}"))).collect();
     assert_eq!((keys, page.next), (expected, None));
     let first = accounts.scan("", "", 7).await.unwrap();
-    assert_eq!((first.entries.len(), first.next), (7, Some(Value::from("k07"))));
+    assert_eq!((first.entries.len(), first.next), (7, Some(Key::from("k07"))));
 
     let mut txn = accounts.begin().await.unwrap();
     txn.put("k05x", "new").unwrap();

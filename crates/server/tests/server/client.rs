@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::topology::Keyspace;
 use quorate_core::{
-    Address, ClientId, Input, Instant, KeyRange, Machine, NodeId, ReplicaIndex, TransactionId,
+    Address, ClientId, Input, Instant, Key, KeyRange, Machine, NodeId, ReplicaIndex, TransactionId,
 };
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::transport::{Dialled, Options, Remote, Target, TurnWaker, Violation};
@@ -215,7 +215,7 @@ impl Client {
     ) -> Result<Committed, Failure> {
         let transaction = self.begin(keyspace);
         let value = Some(Bytes::copy_from_slice(value.as_bytes()));
-        self.command(Command::Put { transaction, key: Bytes::copy_from_slice(key.as_bytes()), value });
+        self.command(Command::Put { transaction, key: Key::from(key), value });
         self.commit(transaction).await
     }
 
@@ -229,7 +229,7 @@ impl Client {
         let mut last = None;
         for _ in 0..ATTEMPTS_MAX {
             let transaction = self.begin(keyspace);
-            let key = Bytes::copy_from_slice(key.as_bytes());
+            let key = Key::from(key);
             self.command(Command::Put { transaction, key, value: value.clone() });
             match self.commit(transaction).await {
                 Ok(_) => return,
@@ -244,7 +244,7 @@ impl Client {
     pub(crate) async fn get(&mut self, keyspace: &Keyspace, key: &str) -> Option<Bytes> {
         for _ in 0..ATTEMPTS_MAX {
             let transaction = self.begin(keyspace);
-            self.command(Command::Get { transaction, key: Bytes::copy_from_slice(key.as_bytes()) });
+            self.command(Command::Get { transaction, key: Key::from(key) });
             let value = loop {
                 match self.event().await {
                     Event::Got { transaction: got, value, .. } if got == transaction => break Some(value),
@@ -263,9 +263,9 @@ impl Client {
     }
 
     /// All keys of a keyspace, in one attempt.
-    pub(crate) async fn scan(&mut self, keyspace: &Keyspace) -> Vec<(Bytes, Bytes)> {
+    pub(crate) async fn scan(&mut self, keyspace: &Keyspace) -> Vec<(Key, Bytes)> {
         let transaction = self.begin(keyspace);
-        let range = KeyRange { from: Bytes::from_static(b"a"), to: None };
+        let range = KeyRange { from: Key::from("a"), to: None };
         self.command(Command::Scan { transaction, range, limit: 1_000 });
         let entries = loop {
             if let Event::Scanned { entries, .. } = self.event().await {

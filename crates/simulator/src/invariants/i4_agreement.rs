@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn replicas_of_one_shard_are_compared_and_those_of_others_are_not() {
-        let version = |micros| (Key::from_static(b"k"), at(micros), None);
+        let version = |micros| (Key::from("k"), at(micros), None);
         let stored = [
             (replica(1, 0), vec![version(1), version(2)]),
             (replica(1, 1), vec![version(1)]),

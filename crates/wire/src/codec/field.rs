@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
-use quorate_core::{Ballot, ClientId, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, View};
+use quorate_core::{Ballot, ClientId, Key, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, Value, View};
 
 use super::reader::{Reader, WireType};
 use super::writer::Writer;
@@ -424,38 +424,38 @@ impl<T: Wire> Kind<T> for Nested {
 }
 
 macro_rules! bytes_kind {
-    ($(#[$meta:meta])* $kind:ident, default $default:expr, check |$bytes:ident| $check:expr) => {
+    ($(#[$meta:meta])* $kind:ident: $type:ty, default $default:expr, check |$bytes:ident| $check:expr) => {
         $(#[$meta])*
         pub(crate) struct $kind;
 
-        impl Kind<Bytes> for $kind {
+        impl Kind<$type> for $kind {
             const WIRE_TYPE: WireType = WireType::Delimited;
 
             #[inline]
-            fn value_len(value: &Bytes) -> usize {
+            fn value_len(value: &$type) -> usize {
                 varint::len(value.len() as u64) + value.len()
             }
 
             #[inline]
-            fn put(value: &Bytes, writer: &mut Writer<'_>) {
+            fn put(value: &$type, writer: &mut Writer<'_>) {
                 writer.put_slice(value);
                 writer.put_varint(value.len() as u64);
             }
 
             #[inline]
-            fn take(reader: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
+            fn take(reader: &mut Reader<'_>) -> Result<$type, DecodeError> {
                 let $bytes = reader.delimited()?;
                 $check?;
-                Ok(Bytes::copy_from_slice($bytes))
+                Ok(<$type>::copy_from_slice($bytes))
             }
 
             #[inline]
-            fn default() -> Option<Bytes> {
+            fn default() -> Option<$type> {
                 $default
             }
 
             #[inline]
-            fn is_default(value: &Bytes) -> bool {
+            fn is_default(value: &$type) -> bool {
                 value.is_empty() && $default.is_some()
             }
         }
@@ -464,15 +464,15 @@ macro_rules! bytes_kind {
 
 bytes_kind!(
     /// A key: never empty, so it has no default.
-    KeyBytes,
-    default None::<Bytes>,
+    KeyBytes: Key,
+    default None::<Key>,
     check |bytes| validate_key(bytes)
 );
 
 bytes_kind!(
     /// The bound of a range, which may be empty, and one byte longer than a key: the successor of the longest key.
-    BoundBytes,
-    default Some(Bytes::new()),
+    BoundBytes: Key,
+    default Some(Key::default()),
     check |bytes| if bytes.len() > KEY_BYTES_MAX + 1 {
         Err(LimitExceeded::Key { key: readable(bytes), bytes: bytes.len() })
     } else {
@@ -482,8 +482,8 @@ bytes_kind!(
 
 bytes_kind!(
     /// A value.
-    ValueBytes,
-    default Some(Bytes::new()),
+    ValueBytes: Value,
+    default Some(Value::new()),
     check |bytes| if bytes.len() > VALUE_BYTES_MAX {
         Err(Fault::Value { bytes: bytes.len() })
     } else {
@@ -493,7 +493,7 @@ bytes_kind!(
 
 bytes_kind!(
     /// Bytes that are limited only by the frame.
-    PlainBytes,
+    PlainBytes: Bytes,
     default Some(Bytes::new()),
     check |bytes| Ok::<(), Fault>(())
 );

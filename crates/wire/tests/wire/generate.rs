@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
-    Address, Ballot, ClientId, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId, ReplicaIndex, ShardId,
-    SiteId, Timestamp, Transaction, TransactionId, View, Write,
+    Address, Ballot, ClientId, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId, ReplicaIndex,
+    ShardId, SiteId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{
     ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, OperationId, Part, RecordPage, State,
@@ -30,12 +30,12 @@ fn small() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), Just(u32::MAX), any::<u32>(), 0..300u32]
 }
 
-fn key() -> impl Strategy<Value = Bytes> {
-    vec(any::<u8>(), 1..12).prop_map(Bytes::from)
+fn key() -> impl Strategy<Value = Key> {
+    vec(any::<u8>(), 1..40).prop_map(Key::from)
 }
 
-fn bound() -> impl Strategy<Value = Bytes> {
-    vec(any::<u8>(), 0..12).prop_map(Bytes::from)
+fn bound() -> impl Strategy<Value = Key> {
+    vec(any::<u8>(), 0..40).prop_map(Key::from)
 }
 
 fn value() -> impl Strategy<Value = Option<Bytes>> {
@@ -359,7 +359,7 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         (topology(), keyspace())
             .prop_map(|(topology, system)| Packet::Directory(Directory { topology, system })),
         Just(Packet::StatusRequest),
-        bound().prop_map(|json| Packet::Status { json }),
+        bound().prop_map(|json| Packet::Status { json: json.into() }),
         text().prop_map(|reason| Packet::Goodbye { reason }),
     ];
     prop_oneof![2 => envelope.boxed(), 1 => others.boxed()].boxed()

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    ClientId, NodeId, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
-    Write,
+    ClientId, Key, NodeId, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
+    TransactionId, Write,
 };
 use quorate_ir::OperationId;
 use quorate_tapir::message::{Prepare, Vote};
@@ -27,7 +27,7 @@ fn a_read_in_a_frame() {
     let packet = Packet::Envelope(Envelope {
         from: transaction().client.into(),
         to: replica.into(),
-        message: Message::Read { transaction: transaction(), key: Bytes::from_static(b"alice") }.into(),
+        message: Message::Read { transaction: transaction(), key: Key::from(b"alice") }.into(),
     });
     let mut writer = FrameWriter::new();
     writer.push(&packet).unwrap();
@@ -60,10 +60,10 @@ fn a_read_in_a_frame() {
 #[test]
 fn a_vote_in_a_log() {
     let contents = Transaction {
-        reads: vec![ReadVersion { key: Bytes::from_static(b"a"), version: Timestamp::ZERO }],
+        reads: vec![ReadVersion { key: Key::from(b"a"), version: Timestamp::ZERO }],
         writes: vec![
-            Write { key: Bytes::from_static(b"a"), value: Some(Bytes::from_static(b"1")) },
-            Write { key: Bytes::from_static(b"b"), value: None },
+            Write { key: Key::from(b"a"), value: Some(Bytes::from("1")) },
+            Write { key: Key::from(b"b"), value: None },
         ],
         ranges: Vec::new(),
         participants: vec![ShardId(3), ShardId(200)],

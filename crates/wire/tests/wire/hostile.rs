@@ -8,7 +8,7 @@ use quorate_core::topology::Keyspace;
 use quorate_core::transaction::{
     KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX,
 };
-use quorate_core::{ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Write};
+use quorate_core::{Key, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Write};
 use quorate_tapir::Message;
 use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode_record, encode};
 
@@ -145,7 +145,7 @@ fn refused(result: Result<Message, DecodeError>) -> (Fault, String) {
 }
 
 fn read(key: Vec<u8>) -> Message {
-    Message::Read { transaction: TransactionId::default(), key: Bytes::from(key) }
+    Message::Read { transaction: TransactionId::default(), key: Key::from(key) }
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn keys_beyond_the_limit_are_refused() {
 fn values_beyond_the_limit_are_refused() {
     let reply = |bytes| Message::ReadReply {
         transaction: TransactionId::default(),
-        key: Bytes::from_static(b"k"),
+        key: Key::from(b"k"),
         version: Timestamp::ZERO,
         value: Some(Bytes::from(vec![0; bytes])),
     };
@@ -178,7 +178,7 @@ fn values_beyond_the_limit_are_refused() {
 #[test]
 fn transactions_beyond_the_limits_are_refused() {
     let write = |at: usize, bytes| Write {
-        key: Bytes::from(format!("{at:08}")),
+        key: Key::from(format!("{at:08}")),
         value: Some(Bytes::from(vec![0; bytes])),
     };
     let large =
@@ -190,7 +190,7 @@ fn transactions_beyond_the_limits_are_refused() {
     );
     assert_eq!(large.bytes(), TRANSACTION_BYTES_MAX + 80);
 
-    let read = |at: usize| ReadVersion { key: Bytes::from(format!("{at:08}")), version: Timestamp::ZERO };
+    let read = |at: usize| ReadVersion { key: Key::from(format!("{at:08}")), version: Timestamp::ZERO };
     let many = Transaction {
         reads: (0..TRANSACTION_ENTRIES_MAX).map(read).collect(),
         writes: vec![write(0, 1)],
@@ -204,8 +204,8 @@ fn transactions_beyond_the_limits_are_refused() {
 /// Replicas search transactions by bisection, so the order is checked where they come in.
 #[test]
 fn entries_that_do_not_ascend_are_refused() {
-    let read = |key: &'static str| ReadVersion { key: Bytes::from(key), version: Timestamp::ZERO };
-    let write = |key: &'static str| Write { key: Bytes::from(key), value: None };
+    let read = |key: &'static str| ReadVersion { key: Key::from(key), version: Timestamp::ZERO };
+    let write = |key: &'static str| Write { key: Key::from(key), value: None };
     let disordered = [
         Transaction { reads: vec![read("b"), read("a")], ..Transaction::default() },
         Transaction { reads: vec![read("a"), read("a")], ..Transaction::default() },

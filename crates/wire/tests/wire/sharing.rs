@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::{Ballot, ClientId, Timestamp, Transaction, TransactionId, View, Write};
+use quorate_core::{Ballot, ClientId, Key, Timestamp, Transaction, TransactionId, View, Write};
 use quorate_ir::{
     ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, Part, RecordPage, State,
 };
@@ -14,7 +14,7 @@ use quorate_wire::{Envelope, FRAME_BYTES_MAX, FrameWriter, Packet, decode, encod
 /// As large as a transaction may be.
 fn largest() -> Transaction {
     let write =
-        |at| Write { key: Bytes::from(format!("{at:08}")), value: Some(Bytes::from(vec![at; 999_992])) };
+        |at| Write { key: Key::from(format!("{at:08}")), value: Some(Bytes::from(vec![at; 999_992])) };
     Transaction { writes: (0..10).map(write).collect(), ..Transaction::default() }
 }
 

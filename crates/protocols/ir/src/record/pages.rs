@@ -83,9 +83,9 @@ impl<T> TransactionPages<T> {
 
     /// All entries, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (TransactionId, &T)> {
-        self.pages
-            .iter()
-            .flat_map(|(&page, entries)| entries.iter().map(move |(place, value)| (id_at(page, *place), &**value)))
+        self.pages.iter().flat_map(|(&page, entries)| {
+            entries.iter().map(move |(place, value)| (id_at(page, *place), &**value))
+        })
     }
 
     /// Drops the entries for which `keep` says no. They are visited in no particular order.

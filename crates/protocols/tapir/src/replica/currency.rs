@@ -53,7 +53,6 @@ impl Currency {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use quorate_core::{ClientId, ReadVersion};
 
     use super::*;
@@ -63,7 +62,7 @@ mod tests {
         let at = |micros| Timestamp { micros, client: ClientId(1) };
         let seconds = |seconds| Instant::START + Duration::from_secs(seconds);
         let timeout = Duration::from_secs(2);
-        let key = Bytes::from_static(b"k");
+        let key = Key::from("k");
         let read = ReadVersion { key: key.clone(), version: at(7) };
         let transaction = Transaction { reads: vec![read], ..Transaction::default() };
         let mut versions = Versions::new();

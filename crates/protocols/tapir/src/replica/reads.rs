@@ -47,13 +47,13 @@ impl Replica {
         for (key, version) in self.participant.versions.range(&range) {
             // Deleted keys count against the page too, or a graveyard would have to be walked in one step.
             if live >= limit || keys.len() >= self.config.scan_page_max || bytes >= SCAN_PAGE_BYTES_MAX {
-                next = Some(Key::copy_from_slice(key));
+                next = Some(key.clone());
                 break;
             }
             live += u32::from(version.value.is_some());
             bytes += key.len() + version.value.as_ref().map_or(0, |value| value.len());
             keys.push(ScannedKey {
-                key: Key::copy_from_slice(key),
+                key: key.clone(),
                 version: version.timestamp,
                 value: version.value.clone(),
             });

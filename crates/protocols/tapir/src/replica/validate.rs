@@ -140,8 +140,7 @@ fn write_floor(shelf: &Shelf<'_>, transaction: &Transaction) -> Option<Timestamp
 mod tests {
     use std::sync::Arc;
 
-    use bytes::Bytes;
-    use quorate_core::{ClientId, Instant, KeyRange, ReadVersion, Write};
+    use quorate_core::{ClientId, Instant, Key, KeyRange, ReadVersion, Write};
     use quorate_store::Prepared;
 
     use super::*;
@@ -165,12 +164,12 @@ mod tests {
                         0 => Timestamp::ZERO,
                         micros => at(micros),
                     };
-                    transaction.reads.push(ReadVersion { key: Bytes::from(key.to_owned()), version });
+                    transaction.reads.push(ReadVersion { key: Key::from(key.to_owned()), version });
                 }
-                "w" => transaction.writes.push(Write { key: Bytes::from(rest.to_owned()), value: None }),
+                "w" => transaction.writes.push(Write { key: Key::from(rest.to_owned()), value: None }),
                 "s" => {
                     let (from, to) = rest.split_once('-').unwrap();
-                    let (from, to) = (Bytes::from(from.to_owned()), Some(Bytes::from(to.to_owned())));
+                    let (from, to) = (Key::from(from), Some(Key::from(to)));
                     transaction.ranges.push(KeyRange { from, to });
                 }
                 _ => panic!("no such operation: {word}"),
@@ -188,10 +187,10 @@ mod tests {
     /// A replica where a@10 and c@10 are committed, b was read at 20, and `pending` is prepared at 15.
     fn replica(pending: &str) -> Replica {
         let mut versions = Versions::new();
-        versions.install(&Bytes::from("a"), at(10), None);
-        versions.install(&Bytes::from("c"), at(10), None);
+        versions.install(&Key::from("a"), at(10), None);
+        versions.install(&Key::from("c"), at(10), None);
         let mut reads = ReadTimestamps::new();
-        reads.read_key(&Bytes::from("b"), at(20));
+        reads.read_key(&Key::from("b"), at(20));
         let mut prepared = PreparedSet::new();
         let transaction = Arc::new(transaction(pending));
         prepared.insert(OTHER, Prepared { transaction, timestamp: at(15), since: Instant::START });

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Effect, GroupSize, Input, Instant, KeyRange, KeyspaceId, Machine,
-    NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId,
+    Address, ClientId, ClockTime, Context, Effect, GroupSize, Input, Instant, Key, KeyRange, KeyspaceId,
+    Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId,
 };
 use quorate_tapir::{
     Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Record, Replica, ReplicaConfig,
@@ -81,13 +81,13 @@ fn name(address: Address) -> String {
 }
 
 /// The keys of a script are single words; a tag before them decides the shard.
-fn key(word: &str, shards: usize) -> Bytes {
+fn key(word: &str, shards: usize) -> Key {
     let wanted = if word.starts_with('b') { shards - 1 } else { 0 };
     // Short keys do not fall into the wanted shard by themselves, so they are given a suffix that does it.
     (0..)
         .map(|salt: u32| if salt == 0 { word.to_owned() } else { format!("{word}{salt}") })
         .find(|candidate| shard_position(candidate.as_bytes(), shards) == wanted)
-        .map(Bytes::from)
+        .map(Key::from)
         .unwrap()
 }
 
@@ -258,7 +258,7 @@ impl World {
             },
             ("delete", [word]) => Command::Put { transaction, key: key(word, shards), value: None },
             ("scan", [from, to]) => {
-                let (from, to) = (Bytes::from((*from).to_owned()), Some(Bytes::from((*to).to_owned())));
+                let (from, to) = (Key::from(*from), Some(Key::from(*to)));
                 Command::Scan { transaction, range: KeyRange { from, to }, limit: 10 }
             }
             ("commit", []) => Command::Commit { transaction },
