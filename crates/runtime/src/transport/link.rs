@@ -1,4 +1,5 @@
-//! The outgoing side of one connection: packets gather in a buffer and leave in one write per turn.
+//! The outgoing side of one connection: packets gather in a buffer and leave when the turn ends, or
+//! when there are many.
 //!
 //! Where a delay is emulated, bytes carry the instant before which they must not leave; without one they may leave at
 //! once and no instant is kept.
@@ -16,6 +17,9 @@ use socket2::SockRef;
 use tokio::net::tcp::OwnedWriteHalf;
 
 use super::links::Counters;
+
+/// Once this much waits it is written before the turn ends, so that the peer can begin while this process goes on.
+const WRITE_BYTES_FULL: usize = 16 * 1024;
 
 /// An empty buffer that had grown beyond this is not kept.
 const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
@@ -142,6 +146,11 @@ impl Link {
     /// How many bytes wait to be written, delayed ones included.
     pub(super) fn queued_bytes(&self) -> usize {
         self.frames.len()
+    }
+
+    /// True if enough waits that writing it should not wait for the end of the turn.
+    pub(super) fn is_full(&self) -> bool {
+        self.queued_bytes() >= WRITE_BYTES_FULL && self.delay.is_zero() && self.blocked_since.is_none()
     }
 
     /// Says goodbye and closes once that is written.

@@ -94,14 +94,18 @@ impl Links {
     }
 
     /// Adds a packet to a link; a link that is gone swallows it.
-    pub(super) fn push(&mut self, id: LinkId, packet: &Packet) {
+    pub(super) fn push(&mut self, id: LinkId, packet: &Packet, now: Instant) {
         let Some(link) = self.links.get_mut(&id) else { return };
         if let Packet::Envelope(_) = packet {
             self.counters.messages_sent += 1;
         }
         let before = link.queued_bytes();
         link.push(packet, &mut self.counters);
-        self.queued_bytes += link.queued_bytes() - before;
+        if link.is_full() {
+            // What cannot be written stays for the end of the turn.
+            link.flush(now, &mut self.counters);
+        }
+        self.queued_bytes = self.queued_bytes + link.queued_bytes() - before;
         self.mark_dirty(id);
     }
 

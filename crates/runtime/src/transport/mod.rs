@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `connection` | one connection: handshake, then read, decode, hand over |
 //! | `dial`, `listen` | where connections come from: dialled again with back-off, or accepted up to a bound |
-//! | `link`, `links` | the outgoing side: buffers, emulated delay, bounds, one write per turn |
+//! | `link`, `links` | the outgoing side: buffers, emulated delay, bounds, few writes per turn |
 //! | `turn` | the task that ends each turn |
 //!
 //! # What a hostile peer can do
@@ -86,9 +86,9 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Sends a packet at the end of the turn; a link that is gone swallows it.
+    /// Sends a packet, at the end of the turn at the latest; a link that is gone swallows it.
     pub fn send(&mut self, link: LinkId, packet: &Packet) {
-        self.links.push(link, packet);
+        self.links.push(link, packet, self.time.now);
     }
 
     /// Sends a packet to every client at the end of the turn.
