@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::{Instant, Key, KeyRange, Timestamp, Transaction, TransactionId};
+use quorate_core::{ClientId, Instant, Key, KeyRange, Timestamp, Transaction, TransactionId};
 
 /// A prepared transaction.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct PreparedSet {
     /// Ordered, because scans ask for the writers within a range.
     writers: BTreeMap<Key, Vec<Holder>>,
     scanners: Vec<(Holder, KeyRange)>,
+    /// How many each client has; none is not listed.
+    clients: FixedMap<ClientId, usize>,
 }
 
 impl PreparedSet {
@@ -52,6 +54,11 @@ impl PreparedSet {
     /// How many transactions are prepared.
     pub fn len(&self) -> usize {
         self.transactions.len()
+    }
+
+    /// How many transactions of one client are prepared.
+    pub fn len_of(&self, client: ClientId) -> usize {
+        self.clients.get(&client).copied().unwrap_or(0)
     }
 
     /// True if none is.
@@ -75,11 +82,17 @@ impl PreparedSet {
             self.scanners.push((holder, range.clone()));
         }
         self.transactions.insert(id, prepared);
+        *self.clients.entry(id.client).or_default() += 1;
     }
 
     /// Removes a transaction, if it is prepared, and gives up what it held.
     pub fn remove(&mut self, id: TransactionId) -> Option<Prepared> {
         let prepared = self.transactions.remove(&id)?;
+        let of_client = self.clients.get_mut(&id.client).expect("every prepared transaction is counted");
+        *of_client -= 1;
+        if *of_client == 0 {
+            self.clients.remove(&id.client);
+        }
         for read in &prepared.transaction.reads {
             let holders = self.readers.get_mut(read.key.as_ref()).expect("a prepared read is indexed");
             holders.retain(|holder| holder.transaction != id);
@@ -217,12 +230,14 @@ mod tests {
         let mut set = PreparedSet::new();
         set.insert(id(1), prepared(&["a"], &["b"], &[("a", "c")]));
         set.insert(id(2), prepared(&["a"], &["b"], &[("a", "c")]));
+        set.insert(id(2), prepared(&["a"], &["b"], &[("a", "c")]));
+        assert_eq!((set.len_of(ClientId(1)), set.len_of(ClientId(2))), (2, 0));
         assert!(set.remove(id(1)).is_some());
         assert!(set.remove(id(1)).is_none());
+        assert_eq!(set.len_of(ClientId(1)), 1);
         set.remove(id(2));
-        assert!(
-            set.readers.is_empty() && set.writers.is_empty() && set.scanners.is_empty() && set.is_empty()
-        );
+        assert!(set.readers.is_empty() && set.writers.is_empty() && set.scanners.is_empty());
+        assert!(set.is_empty() && set.clients.is_empty());
     }
 
     #[test]

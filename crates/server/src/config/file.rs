@@ -122,6 +122,7 @@ limits! {
     unfinished_bytes_max: usize => unfinished_bytes_max = usize::from;
     queued_bytes_high: usize => queued_bytes_high = usize::from;
     prepared_high: usize => prepared_high = usize::from;
+    client_prepared_high: usize => client_prepared_high = usize::from;
     log_lag_bytes_high: u64 => log_lag_bytes_high = u64::from;
     busy_retry_after_ms: u64 => busy_retry_after = Duration::from_millis;
     catalogue_interval_ms: u64 => catalogue_interval = Duration::from_millis;

@@ -21,6 +21,9 @@ pub struct Limits {
     pub queued_bytes_high: usize,
     /// How many transactions one replica may hold prepared before new work is refused.
     pub prepared_high: usize,
+    /// How many of those one client may have before its new work is refused: nobody else notices a client that begins
+    /// more than it finishes.
+    pub client_prepared_high: usize,
     /// What of one replica may wait for the disk before new work is refused, in bytes.
     pub log_lag_bytes_high: u64,
     /// How long refused clients are told to wait.
@@ -42,6 +45,7 @@ impl Default for Limits {
             unfinished_bytes_max: 512 * 1024 * 1024,
             queued_bytes_high: 256 * 1024 * 1024,
             prepared_high: 50_000,
+            client_prepared_high: 10_000,
             log_lag_bytes_high: 64 * 1024 * 1024,
             busy_retry_after: Duration::from_millis(50),
             catalogue_interval: Duration::from_secs(5),

@@ -37,14 +37,16 @@ pub(crate) struct Load {
     pub(crate) queued_bytes: usize,
     /// What the replica holds prepared.
     pub(crate) prepared: usize,
+    /// What of that the client has which sends the message.
+    pub(crate) client_prepared: usize,
     /// What of the replica waits for the disk, in bytes.
     pub(crate) log_lag_bytes: u64,
 }
 
 impl Load {
-    /// The load on one replica.
-    pub(crate) fn new(turn: &Turn<'_>, prepared: usize, log_lag_bytes: u64) -> Self {
-        Load { queued_bytes: turn.queued_bytes(), prepared, log_lag_bytes }
+    /// The load on one replica, as one of its clients meets it.
+    pub(crate) fn new(turn: &Turn<'_>, prepared: usize, client_prepared: usize, log_lag_bytes: u64) -> Self {
+        Load { queued_bytes: turn.queued_bytes(), prepared, client_prepared, log_lag_bytes }
     }
 
     /// True if a message of this class is to be taken in.
@@ -56,6 +58,7 @@ impl Load {
         };
         self.queued_bytes <= times * limits.queued_bytes_high
             && self.prepared <= times * limits.prepared_high
+            && self.client_prepared <= times * limits.client_prepared_high
             && self.log_lag_bytes <= times as u64 * limits.log_lag_bytes_high
     }
 }
@@ -72,9 +75,20 @@ mod tests {
 
     #[test]
     fn load_as_a_table() {
-        let limits =
-            Limits { queued_bytes_high: 10, prepared_high: 10, log_lag_bytes_high: 10, ..Limits::default() };
-        let load = |queued_bytes, prepared, log_lag_bytes| Load { queued_bytes, prepared, log_lag_bytes };
+        let limits = Limits {
+            queued_bytes_high: 10,
+            prepared_high: 10,
+            client_prepared_high: 5,
+            log_lag_bytes_high: 10,
+            ..Limits::default()
+        };
+        let load = |queued_bytes, prepared, log_lag_bytes| Load {
+            queued_bytes,
+            prepared,
+            client_prepared: 0,
+            log_lag_bytes,
+        };
+        let of_client = |client_prepared| Load { client_prepared, ..Load::default() };
         // load, reads, prepares
         let table = [
             (load(0, 0, 0), true, true),
@@ -85,6 +99,9 @@ mod tests {
             (load(21, 0, 0), false, false),
             (load(0, 21, 0), false, false),
             (load(0, 0, 21), false, false),
+            (of_client(5), true, true),
+            (of_client(6), false, true),
+            (of_client(11), false, false),
         ];
         for (load, early, prepare) in table {
             assert_eq!(load.admits(Class::Early, &limits), early, "{load:?}");

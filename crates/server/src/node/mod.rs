@@ -226,7 +226,7 @@ impl Node {
         match (remote.identity, from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
                 let class = classify(&message);
-                if class != Class::Always && !self.admits(class, to, turn) {
+                if class != Class::Always && !self.admits(class, client, to, turn) {
                     self.refuse(link, turn);
                     return Ok(());
                 }
@@ -266,13 +266,14 @@ impl Node {
         }
     }
 
-    fn admits(&mut self, class: Class, to: Address, turn: &Turn<'_>) -> bool {
+    fn admits(&mut self, class: Class, client: ClientId, to: Address, turn: &Turn<'_>) -> bool {
         if self.is_draining {
             return false;
         }
         let Address::Replica(id) = to else { return true };
         let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { return true };
-        let load = Load::new(turn, running.replica().prepared().len(), running.log_lag_bytes());
+        let prepared = running.replica().prepared();
+        let load = Load::new(turn, prepared.len(), prepared.len_of(client), running.log_lag_bytes());
         load.admits(class, &self.config.limits)
     }
 

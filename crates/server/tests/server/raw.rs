@@ -124,6 +124,30 @@ async fn an_overloaded_node_refuses_reads_and_says_busy_once_a_turn() {
 }
 
 #[tokio::test]
+async fn a_client_that_finishes_nothing_is_refused_and_others_are_not() {
+    let limits = Limits { client_prepared_high: 1, ..Limits::default() };
+    let cluster = Cluster::start_with(Durability::Memory, limits);
+    cluster.healthy(1).await;
+    let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
+    let prepare = |sequence| {
+        let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
+        let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT } };
+        let id =
+            OperationId { transaction: TransactionId { client: CLIENT, sequence, attempt: 0 }, number: 1 };
+        envelope(CLIENT, 0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
+    };
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    raw.write(&[prepare(1), prepare(2), envelope(CLIENT, 0, 0, read(9)), prepare(3), prepare(4)]);
+    assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
+    assert!(matches!(raw.read(), Some(Packet::Envelope(_))), "two are within twice the mark");
+    assert!(matches!(raw.read(), Some(Packet::Busy { .. })), "a read is not within it");
+    assert!(matches!(raw.read(), Some(Packet::Envelope(_))), "the third prepare finds two");
+    assert_eq!(cluster.server(0).status().refused_messages, 2, "and the fourth finds three");
+    let mut other = cluster.client().await;
+    other.put(cluster.system(), "key", "value").await;
+}
+
+#[tokio::test]
 async fn a_client_that_dies_with_a_transaction_prepared_wedges_nothing() {
     let cluster = Cluster::start(Durability::Memory);
     cluster.healthy(1).await;
