@@ -36,11 +36,15 @@ impl Export {
             Failure::failed(format!("cannot write {}: {error}", path.display()))
         };
         let file = File::create(&path).map_err(|error| failed(&error))?;
-        let left_out = write(history, self.format, file).map_err(|error| match error {
-            ExportError::Inexpressible(why) => {
-                Failure::usage(format!("cannot export to {}: {why}", self.format))
+        let left_out = write(history, self.format, file).map_err(|error| {
+            // Half a history would look like a whole one. If it cannot be removed, the message stands.
+            let _ = std::fs::remove_file(&path);
+            match error {
+                ExportError::Inexpressible(why) => {
+                    Failure::usage(format!("cannot export to {}: {why}", self.format))
+                }
+                ExportError::Io(error) => failed(&error),
             }
-            ExportError::Io(error) => failed(&error),
         })?;
         eprintln!("written for {} to {}; left out: {left_out}", self.format, path.display());
         Ok(())
