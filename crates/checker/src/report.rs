@@ -214,6 +214,9 @@ pub enum DependencyKind {
     /// The second's snapshot holds the first, maybe as a local commit of its site.
     #[serde(rename = "lc")]
     LocalCommit,
+    /// The first ended before the second was invoked, and did not commit, so it did not see the second.
+    #[serde(rename = "end")]
+    Ended,
 }
 
 impl DependencyKind {
@@ -228,6 +231,7 @@ impl DependencyKind {
             DependencyKind::SiteOrder => "rts",
             DependencyKind::Snapshot => "vis",
             DependencyKind::LocalCommit => "lc",
+            DependencyKind::Ended => "end",
         }
     }
 
@@ -241,6 +245,7 @@ impl DependencyKind {
             EdgeKind::SiteOrder => DependencyKind::SiteOrder,
             EdgeKind::Snapshot => DependencyKind::Snapshot,
             EdgeKind::LocalCommit => DependencyKind::LocalCommit,
+            EdgeKind::Ended => DependencyKind::Ended,
         }
     }
 

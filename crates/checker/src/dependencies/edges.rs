@@ -24,11 +24,14 @@ pub(crate) enum EdgeKind {
     /// The second's snapshot holds the first, maybe as a local commit of its site, and so all that the first
     /// saw.
     LocalCommit,
+    /// The first ended before the second was invoked, and did not commit, so its snapshot does not hold the
+    /// second.
+    Ended,
 }
 
 impl EdgeKind {
     /// All kinds in the order of their numbers.
-    pub(crate) const ALL: [EdgeKind; 9] = [
+    pub(crate) const ALL: [EdgeKind; 10] = [
         EdgeKind::ReadsFrom,
         EdgeKind::WriteOrder,
         EdgeKind::AntiDependency,
@@ -38,6 +41,7 @@ impl EdgeKind {
         EdgeKind::SiteOrder,
         EdgeKind::Snapshot,
         EdgeKind::LocalCommit,
+        EdgeKind::Ended,
     ];
 
     /// The kind as a bit of an edge mask.

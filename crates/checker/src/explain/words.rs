@@ -165,6 +165,7 @@ impl<'a> Words<'a> {
                     "{b} saw what {a} had committed at its site, maybe only locally, and so all that {a} saw."
                 )
             }
+            EdgeKind::Ended => format!("{a} ended before {b} was invoked, so it did not see {b}."),
             EdgeKind::RealTime | EdgeKind::Onward => format!("{a} completed before {b} was invoked."),
         }
     }

@@ -64,7 +64,8 @@ impl Layout {
     /// An edge between transactions, or between a transaction and an auxiliary node, as one between nodes.
     pub(crate) fn translate(self, edge: Edge) -> Edge {
         let is_txn = |node| node < self.txn_count;
-        let from_begin = matches!(edge.kind, EdgeKind::AntiDependency | EdgeKind::LocalCommit);
+        let from_begin =
+            matches!(edge.kind, EdgeKind::AntiDependency | EdgeKind::LocalCommit | EdgeKind::Ended);
         let from_commit = !from_begin && is_txn(edge.from);
         let to_commit = edge.kind == EdgeKind::AntiDependency && is_txn(edge.to);
         let from = if from_commit { self.commit(edge.from) } else { edge.from };

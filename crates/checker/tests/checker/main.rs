@@ -13,6 +13,7 @@ mod reader;
 mod registers;
 mod sets;
 mod shrinking;
+mod speculation;
 mod timestamps;
 mod unknown_outcomes;
 mod whitebox;

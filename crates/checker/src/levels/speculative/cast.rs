@@ -59,16 +59,12 @@ impl Cast {
         let (reader_txn, txn) = (history.txn(reader), history.txn(member));
         let has_lc = history.facts(txn).is_some_and(|facts| facts.lc.is_some());
         let was_lost = txn.outcome == Outcome::Committed;
-        let end = match reader_txn.outcome {
-            Outcome::Unknown => reader_txn.speculation.map(|speculation| speculation.index),
-            _ => reader_txn.completion,
-        };
         let had_aborted = txn.outcome == Outcome::Aborted && txn.completion < Some(reader_txn.invoke);
         reader != member
             && !self.is_effective(member)
             && reader_txn.site == txn.site
             && (txn.speculation.is_some() || has_lc || was_lost)
-            && end.is_none_or(|end| txn.invoke < end)
+            && !began_later(history, reader, member)
             && !had_aborted
     }
 
@@ -219,6 +215,16 @@ impl Cast {
             }
         }
     }
+}
+
+/// Whether a transaction was invoked after another one had ended: with its `spec` line, if it has one.
+pub(super) fn began_later(history: &History, ended: TxnId, txn: TxnId) -> bool {
+    end_of(history.txn(ended)).is_some_and(|end| history.txn(txn).invoke > end)
+}
+
+/// The line with which a transaction ended, as far as it is known.
+pub(super) fn end_of(txn: &Txn) -> Option<u32> {
+    txn.speculation.map(|speculation| speculation.index).or(txn.known_completion())
 }
 
 fn is_same(history: &History, one: &Op, other: &Op) -> bool {

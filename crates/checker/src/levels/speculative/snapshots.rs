@@ -17,7 +17,7 @@ use crate::history::{History, KeyId, Op, Outcome, Reshaped, ReshapedOp, Site, Tx
 use crate::level::Precedence;
 use crate::levels::acyclic::{self, Known, Nodes};
 use crate::levels::search::{self, Cause, Choice, Contradiction, Model, Resolution};
-use crate::levels::speculative::cast::Cast;
+use crate::levels::speculative::cast::{Cast, began_later, end_of};
 use crate::levels::speculative::members::written_keys;
 use crate::levels::speculative::possibilities::Possibilities;
 use crate::levels::speculative::views::Views;
@@ -180,11 +180,13 @@ impl<'a> Snapshots<'a> {
     fn judge(&self, dependencies: &Dependencies, anomalies: &mut Anomalies) -> Option<String> {
         let held = self.held(dependencies);
         self.check_own_site(dependencies, &held, anomalies);
+        self.check_ends(&held, anomalies);
         if !anomalies.is_empty() {
             return None;
         }
         let mut known = Known::new(self.shaped, dependencies, Precedence::None, Nodes::Split);
         known.add_further(|first_node, edges| self.site_order(first_node, edges));
+        known.add_further(|first_node, edges| self.ends(first_node, edges));
         let members = self.member_edges();
         let graph = known.graph(&members);
         let Some(model) = known.model(&graph) else {
@@ -307,6 +309,53 @@ impl<'a> Snapshots<'a> {
         next_node as usize
     }
 
+    /// A view holds nobody who was invoked after it had ended: a chain of auxiliary nodes leads from the begins
+    /// of views to the commits of what is invoked later.
+    fn ends(&self, first_node: usize, edges: &mut Vec<Edge>) -> usize {
+        let mut events: Vec<(u32, TxnId, bool)> = Vec::new();
+        for id in (0..self.history.txn_count() as u32).map(TxnId) {
+            if self.cast.is_effective(id) {
+                events.push((self.history.txn(id).invoke, id, true));
+            } else if self.is_view(id) {
+                events.extend(end_of(self.history.txn(id)).map(|end| (end, id, false)));
+            }
+        }
+        events.sort_unstable();
+        let mut last: Option<u32> = None;
+        let mut next_node = first_node as u32;
+        let edge = |from, to, kind| Edge { from, to, key: KeyId(0), kind };
+        for (_, id, is_invocation) in events {
+            if is_invocation {
+                let commit = id.0 + self.shaped.txn_count() as u32;
+                edges.extend(last.map(|node| edge(node, commit, EdgeKind::Onward)));
+                continue;
+            }
+            edges.extend(last.map(|node| edge(node, next_node, EdgeKind::Onward)));
+            edges.push(edge(id.0, next_node, EdgeKind::Ended));
+            last = Some(next_node);
+            next_node += 1;
+        }
+        next_node as usize
+    }
+
+    /// The same for final commits that a view may hold as local ones.
+    fn check_ends(&self, held: &BTreeMap<TxnId, BTreeSet<TxnId>>, anomalies: &mut Anomalies) {
+        for (&view, of_view) in &self.views.of {
+            for holder in std::iter::once(view).chain(of_view.members.iter().copied()) {
+                let mut later = held.get(&holder).into_iter().flatten();
+                if let Some(&later) = later.find(|&&txn| began_later(self.history, view, txn)) {
+                    anomalies.add(self.history, AnomalyKind::SpeculativeSnapshot, &[view, later], || {
+                        let words = Words::new(self.history);
+                        let (view, later) = (words.txn(view), words.txn(later));
+                        format!(
+                            "The snapshot of {view} holds {later}, which was invoked after {view} had ended."
+                        )
+                    });
+                }
+            }
+        }
+    }
+
     /// A snapshot that holds a local commit holds what that one saw.
     fn member_edges(&self) -> Vec<Edge> {
         let members = self
@@ -415,6 +464,9 @@ impl<'a> Snapshots<'a> {
         let below = vec![Edge { from: writer.0, to: member.0, key, kind }];
         let outside = vec![Edge { from: txn.0, to: writer.0, key, kind: EdgeKind::AntiDependency }];
         let early = self.shown_at(writer).is_some_and(|shown| shown < self.history.txn(member).invoke);
+        if began_later(self.history, member, writer) {
+            return Choice { key, answers: [outside.clone(), outside] };
+        }
         let answers =
             if early || self.must_hold(held, txn, writer) { [below, outside] } else { [outside, below] };
         Choice { key, answers }
@@ -432,11 +484,15 @@ struct AtSites<'a, M> {
 impl<M: Model> Model for AtSites<'_, M> {
     fn try_add(&mut self, edges: &[Edge]) -> bool {
         let Snapshots { history, views, .. } = self.snapshots;
-        let misses = |edge: &Edge| {
-            edge.kind == EdgeKind::AntiDependency
-                && self.snapshots.must_hold(self.held, TxnId(edge.from), TxnId(edge.to))
+        let is_wrong = |edge: &Edge| {
+            let (from, to) = (TxnId(edge.from), TxnId(edge.to));
+            match edge.kind {
+                EdgeKind::AntiDependency => self.snapshots.must_hold(self.held, from, to),
+                EdgeKind::ReadsFrom => views.of.contains_key(&to) && began_later(history, to, from),
+                _ => false,
+            }
         };
-        if edges.iter().any(misses) {
+        if edges.iter().any(is_wrong) {
             return false;
         }
         let weaken = |edge: &Edge| match edge.kind {
