@@ -11,6 +11,7 @@
 //! | SPSI-1 | what local- or final-committed at T's node before T began is in S(T), unless it aborts | [`own_node_first`] |
 //! | SPSI-1 | observed reads of aborted transactions, and those of `spec` lines, return what S(T) explains | `Views::reads_fit` |
 //! | SPSI-2 | NOCONFLICT among final commits | [`axioms::no_conflict`] |
+//! | SPSI-1 | if T does not commit, S(T) holds nobody who was invoked after T had ended | `Views::candidates` |
 //! | SPSI-1 | S(T) holds what its members read from, and their snapshots as far as these became final | `Views::is_closed` |
 //! | SPSI-3 | of two members of S(T) that write one key, one is in the snapshot of the other | `Views::without_conflict` |
 //! | SPSI-4 | a final commit reads from final commits only, and what it flow-depends on commits | [`flows_from_commits`] |
@@ -160,6 +161,11 @@ fn own_node_first(one: &Txn, other: &Txn) -> bool {
     one.site == other.site && spec.into_iter().chain(ok).any(|index| index < other.invoke)
 }
 
+/// The line with which a transaction had read all that it read: its `spec` line, if it has one.
+fn ended(txn: &Txn) -> Option<u32> {
+    txn.speculation.map(|speculation| speculation.index).or(txn.known_completion())
+}
+
 /// SPSI-4: a transaction that was invoked after a speculative commit of its session, and before the outcome
 /// of that one, commits only if that one does.
 fn flows_from_commits(execution: &Execution<'_>, commits: Set) -> bool {
@@ -240,8 +246,11 @@ impl<'a, 'h> Views<'a, 'h> {
         for prefix in prefixes {
             candidates.extend(subsets(readable & !prefix).into_iter().map(|local| prefix | local));
         }
+        let ended_before =
+            |at: usize| ended(members[member].txn).is_some_and(|end| members[at].txn.invoke > end);
         candidates.retain(|&snapshot| {
-            snapshot & self.mates & !placed == 0
+            (is_commit || !each(snapshot).any(ended_before))
+                && snapshot & self.mates & !placed == 0
                 && (is_commit || self.sees_own_node(member, snapshot))
                 && self.without_conflict(snapshot)
                 && (is_commit || self.is_closed(snapshot))
@@ -253,12 +262,8 @@ impl<'a, 'h> Views<'a, 'h> {
     /// A local commit can be seen by what did not end before it was invoked, unless it had aborted already.
     fn may_see(&self, member: usize, seen: usize) -> bool {
         let (txn, seen) = (self.execution.members[member].txn, self.execution.members[seen].txn);
-        let end = match txn.outcome {
-            Outcome::Unknown => txn.speculation.map(|speculation| speculation.index),
-            _ => txn.completion,
-        };
         let had_aborted = seen.outcome == Outcome::Aborted && seen.completion < Some(txn.invoke);
-        end.is_none_or(|end| seen.invoke < end) && !had_aborted
+        ended(txn).is_none_or(|end| seen.invoke < end) && !had_aborted
     }
 
     /// SPSI-1 for a transaction that did not commit.
