@@ -3,6 +3,11 @@
 //!
 //! A list is written as a register that holds the last element: an append is a write, and a read sees the last
 //! element. Versions are numbered over the whole history, as dbcop demands.
+//!
+//! dbcop takes every event for one between transactions: reads of a transaction's own writes, reads that only
+//! repeat an earlier one, and versions that their own transaction replaces make it report cycles that are
+//! none. So these are left out as long as they agree with the rest of their transaction, and so are aborted
+//! transactions from which nobody read. Those that disagree are written, and rightly complained about.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use super::{ExportError, LeftOut, Source};
 use crate::dependencies::Fate;
-use crate::history::{Action, KeyId, KeyType, Op, Outcome, Seen, Session, Txn, Value};
+use crate::history::{Action, KeyId, KeyType, Op, Seen, Session, Txn, TxnId, Value};
 
 pub(super) const LIMITS: &[&str] = &[
     "There is no real time: compare with serializable, si and causal, never with strict-serializable or strong-si.",
@@ -20,7 +25,7 @@ pub(super) const LIMITS: &[&str] = &[
     "A list becomes a register that holds its last element: a wrong order of earlier elements is not seen.",
     "Operations on counting sets, sites, spec lines, observed reads of aborted transactions and facts that servers \
      told are left out.",
-    "Transactions of unknown outcome are left out, unless a committed one read what they wrote.",
+    "Transactions that aborted or whose outcome is unknown are left out, unless a committed one read what they wrote.",
 ];
 
 /// A session as dbcop knows it: each transaction ends before the next one begins.
@@ -40,14 +45,13 @@ pub(super) fn write(
     source.main_type()?;
     let mut lanes: Vec<Lane> = Vec::new();
     let mut lanes_of: BTreeMap<Session, Vec<usize>> = BTreeMap::new();
-    let mut versions = Versions { source, unwritten: BTreeMap::new() };
+    let mut versions = Versions::new(source);
     for (txn, fate) in source.txns() {
-        if fate == Fate::Dropped {
+        if fate == Fate::Dropped || fate == Fate::Aborted && !versions.is_read(txn) {
             left_out.txns += 1;
             continue;
         }
-        let events: Vec<Json> =
-            history.ops(txn).iter().filter_map(|op| versions.event(op, txn, fate, left_out)).collect();
+        let events = versions.events(txn, fate, left_out);
         let of_session = lanes_of.entry(txn.session).or_default();
         let is_free = |&&lane: &&usize| lanes[lane].free_from.is_some_and(|from| from < txn.invoke);
         let lane = of_session.iter().find(is_free).copied().unwrap_or_else(|| {
@@ -79,35 +83,69 @@ pub(super) fn write(
 /// The numbers of the values.
 struct Versions<'a> {
     source: &'a Source<'a>,
+    /// Per write, whether another committed transaction read it.
+    is_read: Vec<bool>,
     /// Values that were read and that nobody wrote.
     unwritten: BTreeMap<(KeyId, Value), usize>,
 }
 
-impl Versions<'_> {
-    /// An operation as an event; none for what the format has no place for.
-    fn event(&mut self, op: &Op, txn: &Txn, fate: Fate, left_out: &mut LeftOut) -> Option<Json> {
-        if self.source.history.key_type(op.key) == Some(KeyType::CountingSet) {
-            left_out.ops += 1;
-            return None;
+impl<'a> Versions<'a> {
+    fn new(source: &'a Source<'a>) -> Self {
+        let mut is_read = vec![false; source.writes.len()];
+        for (at, (txn, fate)) in (0..).zip(source.txns()) {
+            let reads = source.history.ops(txn).iter().filter(|_| fate == Fate::Committed);
+            for (key, value) in reads.filter_map(|op| Some((op.key, last_seen(source, op)??))) {
+                if let Some(write) = source.writes.find(key, value) {
+                    is_read[write.index()] |= source.writes.write(write).txn != TxnId(at);
+                }
+            }
         }
-        let variable = op.key.0;
-        let version = match op.action {
-            Action::Append(value) | Action::Write(value) => {
-                return Some(
-                    json!({ "Write": { "variable": variable, "version": self.number(op.key, value) } }),
-                );
+        Versions { source, is_read, unwritten: BTreeMap::new() }
+    }
+
+    /// Whether another transaction read anything of this one.
+    fn is_read(&self, txn: &Txn) -> bool {
+        let mut written =
+            self.source.history.ops(txn).iter().filter_map(|op| Some((op.key, op.action.written()?)));
+        written.any(|(key, value)| self.write_is_read(key, value))
+    }
+
+    fn write_is_read(&self, key: KeyId, value: Value) -> bool {
+        self.source.writes.find(key, value).is_some_and(|write| self.is_read[write.index()])
+    }
+
+    /// What a transaction read from others, and what others can read from it.
+    fn events(&mut self, txn: &Txn, fate: Fate, left_out: &mut LeftOut) -> Vec<Json> {
+        let history = self.source.history;
+        let mut events = Vec::new();
+        // Per key the version that the transaction knows of: its own, or the one that it read.
+        let mut known: BTreeMap<KeyId, Option<usize>> = BTreeMap::new();
+        let mut final_writes: BTreeMap<KeyId, Value> = BTreeMap::new();
+        for op in history.ops(txn) {
+            final_writes.extend(op.action.written().map(|value| (op.key, value)));
+        }
+        for op in history.ops(txn) {
+            if history.key_type(op.key) == Some(KeyType::CountingSet) {
+                left_out.ops += 1;
+            } else if let Some(value) = op.action.written() {
+                let version = self.number(op.key, value);
+                known.insert(op.key, Some(version));
+                if final_writes.get(&op.key) == Some(&value) || self.write_is_read(op.key, value) {
+                    events.push(json!({ "Write": { "variable": op.key.0, "version": version } }));
+                }
+            } else if fate == Fate::Committed
+                && let Some(seen) = last_seen(self.source, op)
+            {
+                if let Action::Read(Seen::List(list)) = op.action {
+                    left_out.list_elements += history.list(op.key, list).len().saturating_sub(1);
+                }
+                let version = seen.map(|value| self.number(op.key, value));
+                if known.insert(op.key, version) != Some(version) {
+                    events.push(json!({ "Read": { "variable": op.key.0, "version": version } }));
+                }
             }
-            _ if txn.outcome != Outcome::Committed || fate != Fate::Committed => return None,
-            Action::Read(Seen::Initial) => None,
-            Action::Read(Seen::Register(value)) => Some(self.number(op.key, value)),
-            Action::Read(Seen::List(list)) => {
-                let values = self.source.history.list(op.key, list);
-                left_out.list_elements += values.len().saturating_sub(1);
-                values.last().map(|&value| self.number(op.key, value))
-            }
-            _ => return None,
-        };
-        Some(json!({ "Read": { "variable": variable, "version": version } }))
+        }
+        events
     }
 
     fn number(&mut self, key: KeyId, value: Value) -> usize {
@@ -116,5 +154,16 @@ impl Versions<'_> {
         }
         let next = self.source.writes.len() + self.unwritten.len() + 1;
         *self.unwritten.entry((key, value)).or_insert(next)
+    }
+}
+
+/// What a read saw, a list as its last element, and no value for the initial one; none if the operation is no
+/// read of a list or register, or its result is not known.
+fn last_seen(source: &Source<'_>, op: &Op) -> Option<Option<Value>> {
+    match op.action {
+        Action::Read(Seen::Initial) => Some(None),
+        Action::Read(Seen::Register(value)) => Some(Some(value)),
+        Action::Read(Seen::List(list)) => Some(source.history.list(op.key, list).last().copied()),
+        _ => None,
     }
 }
