@@ -13,11 +13,11 @@ use crate::dependencies::{
 };
 use crate::explain::Words;
 use crate::graph::{self, BY_SEVERITY, find_cycle};
-use crate::history::{History, KeyId, Op, Outcome, Reshaped, ReshapedOp, Site, TxnId};
+use crate::history::{Action, History, KeyId, Op, Outcome, Reshaped, ReshapedOp, Site, TxnId};
 use crate::level::Precedence;
 use crate::levels::acyclic::{self, Known, Nodes};
 use crate::levels::search::{self, Cause, Choice, Contradiction, Model, Resolution};
-use crate::levels::speculative::cast::{Cast, began_later, end_of};
+use crate::levels::speculative::cast::{Cast, began_later, end_of, view_ops};
 use crate::levels::speculative::members::written_keys;
 use crate::levels::speculative::possibilities::Possibilities;
 use crate::levels::speculative::views::Views;
@@ -162,6 +162,13 @@ fn shapes(history: &History, cast: &Cast, views: &Views) -> Vec<Reshaped> {
         shapes.push(Reshaped { txn, outcome: Outcome::Aborted, ops: same(history.ops(history.txn(txn))) });
     }
     shapes
+}
+
+/// Whether anything is known of what a transaction that did not commit saw.
+fn shows_reads(history: &History, txn: TxnId) -> bool {
+    let txn = history.txn(txn);
+    let is_read = |op: &Op| matches!(op.action, Action::Read(_));
+    txn.speculation.is_some() || view_ops(history, txn).any(|ops| ops.iter().any(is_read))
 }
 
 struct Snapshots<'a> {
@@ -312,11 +319,13 @@ impl<'a> Snapshots<'a> {
     /// A view holds nobody who was invoked after it had ended: a chain of auxiliary nodes leads from the begins
     /// of views to the commits of what is invoked later.
     fn ends(&self, first_node: usize, edges: &mut Vec<Edge>) -> usize {
+        let members: BTreeSet<TxnId> =
+            self.views.of.values().flat_map(|view| &view.members).copied().collect();
         let mut events: Vec<(u32, TxnId, bool)> = Vec::new();
         for id in (0..self.history.txn_count() as u32).map(TxnId) {
             if self.cast.is_effective(id) {
                 events.push((self.history.txn(id).invoke, id, true));
-            } else if self.is_view(id) {
+            } else if self.is_view(id) && (shows_reads(self.history, id) || members.contains(&id)) {
                 events.extend(end_of(self.history.txn(id)).map(|end| (end, id, false)));
             }
         }
