@@ -11,7 +11,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use quorate_checker::{Level, Recorder, check, check_timestamps};
+use quorate_checker::{Level, Recorder, check, check_timestamps, cross_check};
 use quorate_core::Instant;
 use quorate_tapir::ReplicaEvent;
 
@@ -349,4 +349,6 @@ fn judge_history(report: &mut SeedReport, recorder: &Recorder) {
     note(report, Invariant::Evidence, evidence);
     let timestamps = invariants::timestamps_explain_reads(&check_timestamps(&history));
     note(report, Invariant::Timestamps, timestamps);
+    let orders = invariants::timestamps_order_versions(&cross_check(&history));
+    note(report, Invariant::Timestamps, orders);
 }

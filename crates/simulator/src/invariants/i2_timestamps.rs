@@ -9,3 +9,8 @@ use super::{Finding, Invariant, judged};
 pub fn timestamps_explain_reads(report: &Report) -> Finding {
     judged(Invariant::Timestamps, report)
 }
+
+/// Commit timestamps order appends as the lists do that clients read: both views of the version order agree.
+pub fn timestamps_order_versions(report: &Report) -> Finding {
+    judged(Invariant::Timestamps, report)
+}
