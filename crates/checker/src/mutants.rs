@@ -60,12 +60,50 @@ pub enum Mutant {
     IgnoresConflicts,
     /// The search for an order of what is open ends with success.
     SettlesEverything,
+    /// No edges between what a site has shown and its later transactions.
+    DropsSiteOrder,
+    /// No edges from local commits to those that saw them.
+    DropsLocalCommits,
+    /// Session order is that of processes.
+    SessionsAreProcesses,
+    /// Visibility is not transitive at the causal level.
+    SeesOnlyDirectly,
+    /// Reads may overlook visible writes at the causal level.
+    MissesNothing,
+    /// There need not be one arbitration order at the causal level.
+    ForgetsArbitration,
+    /// Snapshots of one site need not form a chain.
+    LeavesSnapshotsApart,
+    /// Snapshots of sites may hold what was invoked after their transactions completed.
+    SeesTheFuture,
+    /// All sites order commits alike.
+    KeepsOneLog,
+    /// Removing an element of a counting set adds it.
+    TakesRemovalsForAdds,
+    /// Open sums of counting sets are not propagated.
+    SettlesSums,
+    /// Final commits may flow-depend on aborted ones.
+    ForgetsFlows,
+    /// Snapshots may hold local commits of other nodes.
+    SeesOtherNodes,
+    /// Snapshots may hold what had aborted before.
+    SeesAborted,
+    /// Snapshots may hold what never committed locally.
+    SeesRunning,
+    /// Members of a speculative snapshot may be concurrent and write one key.
+    IgnoresSnapshotConflicts,
+    /// A speculative snapshot need not hold what its members read from.
+    ForgetsSources,
+    /// A speculative view may miss what its site had shown.
+    ForgetsOwnSite,
+    /// The reads of a speculative commit that became final are not compared with the final ones.
+    BelievesSpeculation,
 }
 
 impl Mutant {
     /// All faults.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Mutant; 23] = [
+    pub const ALL: [Mutant; 42] = [
         Mutant::DropsReadsFrom,
         Mutant::DropsWriteOrder,
         Mutant::DropsAntiDependencies,
@@ -89,6 +127,25 @@ impl Mutant {
         Mutant::ForgetsTails,
         Mutant::IgnoresConflicts,
         Mutant::SettlesEverything,
+        Mutant::DropsSiteOrder,
+        Mutant::DropsLocalCommits,
+        Mutant::SessionsAreProcesses,
+        Mutant::SeesOnlyDirectly,
+        Mutant::MissesNothing,
+        Mutant::ForgetsArbitration,
+        Mutant::LeavesSnapshotsApart,
+        Mutant::SeesTheFuture,
+        Mutant::KeepsOneLog,
+        Mutant::TakesRemovalsForAdds,
+        Mutant::SettlesSums,
+        Mutant::ForgetsFlows,
+        Mutant::SeesOtherNodes,
+        Mutant::SeesAborted,
+        Mutant::SeesRunning,
+        Mutant::IgnoresSnapshotConflicts,
+        Mutant::ForgetsSources,
+        Mutant::ForgetsOwnSite,
+        Mutant::BelievesSpeculation,
     ];
 }
 
@@ -126,6 +183,8 @@ pub(crate) fn drops(kind: EdgeKind) -> bool {
         EdgeKind::AntiDependency => is_planted(Mutant::DropsAntiDependencies),
         EdgeKind::SessionOrder => is_planted(Mutant::DropsSessionOrder),
         EdgeKind::RealTime => is_planted(Mutant::DropsRealTime),
+        EdgeKind::SiteOrder => is_planted(Mutant::DropsSiteOrder),
+        EdgeKind::LocalCommit => is_planted(Mutant::DropsLocalCommits),
         _ => false,
     }
 }

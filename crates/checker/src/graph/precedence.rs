@@ -43,6 +43,9 @@ pub(crate) fn add_precedence(
 ) -> usize {
     let (kind, group): (EdgeKind, fn(&Txn) -> Group) = match precedence {
         Precedence::None => return node_count,
+        Precedence::Session if mutants::is_planted(Mutant::SessionsAreProcesses) => {
+            (EdgeKind::SessionOrder, |txn| Group::Session(Session::Process(txn.process)))
+        }
         Precedence::Session => (EdgeKind::SessionOrder, |txn| Group::Session(txn.session)),
         Precedence::Site => (EdgeKind::SiteOrder, |txn| Group::Site(txn.site)),
         Precedence::RealTime => (EdgeKind::RealTime, |_| Group::All),

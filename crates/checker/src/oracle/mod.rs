@@ -1,15 +1,15 @@
 //! A brute-force judge of tiny histories, straight from the definitions of the levels.
 //!
 //! A transaction of unknown outcome either committed or never happened; the oracle tries both. Then it looks
-//! for an execution that explains what clients saw: a serial order for the serializable family ([`serial`]),
+//! for an execution that explains what clients saw: a serial order for the serializable family (`serial`),
 //! an arbitration order with a visibility relation for snapshot isolation, its parallel forms and causal
-//! consistency ([`search`], over the axioms in [`axioms`]), and snapshots that hold local commits for
-//! speculative snapshot isolation ([`speculative`]). A history satisfies a level if some execution explains
+//! consistency (`search`, over the axioms in `axioms`), and snapshots that hold local commits for
+//! speculative snapshot isolation (`speculative`). A history satisfies a level if some execution explains
 //! it.
 //!
 //! The oracle shares nothing with the fast checks but the typed history, so that a mistake in one of them
 //! shows as a disagreement. It derives no dependencies between transactions: a read is explained by running
-//! the visible transactions one after another ([`replay`]). That also covers reads of aborted, intermediate,
+//! the visible transactions one after another (`replay`). That also covers reads of aborted, intermediate,
 //! unwritten and duplicate values, which no execution explains.
 
 mod axioms;

@@ -19,6 +19,7 @@ use crate::dependencies::edges::Edge;
 use crate::dependencies::fate::Fate;
 use crate::explain::Words;
 use crate::history::{Action, History, KeyId, KeyType, TxnId, Value};
+use crate::mutants::{self, Mutant};
 use crate::report::{Anomalies, AnomalyKind};
 pub(crate) use reads::{SetRead, each, external};
 
@@ -53,6 +54,9 @@ impl SetUpdates {
             for op in history.ops(txn) {
                 match op.action {
                     Action::Add(element) => changes.push((op.key, element, id, 1)),
+                    Action::Remove(element) if mutants::is_planted(Mutant::TakesRemovalsForAdds) => {
+                        changes.push((op.key, element, id, 1));
+                    }
                     Action::Remove(element) => changes.push((op.key, element, id, -1)),
                     _ => {}
                 }

@@ -5,6 +5,7 @@ use crate::dependencies::{Edge, EdgeKind};
 use crate::graph::{self, BY_SEVERITY, Graph, add_precedence, find_cycle};
 use crate::level::Precedence;
 use crate::levels::causal::facts::Facts;
+use crate::mutants::{self, Mutant};
 
 /// Cycles of at most so many strongly connected components are described.
 const COMPONENTS_DESCRIBED_MAX: usize = 10;
@@ -12,6 +13,9 @@ const COMPONENTS_DESCRIBED_MAX: usize = 10;
 /// One short cycle of each strongly connected component. `registers` are the orders that register reads tell,
 /// `further` are edges of counting sets beyond those that are known.
 pub(super) fn cycles(facts: &Facts<'_>, registers: &[Edge], further: &[Edge]) -> Vec<Vec<Edge>> {
+    if mutants::is_planted(Mutant::ForgetsArbitration) {
+        return Vec::new();
+    }
     let txn_count = facts.history.txn_count();
     let mut sessions = Vec::new();
     let node_count =

@@ -12,6 +12,7 @@ use crate::dependencies::{Edge, EdgeKind, Fate};
 use crate::graph::{self, BY_SEVERITY, Graph, find_cycle};
 use crate::history::{KeyId, Session, TxnId};
 use crate::levels::causal::facts::Facts;
+use crate::mutants::{self, Mutant};
 
 /// The clocks of a history may have so many entries together.
 const ENTRIES_MAX: usize = 400_000_000;
@@ -92,7 +93,8 @@ impl<'a, 'h> Visibility<'a, 'h> {
     fn for_each_edge_to(&self, txn: TxnId, mut visit: impl FnMut(Edge)) {
         let range = |starts: &[u32]| starts[txn.index()] as usize..starts[txn.index() + 1] as usize;
         let edge = |from: TxnId, key, kind| Edge { from: from.0, to: txn.0, key, kind };
-        for &before in &self.sessions[range(&self.session_starts)] {
+        let sessions = range(&self.session_starts);
+        for &before in self.sessions[sessions].iter().filter(|_| !mutants::drops(EdgeKind::SessionOrder)) {
             visit(edge(before, KeyId(0), EdgeKind::SessionOrder));
         }
         for seen in &self.facts.lists[range(&self.list_starts)] {
@@ -180,7 +182,10 @@ impl<'a, 'h> Visibility<'a, 'h> {
         let (before, row) = self.clocks.split_at_mut(start);
         for edge in edges {
             let seen = self.places[edge.from as usize];
-            if row[seen.chain as usize] < seen.number {
+            if mutants::is_planted(Mutant::SeesOnlyDirectly) {
+                let last = &mut row[seen.chain as usize];
+                *last = seen.number.max(*last);
+            } else if row[seen.chain as usize] < seen.number {
                 let (from, len) = self.rows[edge.from as usize];
                 let seen = &before[from as usize..from as usize + len as usize];
                 row.iter_mut().zip(seen).for_each(|(one, &other)| *one = (*one).max(other));
@@ -225,6 +230,9 @@ impl<'a, 'h> Visibility<'a, 'h> {
     /// visible writes is the later one, that goes to `arbitration`.
     pub(super) fn missed_writes(&self, arbitration: &mut Vec<Edge>) -> Vec<Missed> {
         let mut missed = Vec::new();
+        if mutants::is_planted(Mutant::MissesNothing) {
+            return missed;
+        }
         let writers = self.writers_by_place();
         for seen in &self.facts.lists {
             let found = self.facts.writers(seen);

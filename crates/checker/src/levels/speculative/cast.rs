@@ -8,6 +8,7 @@ use crate::dependencies::{Fate, WriteIndex, decide_fates_by_values};
 use crate::explain::Words;
 use crate::history::{Action, History, KeyId, Op, Outcome, Seen, Session, Txn, TxnId, Value};
 use crate::levels::speculative::possibilities::Possibilities;
+use crate::mutants::{self, Mutant};
 use crate::report::{Anomalies, AnomalyKind};
 
 /// The parts that transactions play.
@@ -59,11 +60,13 @@ impl Cast {
         let (reader_txn, txn) = (history.txn(reader), history.txn(member));
         let has_lc = history.facts(txn).is_some_and(|facts| facts.lc.is_some());
         let was_lost = txn.outcome == Outcome::Committed;
-        let had_aborted = txn.outcome == Outcome::Aborted && txn.completion < Some(reader_txn.invoke);
+        let had_aborted = txn.outcome == Outcome::Aborted
+            && txn.completion < Some(reader_txn.invoke)
+            && !mutants::is_planted(Mutant::SeesAborted);
         reader != member
             && !self.is_effective(member)
-            && reader_txn.site == txn.site
-            && (txn.speculation.is_some() || has_lc || was_lost)
+            && (reader_txn.site == txn.site || mutants::is_planted(Mutant::SeesOtherNodes))
+            && (txn.speculation.is_some() || has_lc || was_lost || mutants::is_planted(Mutant::SeesRunning))
             && !began_later(history, reader, member)
             && !had_aborted
     }
@@ -161,6 +164,9 @@ impl Cast {
     /// SPSI-4: a transaction that was invoked after a speculative commit of its session, and before the
     /// outcome of that one, commits only if that one does.
     fn flows(&mut self, history: &History, anomalies: &mut Anomalies) {
+        if mutants::is_planted(Mutant::ForgetsFlows) {
+            return;
+        }
         let dependences = flow_dependences(history);
         let mut is_settled = false;
         while !is_settled {
@@ -190,6 +196,9 @@ impl Cast {
 
     /// A final commit has one snapshot, so its `spec` line shows the final reads.
     fn speculated_reads(&self, history: &History, anomalies: &mut Anomalies) {
+        if mutants::is_planted(Mutant::BelievesSpeculation) {
+            return;
+        }
         let words = Words::new(history);
         for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
             let (Some(speculation), Fate::Committed) = (txn.speculation, self.fates[id.index()]) else {

@@ -14,6 +14,7 @@ use crate::history::{History, KeyId, TxnId, Value};
 use crate::levels::speculative::cast::Cast;
 use crate::levels::speculative::possibilities::Possibilities;
 use crate::levels::speculative::views::{Base, View, Views};
+use crate::mutants::{self, Mutant};
 use crate::report::{Anomalies, AnomalyKind};
 
 /// Adds the members that reads do not show, and what views know of each other's final versions.
@@ -89,7 +90,7 @@ impl Members<'_> {
             let mut reached: BTreeSet<TxnId> = BTreeSet::new();
             let mut stack: Vec<TxnId> = self.views.of[&txn].members.iter().copied().collect();
             while let Some(member) = stack.pop() {
-                if reached.insert(member) {
+                if reached.insert(member) && !mutants::is_planted(Mutant::ForgetsSources) {
                     stack.extend(self.views.of.get(&member).into_iter().flat_map(|view| &view.sources));
                 }
             }
@@ -118,6 +119,9 @@ impl Members<'_> {
     /// Orders two members of one snapshot that write one key and of which neither is known to have seen the
     /// other. Returns whether there were any.
     fn order_conflicts(&mut self, possibilities: &mut Possibilities) -> bool {
+        if mutants::is_planted(Mutant::IgnoresSnapshotConflicts) {
+            return false;
+        }
         let mut open = BTreeSet::new();
         for view in self.views.of.values().filter(|view| view.members.len() > 1) {
             let mut writers: BTreeMap<KeyId, Vec<TxnId>> = BTreeMap::new();

@@ -21,6 +21,7 @@ use crate::levels::speculative::cast::{Cast, began_later, end_of, view_ops};
 use crate::levels::speculative::members::written_keys;
 use crate::levels::speculative::possibilities::Possibilities;
 use crate::levels::speculative::views::Views;
+use crate::mutants::{self, Mutant};
 use crate::report::{Anomalies, AnomalyKind};
 
 /// More questions about the versions below local commits than this are not asked.
@@ -419,7 +420,7 @@ impl<'a> Snapshots<'a> {
                 .flat_map(move |&reader| tail.targets.iter().map(move |&target| (reader, target, tail.key)))
         });
         for (view, missed, key) in by_edges.chain(by_tails) {
-            if self.must_hold(held, view, missed) {
+            if self.must_hold(held, view, missed) && !mutants::is_planted(Mutant::ForgetsOwnSite) {
                 anomalies.add(self.history, AnomalyKind::SpeculativeSnapshot, &[view, missed], || {
                     let words = Words::new(self.history);
                     format!(

@@ -6,6 +6,7 @@ use crate::history::{KeyId, Site};
 use crate::levels::acyclic::Layout;
 use crate::levels::search::Model;
 use crate::levels::walter::Walter;
+use crate::mutants::{self, Mutant};
 
 /// The edges of all sites, and for each site its own ones.
 pub(super) struct Layers<'w, 'a> {
@@ -106,6 +107,9 @@ impl Sites<'_> {
     }
 
     fn order_snapshots_of(&mut self, site: usize) -> bool {
+        if mutants::is_planted(Mutant::LeavesSnapshotsApart) {
+            return true;
+        }
         let mut locals = std::mem::take(&mut self.locals[site]);
         locals.sort_by_key(|&txn| self.orders[site].position(txn));
         let edge = |from, to| [Edge { from, to, key: KeyId(0), kind: EdgeKind::Snapshot }];

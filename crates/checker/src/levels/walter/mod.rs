@@ -32,6 +32,7 @@ use crate::levels::acyclic::{self, Known, Nodes};
 use crate::levels::search::{self, Choice, Model, Resolution};
 use crate::levels::walter::layers::Layers;
 use crate::levels::{counts, parallel};
+use crate::mutants::{self, Mutant};
 use crate::report::Anomalies;
 
 /// Looks for violations and adds them to `anomalies`. Returns a reason if the question stays open.
@@ -91,6 +92,9 @@ impl Walter<'_> {
     /// Adds, for the transactions of a site or of all sites, that they do not see what was invoked after they
     /// completed. Returns the number of nodes afterwards.
     fn barriers(&self, site: Option<Site>, barriers: &mut Vec<Edge>) -> usize {
+        if mutants::is_planted(Mutant::SeesTheFuture) {
+            return self.known.node_count;
+        }
         let from = barriers.len();
         let is_source = |txn: &Txn| site.is_none() || txn.site == site;
         let fates = &self.dependencies.fates;
@@ -121,7 +125,8 @@ impl Walter<'_> {
     /// Whether an edge between nodes is one that only one site has: it leaves a snapshot without ending at
     /// that transaction's own commit. Returns the site.
     fn local_site(&self, edge: &Edge) -> Option<Site> {
-        (edge.kind == EdgeKind::AntiDependency).then(|| self.home(edge.from)).flatten()
+        let is_local = edge.kind == EdgeKind::AntiDependency && !mutants::is_planted(Mutant::KeepsOneLog);
+        is_local.then(|| self.home(edge.from)).flatten()
     }
 
     fn judge_sites(
@@ -174,6 +179,9 @@ impl Walter<'_> {
             .map(|(txn, _)| (self.home(txn), txn))
             .collect();
         txns.sort_unstable();
+        if mutants::is_planted(Mutant::LeavesSnapshotsApart) {
+            return Vec::new();
+        }
         let edge = |from, to| vec![Edge { from, to, key: KeyId(0), kind: EdgeKind::Snapshot }];
         let mut pairs = Vec::new();
         for of_site in txns.chunk_by(|one, other| one.0 == other.0) {

@@ -7,7 +7,7 @@
 mod mutate;
 mod random;
 mod store;
-mod tape;
+pub(crate) mod tape;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,11 +20,11 @@ use tape::Tape;
 /// One history in so many is larger than the others.
 const TXNS_MAX: [usize; 8] = [3, 4, 5, 5, 5, 6, 6, 7];
 
-fn number(variable: &str, default: u64) -> u64 {
+pub(crate) fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
-fn tape(seed: u64) -> Tape {
+pub(crate) fn tape(seed: u64) -> Tape {
     let mut random = Random::new(seed);
     let txns_max = random.pick(&TXNS_MAX);
     let mut tape = store::history(&mut random, txns_max);

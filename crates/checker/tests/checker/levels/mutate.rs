@@ -8,7 +8,7 @@ use super::tape::{End, Tape};
 
 pub(crate) fn mutate(tape: &mut Tape, random: &mut Random) {
     let at = random.below(tape.entries.len());
-    match random.below(12) {
+    match random.below(14) {
         0..5 => bend_read(tape, at, random),
         5..7 => move_event(tape, at, random),
         7 => tape.entries[at].site = Some(random.below(3)),
@@ -25,8 +25,12 @@ pub(crate) fn mutate(tape: &mut Tape, random: &mut Random) {
             entry.spec = is_inside.then(|| (shown, entry.ops.clone()));
         }
         _ => {
-            tape.entries[at].ops.pop();
-            tape.entries[at].spec.iter_mut().for_each(|(_, ops)| drop(ops.pop()));
+            let entry = &mut tape.entries[at];
+            if !entry.ops.is_empty() {
+                let op = random.below(entry.ops.len());
+                entry.ops.remove(op);
+                entry.spec.iter_mut().for_each(|(_, ops)| drop(ops.remove(op)));
+            }
         }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn history(random: &mut Random, txns_max: usize) -> Tape {
     let forks = writers_first > 0 && random.percent(70);
     let kind = match () {
         () if forks => random.pick(&[Kind::Parallel, Kind::Parallel, Kind::Causal]),
-        () if random.percent(25) => Kind::Speculative,
+        () if random.percent(35) => Kind::Speculative,
         () => random.pick(&kinds),
     };
     let families: [Vec<i64>; 8] = [
@@ -98,7 +98,8 @@ pub(crate) fn history(random: &mut Random, txns_max: usize) -> Tape {
         vec![0, 3, 4, 6],
     ];
     let keys = families[random.below(if forks { 4 } else { families.len() })].clone();
-    let sites = if forks { 2 } else { 1 + random.below(3) };
+    let sites_max = if kind == Kind::Speculative { 2 } else { 3 };
+    let sites = if forks { 2 } else { 1 + random.below(sites_max) };
     let sessions = 1 + random.below(5);
     let mut store = Store {
         kind,
@@ -107,7 +108,7 @@ pub(crate) fn history(random: &mut Random, txns_max: usize) -> Tape {
         spread: random.pick(if forks { &[5, 15] } else { &[5, 20, 60] }),
         scans: random.pick(&[10, 40]),
         writers_first,
-        skews: random.pick(&[0, 0, 0, 70]),
+        skews: if kind == Kind::Speculative { random.pick(&[0, 50]) } else { random.pick(&[0, 0, 0, 70]) },
         keep_sessions: random.percent(40),
         sites,
         sessions,
@@ -163,10 +164,13 @@ impl Store<'_> {
             snapshot |= self.pasts[session];
         }
         if self.kind == Kind::Speculative {
-            for commit in &self.commits {
+            for (at, commit) in self.commits.iter().enumerate() {
                 let is_seen = commit.site == site || self.random.percent(self.bugs / 5);
-                if !commit.is_final && !commit.is_aborted && is_seen && !self.random.percent(self.bugs / 2) {
-                    snapshot |= commit.past;
+                let is_there = !commit.is_aborted || self.random.percent(self.bugs);
+                if !commit.is_final && is_there && is_seen && !self.random.percent(self.bugs / 2) {
+                    // A bug: the commit is seen without what it saw.
+                    let is_alone = self.random.percent(self.bugs / 2);
+                    snapshot |= if is_alone { 1 << at } else { commit.past };
                 }
             }
         }
@@ -188,8 +192,16 @@ impl Store<'_> {
         let mut ops: Vec<MicroOp> = Vec::new();
         let is_late = self.writers_first > 0 && self.tape.entries.len() >= self.writers_first;
         if is_late && self.random.percent(80) || self.random.percent(self.scans) {
+            // What a transaction sees shows in the keys that it does not pass over.
+            let passed_over = self.random.pick(&[0, 0, 40]);
             for key in self.keys.clone() {
-                ops.push(MicroOp::Read(key.into(), self.read(key, snapshot, &[])));
+                if !self.random.percent(passed_over) {
+                    ops.push(MicroOp::Read(key.into(), self.read(key, snapshot, &[])));
+                }
+            }
+            if self.random.percent(20) {
+                let key = self.random.pick(&self.keys);
+                ops.push(self.write(key));
             }
             return ops;
         }
@@ -269,7 +281,7 @@ impl Store<'_> {
             }
             self.tape.entries[entry].ops = fresh;
         }
-        if self.kind == Kind::Speculative && self.running[at].local.is_none() && self.random.percent(60) {
+        if self.kind == Kind::Speculative && self.running[at].local.is_none() && self.random.percent(75) {
             return self.commit_locally(at);
         }
         let running = self.running.swap_remove(at);
@@ -303,7 +315,7 @@ impl Store<'_> {
         let running = Running { entry, snapshot: self.running[at].snapshot, local: Some(id) };
         self.push_commit(&running);
         self.running[at] = running;
-        if self.random.percent(70) {
+        if self.random.percent(85) {
             let ops = self.tape.entries[entry].ops.clone();
             self.tape.entries[entry].spec = Some((self.moment, ops));
         }
@@ -334,7 +346,7 @@ impl Store<'_> {
             (7..9, true) => End::Lost(self.moment + 1 + self.random.below(40)),
             (9..11, true) => End::Fail,
             (_, true) => End::Ok,
-            (11..50, false) => End::Fail,
+            (11..35, false) => End::Fail,
             (_, false) => End::FailObserved,
         }
     }
@@ -346,7 +358,7 @@ impl Store<'_> {
         }
         let (site, id) = (self.random.below(self.sites), self.random.below(self.commits.len()));
         let missing = self.commits[id].past & !self.applied[site] & !(1 << id);
-        if self.commits[id].is_final && (missing == 0 || self.random.percent(self.bugs / 5)) {
+        if self.commits[id].is_final && (missing == 0 || self.random.percent(self.bugs)) {
             self.applied[site] |= 1 << id;
         }
     }
