@@ -1,7 +1,8 @@
-//! Measures reading and judging: `cargo run --release -p quorate-checker --example scale -- 100000 [FILE]`.
+//! Measures reading and judging:
+//! `cargo run --release -p quorate-checker --example scale -- 100000 [FILE] [LEVEL..]`, at most levels by default.
 //!
 //! Writes a valid list-append history of that many transactions (10 operations each, half of them appends, at
-//! most 64 appends to a key and then a new key, 100 sessions that overlap), unless FILE exists already; then
+//! most 64 appends to a key and then a new key, 100 sessions at 4 sites that overlap), unless FILE exists already; then
 //! reads and judges it.
 
 use std::error::Error;
@@ -13,8 +14,13 @@ use std::time::Instant;
 use quorate_checker::{History, Level, check};
 
 const SESSIONS: usize = 100;
+const SITES: [&str; 4] = ["A", "B", "C", "D"];
 const KEYS: usize = 100;
 const APPENDS_PER_KEY: usize = 64;
+
+/// What is judged unless levels are named. `-` stands for the default FILE.
+const LEVELS: [Level; 6] =
+    [Level::StrictSerializable, Level::StrongSi, Level::Si, Level::Psi, Level::WalterPsi, Level::Causal];
 
 /// A small generator of its own, so that a file depends on nothing but its size.
 struct Random(u64);
@@ -79,8 +85,9 @@ fn generate(txns: usize, mut out: impl Write) -> std::io::Result<()> {
         };
         writeln!(
             out,
-            "{{\"index\":{index},\"type\":\"{event}\",\"process\":{process},\"f\":\"txn\",\"time\":{},\"value\":{value}}}",
-            index * 1000
+            "{{\"index\":{index},\"type\":\"{event}\",\"process\":{process},\"f\":\"txn\",\"time\":{},\"site\":\"{}\",\"value\":{value}}}",
+            index * 1000,
+            SITES[process % SITES.len()]
         )?;
         index += 1;
     }
@@ -91,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let txns = arguments.next().map_or(Ok(100_000), |txns| txns.parse())?;
     let default = || std::env::temp_dir().join(format!("quorate-scale-{txns}.jsonl"));
-    let path = arguments.next().map_or_else(default, PathBuf::from);
+    let path = arguments.next().filter(|file| file != "-").map_or_else(default, PathBuf::from);
     if !path.exists() {
         generate(txns, BufWriter::new(File::create(&path)?))?;
     }
@@ -99,7 +106,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let history = History::read(File::open(&path)?)?;
     println!("read   {:>8.3} s", start.elapsed().as_secs_f64());
-    for level in [Level::StrictSerializable, Level::Serializable] {
+    let named = arguments.map(|name| name.parse()).collect::<Result<Vec<Level>, _>>()?;
+    for level in if named.is_empty() { LEVELS.to_vec() } else { named } {
         let start = Instant::now();
         let report = check(&history, level);
         println!("judged {:>8.3} s  {report}", start.elapsed().as_secs_f64());

@@ -46,25 +46,52 @@ pub(crate) struct TopologicalOrder<G> {
 }
 
 impl<G: Successors> TopologicalOrder<G> {
-    /// Orders the nodes, of two that are free the one with the smaller priority first; none if there is a
-    /// cycle.
-    pub(crate) fn new(graph: G, priority: impl Fn(u32) -> u32) -> Option<Self> {
+    /// Orders the nodes; none if there is a cycle.
+    ///
+    /// Of two nodes that are free the one with the smaller priority comes first. But before all others come
+    /// those that `second` says are no first part of a pair, and then first parts whose second parts wait for
+    /// nothing else. So if the graph stays without a cycle when every pair is one node, the parts of all pairs
+    /// stand together.
+    pub(crate) fn new(
+        graph: G,
+        priority: impl Fn(u32) -> u32,
+        second: impl Fn(u32) -> Option<u32>,
+    ) -> Option<Self> {
         let node_count = graph.node_count();
         let mut incoming = vec![0_u32; node_count];
+        let mut first = vec![u32::MAX; node_count];
         for node in 0..node_count as u32 {
             graph.successors(node).into_iter().flatten().for_each(|&to| incoming[to as usize] += 1);
+            if let Some(second) = second(node) {
+                first[second as usize] = node;
+            }
         }
+        let entry = |node: u32, incoming: &[u32]| {
+            let class = match second(node) {
+                None => 0,
+                Some(second) if incoming[second as usize] == 1 => 1,
+                Some(_) => 2,
+            };
+            Reverse((class, priority(node), node))
+        };
         let free = (0..node_count as u32).filter(|&node| incoming[node as usize] == 0);
-        let mut free: BinaryHeap<_> = free.map(|node| Reverse((priority(node), node))).collect();
-        let mut nodes = Vec::with_capacity(node_count);
-        let mut positions = vec![0; node_count];
-        while let Some(Reverse((_, node))) = free.pop() {
+        let mut free: BinaryHeap<_> = free.map(|node| entry(node, &incoming)).collect();
+        let mut nodes: Vec<u32> = Vec::with_capacity(node_count);
+        let mut positions = vec![u32::MAX; node_count];
+        while let Some(Reverse((_, _, node))) = free.pop() {
+            if positions[node as usize] != u32::MAX {
+                continue;
+            }
             positions[node as usize] = nodes.len() as u32;
             nodes.push(node);
             for &to in graph.successors(node).into_iter().flatten() {
                 incoming[to as usize] -= 1;
+                let first = first[to as usize];
                 if incoming[to as usize] == 0 {
-                    free.push(Reverse((priority(to), to)));
+                    free.push(entry(to, &incoming));
+                } else if incoming[to as usize] == 1 && first != u32::MAX && incoming[first as usize] == 0 {
+                    // It stands further back in the queue too, where it will be passed over.
+                    free.push(entry(first, &incoming));
                 }
             }
         }
@@ -177,19 +204,29 @@ mod tests {
     #[test]
     fn free_nodes_come_by_priority() {
         let graph = graph(4, &[(3, 0)]);
-        let order = TopologicalOrder::new(&graph, |node| 9 - node).expect("no cycle");
+        let order = TopologicalOrder::new(&graph, |node| 9 - node, |_| None).expect("no cycle");
         assert_eq!(order.nodes, [3, 2, 1, 0]);
+    }
+
+    /// Pairs 0-4, 1-5, 2-6, 3-7. As one node each they form no cycle, so the parts stand together, although the
+    /// priorities would have all first parts come first.
+    #[test]
+    fn parts_of_a_pair_stand_together() {
+        let graph = graph(8, &[(0, 4), (1, 5), (2, 6), (3, 7), (3, 4), (6, 3), (1, 6), (5, 2)]);
+        let second = |node| (node < 4).then_some(node + 4);
+        let order = TopologicalOrder::new(&graph, |node| node, second).expect("no cycle");
+        assert_eq!(order.nodes, [1, 5, 2, 6, 3, 7, 0, 4]);
     }
 
     #[test]
     fn a_cycle_has_no_order() {
-        assert!(TopologicalOrder::new(&graph(3, &[(0, 1), (1, 2), (2, 0)]), |_| 0).is_none());
+        assert!(TopologicalOrder::new(&graph(3, &[(0, 1), (1, 2), (2, 0)]), |_| 0, |_| None).is_none());
     }
 
     #[test]
     fn edges_are_added_until_they_close_a_cycle() {
         let graph = graph(5, &[(0, 1), (2, 3)]);
-        let mut order = TopologicalOrder::new(&graph, |node| node).expect("no cycle");
+        let mut order = TopologicalOrder::new(&graph, |node| node, |_| None).expect("no cycle");
         assert!(order.try_add(3, 0), "against the order of the numbers");
         assert!(!order.try_add(1, 2), "0 1 2 3 again");
         assert!(!order.try_add(4, 4));
@@ -203,7 +240,7 @@ mod tests {
     #[test]
     fn what_is_taken_back_closes_no_cycle() {
         let graph = graph(3, &[]);
-        let mut order = TopologicalOrder::new(&graph, |node| node).expect("no cycle");
+        let mut order = TopologicalOrder::new(&graph, |node| node, |_| None).expect("no cycle");
         assert!(order.try_add(2, 1));
         let mark = order.added();
         assert!(order.try_add(1, 0));

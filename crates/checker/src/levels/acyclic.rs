@@ -61,6 +61,11 @@ impl Layout {
         }
     }
 
+    /// The commit that belongs to a begin.
+    pub(crate) fn second(self, node: u32) -> Option<u32> {
+        (self.nodes == Nodes::Split && node < self.txn_count).then_some(node + self.txn_count)
+    }
+
     /// An edge between transactions, or between a transaction and an auxiliary node, as one between nodes.
     pub(crate) fn translate(self, edge: Edge) -> Edge {
         let is_txn = |node| node < self.txn_count;
@@ -169,7 +174,8 @@ impl<'a> Known<'a> {
 
     /// The known graph in order, to which choices can be added; none if it has a cycle.
     pub(crate) fn model<'g>(&self, graph: &'g Graph) -> Option<Acyclic<'g>> {
-        let order = TopologicalOrder::new(graph, |node| self.priority(node))?;
+        let order =
+            TopologicalOrder::new(graph, |node| self.priority(node), |node| self.layout.second(node))?;
         Some(Acyclic { order, layout: self.layout })
     }
 }

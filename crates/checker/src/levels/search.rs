@@ -3,7 +3,7 @@
 //! For any two chains of versions of a key, either the first one ends (its last writer and all readers of
 //! that version) before the second one begins, or the other way round. A reader of a counting set saw an
 //! update, or it did not. Each such question has two answers, and each answer is a list of edges. The search
-//! first guesses: the order in real time, then one that follows the known dependencies. If a guess fits the
+//! first guesses: an order that follows the known dependencies, then the order in real time. If a guess fits the
 //! [`Model`] of the level, that settles it. Otherwise it propagates: where one answer contradicts the model
 //! the other one holds. Only then it decides and backtracks. A budget bounds it all, and running out of it is
 //! said.
@@ -142,8 +142,8 @@ fn answer_edges(order: &OpenOrder) -> usize {
 pub(crate) fn guess(model: &mut impl Model, orders: &[OpenOrder], counts: &CountChoices) -> bool {
     let mark = model.mark();
     let by_zone = |_: &_, chain: &Chain| chain.zone;
-    if guess_orders(model, orders, by_zone) || guess_orders(model, orders, |model, chain| model.place(chain))
-    {
+    let by_place = |model: &_, chain: &Chain| Model::place(model, chain);
+    if guess_orders(model, orders, by_place) || guess_orders(model, orders, by_zone) {
         if counts.pairs.is_empty() {
             return true;
         }

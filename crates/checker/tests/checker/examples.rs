@@ -547,3 +547,89 @@ fn levels_of_sites_are_unknown_without_sites() {
     assert_eq!("si".parse(), Ok(Level::Si));
     assert!("snapshot".parse::<Level>().unwrap_err().to_string().contains("walter-psi"));
 }
+
+/// More unread appends to one key than a search would order pair by pair, and they took effect in the reverse
+/// order of their completions: only the dependencies tell.
+#[test]
+fn many_unread_appends_are_ordered_as_the_dependencies_say() {
+    let txns = 400;
+    let ops = |txn: u32, seen: &str| {
+        format!(r#"[["append","x",{txn}],["w","link {txn}",1],["r","link {}",{seen}]]"#, txn + 1)
+    };
+    let mut history = String::new();
+    for txn in 0..=txns {
+        history += &format!("invoke {txn} #A {}\n", ops(txn, "null"));
+    }
+    for txn in 0..=txns {
+        let seen = if txn == txns { "null" } else { "1" };
+        history += &format!("ok {txn} #A {}\n", ops(txn, seen));
+    }
+    let history = brief(&history);
+    for level in [Level::StrongSi, Level::Si, Level::Psi, Level::SessionPsi, Level::WalterPsi] {
+        let report = quorate_checker::check(&history, level);
+        assert_eq!(report.verdict.name(), "valid", "{report}");
+    }
+}
+
+/// Two snapshots of one site that each miss what the other saw: no order of them fits, whatever the other
+/// sites do. Parallel snapshot isolation without sites allows it.
+#[test]
+fn snapshots_of_one_site_form_a_chain() {
+    let history = r#"
+        invoke 0 #A [["append","x",1]]
+        invoke 1 #A [["append","y",1]]
+        invoke 2 #SITE [["r","x",null],["r","y",null]]
+        invoke 3 #A [["r","x",null],["r","y",null]]
+        ok     0 #A [["append","x",1]]
+        ok     1 #A [["append","y",1]]
+        ok     2 #SITE [["r","x",[1]],["r","y",[]]]
+        ok     3 #A [["r","x",[]],["r","y",[1]]]
+    "#;
+    let at_one_site = history.replace("SITE", "A");
+    assert_eq!(quorate_checker::check(&brief(&at_one_site), Level::Psi).verdict.name(), "valid");
+    assert_eq!(anomaly(&at_one_site, Level::WalterPsi), ("long-fork", vec![0, 2, 1, 3]));
+    let at_two_sites = brief(&history.replace("SITE", "B"));
+    assert_eq!(quorate_checker::check(&at_two_sites, Level::WalterPsi).verdict.name(), "valid");
+}
+
+/// Under causal consistency two lists may differ in what they hold, but not in the order of it.
+#[test]
+fn causal_lists_need_not_be_prefixes_of_one_another() {
+    let history = r#"
+        invoke 0 [["append","x",1]]
+        invoke 1 [["append","x",2]]
+        invoke 2 [["append","x",3]]
+        invoke 3 [["r","x",null]]
+        invoke 4 [["r","x",null]]
+        ok     0 [["append","x",1]]
+        ok     1 [["append","x",2]]
+        ok     2 [["append","x",3]]
+        ok     3 [["r","x",[1,2]]]
+        ok     4 [["r","x",OTHER]]
+    "#;
+    let verdict = |other: &str, level| {
+        quorate_checker::check(&brief(&history.replace("OTHER", other)), level).verdict.name()
+    };
+    for other in ["[1,3]", "[2,3]", "[3,2]", "[2]", "[1,3,2]"] {
+        assert_eq!(verdict(other, Level::Causal), "valid", "{other}");
+        assert_eq!(verdict(other, Level::Psi), "invalid", "{other}");
+    }
+    assert_eq!(verdict("[2,1]", Level::Causal), "invalid");
+    assert_eq!(verdict("[2,3,1]", Level::Causal), "invalid");
+}
+
+/// Whoever saw the answer saw the question that its writer had seen.
+#[test]
+fn causality_violation() {
+    let history = r#"
+        invoke 0 @asker [["append","question",1]]
+        ok     0 @asker [["append","question",1]]
+        invoke 1 [["r","question",null],["append","answer",2]]
+        ok     1 [["r","question",[1]],["append","answer",2]]
+        invoke 2 [["r","answer",null],["r","question",null]]
+        ok     2 [["r","answer",[2]],["r","question",[]]]
+    "#;
+    assert_eq!(anomaly(history, Level::Causal), ("causality-violation", vec![4, 0, 2]));
+    let own = history.replace("invoke 2", "invoke 2 @asker").replace("[2]", "[]");
+    assert_eq!(anomaly(&own, Level::Causal), ("session-violation", vec![4, 0]));
+}

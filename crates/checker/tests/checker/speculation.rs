@@ -252,7 +252,11 @@ fn a_blind_writer_survives_whom_it_had_in_its_snapshot() {
         )
     };
     assert_eq!(verdict(&fill("A", "[1,2]")), "valid");
-    assert_eq!(verdict(&fill("A", "[2,1]")), "invalid", "the local commit had ended before the final one began");
+    assert_eq!(
+        verdict(&fill("A", "[2,1]")),
+        "invalid",
+        "the local commit had ended before the final one began"
+    );
     assert_eq!(anomaly(&fill("B", "[1,2]")).0, "SPSI-3");
 }
 

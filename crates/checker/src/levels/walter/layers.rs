@@ -66,7 +66,8 @@ impl<'w, 'a> Layers<'w, 'a> {
 
     fn order(&self, site: usize) -> Option<TopologicalOrder<Layer<'_>>> {
         let layer = Layer { common: &self.common, own: &self.own[site] };
-        TopologicalOrder::new(layer, |node| self.walter.known.priority(node))
+        let known = &self.walter.known;
+        TopologicalOrder::new(layer, |node| known.priority(node), |node| known.layout.second(node))
     }
 
     /// The orders of all sites, to which choices can be added.
