@@ -2,11 +2,12 @@
 //!
 //! Lookups answer "who else?": a transaction never stands in its own way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map, hash_map};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Key, KeyRange, Timestamp, Transaction, TransactionId};
+use smallvec::SmallVec;
 
 /// A prepared transaction.
 #[derive(Clone, Debug)]
@@ -28,13 +29,16 @@ pub struct Holder {
     pub timestamp: Timestamp,
 }
 
+/// The transactions that hold one key: nearly always one.
+type Holders = SmallVec<[Holder; 1]>;
+
 /// The prepared transactions of a shard.
 #[derive(Debug, Default)]
 pub struct PreparedSet {
     transactions: FixedMap<TransactionId, Prepared>,
-    readers: FixedMap<Key, Vec<Holder>>,
+    readers: FixedMap<Key, Holders>,
     /// Ordered, because scans ask for the writers within a range.
-    writers: BTreeMap<Key, Vec<Holder>>,
+    writers: BTreeMap<Key, Holders>,
     scanners: Vec<(Holder, KeyRange)>,
     /// How many each client has; none is not listed.
     clients: FixedMap<ClientId, usize>,
@@ -73,10 +77,10 @@ impl PreparedSet {
         }
         let holder = Holder { transaction: id, timestamp: prepared.timestamp };
         for read in &prepared.transaction.reads {
-            self.readers.entry(read.key.clone()).or_insert_with(|| Vec::with_capacity(1)).push(holder);
+            self.readers.entry(read.key.clone()).or_default().push(holder);
         }
         for write in &prepared.transaction.writes {
-            self.writers.entry(write.key.clone()).or_insert_with(|| Vec::with_capacity(1)).push(holder);
+            self.writers.entry(write.key.clone()).or_default().push(holder);
         }
         for range in &prepared.transaction.ranges {
             self.scanners.push((holder, range.clone()));
@@ -94,17 +98,19 @@ impl PreparedSet {
             self.clients.remove(&id.client);
         }
         for read in &prepared.transaction.reads {
-            let holders = self.readers.get_mut(read.key.as_ref()).expect("a prepared read is indexed");
-            holders.retain(|holder| holder.transaction != id);
-            if holders.is_empty() {
-                self.readers.remove(read.key.as_ref());
+            if let hash_map::Entry::Occupied(mut holders) = self.readers.entry(read.key.clone()) {
+                holders.get_mut().retain(|holder| holder.transaction != id);
+                if holders.get().is_empty() {
+                    holders.remove();
+                }
             }
         }
         for write in &prepared.transaction.writes {
-            let holders = self.writers.get_mut(write.key.as_ref()).expect("a prepared write is indexed");
-            holders.retain(|holder| holder.transaction != id);
-            if holders.is_empty() {
-                self.writers.remove(write.key.as_ref());
+            if let btree_map::Entry::Occupied(mut holders) = self.writers.entry(write.key.clone()) {
+                holders.get_mut().retain(|holder| holder.transaction != id);
+                if holders.get().is_empty() {
+                    holders.remove();
+                }
             }
         }
         if !prepared.transaction.ranges.is_empty() {
@@ -164,7 +170,7 @@ impl PreparedSet {
     }
 }
 
-fn others(holders: Option<&Vec<Holder>>, id: TransactionId) -> impl Iterator<Item = Holder> + '_ {
+fn others(holders: Option<&Holders>, id: TransactionId) -> impl Iterator<Item = Holder> + '_ {
     holders.into_iter().flatten().copied().filter(move |holder| holder.transaction != id)
 }
 

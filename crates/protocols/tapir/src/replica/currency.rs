@@ -29,7 +29,12 @@ impl Currency {
     /// Notes what a prepare has read and this replica lacks.
     pub(super) fn note(&mut self, transaction: &Transaction, versions: &Versions, now: Instant) {
         for read in &transaction.reads {
-            if versions.newest_timestamp(&read.key) < read.version && self.missing.len() < MISSING_MAX {
+            // What was read absent cannot be missing; that is worth a look-up in every prepare.
+            let was_found = read.version > Timestamp::ZERO;
+            if was_found
+                && versions.newest_timestamp(&read.key) < read.version
+                && self.missing.len() < MISSING_MAX
+            {
                 self.missing.entry(read.key.clone()).or_insert((read.version, now));
             }
         }
