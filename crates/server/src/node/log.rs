@@ -66,8 +66,8 @@ struct Counters {
     bytes: AtomicU64,
 }
 
-/// All logs of a node.
-#[derive(Debug)]
+/// All logs of a node. Clones share them.
+#[derive(Clone, Debug)]
 pub(crate) struct Logs {
     cluster: u64,
     shared: Arc<Shared>,

@@ -3,6 +3,7 @@
 //! | file | role |
 //! |---|---|
 //! | `hosted` | one replica: machine, log, health |
+//! | `building` | replicas that are not ready yet |
 //! | `log` | its log, and how syncs are reported |
 //! | `catalogue` | which keyspaces there are |
 //! | `routes` | where messages go |
@@ -10,6 +11,7 @@
 //! | `status` | what operators are told |
 
 mod admission;
+mod building;
 mod catalogue;
 mod hosted;
 mod log;
@@ -30,6 +32,7 @@ use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Placement};
 use admission::{Class, Load, classify};
+use building::{Builder, Order};
 use catalogue::{CatalogueReader, Reading};
 use hosted::{Hosted, State, Stepped};
 pub(crate) use log::Logs;
@@ -42,11 +45,12 @@ const HERE_PER_TURN_MAX: usize = 10_000;
 /// The host of a node.
 pub(crate) struct Node {
     config: Arc<Config>,
-    data: DataDirectory,
+    data: Arc<DataDirectory>,
     logs: Logs,
     waker: TurnWaker,
     routes: Routes,
     replicas: FixedMap<ReplicaId, Hosted>,
+    builder: Builder,
     catalogue: CatalogueReader,
     /// True once the catalogue has been read as a whole, which only matters if this node is a replacement.
     catalogue_known: bool,
@@ -88,6 +92,8 @@ impl Node {
             data.is_replacement(),
             seeds.next_u64(),
         );
+        let data = Arc::new(data);
+        let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
         let mut node = Node {
             config,
             data,
@@ -95,6 +101,7 @@ impl Node {
             waker,
             routes,
             replicas: FixedMap::default(),
+            builder,
             catalogue,
             catalogue_known: false,
             here: VecDeque::new(),
@@ -115,7 +122,9 @@ impl Node {
         }
         let group_is_new = !node.data.is_replacement();
         for placement in placements {
-            node.build(placement, group_is_new);
+            let order = node.order(placement, group_is_new);
+            let hosted = node.builder.build(order);
+            node.replicas.insert(hosted.placement.replica, hosted);
         }
         Ok(node)
     }
@@ -165,6 +174,7 @@ impl Node {
 
     /// Makes everything durable and stops every replica. There must be no turn after this one.
     pub(crate) fn close(&mut self) {
+        self.builder.close();
         for (id, hosted) in self.replicas.drain() {
             if let State::Running(running) = hosted.state
                 && let Err(error) = running.close()
@@ -174,13 +184,26 @@ impl Node {
         }
     }
 
-    fn build(&mut self, placement: Placement, group_is_new: bool) {
-        let id = placement.replica;
+    /// What it takes to build a replica, which from now on is expected here.
+    fn order(&mut self, placement: Placement, group_is_new: bool) -> Order {
         self.catalogue.expect(placement.keyspace);
-        self.routes.learn_shard(id.shard, placement.nodes.clone());
-        let seed = self.seeds.next_u64();
-        let hosted = Hosted::build(placement, &self.data, group_is_new, &self.logs, seed);
-        self.replicas.insert(id, hosted);
+        self.routes.learn_shard(placement.replica.shard, placement.nodes.clone());
+        Order { placement, group_is_new, seed: self.seeds.next_u64() }
+    }
+
+    /// Takes in the replicas that have become ready. If their keyspace was dropped in the meantime, the next reading of
+    /// the catalogue forgets them.
+    fn take_in_ready(&mut self, turn: &mut Turn<'_>) {
+        let ready = self.builder.take_ready();
+        if ready.is_empty() {
+            return;
+        }
+        for hosted in ready {
+            let id = hosted.placement.replica;
+            self.replicas.insert(id, hosted);
+            self.start_replica(id, turn);
+        }
+        turn.send_to_clients(&Packet::CatalogueChanged);
     }
 
     fn start_replica(&mut self, id: ReplicaId, turn: &mut Turn<'_>) {
@@ -347,25 +370,23 @@ impl Node {
     /// Hosts what the catalogue places here, and forgets what it does not name any more.
     fn apply(&mut self, reading: Reading, turn: &mut Turn<'_>) {
         let group_is_new = self.catalogue_known || !self.data.is_replacement();
-        let mut changed = false;
+        let mut orders = Vec::new();
         for keyspace in &reading.keyspaces {
             self.routes.learn(keyspace);
             for placement in Placement::on_node(keyspace, self.config.node) {
                 let id = placement.replica;
-                if !self.replicas.contains_key(&id) {
+                if !self.replicas.contains_key(&id) && !self.builder.is_building(id) {
                     tracing::info!(replica = %id, keyspace = placement.keyspace_name, "hosting a replica");
-                    self.build(placement, group_is_new);
-                    self.start_replica(id, turn);
-                    changed = true;
+                    orders.push(self.order(placement, group_is_new));
                 }
             }
         }
+        self.builder.start(orders);
         if reading.complete {
             self.catalogue_known = true;
-            changed |= self.forget_dropped(&reading);
-        }
-        if changed {
-            turn.send_to_clients(&Packet::CatalogueChanged);
+            if self.forget_dropped(&reading) {
+                turn.send_to_clients(&Packet::CatalogueChanged);
+            }
         }
     }
 
@@ -449,6 +470,7 @@ impl Host for Node {
             return;
         }
         let time = turn.time;
+        self.take_in_ready(turn);
         self.release_durable(turn);
         self.fire_timers(turn);
         self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));

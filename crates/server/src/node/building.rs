@@ -1,0 +1,93 @@
+//! Replicas that are being built while the node runs.
+//!
+//! To create a log is to write a whole segment of it, and the event loop must not wait for that: a thread builds, and asks
+//! for a turn whenever a replica is ready.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use quorate_core::ReplicaId;
+use quorate_runtime::transport::TurnWaker;
+
+use super::hosted::Hosted;
+use super::log::Logs;
+use crate::data::{DataDirectory, Placement};
+
+/// A replica that is to be built.
+pub(crate) struct Order {
+    pub(crate) placement: Placement,
+    /// True if its whole group is new.
+    pub(crate) group_is_new: bool,
+    /// Feeds the randomness of its machine.
+    pub(crate) seed: u64,
+}
+
+/// Builds replicas in other threads.
+pub(crate) struct Builder {
+    data: Arc<DataDirectory>,
+    logs: Logs,
+    waker: TurnWaker,
+    under_way: BTreeSet<ReplicaId>,
+    ready: (Sender<Hosted>, Receiver<Hosted>),
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Builder {
+    pub(crate) fn new(data: Arc<DataDirectory>, logs: Logs, waker: TurnWaker) -> Self {
+        Builder { data, logs, waker, under_way: BTreeSet::new(), ready: channel(), threads: Vec::new() }
+    }
+
+    /// Builds a replica now, in this thread.
+    pub(crate) fn build(&self, order: Order) -> Hosted {
+        build(order, &self.data, &self.logs)
+    }
+
+    /// Builds replicas in another thread, one after the other: they share the disk anyway.
+    pub(crate) fn start(&mut self, orders: Vec<Order>) {
+        if orders.is_empty() {
+            return;
+        }
+        self.under_way.extend(orders.iter().map(|order| order.placement.replica));
+        let (data, logs, waker) = (Arc::clone(&self.data), self.logs.clone(), self.waker.clone());
+        let ready = self.ready.0.clone();
+        self.threads.retain(|thread| !thread.is_finished());
+        self.threads.push(thread::spawn(move || {
+            for order in orders {
+                // Nobody waits any more if the node has stopped.
+                if ready.send(build(order, &data, &logs)).is_err() {
+                    return;
+                }
+                waker.wake();
+            }
+        }));
+    }
+
+    /// True if this replica is being built.
+    pub(crate) fn is_building(&self, replica: ReplicaId) -> bool {
+        self.under_way.contains(&replica)
+    }
+
+    /// The replicas that have become ready.
+    pub(crate) fn take_ready(&mut self) -> Vec<Hosted> {
+        let ready: Vec<_> = self.ready.1.try_iter().collect();
+        for hosted in &ready {
+            self.under_way.remove(&hosted.placement.replica);
+        }
+        ready
+    }
+
+    /// Waits until nothing is being built: the data directory is no longer used afterwards.
+    pub(crate) fn close(&mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread that builds replicas has panicked");
+            }
+        }
+    }
+}
+
+fn build(order: Order, data: &DataDirectory, logs: &Logs) -> Hosted {
+    Hosted::build(order.placement, data, order.group_is_new, logs, order.seed)
+}
