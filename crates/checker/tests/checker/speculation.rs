@@ -260,6 +260,26 @@ fn a_blind_writer_survives_whom_it_had_in_its_snapshot() {
     assert_eq!(anomaly(&fill("B", "[1,2]")).0, "SPSI-3");
 }
 
+/// What a member read from is a member too, and then a list shows it.
+#[test]
+fn a_list_shows_all_members_that_appended_to_it() {
+    let fill = |seen: &str| {
+        format!(
+            r#"
+            invoke 0 #A [["append","x",1]]
+            spec   0 [["append","x",1]]
+            invoke 1 #A [["r","x",null],["append","x",2]]
+            spec   1 [["r","x",[1]],["append","x",2]]
+            invoke 2 #A [["r","x",null]]
+            fail   2 ! [["r","x",{seen}]]
+            "#
+        )
+    };
+    assert_eq!(verdict(&fill("[1,2]")), "valid");
+    assert_eq!(verdict(&fill("[2]")), "invalid");
+    assert_eq!(verdict(&fill("[2,1]")), "invalid");
+}
+
 #[test]
 fn of_two_local_commits_that_write_one_key_one_saw_the_other() {
     let fill = |z: &str, reads: &str| {
@@ -342,6 +362,25 @@ fn an_unknown_outcome_that_a_final_commit_flows_from_is_a_commit() {
     assert_eq!(verdict(&fill("v")), "valid");
 }
 
+/// It may have committed as far as counts can tell, but not if it depends on what aborted.
+#[test]
+fn an_unknown_outcome_that_flows_from_an_abort_is_an_abort() {
+    let fill = |seen: &str| {
+        format!(
+            r#"
+            invoke 0 #A @u [["append","x",1]]
+            spec   0 [["append","x",1]]
+            invoke 1 #A @u [["add","s",1]]
+            fail   0 [["append","x",1]]
+            invoke 2 #A [["r","s",null]]
+            ok     2 [["r","s",{seen}]]
+            "#
+        )
+    };
+    assert_eq!(verdict(&fill("{}")), "valid");
+    assert_eq!(verdict(&fill(r#"{"1":1}"#)), "invalid");
+}
+
 #[test]
 fn the_speculative_result_of_a_final_commit_is_the_final_one() {
     let fill = |seen: &str| {
@@ -358,7 +397,9 @@ fn the_speculative_result_of_a_final_commit_is_the_final_one() {
     };
     assert_eq!(verdict(&fill("[]")), "valid");
     assert_eq!(anomaly(&fill("[1]")), ("SPSI-4", vec![2, 0]), "it depended on what aborted");
-    let both = fill("[1]").replace("fail   0", "ok     0");
+    let both = fill("[]")
+        .replace("fail   0", "ok     0")
+        .replace("ok     1 [[\"r\",\"x\",[]]]", "ok 1 [[\"r\",\"x\",[1]]]");
     assert_eq!(anomaly(&both), ("SPSI-1", vec![2]));
 }
 

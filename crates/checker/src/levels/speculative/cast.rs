@@ -21,20 +21,26 @@ pub(super) struct Cast {
 }
 
 impl Cast {
+    /// The parts as far as they are certain.
+    pub(super) fn certain(history: &History) -> Self {
+        let writes = WriteIndex::new(history);
+        let fates = decide_fates_by_values(history, &writes);
+        Cast { writes, fates, counted_only: vec![false; history.txn_count()] }
+    }
+
+    /// The parts in one combination of possibilities.
     pub(super) fn decide(
         history: &History,
         possibilities: &mut Possibilities,
         anomalies: &mut Anomalies,
     ) -> Self {
-        let writes = WriteIndex::new(history);
-        let fates = decide_fates_by_values(history, &writes);
-        let mut cast = Cast { writes, fates, counted_only: vec![false; history.txn_count()] };
+        let mut cast = Cast::certain(history);
         let observed = (0..).map(TxnId).zip(&cast.fates).filter(|(_, fate)| **fate == Fate::Observed);
         let observed: Vec<TxnId> = observed.map(|(id, _)| id).collect();
         observed.into_iter().for_each(|id| cast.commit_sources(history, id));
         cast.commit_what_views_need(history);
         cast.guess(history, possibilities);
-        cast.flows(history, anomalies);
+        cast.flows(history, possibilities, anomalies);
         cast.speculated_reads(history, anomalies);
         cast
     }
@@ -163,7 +169,7 @@ impl Cast {
 
     /// SPSI-4: a transaction that was invoked after a speculative commit of its session, and before the
     /// outcome of that one, commits only if that one does.
-    fn flows(&mut self, history: &History, anomalies: &mut Anomalies) {
+    fn flows(&mut self, history: &History, possibilities: &mut Possibilities, anomalies: &mut Anomalies) {
         if mutants::is_planted(Mutant::ForgetsFlows) {
             return;
         }
@@ -172,7 +178,16 @@ impl Cast {
         while !is_settled {
             is_settled = true;
             for &(txn, on) in &dependences {
-                if self.is_effective(txn) && self.fates[on.index()] == Fate::Dropped {
+                if !self.is_effective(txn) || self.is_effective(on) {
+                    continue;
+                }
+                let may_commit = self.fates[on.index()] == Fate::Dropped;
+                if self.counted_only[txn.index()] && !(may_commit && possibilities.ask()) {
+                    // It need not have committed itself.
+                    self.counted_only[txn.index()] = false;
+                    self.fates[txn.index()] = Fate::Dropped;
+                    is_settled = false;
+                } else if may_commit {
                     self.commit(history, on);
                     is_settled = false;
                 }

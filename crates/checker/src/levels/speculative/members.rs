@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::explain::Words;
-use crate::history::{History, KeyId, TxnId, Value};
+use crate::history::{History, KeyId, KeyType, TxnId, Value};
 use crate::levels::speculative::cast::Cast;
 use crate::levels::speculative::possibilities::Possibilities;
 use crate::levels::speculative::views::{Base, View, Views};
@@ -137,18 +137,23 @@ impl Members<'_> {
                 }
             }
         }
-        // One pair at a time: what it brings along may order others.
+        let history = self.history;
         let shown = |txn: TxnId| {
-            let txn = self.history.txn(txn);
+            let txn = history.txn(txn);
             txn.speculation.map_or(txn.invoke, |speculation| speculation.index)
         };
-        let Some((one, other)) = open.pop_first() else { return false };
-        let (first, then) = if shown(one) < shown(other) { (one, other) } else { (other, one) };
-        let (first, then) = if possibilities.ask() { (then, first) } else { (first, then) };
-        if let Some(view) = self.views.of.get_mut(&then) {
-            view.members.insert(first);
+        for &(one, other) in &open {
+            // An earlier pair may have ordered this one.
+            if self.saw(one, other) || self.saw(other, one) {
+                continue;
+            }
+            let (first, then) = if shown(one) < shown(other) { (one, other) } else { (other, one) };
+            let (first, then) = if possibilities.ask() { (then, first) } else { (first, then) };
+            if let Some(view) = self.views.of.get_mut(&then) {
+                view.members.insert(first);
+            }
         }
-        true
+        !open.is_empty()
     }
 
     fn saw(&self, txn: TxnId, member: TxnId) -> bool {
@@ -162,7 +167,10 @@ impl Members<'_> {
             for &member in &view.members {
                 for key in written_keys(self.history, member) {
                     let Some(shown) = view.shown.get(&key) else { continue };
-                    let is_shown = shown.iter().any(|&other| other == member || self.saw(other, member));
+                    // A list shows all that appended to it, a register only the last one that wrote it.
+                    let is_list = self.history.key_type(key) == Some(KeyType::List);
+                    let is_shown =
+                        shown.iter().any(|&other| other == member || !is_list && self.saw(other, member));
                     match self.top(view, key).filter(|&top| shown.is_empty() && self.may_survive(top, member))
                     {
                         _ if is_shown => {}

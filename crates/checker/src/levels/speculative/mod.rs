@@ -32,8 +32,12 @@ use crate::report::Anomalies;
 use cast::Cast;
 use possibilities::Possibilities;
 
-/// So many combinations of possibilities are tried.
+/// So many combinations of possibilities are tried,
 const ATTEMPTS_MAX: usize = 512;
+/// of a large history only as many as look at so many transactions together,
+const TXNS_TRIED_MAX: usize = 10_000_000;
+/// but at least so many.
+const ATTEMPTS_MIN: usize = 8;
 
 /// Looks for violations and adds them to `anomalies`. Returns a reason if the question stays open.
 pub(crate) fn judge(
@@ -49,10 +53,17 @@ pub(crate) fn judge(
     if !anomalies.is_empty() {
         return None;
     }
+    // What is wrong with those that surely committed is wrong whatever became of the others.
+    let certain = Cast::certain(history);
+    let open = snapshots::judge_commits(history, dependencies, &certain, anomalies);
+    if !anomalies.is_empty() || open.is_some() {
+        return open;
+    }
+    let attempts_max = (TXNS_TRIED_MAX / history.txn_count()).clamp(ATTEMPTS_MIN, ATTEMPTS_MAX);
     let mut first = None;
     let mut reason = None;
     let mut possibilities = Possibilities::default();
-    for _ in 0..ATTEMPTS_MAX {
+    for _ in 0..attempts_max {
         let mut found = Anomalies::default();
         let open = attempt(history, dependencies, &mut possibilities, &mut found);
         if found.is_empty() && open.is_none() {
