@@ -33,13 +33,16 @@ text{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;fill:#1c21
 .wr{stroke:#0b62c4}.wr-ink{fill:#0b62c4}\
 .ww{stroke:#b45309}.ww-ink{fill:#b45309}\
 .rw{stroke:#b0156f}.rw-ink{fill:#b0156f}\
-.so,.rt,.rts,.vis{stroke:#4d7c0f;stroke-dasharray:6 3}.so-ink,.rt-ink,.rts-ink,.vis-ink{fill:#4d7c0f}\
+.so,.rt,.rts,.vis,.lc,.end{stroke:#4d7c0f;stroke-dasharray:6 3}.so-ink,.rt-ink,.rts-ink,.vis-ink,.lc-ink,.end-ink{fill:#4d7c0f}\
 @media (prefers-color-scheme:dark){\
 text{fill:#e6edf3}.small{fill:#9aa4af}.paper{fill:#0f1318}.lane{fill:#181e25}\
 .bar{fill:#0f1318;stroke:#9aa4af}.aborted{fill:#2c1517;stroke:#ff8b83}.tick{stroke:#39424d}.spec{stroke:#9aa4af}\
 .on-top{stroke:#0f1318}.aborted-text{stroke:#2c1517}\
 .wr{stroke:#6cb2ff}.wr-ink{fill:#6cb2ff}.ww{stroke:#f5a54a}.ww-ink{fill:#f5a54a}\
-.rw{stroke:#ff85c8}.rw-ink{fill:#ff85c8}.so,.rt,.rts,.vis{stroke:#a3d65c}.so-ink,.rt-ink,.rts-ink,.vis-ink{fill:#a3d65c}}";
+.rw{stroke:#ff85c8}.rw-ink{fill:#ff85c8}.so,.rt,.rts,.vis,.lc,.end{stroke:#a3d65c}.so-ink,.rt-ink,.rts-ink,.vis-ink,.lc-ink,.end-ink{fill:#a3d65c}}";
+
+/// The names of all kinds of edges, each with colours in [`STYLE`].
+const EDGE_KINDS: [&str; 9] = ["wr", "ww", "rw", "so", "rt", "rts", "vis", "lc", "end"];
 
 /// Values of a list that stand in a bar.
 const LIST_VALUES_MAX: usize = 5;
@@ -62,7 +65,7 @@ pub fn picture(history: &History, anomaly: &Anomaly, title: &str) -> String {
         title = escape(title),
         why = escape(&anomaly.why),
     );
-    for kind in ["wr", "ww", "rw", "so", "rt", "rts", "vis"] {
+    for kind in EDGE_KINDS {
         let _ = write!(
             svg,
             "<marker id=\"{kind}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"5\" markerHeight=\"5\" \
@@ -395,6 +398,16 @@ mod tests {
                     bar.left < x && x < bar.left + bar.width && bar.top < y && y < bar.top + bar.height
                 };
                 assert!(!layout.bars.iter().any(covers), "{txns} {}", route.label);
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_of_edge_has_a_colour_in_light_and_in_dark() {
+        for kind in EDGE_KINDS {
+            for class in [format!(".{kind}"), format!(".{kind}-ink")] {
+                let styled = [",", "{"].map(|end| STYLE.matches(&format!("{class}{end}")).count());
+                assert_eq!(styled.iter().sum::<usize>(), 2, "{class}");
             }
         }
     }

@@ -104,6 +104,33 @@ fn histories_are_written_for_other_checkers() {
     assert_eq!(check(VALID, &["--level", "serializable", "--export", "word"]).code, 2);
 }
 
+/// The worked example of the documentation, where Python and its SQLite are installed.
+#[test]
+fn the_example_with_sqlite_is_as_documented() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/sqlite_history.py");
+    for (transactions, level, code) in [
+        ("none", "serializable", 1),
+        ("deferred", "strict-serializable", 0),
+        ("immediate", "strict-serializable", 0),
+    ] {
+        let arguments = [script, "--transactions", transactions, "--count", "150"];
+        let Ok(output) = std::process::Command::new("python3").args(arguments).output() else {
+            eprintln!("skipped: python3 is not installed");
+            return;
+        };
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if errors.contains("No module named") {
+            eprintln!("skipped: {errors}");
+            return;
+        }
+        assert!(output.status.success(), "{errors}");
+        let history = String::from_utf8(output.stdout).unwrap();
+        let run = check(&history, &["--level", level, "--json"]);
+        assert_eq!(run.code, code, "{transactions}: {}{}", run.out, run.err);
+        assert_eq!(run.json()["txns"], 151);
+    }
+}
+
 #[test]
 fn a_seed_has_one_trace_and_a_history_that_can_be_checked() {
     let directory = tempfile::tempdir().unwrap();
