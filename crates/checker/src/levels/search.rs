@@ -91,6 +91,17 @@ fn before(key: KeyId, one: &Chain, other: &Chain) -> Vec<Edge> {
     last.chain(readers.map(|reader| edge(reader.0, EdgeKind::AntiDependency))).collect()
 }
 
+/// The edges of all open orders, if each is the one in real time.
+pub(crate) fn edges_in_real_time(orders: &[OpenOrder]) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for order in orders {
+        let mut chains: Vec<&Chain> = order.chains.iter().collect();
+        chains.sort_by_key(|chain| chain.zone);
+        edges.extend(chains.windows(2).flat_map(|pair| before(order.key, pair[0], pair[1])));
+    }
+    edges
+}
+
 /// Looks for answers to everything that is open with which the level holds.
 pub(crate) fn resolve(model: &mut impl Model, orders: &[OpenOrder], counts: &CountChoices) -> Resolution {
     resolve_with(model, orders, counts, Vec::new())

@@ -633,3 +633,25 @@ fn causality_violation() {
     let own = history.replace("invoke 2", "invoke 2 @asker").replace("[2]", "[]");
     assert_eq!(anomaly(&own, Level::Causal), ("session-violation", vec![4, 0]));
 }
+
+/// A long fork, which rules out snapshot isolation, and more unread appends than a search would order.
+#[test]
+fn many_unread_appends_beside_a_long_fork() {
+    let mut history = String::from(
+        r#"
+        invoke 0 [["append","x",1]]
+        invoke 1 [["append","y",1]]
+        invoke 2 [["r","x",null],["r","y",null]]
+        invoke 3 [["r","x",null],["r","y",null]]
+        ok     0 [["append","x",1]]
+        ok     1 [["append","y",1]]
+        ok     2 [["r","x",[1]],["r","y",[]]]
+        ok     3 [["r","x",[]],["r","y",[1]]]
+    "#,
+    );
+    for txn in 4..404 {
+        history += &format!("\ninvoke {txn} [[\"append\",\"z\",{txn}]]\nok {txn} [[\"append\",\"z\",{txn}]]");
+    }
+    assert_eq!(anomaly(&history, Level::Si).0, "long-fork");
+    assert_eq!(quorate_checker::check(&brief(&history), Level::Psi).verdict.name(), "valid");
+}
