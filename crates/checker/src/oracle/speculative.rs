@@ -16,6 +16,8 @@
 //! | SPSI-3 | of two members of S(T) that write one key, one is in the snapshot of the other | `Views::without_conflict` |
 //! | SPSI-4 | a final commit reads from final commits only, and what it flow-depends on commits | [`flows_from_commits`] |
 
+use std::cell::Cell;
+
 use crate::history::{Action, History, Op, Outcome, Seen, Site, Txn};
 
 use super::axioms::{self, Execution, Next};
@@ -37,7 +39,9 @@ pub(super) fn exists(history: &History, fates: &[Fate]) -> Option<bool> {
     let viewed_sites = viewers.map(|at| members[at].txn.site).collect();
     let visible = vec![0; members.len()];
     let execution = Execution { history, members, order: Vec::new(), visible };
-    Some(Search { execution, may_commit, viewed_sites }.extends(0))
+    let mut search = Search { execution, may_commit, viewed_sites, steps: Cell::new(0) };
+    let exists = search.extends(0);
+    (search.steps.get() <= STEPS_MAX).then_some(exists)
 }
 
 /// Whether somebody saw what the transaction read although it did not commit.
@@ -89,20 +93,37 @@ fn is_noticed(execution: &Execution<'_>, writer: usize) -> bool {
     })
 }
 
+/// After so many steps the oracle has no answer: orders, prefixes and local commits multiply.
+const STEPS_MAX: u64 = 1_000_000;
+
+/// Takes a step; true if there were too many.
+fn has_spent(steps: &Cell<u64>) -> bool {
+    steps.set(steps.get() + 1);
+    steps.get() > STEPS_MAX
+}
+
 struct Search<'a> {
     execution: Execution<'a>,
     may_commit: Set,
     /// The sites where somebody saw what a transaction read that may not commit.
     viewed_sites: Vec<Option<Site>>,
+    /// The partial executions and snapshots that were looked at.
+    steps: Cell<u64>,
 }
 
 impl Search<'_> {
     /// Whether the final commits can be completed after the placed ones.
     fn extends(&mut self, placed: Set) -> bool {
+        if has_spent(&self.steps) {
+            return false;
+        }
         let rest = self.may_commit & !placed;
         let is_complete = each(rest).all(|at| self.execution.members[at].is_optional);
         let is_explained = |search: &Self| {
-            search.viewed_sites.iter().all(|&site| Views::exist(&search.execution, placed, site))
+            search
+                .viewed_sites
+                .iter()
+                .all(|&site| Views::exist(&search.execution, placed, site, &search.steps))
         };
         if is_complete && flows_from_commits(&self.execution, placed) && is_explained(self) {
             return true;
@@ -184,6 +205,7 @@ fn flows_from_commits(execution: &Execution<'_>, commits: Set) -> bool {
 /// The snapshots at one node, found in an order in which its transactions may have committed locally.
 struct Views<'a, 'h> {
     execution: &'a Execution<'h>,
+    steps: &'a Cell<u64>,
     commits: Set,
     /// The transactions of the node.
     mates: Set,
@@ -196,7 +218,7 @@ struct Views<'a, 'h> {
 
 impl<'a, 'h> Views<'a, 'h> {
     /// Whether there are snapshots that explain what was seen at a site.
-    fn exist(execution: &'a Execution<'h>, commits: Set, site: Option<Site>) -> bool {
+    fn exist(execution: &'a Execution<'h>, commits: Set, site: Option<Site>, steps: &'a Cell<u64>) -> bool {
         let mates = (0..execution.members.len()).filter(|&at| execution.members[at].txn.site == site);
         let mates = mates.fold(0, |mates, at| mates | single(at));
         let may_be_seen = |at: usize| {
@@ -207,11 +229,14 @@ impl<'a, 'h> Views<'a, 'h> {
         let noticed = noticed.fold(0, |noticed, at| noticed | single(at));
         let of_commit = |at| if contains(commits, at) { execution.visible[at] } else { 0 };
         let snapshots = (0..execution.members.len()).map(of_commit).collect();
-        Views { execution, commits, mates, noticed, snapshots }.extends(0)
+        Views { execution, commits, mates, noticed, snapshots, steps }.extends(0)
     }
 
     /// Whether the local commits can be completed after the placed ones.
     fn extends(&mut self, placed: Set) -> bool {
+        if has_spent(self.steps) {
+            return false;
+        }
         let rest = self.mates & !placed;
         let is_open = |at| !contains(self.commits, at) && has_view(&self.execution.members[at]);
         if !each(rest).any(is_open) {
