@@ -9,7 +9,7 @@
 //! | read a file | [`History::read`], which refuses malformed input with line and reason ([`ReadError`]) |
 //! | record a workload | [`Recorder`]: `invoke`, `attempt`, `ok`, `fail`, `info`; then `into_history` or `write_json` |
 //! | judge | [`check`]`(&history, `[`Level`]`)`, linear in the size of the history |
-//! | judge commit timestamps | [`check_timestamps`]`(&history)`, white-box |
+//! | judge server-side facts | [`check_timestamps`], [`check_snapshots`], [`check_vectors`], [`check_speculation`], [`cross_check`], white-box |
 //! | print | [`Report`] is `Display` for people and `Serialize` for machines |
 //! | judge tiny histories slowly | [`oracle`], straight from the definitions |
 //!

@@ -22,6 +22,7 @@
 mod cast;
 mod members;
 mod possibilities;
+mod shapes;
 mod snapshots;
 mod views;
 
