@@ -52,8 +52,16 @@ struct SiteState {
     lists: HashMap<usize, Vec<usize>>,
     /// How much of the log of each site is in the lists.
     applied: Vec<usize>,
-    /// What was committed here: the snapshot, and the appends.
-    log: Vec<(Vec<usize>, Vec<(usize, usize)>)>,
+    /// What was committed here.
+    log: Vec<Commit>,
+}
+
+#[derive(Clone)]
+struct Commit {
+    /// How much of the log of each site it saw.
+    snapshot: Vec<usize>,
+    /// Keys and values.
+    appends: Vec<(usize, usize)>,
 }
 
 impl Store {
@@ -104,7 +112,7 @@ impl Store {
             }
         }
         self.sites[site].applied[site] += 1;
-        self.sites[site].log.push((snapshot, appends));
+        self.sites[site].log.push(Commit { snapshot, appends });
         self.propagate();
         (invoked + "]", completed + "]")
     }
@@ -114,7 +122,9 @@ impl Store {
         for _ in 0..3 * (self.sites.len() - 1) {
             let (from, to) = (self.random.below(self.sites.len()), self.random.below(self.sites.len()));
             let next = self.sites[to].applied[from];
-            let Some((snapshot, appends)) = self.sites[from].log.get(next).cloned() else { continue };
+            let Some(Commit { snapshot, appends }) = self.sites[from].log.get(next).cloned() else {
+                continue;
+            };
             let applied = &self.sites[to].applied;
             if from == to || snapshot.iter().zip(applied).any(|(needed, has)| needed > has) {
                 continue;

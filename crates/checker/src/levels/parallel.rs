@@ -4,17 +4,23 @@
 //! path of dependencies leads from U to T. The second one is only asked inside of strongly connected
 //! components of all edges together, since the anti-dependency closes such a path into a cycle.
 //!
-//! Whatever satisfies snapshot isolation satisfies the parallel kind, so that is tried first: it needs only
-//! one pass over the edges and finds an order of unread versions on the way.
+//! Whatever satisfies snapshot isolation satisfies the parallel kind, and so does what satisfies Walter's
+//! kind. These are tried first: they need few passes over the edges and find an order of unread versions on
+//! the way.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
 
 use crate::dependencies::{CountChoices, Dependencies, Edge, EdgeKind, OpenOrder};
 use crate::graph::{self, DEPENDENCIES, Graph, find_cycle};
-use crate::history::History;
+use crate::history::{History, Session, Site};
 use crate::level::Precedence;
 use crate::levels::acyclic::{self, Known, Nodes};
 use crate::levels::counts;
 use crate::levels::recheck::Recheck;
 use crate::levels::search::{self, Resolution};
+use crate::levels::walter;
 use crate::report::Anomalies;
 
 /// All edges but anti-dependencies.
@@ -33,7 +39,8 @@ pub(crate) fn judge(
         Err(reason) => return reason,
     };
     if anomalies.is_empty()
-        && satisfies_snapshot_isolation(history, dependencies, precedence, &orders, &choices)
+        && (satisfies_snapshot_isolation(history, dependencies, precedence, &orders, &choices)
+            || satisfies_walter(history, dependencies, precedence, &orders, &choices))
     {
         return None;
     }
@@ -74,6 +81,25 @@ fn satisfies_snapshot_isolation(
     let known = Known::new(history, dependencies, precedence, Nodes::Split);
     let graph = known.graph(&[]);
     known.model(&graph).is_some_and(|mut model| search::guess(&mut model, orders, choices))
+}
+
+/// Walter's kind orders what ran at one site by real time, and so holds the order of sessions that stay at one
+/// site.
+fn satisfies_walter(
+    history: &History,
+    dependencies: &Dependencies,
+    precedence: Precedence,
+    orders: &[OpenOrder],
+    choices: &CountChoices,
+) -> bool {
+    (precedence == Precedence::None || sessions_stay(history))
+        && walter::is_satisfied(history, dependencies, orders, choices)
+}
+
+/// Whether every session runs at one site.
+fn sessions_stay(history: &History) -> bool {
+    let mut sites: HashMap<Session, Option<Site>, FixedState> = HashMap::default();
+    history.txns().iter().all(|txn| *sites.entry(txn.session).or_insert(txn.site) == txn.site)
 }
 
 struct Parallel<'a> {

@@ -64,6 +64,23 @@ pub(crate) fn judge(
     walter.judge_sites(&orders, &choices, anomalies)
 }
 
+/// Whether the history is quickly seen to satisfy the level. That it is not says nothing.
+pub(crate) fn is_satisfied(
+    history: &History,
+    dependencies: &Dependencies,
+    orders: &[OpenOrder],
+    choices: &CountChoices,
+) -> bool {
+    if without_site(history).is_some() {
+        return false;
+    }
+    let known = Known::new(history, dependencies, Precedence::Site, Nodes::Split);
+    let walter = Walter { history, dependencies, known };
+    let Ok(layers) = Layers::new(&walter) else { return false };
+    let mut model = layers.model();
+    search::guess(&mut model, orders, choices) && model.order_snapshots()
+}
+
 /// A transaction that may have committed and has no site.
 fn without_site(history: &History) -> Option<TxnId> {
     let mut txns = (0..).map(TxnId).zip(history.txns());
