@@ -216,8 +216,9 @@ impl<'a> Lists<'a> {
     /// the tails.
     pub(crate) fn add_edges(&self, edges: &mut Vec<Edge>, anomalies: &mut Anomalies) -> Vec<Tail> {
         self.add_write_order(edges);
-        self.check_own_futures(anomalies);
+        self.check_own_futures(&self.reads.lists, anomalies);
         let fitting = self.check_apart(anomalies);
+        self.check_own_futures(&fitting, anomalies);
         let mut tails = self.tails();
         for read in &self.reads.lists {
             if self.check_shared(read, anomalies) {
@@ -283,9 +284,12 @@ impl<'a> Lists<'a> {
     }
 
     /// A transaction must not find its own append in a list before it made it.
-    fn check_own_futures(&self, anomalies: &mut Anomalies) {
+    fn check_own_futures(&self, reads: &[ListVersion], anomalies: &mut Anomalies) {
+        if reads.is_empty() {
+            return;
+        }
         let mut seen = vec![(TxnId(ABSENT), 0); self.history.key_count()];
-        for reads in self.reads.lists.chunk_by(|one, next| one.txn == next.txn) {
+        for reads in reads.chunk_by(|one, next| one.txn == next.txn) {
             let txn = reads[0].txn;
             for read in reads {
                 seen[read.key.index()] = (txn, read.len);
