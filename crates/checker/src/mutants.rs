@@ -96,6 +96,8 @@ pub enum Mutant {
     ForgetsSources,
     /// A speculative view may miss what its site had shown.
     ForgetsOwnSite,
+    /// A speculative view may miss what it holds by a choice.
+    ForgetsHeld,
     /// The reads of a speculative commit that became final are not compared with the final ones.
     BelievesSpeculation,
 }
@@ -103,7 +105,7 @@ pub enum Mutant {
 impl Mutant {
     /// All faults.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Mutant; 42] = [
+    pub const ALL: [Mutant; 43] = [
         Mutant::DropsReadsFrom,
         Mutant::DropsWriteOrder,
         Mutant::DropsAntiDependencies,
@@ -145,6 +147,7 @@ impl Mutant {
         Mutant::IgnoresSnapshotConflicts,
         Mutant::ForgetsSources,
         Mutant::ForgetsOwnSite,
+        Mutant::ForgetsHeld,
         Mutant::BelievesSpeculation,
     ];
 }

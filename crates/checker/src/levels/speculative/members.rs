@@ -229,10 +229,10 @@ impl Members<'_> {
                         (Some(base), None) if self.has_survivor(key, base, member) => is_doubtful = true,
                         (Some(base), None) => learned.push((member, key, base.clone())),
                         (None, Some(base)) => {
-                            is_doubtful |= self.may_have_survivor(key, member);
+                            is_doubtful |= self.may_have_survivor(view, key, member);
                             learned.push((txn, key, base.clone()));
                         }
-                        (None, None) => is_doubtful |= self.may_have_survivor(key, member),
+                        (None, None) => is_doubtful |= self.may_have_survivor(view, key, member),
                     }
                 }
             }
@@ -279,7 +279,12 @@ impl Members<'_> {
         writers.any(|writer| self.may_survive(writer, member))
     }
 
-    fn may_have_survivor(&self, key: KeyId, member: TxnId) -> bool {
-        self.cast.writes.of_key(key).iter().any(|write| self.may_survive(write.txn, member))
+    /// Whether a snapshot may hold a final commit that had a member of it in its own snapshot and wrote the
+    /// same key. A register that shows the member shows that nobody wrote it after that one.
+    fn may_have_survivor(&self, view: &View, key: KeyId, member: TxnId) -> bool {
+        let is_register = self.history.key_type(key) == Some(KeyType::Register);
+        let is_last = is_register && view.shown.get(&key).is_some_and(|shown| shown[..] == [member]);
+        let mut writes = self.cast.writes.of_key(key).iter();
+        !is_last && writes.any(|write| self.may_survive(write.txn, member))
     }
 }

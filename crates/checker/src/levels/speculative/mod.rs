@@ -21,6 +21,7 @@
 
 mod cast;
 mod members;
+mod model;
 mod possibilities;
 mod shapes;
 mod snapshots;

@@ -8,15 +8,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::dependencies::{Chain, Dependencies, Edge, EdgeKind, NoChoices};
+use crate::dependencies::{Dependencies, Edge, EdgeKind, NoChoices};
 use crate::explain::Words;
 use crate::graph::{self, BY_SEVERITY, find_cycle};
 use crate::history::{Action, History, KeyId, Op, Outcome, Site, TxnId};
 use crate::level::Precedence;
 use crate::levels::acyclic::{self, Known, Nodes};
-use crate::levels::search::{self, Cause, Choice, Contradiction, Model, Resolution};
+use crate::levels::search::{self, Cause, Choice, Contradiction, Resolution};
 use crate::levels::speculative::cast::{Cast, began_later, end_of, view_ops};
 use crate::levels::speculative::members::written_keys;
+use crate::levels::speculative::model::AtSites;
 use crate::levels::speculative::possibilities::Possibilities;
 use crate::levels::speculative::shapes::{count_members, shapes};
 use crate::levels::speculative::views::Views;
@@ -68,7 +69,7 @@ pub(super) fn judge(
     reason
 }
 
-fn is_view_of_mate(history: &History, views: &Views, view: TxnId, txn: TxnId) -> bool {
+pub(super) fn is_view_of_mate(history: &History, views: &Views, view: TxnId, txn: TxnId) -> bool {
     views.of.contains_key(&view) && history.txn(view).site == history.txn(txn).site
 }
 
@@ -124,7 +125,9 @@ impl<'a> Snapshots<'a> {
             Err(reason) => return Some(reason),
         };
         let orders = acyclic::conflicting_orders(self.shaped, dependencies);
-        let mut model = AtSites { inner: model, snapshots: self, held: &held };
+        let mut model =
+            AtSites::new(model, self.history, self.views, |view, txn| self.must_hold(&held, view, txn));
+        model.miss(self.missed(dependencies).map(|(view, missed, _)| (view, missed)));
         match search::resolve_with(&mut model, &orders, &counts, questions) {
             Resolution::Settled => None,
             Resolution::GaveUp(reason) => Some(reason),
@@ -312,6 +315,18 @@ impl<'a> Snapshots<'a> {
         })
     }
 
+    /// Views with the final commits that a read of a key shows not to be in them.
+    fn missed(&self, dependencies: &Dependencies) -> impl Iterator<Item = (TxnId, TxnId, KeyId)> {
+        let by_edges = dependencies.edges.iter().filter(|edge| edge.kind == EdgeKind::AntiDependency);
+        let by_edges = by_edges.map(|edge| (TxnId(edge.from), TxnId(edge.to), edge.key));
+        let by_edges = by_edges.filter(|(view, _, _)| self.is_view(*view));
+        let by_tails = dependencies.tails.iter().flat_map(|tail| {
+            let views = tail.readers.iter().filter(|&&reader| self.is_view(reader));
+            views.flat_map(move |&view| tail.targets.iter().map(move |&target| (view, target, tail.key)))
+        });
+        by_edges.chain(by_tails)
+    }
+
     /// What a view must hold of its own site shows in its reads.
     fn check_own_site(
         &self,
@@ -319,14 +334,7 @@ impl<'a> Snapshots<'a> {
         held: &BTreeMap<TxnId, BTreeSet<TxnId>>,
         anomalies: &mut Anomalies,
     ) {
-        let by_edges = dependencies.edges.iter().filter(|edge| edge.kind == EdgeKind::AntiDependency);
-        let by_edges = by_edges.map(|edge| (TxnId(edge.from), TxnId(edge.to), edge.key));
-        let by_tails = dependencies.tails.iter().flat_map(|tail| {
-            let readers = tail.readers.iter().filter(|&&reader| self.is_view(reader));
-            readers
-                .flat_map(move |&reader| tail.targets.iter().map(move |&target| (reader, target, tail.key)))
-        });
-        for (view, missed, key) in by_edges.chain(by_tails) {
+        for (view, missed, key) in self.missed(dependencies) {
             if self.must_hold(held, view, missed) && !mutants::is_planted(Mutant::ForgetsOwnSite) {
                 anomalies.add(self.history, AnomalyKind::SpeculativeSnapshot, &[view, missed], || {
                     let words = Words::new(self.history);
@@ -387,54 +395,5 @@ impl<'a> Snapshots<'a> {
         let answers =
             if early || self.must_hold(held, txn, writer) { [below, outside] } else { [outside, below] };
         Choice { key, answers }
-    }
-}
-
-/// A model that knows of local commits: what a view read from its own site may have been one, and what it must
-/// hold of its own site it does hold.
-struct AtSites<'a, M> {
-    inner: M,
-    snapshots: &'a Snapshots<'a>,
-    held: &'a BTreeMap<TxnId, BTreeSet<TxnId>>,
-}
-
-impl<M: Model> Model for AtSites<'_, M> {
-    fn try_add(&mut self, edges: &[Edge]) -> bool {
-        let Snapshots { history, views, .. } = self.snapshots;
-        let is_wrong = |edge: &Edge| {
-            let (from, to) = (TxnId(edge.from), TxnId(edge.to));
-            match edge.kind {
-                EdgeKind::AntiDependency => self.snapshots.must_hold(self.held, from, to),
-                EdgeKind::ReadsFrom => views.of.contains_key(&to) && began_later(history, to, from),
-                _ => false,
-            }
-        };
-        if edges.iter().any(is_wrong) {
-            return false;
-        }
-        let weaken = |edge: &Edge| match edge.kind {
-            EdgeKind::ReadsFrom if is_view_of_mate(history, views, TxnId(edge.to), TxnId(edge.from)) => {
-                Edge { kind: EdgeKind::LocalCommit, ..*edge }
-            }
-            _ => *edge,
-        };
-        let edges: Vec<Edge> = edges.iter().map(weaken).collect();
-        self.inner.try_add(&edges)
-    }
-
-    fn mark(&self) -> usize {
-        self.inner.mark()
-    }
-
-    fn undo(&mut self, mark: usize) {
-        self.inner.undo(mark);
-    }
-
-    fn place(&self, chain: &Chain) -> u32 {
-        self.inner.place(chain)
-    }
-
-    fn steps(&self) -> u64 {
-        self.inner.steps()
     }
 }
