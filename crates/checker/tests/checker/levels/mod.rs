@@ -167,6 +167,9 @@ fn stronger_levels_imply_weaker_ones_and_no_two_are_the_same() {
     }
 }
 
+/// Of fewer histories it says nothing how many were decided.
+const MEASURED_FROM: u64 = 1_000;
+
 #[test]
 fn every_level_agrees_with_the_oracle() {
     let (cases, first) = (number("QUORATE_FUZZ_CASES", 4_000), number("QUORATE_FUZZ_SEED", 0));
@@ -200,5 +203,9 @@ fn every_level_agrees_with_the_oracle() {
     }
     let reports: Vec<String> = disagreements.into_iter().map(|(_, report)| report).collect();
     assert!(reports.is_empty(), "{}", reports.join("\n"));
-    assert!(undecided_levels.len() <= 8, "too few are decided, valid or invalid: {undecided_levels:?}");
+    let is_measured = cases >= MEASURED_FROM;
+    assert!(
+        !is_measured || undecided_levels.is_empty(),
+        "too few are decided, valid or invalid: {undecided_levels:?}"
+    );
 }
