@@ -77,7 +77,8 @@ pub enum AnomalyKind {
     /// A cycle with a single anti-dependency.
     #[serde(rename = "G-single")]
     SingleAntiDependency,
-    /// Two transactions, each of which missed the other's write to another key.
+    /// Two transactions, each of which missed the other's write; to two keys, or to one counting set, where no
+    /// update is lost.
     #[serde(rename = "write-skew")]
     WriteSkew,
     /// Readers disagree about the order of independent writes: a cycle with anti-dependencies of which no two

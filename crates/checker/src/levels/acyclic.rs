@@ -14,7 +14,7 @@
 use crate::dependencies::{Chain, Dependencies, Edge, EdgeKind, OpenOrder};
 use crate::explain::Words;
 use crate::graph::{self, BY_SEVERITY, CycleShape, Graph, TopologicalOrder, add_precedence, find_cycle};
-use crate::history::{History, TxnId};
+use crate::history::{History, KeyType, TxnId};
 use crate::level::Precedence;
 use crate::levels::counts;
 use crate::levels::search::{self, Cause, Contradiction, Model, Resolution};
@@ -295,7 +295,7 @@ pub(crate) fn describe(
 
 /// Adds a cycle as an anomaly.
 pub(crate) fn describe_cycle(history: &History, cycle: &[Edge], anomalies: &mut Anomalies) {
-    anomalies.add_cycle(history, classify(cycle), cycle);
+    anomalies.add_cycle(history, classify(history, cycle), cycle);
 }
 
 /// Adds the anomaly that no answer fits: the cycle that `find` finds under each of the two answers.
@@ -313,7 +313,12 @@ pub(crate) fn describe_contradiction(
     let words = Words::new(history);
     let cycles = choice.answers.each_ref().map(|answer| find(&[&contradiction.forced[..], answer].concat()));
     let cycle = cycles.iter().find(|cycle| !cycle.is_empty()).map_or(&[][..], Vec::as_slice);
-    let kind = if cycle.is_empty() { AnomalyKind::LostUpdate } else { classify(cycle) };
+    let is_counted = history.key_type(choice.key) == Some(KeyType::CountingSet);
+    let kind = match cycle {
+        [] if is_counted => AnomalyKind::WrongCount,
+        [] => AnomalyKind::LostUpdate,
+        cycle => classify(history, cycle),
+    };
     let mut txns: Vec<TxnId> = cycle.iter().map(|edge| TxnId(edge.from)).collect();
     if txns.is_empty() {
         txns = choice.answers.iter().flatten().map(|edge| TxnId(edge.from)).collect();
@@ -348,7 +353,7 @@ pub(crate) fn describe_contradiction(
 }
 
 /// The usual name of a cycle.
-pub(crate) fn classify(cycle: &[Edge]) -> AnomalyKind {
+pub(crate) fn classify(history: &History, cycle: &[Edge]) -> AnomalyKind {
     let count = |kind| cycle.iter().filter(|edge| edge.kind == kind).count();
     let anti_dependencies = count(EdgeKind::AntiDependency);
     let in_pair = |kind| cycle.len() == 2 && count(kind) == 1;
@@ -362,14 +367,16 @@ pub(crate) fn classify(cycle: &[Edge]) -> AnomalyKind {
     if count(EdgeKind::SessionOrder) > 0 {
         return AnomalyKind::SessionViolation;
     }
-    let on_one_key = cycle.iter().all(|edge| edge.key == cycle[0].key);
+    // Updates of a counting set all count, so none of them is lost.
+    let is_replaced = |key| history.key_type(key) != Some(KeyType::CountingSet);
+    let replace_one_key = cycle.iter().all(|edge| edge.key == cycle[0].key && is_replaced(edge.key));
     match anti_dependencies {
         0 if count(EdgeKind::ReadsFrom) == 0 => AnomalyKind::WriteCycle,
         0 => AnomalyKind::CircularInformationFlow,
-        1 if in_pair(EdgeKind::WriteOrder) && on_one_key => AnomalyKind::LostUpdate,
+        1 if in_pair(EdgeKind::WriteOrder) && replace_one_key => AnomalyKind::LostUpdate,
         1 if in_pair(EdgeKind::ReadsFrom) => AnomalyKind::FracturedRead,
         1 => AnomalyKind::SingleAntiDependency,
-        2 if cycle.len() == 2 && on_one_key => AnomalyKind::LostUpdate,
+        2 if cycle.len() == 2 && replace_one_key => AnomalyKind::LostUpdate,
         2 if cycle.len() == 2 => AnomalyKind::WriteSkew,
         _ if !has_adjacent_anti_dependencies(cycle) => AnomalyKind::LongFork,
         _ => AnomalyKind::AntiDependencyCycle,

@@ -37,6 +37,11 @@ fn updates_never_conflict_and_counts_may_be_negative() {
         ok     2 [["r","s",{"7":-2}]]
     "#;
     assert_eq!(verdicts(history), "iii", "two read-modify-writes of one set are a write skew");
+    assert_eq!(
+        anomaly(history, Level::Serializable),
+        ("write-skew", vec![0, 1]),
+        "both updates count, so none is lost"
+    );
     let blind = history
         .replace(r#"["r","s",null],["rem""#, r#"["rem""#)
         .replace(r#"["r","s",{}],["rem""#, r#"["rem""#);

@@ -101,14 +101,15 @@ fn violations(facts: &Facts<'_>, further: &[Edge]) -> Result<Vec<Vec<Edge>>, Str
 
 fn describe(history: &History, cycle: &[Edge], anomalies: &mut Anomalies) {
     let txns: Vec<TxnId> = cycle.iter().map(|edge| TxnId(edge.from)).collect();
-    anomalies.add_with_edges(history, classify(cycle), &txns, cycle, || Words::new(history).cycle(cycle));
+    anomalies
+        .add_with_edges(history, classify(history, cycle), &txns, cycle, || Words::new(history).cycle(cycle));
 }
 
 /// The usual name of a cycle: a missed write closes a path of visibility, anything else is a cycle of orders.
-fn classify(cycle: &[Edge]) -> AnomalyKind {
+fn classify(history: &History, cycle: &[Edge]) -> AnomalyKind {
     let count = |kind| cycle.iter().filter(|edge| edge.kind == kind).count();
     if count(EdgeKind::AntiDependency) == 0 {
-        return acyclic::classify(cycle);
+        return acyclic::classify(history, cycle);
     }
     match (cycle.len(), count(EdgeKind::ReadsFrom)) {
         (2, 1) => AnomalyKind::FracturedRead,

@@ -151,7 +151,8 @@ impl<'a> Snapshots<'a> {
 
     fn describe(&self, cycle: &[Edge], anomalies: &mut Anomalies) {
         let has_view = cycle.iter().any(|edge| self.is_view(TxnId(edge.from)));
-        let kind = if has_view { AnomalyKind::SpeculativeSnapshot } else { acyclic::classify(cycle) };
+        let kind =
+            if has_view { AnomalyKind::SpeculativeSnapshot } else { acyclic::classify(self.shaped, cycle) };
         anomalies.add_cycle(self.shaped, kind, cycle);
     }
 
