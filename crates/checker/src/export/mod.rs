@@ -9,7 +9,7 @@
 //!
 //! No format holds everything that a history says. What is left out of one is only ever left out in such a way
 //! that a valid history stays valid: what the other tool complains about is wrong with the whole as well.
-//! [`Format::limits`] states what the format cannot express, and [`write`] returns what it left out of this
+//! [`Format::limits`] states what the format cannot express, and [`write()`] returns what it left out of this
 //! history.
 
 mod dbcop;
