@@ -8,15 +8,28 @@
 //! |---|---|
 //! | read a file | [`History::read`], which refuses malformed input with line and reason ([`ReadError`]) |
 //! | record a workload | [`Recorder`]: `invoke`, `attempt`, `ok`, `fail`, `info`; then `into_history` or `write_json` |
-//! | judge | [`check`]`(&history, `[`Level`]`)`, linear in the size of the history |
+//! | judge | [`check`]`(&history, `[`Level`]`)`, in time about linear in the size of the history unless much is left open |
 //! | judge server-side facts | [`check_timestamps`], [`check_snapshots`], [`check_vectors`], [`check_speculation`], [`cross_check`], white-box |
 //! | print | [`Report`] is `Display` for people and `Serialize` for machines |
 //! | judge tiny histories slowly | [`oracle`], straight from the definitions |
 //!
 //! How it works: the [`history`] module types the events; dependencies between transactions are derived from
 //! values (who wrote what was read, in which order versions followed one another); a level is a statement
-//! about cycles in them. The serializable family is judged today; other levels, and counting sets, get the
-//! verdict *unknown*, which is never a pass.
+//! about cycles in them. All levels are judged. Where the history leaves something open, such as the order of
+//! writes that nobody read, a search looks for a way to order it with which the level holds; beyond its bounds
+//! the verdict is *unknown* with a reason, which is never a pass.
+//!
+//! Some levels are judged in another way than their definitions read, and some definitions leave a choice:
+//!
+//! | level | how it is judged |
+//! |---|---|
+//! | snapshot isolation | as the absence of a cycle over begins and commits, rather than over transactions |
+//! | `psi`, `session-psi` | what satisfies snapshot isolation, or Walter's kind, satisfies these too; only what does not is judged by the definition |
+//! | `walter-psi` | one graph per site and an order of the snapshots of each site, rather than a fixpoint over all sites; without sites it is unknown |
+//! | `causal` | by the least visibility that explains the reads; lists of one key need not be prefixes of one another |
+//! | `spsi` | a transaction has one snapshot, also if it does not commit: its *view*. The `spec` line of a view ends it, so that it holds nobody who was invoked later. A transaction that did not become final has committed locally if it has a `spec` line or the field `lc`, or was lost. Without sites it is unknown |
+//!
+//! The [`oracle`] takes the definitions as they are, and the tests compare the two.
 
 mod dependencies;
 pub mod explain;
@@ -44,8 +57,8 @@ use report::Anomalies;
 
 /// Judges a history at a level.
 ///
-/// The report is deterministic. Its verdict is [`Verdict::Unknown`] with a reason for levels and types that
-/// are not judged yet, and where the order of blind register writes could not be found within bounds.
+/// The report is deterministic. Its verdict is [`Verdict::Unknown`] with a reason if the level is about sites
+/// and a transaction names none, or if what the history leaves open could not be decided within bounds.
 pub fn check(history: &History, level: Level) -> Report {
     let mut anomalies = Anomalies::default();
     let mut of_orders = Anomalies::default();
