@@ -126,7 +126,7 @@ impl Collector<'_> {
         match self.history.key_type(op.key) {
             Some(crate::history::KeyType::List) => self.list_read(txn, op, None, known),
             Some(crate::history::KeyType::Register) => self.register_read(txn, op, None, known),
-            // Counting sets are not judged; a key of no type has only ever been read as initial.
+            // Counts are read elsewhere; a key of no type has only ever been read as initial.
             Some(crate::history::KeyType::CountingSet) | None => {}
         }
     }
