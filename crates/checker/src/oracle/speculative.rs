@@ -260,7 +260,8 @@ impl<'a, 'h> Views<'a, 'h> {
         let is_commit = contains(self.commits, member);
         let prefixes = if is_commit { vec![self.snapshots[member]] } else { prefixes(&self.execution.order) };
         let members = &self.execution.members;
-        // What a final commit, or one without known reads, saw beside its prefix only orders conflicts.
+        // What a final commit, or one without known reads, held beside its prefix only orders conflicts; it must
+        // not show in its reads.
         let reads_matter = !is_commit && has_view(&members[member]);
         let must_be_seen = |at: usize| !is_commit && contains(self.commits, at);
         let matters =
@@ -279,7 +280,7 @@ impl<'a, 'h> Views<'a, 'h> {
                 && (is_commit || self.sees_own_node(member, snapshot))
                 && self.without_conflict(snapshot)
                 && (is_commit || self.is_closed(snapshot))
-                && (is_commit || self.reads_fit(member, snapshot))
+                && self.reads_fit(member, snapshot)
         });
         candidates
     }

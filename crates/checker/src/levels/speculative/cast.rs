@@ -1,6 +1,6 @@
 //! Who committed, who only committed locally, and what final commits flow-depend on (SPSI-4).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 
@@ -38,8 +38,8 @@ impl Cast {
         let observed = (0..).map(TxnId).zip(&cast.fates).filter(|(_, fate)| **fate == Fate::Observed);
         let observed: Vec<TxnId> = observed.map(|(id, _)| id).collect();
         observed.into_iter().for_each(|id| cast.commit_sources(history, id));
-        cast.commit_what_views_need(history);
-        cast.guess(history, possibilities);
+        let passed = cast.commit_what_views_need(history);
+        cast.guess(history, &passed, possibilities);
         cast.flows(history, possibilities, anomalies);
         cast.speculated_reads(history, anomalies);
         cast
@@ -77,6 +77,14 @@ impl Cast {
             && !had_aborted
     }
 
+    /// Whether a final commit may have had a local commit in its snapshot that then aborted: it read nothing
+    /// that the other one had changed.
+    pub(super) fn may_survive(&self, history: &History, txn: TxnId, local: TxnId) -> bool {
+        self.is_effective(txn)
+            && self.may_be_seen(history, txn, local)
+            && !reads_what_it_changed(history, txn, local)
+    }
+
     /// A transaction of unknown outcome did commit; then so did those that it read from.
     fn commit(&mut self, history: &History, txn: TxnId) {
         if self.fates[txn.index()] == Fate::Dropped {
@@ -111,8 +119,10 @@ impl Cast {
     }
 
     /// A view holds final commits and local ones of its own site: whoever is in it and was not the latter was
-    /// the former. So was whoever stands in a list before one that was.
-    fn commit_what_views_need(&mut self, history: &History) {
+    /// the former. So was whoever stands in a list before one that was, and that one did not survive it.
+    /// Returns those who may have been survived.
+    fn commit_what_views_need(&mut self, history: &History) -> BTreeSet<TxnId> {
+        let mut passed = BTreeSet::new();
         for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
             if self.is_effective(id) {
                 continue;
@@ -126,33 +136,43 @@ impl Cast {
                 }
                 for op in ops {
                     if let Action::Read(Seen::List(list)) = op.action {
-                        self.commit_below(history, op.key, history.list(op.key, list));
+                        self.commit_below(history, op.key, history.list(op.key, list), &mut passed);
                     }
                 }
             }
         }
+        passed
     }
 
-    fn commit_below(&mut self, history: &History, key: KeyId, list: &[Value]) {
+    fn commit_below(&mut self, history: &History, key: KeyId, list: &[Value], passed: &mut BTreeSet<TxnId>) {
         let writers: Vec<TxnId> = list
             .iter()
             .filter_map(|&value| self.writes.find(key, value))
             .map(|write| self.writes.write(write).txn)
             .collect();
-        let last = writers.iter().rposition(|&writer| self.is_effective(writer)).unwrap_or(0);
-        for &writer in &writers[..last] {
-            self.commit(history, writer);
+        for (at, &writer) in writers.iter().enumerate().rev() {
+            if self.fates[writer.index()] != Fate::Dropped {
+                continue;
+            }
+            let mut later = writers[at + 1..].iter().filter(|&&later| self.is_effective(later));
+            let has_later = later.clone().next().is_some();
+            if later.any(|&later| !self.may_survive(history, later, writer)) {
+                self.commit(history, writer);
+            } else if has_later {
+                passed.insert(writer);
+            }
         }
     }
 
-    /// A transaction that showed a speculative commit, and of which nobody knows more, committed finally or
-    /// not. One that can only have been seen in counts may have, and nothing else depends on it.
-    fn guess(&mut self, history: &History, possibilities: &mut Possibilities) {
+    /// A transaction that showed a speculative commit, or may have been survived, and of which nobody knows
+    /// more, committed finally or not. One that can only have been seen in counts may have, and nothing else
+    /// depends on it.
+    fn guess(&mut self, history: &History, passed: &BTreeSet<TxnId>, possibilities: &mut Possibilities) {
         for (id, txn) in (0..).map(TxnId).zip(history.txns()) {
             if self.fates[id.index()] != Fate::Dropped {
                 continue;
             }
-            if txn.speculation.is_some() {
+            if txn.speculation.is_some() || passed.contains(&id) {
                 if possibilities.ask() {
                     self.commit(history, id);
                 }
@@ -249,6 +269,31 @@ pub(super) fn began_later(history: &History, ended: TxnId, txn: TxnId) -> bool {
 /// The line with which a transaction ended, as far as it is known.
 pub(super) fn end_of(txn: &Txn) -> Option<u32> {
     txn.speculation.map(|speculation| speculation.index).or(txn.known_completion())
+}
+
+/// Whether a transaction is known to have read a key of others, to which another one had made a change.
+fn reads_what_it_changed(history: &History, txn: TxnId, other: TxnId) -> bool {
+    let other = history.ops(history.txn(other));
+    let changes = |key| {
+        let mut net: BTreeMap<Value, i64> = BTreeMap::new();
+        let mut writes = false;
+        for op in other.iter().filter(|op| op.key == key) {
+            match op.action {
+                Action::Add(element) => *net.entry(element).or_default() += 1,
+                Action::Remove(element) => *net.entry(element).or_default() -= 1,
+                Action::Append(_) | Action::Write(_) => writes = true,
+                Action::Read(_) => {}
+            }
+        }
+        writes || net.values().any(|&change| change != 0)
+    };
+    view_ops(history, history.txn(txn)).any(|ops| {
+        ops.iter().enumerate().any(|(at, op)| {
+            let is_known = matches!(op.action, Action::Read(seen) if seen != Seen::Nothing);
+            let is_own = |earlier: &Op| earlier.key == op.key && matches!(earlier.action, Action::Write(_));
+            is_known && !ops[..at].iter().any(is_own) && changes(op.key)
+        })
+    })
 }
 
 fn is_same(history: &History, one: &Op, other: &Op) -> bool {

@@ -205,7 +205,7 @@ impl Members<'_> {
 
     /// Whether a final commit may have had a local commit in its snapshot that then aborted.
     fn may_survive(&self, txn: TxnId, local: TxnId) -> bool {
-        self.cast.is_effective(txn) && self.cast.may_be_seen(self.history, txn, local)
+        self.cast.may_survive(self.history, txn, local)
     }
 
     /// Tells a snapshot and its members of each other's final versions of the keys that the members write.

@@ -174,7 +174,7 @@ impl Reader<'_> {
             return;
         }
         for &local in locals {
-            if self.cast.may_be_seen(history, writer, local) {
+            if self.cast.may_survive(history, writer, local) {
                 self.views.survivors.insert((writer, local));
                 continue;
             }
