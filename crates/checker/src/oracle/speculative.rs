@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | SI | the committed part is SI with P(T) as snapshot; a `spec` line of a transaction that commits shows the same reads | [`commits_fit`] |
 //! | SPSI-1 | what local- or final-committed at T's node before T began is in S(T), unless it aborts | [`own_node_first`] |
-//! | SPSI-1 | observed reads of aborted transactions, and those of `spec` lines, return what S(T) explains | `Views::reads_fit` |
+//! | SPSI-1 | observed reads of aborted transactions, and those of `spec` lines, return what S(T) explains; so do those of final commits, also if S(T) held local commits that aborted | `Views::reads_fit` |
 //! | SPSI-2 | NOCONFLICT among final commits | [`axioms::no_conflict`] |
 //! | SPSI-1 | if T does not commit, S(T) holds nobody who was invoked after T had ended | `Views::candidates` |
 //! | SPSI-1 | S(T) holds what its members read from, and their snapshots as far as these became final | `Views::is_closed` |
