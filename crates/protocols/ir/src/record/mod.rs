@@ -183,7 +183,7 @@ impl<O: Operations> Record<O> {
     pub fn all_inconsistent(&self) -> Vec<(TransactionId, &InconsistentEntry<O>)> {
         let mut all: Vec<_> = self
             .slots
-            .iter()
+            .in_any_order()
             .filter_map(|(id, slot)| slot.inconsistent.as_ref().map(|installed| (id, &installed.entry)))
             .collect();
         all.sort_unstable_by_key(|(id, _)| *id);
@@ -275,7 +275,7 @@ impl<O: Operations> Record<O> {
         wanted_consensus: impl Fn(Option<View>) -> bool,
     ) -> RecordPage<O> {
         let mut entries = Vec::new();
-        for (id, slot) in self.slots.iter() {
+        for (id, slot) in self.slots.in_any_order() {
             let inconsistent = if wanted_inconsistent(slot) { slot.inconsistent.as_ref() } else { None };
             let inconsistent = inconsistent.map(|known| known.entry.clone());
             let consensus: Vec<_> = slot

@@ -81,8 +81,9 @@ impl<T> TransactionPages<T> {
         &mut page[at].1
     }
 
-    /// All entries, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (TransactionId, &T)> {
+    /// All entries, in no particular order: sort what is found.
+    pub(super) fn in_any_order(&self) -> impl Iterator<Item = (TransactionId, &T)> {
+        // Any order: the name says so.
         self.pages.iter().flat_map(|(&page, entries)| {
             entries.iter().map(move |(place, value)| (id_at(page, *place), &**value))
         })
@@ -91,6 +92,7 @@ impl<T> TransactionPages<T> {
     /// Drops the entries for which `keep` says no. They are visited in no particular order.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(TransactionId, &mut T) -> bool) {
         let mut len = 0;
+        // Any order: each entry is kept or dropped by itself.
         self.pages.retain(|&page, entries| {
             entries.retain_mut(|(place, value)| keep(id_at(page, *place), value));
             len += entries.len();
@@ -129,7 +131,7 @@ mod tests {
             assert_eq!(pages.get(*id), Some(&value));
             assert_eq!(*pages.get_or_default(*id), value);
         }
-        let mut listed: Vec<_> = pages.iter().map(|(id, value)| (id, *value)).collect();
+        let mut listed: Vec<_> = pages.in_any_order().map(|(id, value)| (id, *value)).collect();
         listed.sort_unstable_by_key(|(_, value)| *value);
         assert_eq!(listed, ids.iter().copied().zip(0..).collect::<Vec<_>>());
     }
@@ -140,6 +142,7 @@ mod tests {
         for sequence in 0..100 {
             *pages.get_or_default(id(1, sequence, 0)) = sequence;
         }
+        // Any order: each entry is kept or dropped by itself.
         pages.retain(|id, value| {
             assert_eq!(id.sequence, *value);
             *value % 10 == 0
