@@ -148,11 +148,9 @@ impl<'a> Words<'a> {
                 format!("{a} wrote {one} to {key} before {b} wrote {other} to it, so {a} comes before {b}.")
             }
             EdgeKind::AntiDependency => {
-                let (seen, written) = (self.read_of(from, key), self.writes_of(to, key));
+                let (seen, effect) = (self.read_of(from, key), self.effect_of(to, key));
                 let key = self.history.key(key);
-                format!(
-                    "{a} read {seen} of {key} and did not see {written}, which {b} wrote, so {a} comes before {b}."
-                )
+                format!("{a} read {seen} of {key} and did not see {effect}, so {a} comes before {b}.")
             }
             EdgeKind::SessionOrder => {
                 let session = self.history.session_name(self.history.txn(from).session);
@@ -172,9 +170,9 @@ impl<'a> Words<'a> {
 
     fn reads_from(&self, from: TxnId, to: TxnId, key: KeyId) -> String {
         let (a, b) = (self.txn(from), self.txn(to));
-        let (seen, written) = (self.read_of(to, key), self.writes_of(from, key));
+        let (seen, effect) = (self.read_of(to, key), self.effect_of(from, key));
         let key = self.history.key(key);
-        format!("{b} read {seen} of {key} and so saw {written}, which {a} wrote; {a} comes before {b}.")
+        format!("{b} read {seen} of {key} and so saw {effect}; {a} comes before {b}.")
     }
 
     /// What a transaction wrote to a key: one value, or several.
@@ -189,6 +187,26 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// What there was to see of a transaction at a key.
+    fn effect_of(&self, txn: TxnId, key: KeyId) -> String {
+        let name = self.txn(txn);
+        if self.history.key_type(key) != Some(KeyType::CountingSet) {
+            return format!("{}, which {name} wrote", self.writes_of(txn, key));
+        }
+        let ops = self.history.ops(self.history.txn(txn)).iter().filter(|op| op.key == key);
+        let updates: Vec<String> = ops
+            .filter_map(|op| match op.action {
+                Action::Add(element) => Some(format!("added {element}")),
+                Action::Remove(element) => Some(format!("removed {element}")),
+                _ => None,
+            })
+            .collect();
+        if updates.len() > LIST_ELEMENTS_MAX {
+            return format!("that {name} made {} updates", updates.len());
+        }
+        format!("that {name} {}", updates.join(" and "))
+    }
+
     /// What a transaction first read of a key.
     fn read_of(&self, txn: TxnId, key: KeyId) -> String {
         let ops = self.history.ops(self.history.txn(txn)).iter();
@@ -199,8 +217,16 @@ impl<'a> Words<'a> {
         match seen {
             Some(Seen::Register(value)) => value.to_string(),
             Some(Seen::List(list)) => Self::list(self.history.list(key, list)),
-            Some(Seen::Initial) if self.history.key_type(key) == Some(KeyType::List) => "[]".to_string(),
-            _ => "the initial value".to_string(),
+            Some(Seen::Set(set)) => {
+                let counts =
+                    self.history.set(set).iter().map(|(element, count)| format!("{element}: {count}"));
+                format!("{{{}}}", counts.collect::<Vec<_>>().join(", "))
+            }
+            _ => match self.history.key_type(key) {
+                Some(KeyType::List) => "[]".to_string(),
+                Some(KeyType::CountingSet) => "{}".to_string(),
+                _ => "the initial value".to_string(),
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Counting sets: sums of adds and removes that never conflict.
 
-use quorate_checker::Level;
+use quorate_checker::{Level, check};
 
 use crate::{anomaly, brief, strict, verdicts};
 
@@ -41,6 +41,12 @@ fn updates_never_conflict_and_counts_may_be_negative() {
         anomaly(history, Level::Serializable),
         ("write-skew", vec![0, 1]),
         "both updates count, so none is lost"
+    );
+    let report = check(&brief(history), Level::Serializable);
+    assert_eq!(
+        report.anomalies[0].why,
+        "T0 and T1 must each come before the other: T0 read {} of s and did not see that T1 removed 7, so T0 comes before \
+         T1. T1 read {} of s and did not see that T0 removed 7, so T1 comes before T0."
     );
     let blind = history
         .replace(r#"["r","s",null],["rem""#, r#"["rem""#)
