@@ -52,7 +52,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn cases(default: u32) -> Config {
-    let factor = std::env::var("QUORATE_FUZZ_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
+    let factor =
+        std::env::var("QUORATE_FUZZ_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
     Config { cases: default.saturating_mul(factor), failure_persistence: None, ..Config::default() }
 }
 
