@@ -98,19 +98,21 @@ impl PreparedSet {
             self.clients.remove(&id.client);
         }
         for read in &prepared.transaction.reads {
-            if let hash_map::Entry::Occupied(mut holders) = self.readers.entry(read.key.clone()) {
-                holders.get_mut().retain(|holder| holder.transaction != id);
-                if holders.get().is_empty() {
-                    holders.remove();
-                }
+            let hash_map::Entry::Occupied(mut holders) = self.readers.entry(read.key.clone()) else {
+                unreachable!("a prepared read is indexed");
+            };
+            holders.get_mut().retain(|holder| holder.transaction != id);
+            if holders.get().is_empty() {
+                holders.remove();
             }
         }
         for write in &prepared.transaction.writes {
-            if let btree_map::Entry::Occupied(mut holders) = self.writers.entry(write.key.clone()) {
-                holders.get_mut().retain(|holder| holder.transaction != id);
-                if holders.get().is_empty() {
-                    holders.remove();
-                }
+            let btree_map::Entry::Occupied(mut holders) = self.writers.entry(write.key.clone()) else {
+                unreachable!("a prepared write is indexed");
+            };
+            holders.get_mut().retain(|holder| holder.transaction != id);
+            if holders.get().is_empty() {
+                holders.remove();
             }
         }
         if !prepared.transaction.ranges.is_empty() {
