@@ -4,6 +4,7 @@
 //! mark, because a transaction that has read deserves to finish before others begin. Commits, aborts, recovery and view
 //! changes free what is held, so they always pass; so does everything that comes from replicas.
 
+use quorate_core::ClientId;
 use quorate_runtime::Turn;
 use quorate_tapir::Message;
 use quorate_tapir::message::Tapir;
@@ -27,6 +28,14 @@ pub(crate) fn classify(message: &Message) -> Class {
         Message::Read { .. } | Message::Scan { .. } => Class::Early,
         Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus { .. }) => Class::Prepare,
         _ => Class::Always,
+    }
+}
+
+/// The client whose transaction a message wants to prepare, if it does.
+pub(crate) fn prepares_for(message: &Message) -> Option<ClientId> {
+    match message {
+        Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus { id, .. }) => Some(id.transaction.client),
+        _ => None,
     }
 }
 

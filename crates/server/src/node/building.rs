@@ -49,11 +49,10 @@ impl Builder {
         if orders.is_empty() {
             return;
         }
-        self.under_way.extend(orders.iter().map(|order| order.placement.replica));
+        let replicas: Vec<_> = orders.iter().map(|order| order.placement.replica).collect();
         let (data, logs, waker) = (Arc::clone(&self.data), self.logs.clone(), self.waker.clone());
         let ready = self.ready.0.clone();
-        self.threads.retain(|thread| !thread.is_finished());
-        self.threads.push(thread::spawn(move || {
+        let thread = thread::Builder::new().name("replica-builder".to_owned()).spawn(move || {
             for order in orders {
                 // Nobody waits any more if the node has stopped.
                 if ready.send(build(order, &data, &logs)).is_err() {
@@ -61,7 +60,15 @@ impl Builder {
                 }
                 waker.wake();
             }
-        }));
+        });
+        match thread {
+            Ok(thread) => {
+                self.threads.push(thread);
+                self.under_way.extend(replicas);
+            }
+            // The next reading of the catalogue finds them missing and asks again.
+            Err(error) => tracing::error!(?replicas, %error, "no thread to build replicas"),
+        }
     }
 
     /// True if this replica is being built.
@@ -70,7 +77,15 @@ impl Builder {
     }
 
     /// The replicas that have become ready.
+    ///
+    /// # Panics
+    /// If building one has panicked: a replica must not be missing in silence.
     pub(crate) fn take_ready(&mut self) -> Vec<Hosted> {
+        for thread in self.threads.extract_if(.., |thread| thread.is_finished()) {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
         let ready: Vec<_> = self.ready.1.try_iter().collect();
         for hosted in &ready {
             self.under_way.remove(&hosted.placement.replica);

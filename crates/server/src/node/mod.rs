@@ -31,7 +31,7 @@ use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
 
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Placement};
-use admission::{Class, Load, classify};
+use admission::{Class, Load, classify, prepares_for};
 use building::{Builder, Order};
 use catalogue::{CatalogueReader, Reading};
 use hosted::{Hosted, State, Stepped};
@@ -249,6 +249,12 @@ impl Node {
         match (remote.identity, from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
                 let class = classify(&message);
+                if let Some(owner) = prepares_for(&message)
+                    && owner != client
+                {
+                    // It would be counted against somebody else's window.
+                    return Err(Violation(format!("{client} prepares a transaction of {owner}").into()));
+                }
                 if class != Class::Always && !self.admits(class, client, to, turn) {
                     self.refuse(link, turn);
                     return Ok(());

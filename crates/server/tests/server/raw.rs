@@ -129,13 +129,14 @@ async fn a_client_that_finishes_nothing_is_refused_and_others_are_not() {
     let cluster = Cluster::start_with(Durability::Memory, limits);
     cluster.healthy(1).await;
     let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
-    let prepare = |sequence| {
+    let prepare_of = |owner, sequence| {
         let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
         let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT } };
         let id =
-            OperationId { transaction: TransactionId { client: CLIENT, sequence, attempt: 0 }, number: 1 };
+            OperationId { transaction: TransactionId { client: owner, sequence, attempt: 0 }, number: 1 };
         envelope(CLIENT, 0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
     };
+    let prepare = |sequence| prepare_of(CLIENT, sequence);
     let mut raw = Raw::client(cluster.addresses()[0]);
     raw.write(&[prepare(1), prepare(2), envelope(CLIENT, 0, 0, read(9)), prepare(3), prepare(4)]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
@@ -143,6 +144,9 @@ async fn a_client_that_finishes_nothing_is_refused_and_others_are_not() {
     assert!(matches!(raw.read(), Some(Packet::Busy { .. })), "a read is not within it");
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))), "the third prepare finds two");
     assert_eq!(cluster.server(0).status().refused_messages, 2, "and the fourth finds three");
+    raw.write(&[prepare_of(ClientId(CLIENT.0 + 1), 5)]);
+    let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("filled another client's window") };
+    assert!(reason.contains("prepares a transaction of"), "{reason}");
     let mut other = cluster.client().await;
     other.put(cluster.system(), "key", "value").await;
 }
