@@ -19,6 +19,18 @@
 //! # Recovery is construction
 //! [`Machine::restore`] rebuilds a machine from its durable records; the first boot is a restore from none. A crash may
 //! fall between any two effects.
+//!
+//! # Truncation
+//! Records would pile up for ever, so a machine may write down what it knows a second time, in fewer records, and then
+//! give up the older ones:
+//!
+//! ```text
+//!   anchor, persist page 1, persist page 2, …, persist end, truncate
+//! ```
+//!
+//! An [`Effect::Anchor`] marks the place of the record that is persisted next; an [`Effect::Truncate`] says that the
+//! records from the latest anchor on suffice. Other records may be persisted in between, over as many steps as it takes:
+//! nothing is given up before everything that was persisted before the Truncate is durable.
 
 use std::time::Duration;
 
@@ -42,6 +54,9 @@ pub trait Machine: Sized {
     type Config;
 
     /// Builds the machine from what it had made durable, in the order in which it emitted it.
+    ///
+    /// If it has ever truncated, the records begin anywhere up to the anchor of its last truncation: storage gives up
+    /// old records when it suits it, and a crash may come before that.
     ///
     /// Effects that a rebuilt machine wants are emitted when it is given [`Input::Start`].
     fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self;
@@ -131,6 +146,11 @@ pub enum Effect<Message, Timer, Record, Event> {
     },
     /// Tell the host something, once everything persisted before is durable.
     Emit(Event),
+    /// Mark the place of the record that is persisted next, for one [`Effect::Truncate`]. Replaces an earlier mark.
+    Anchor,
+    /// Give up the records before the latest [`Effect::Anchor`], once everything persisted before this is durable.
+    /// Storage may do so later, or only in part.
+    Truncate,
 }
 
 /// Collects the effects of one or more steps, in order. The driver owns it and uses it again.
@@ -184,6 +204,16 @@ impl<Message, Timer, Record, Event> Outbox<Message, Timer, Record, Event> {
     /// Tells the host something.
     pub fn emit(&mut self, event: Event) {
         self.effects.push(Effect::Emit(event));
+    }
+
+    /// Marks the place of the record that is persisted next, for a later [`Outbox::truncate`].
+    pub fn anchor(&mut self) {
+        self.effects.push(Effect::Anchor);
+    }
+
+    /// Gives up the records before the latest [`Outbox::anchor`]: those after it suffice.
+    pub fn truncate(&mut self) {
+        self.effects.push(Effect::Truncate);
     }
 
     /// Takes the effects out, in order, and leaves the outbox empty with its capacity.

@@ -11,6 +11,10 @@
 //!   outbox:  persist A, send 1, persist B, send 2, send-unordered 3
 //!   leaves:  3 at once; 1 once A is durable; 2 once B is durable
 //! ```
+//!
+//! # Truncation
+//! An [`Effect::Anchor`] notes where the log stands, and an [`Effect::Truncate`] waits in the same queue: when it comes to
+//! the front, everything persisted before it is durable and the records before the anchor may go.
 
 mod timers;
 
@@ -25,7 +29,7 @@ use timers::Timers;
 /// How far a log has come: grows with every record that is appended to it. Zero is before the first record.
 pub type Mark = u64;
 
-/// What became of a record that was handed over for keeping.
+/// What became of a record that was handed over for keeping, or of the last one that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Nothing is waited for: there is no log.
@@ -46,6 +50,16 @@ pub trait Carrier<M: Machine> {
 
     /// Appends a record to the machine's log, if it has one.
     fn persist(&mut self, record: M::Record) -> Kept;
+
+    /// Where the machine's log ends, if it has one: the mark of its last record, also of one from before a restart.
+    fn log_end(&self) -> Kept {
+        Kept::Now
+    }
+
+    /// The records up to this mark are not needed any more. Giving them up may take as long as it likes.
+    fn truncate(&mut self, up_to: Mark) {
+        unreachable!("a machine without a log has no records up to {up_to}");
+    }
 }
 
 /// Something that waits until a mark is durable.
@@ -53,6 +67,7 @@ enum Held<M: Machine> {
     Send { to: Address, message: M::Message },
     Emit(M::Event),
     Notify(PersistToken),
+    Truncate { up_to: Mark },
 }
 
 /// A machine and what stands between it and the world.
@@ -65,6 +80,8 @@ pub struct Driver<M: Machine> {
     appended: Mark,
     /// Every record up to this mark is durable.
     durable: Mark,
+    /// The end of the log when the machine set its latest anchor.
+    anchor: Option<Kept>,
     /// What waits for marks above `durable`, in outbox order.
     held: VecDeque<(Mark, Held<M>)>,
     /// Durability notices that the machine has not been given yet.
@@ -81,6 +98,7 @@ impl<M: Machine> Driver<M> {
             random: Random::new(seed),
             appended: 0,
             durable: 0,
+            anchor: None,
             held: VecDeque::new(),
             notices: VecDeque::new(),
         }
@@ -128,6 +146,7 @@ impl<M: Machine> Driver<M> {
                 Some((_, Held::Send { to, message })) => carrier.send(to, message),
                 Some((_, Held::Emit(event))) => carrier.emit(event),
                 Some((_, Held::Notify(token))) => self.notices.push_back(token),
+                Some((_, Held::Truncate { up_to })) => carrier.truncate(up_to),
                 None => break,
             }
         }
@@ -174,6 +193,13 @@ impl<M: Machine> Driver<M> {
                     None => {}
                 }
             }
+            Effect::Anchor => self.anchor = Some(carrier.log_end()),
+            Effect::Truncate => match self.anchor.take() {
+                Some(Kept::At(up_to)) if self.is_durable() => carrier.truncate(up_to),
+                Some(Kept::At(up_to)) => self.hold(Held::Truncate { up_to }),
+                Some(Kept::Now) => {}
+                None => panic!("a machine truncates at an anchor"),
+            },
         }
     }
 

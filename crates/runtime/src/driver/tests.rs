@@ -50,6 +50,8 @@ impl Machine for Puppet {
                             outbox.persist_and_notify(record, token);
                         }
                         Effect::Emit(event) => outbox.emit(event),
+                        Effect::Anchor => outbox.anchor(),
+                        Effect::Truncate => outbox.truncate(),
                     }
                 }
             }
@@ -64,6 +66,8 @@ const PEER: Address = Address::Client(ClientId(1));
 struct World {
     left: Vec<&'static str>,
     log: Option<Vec<&'static str>>,
+    /// Up to where records were given up.
+    truncated: Vec<u64>,
 }
 
 impl Carrier<Puppet> for World {
@@ -83,6 +87,14 @@ impl Carrier<Puppet> for World {
                 Kept::At(log.len() as u64)
             }
         }
+    }
+
+    fn log_end(&self) -> Kept {
+        self.log.as_ref().map_or(Kept::Now, |log| Kept::At(log.len() as u64))
+    }
+
+    fn truncate(&mut self, up_to: u64) {
+        self.truncated.push(up_to);
     }
 }
 
@@ -104,6 +116,11 @@ fn driver() -> Driver<Puppet> {
 
 fn with_log() -> World {
     World { log: Some(Vec::new()), ..World::default() }
+}
+
+fn truncate_around(records: &[&'static str]) -> Vec<Scripted> {
+    let records = records.iter().map(|record| persist(record));
+    [Effect::Anchor].into_iter().chain(records).chain([Effect::Truncate]).collect()
 }
 
 #[test]
@@ -179,4 +196,48 @@ fn timers_fire_once_due_and_not_when_cancelled() {
 #[should_panic(expected = "before it was appended")]
 fn a_log_cannot_be_ahead_of_its_machine() {
     driver().on_durable(at(0), 1, &mut with_log());
+}
+
+#[test]
+fn records_before_the_anchor_go_once_those_after_it_are_durable() {
+    let (mut driver, mut world) = (driver(), with_log());
+    driver.step(at(0), Input::Command(vec![persist("old"), persist("older")]), &mut world);
+    driver.step(at(0), Input::Command(truncate_around(&["all", "of it"])), &mut world);
+    driver.on_durable(at(1), 3, &mut world);
+    assert_eq!(world.truncated, [0; 0]);
+    driver.on_durable(at(2), 4, &mut world);
+    assert_eq!(world.truncated, [2]);
+}
+
+#[test]
+fn a_later_anchor_replaces_an_earlier_one() {
+    let (mut driver, mut world) = (driver(), with_log());
+    driver.step(at(0), Input::Command(vec![Effect::Anchor, persist("given up")]), &mut world);
+    driver.step(at(0), Input::Command(truncate_around(&["again"])), &mut world);
+    driver.on_durable(at(1), 2, &mut world);
+    assert_eq!(world.truncated, [1]);
+    driver.step(at(1), Input::Command(truncate_around(&[])), &mut world);
+    assert_eq!(world.truncated, [1, 2], "nothing is waited for where everything is durable");
+}
+
+#[test]
+fn records_from_before_a_restart_go_too() {
+    let (mut driver, mut world) = (driver(), World { log: Some(vec!["from before"]), ..World::default() });
+    driver.step(at(0), Input::Command(truncate_around(&["new"])), &mut world);
+    driver.on_durable(at(1), 2, &mut world);
+    assert_eq!(world.truncated, [1]);
+}
+
+#[test]
+fn without_a_log_there_is_nothing_to_truncate() {
+    let (mut driver, mut world) = (driver(), World::default());
+    driver.step(at(0), Input::Command(truncate_around(&["nowhere"])), &mut world);
+    assert_eq!(world.truncated, [0; 0]);
+}
+
+#[test]
+#[should_panic(expected = "truncates at an anchor")]
+fn an_anchor_serves_one_truncation() {
+    let script = [truncate_around(&["a"]), vec![Effect::Truncate]].concat();
+    driver().step(at(0), Input::Command(script), &mut with_log());
 }

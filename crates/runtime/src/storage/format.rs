@@ -11,6 +11,8 @@
 //!                   40       index of the replica
 //!                   60..64   CRC-32 of the bytes before
 //!                   512..528 durable mark: position (8), zeros (4), CRC-32 of incarnation and position (4)
+//!                   544..560 beginning, once the segments before this one are not needed: position of the first record (8),
+//!                            zeros (4), CRC-32 of incarnation, position and zeros (4)
 //!                   1024..   records
 //!
 //!   record    bytes 0..4     length of the contents; all ones for a seal, which has none: the log goes on in the next segment
@@ -34,6 +36,9 @@ const HEADER_BYTES: usize = 64;
 
 /// Where the durable mark stands: in another sector than the header, which is never written again.
 pub(super) const MARK_OFFSET: u64 = 512;
+
+/// Where a segment says that the log begins with it.
+pub(super) const BEGINNING_OFFSET: u64 = 544;
 
 const MARK_BYTES: usize = 16;
 
@@ -126,6 +131,25 @@ fn mark_crc(incarnation: u64, durable: Position) -> u32 {
     hasher.update(&incarnation.to_le_bytes());
     hasher.update(&durable.0.to_le_bytes());
     hasher.finalize()
+}
+
+/// The bytes that say that the log begins with this segment.
+pub(super) fn encode_beginning(header: &Header) -> [u8; MARK_BYTES] {
+    let position = Position::new(header.number, RECORDS_OFFSET);
+    let mut bytes = [0; MARK_BYTES];
+    bytes[..8].copy_from_slice(&position.0.to_le_bytes());
+    let mut hasher = Hasher::new();
+    hasher.update(&header.incarnation.to_le_bytes());
+    // With the zeros that follow the position, which keeps it apart from a durable mark.
+    hasher.update(&bytes[..12]);
+    bytes[12..].copy_from_slice(&hasher.finalize().to_le_bytes());
+    bytes
+}
+
+/// True if the log begins with this segment, whatever came before it.
+pub(super) fn is_beginning(segment: &[u8], header: &Header) -> bool {
+    segment.get(BEGINNING_OFFSET as usize..).and_then(|rest| rest.get(..MARK_BYTES))
+        == Some(&encode_beginning(header)[..])
 }
 
 /// What stands at some place of a segment.

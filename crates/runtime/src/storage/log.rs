@@ -27,6 +27,8 @@ const BUFFER_BYTES_KEPT: usize = 1 << 20;
 pub struct Log {
     shared: Arc<Shared>,
     options: LogOptions,
+    /// The number of the segment that the log begins with.
+    first: u32,
     /// The segment that was written to last.
     current: Arc<Segment>,
     /// The segment before that.
@@ -113,6 +115,17 @@ pub(super) struct Prepare {
     _lock: Arc<File>,
 }
 
+/// Segments that are not needed any more. Give it to a [`Syncer`](super::Syncer).
+#[derive(Debug)]
+#[must_use = "nothing is given up before this is done"]
+pub struct Truncation {
+    log: Arc<Shared>,
+    /// The number of the segment that the log begins with from now on.
+    first: u32,
+    /// Nobody else may open the log meanwhile.
+    _lock: Arc<File>,
+}
+
 impl Log {
     /// Creates the log of a replica that begins empty.
     ///
@@ -150,6 +163,7 @@ impl Log {
         let lock = segment::lock(directory)?;
         let found = recovery::recover(directory, identity)?;
         let mut log = Log::starting_at(directory, found.tail, found.offset, options, found.recovery, lock);
+        log.first = found.first;
         log.previous = found.previous.map(Arc::new);
         log.mark().write(log.durable())?;
         Ok((log, found.records))
@@ -183,6 +197,7 @@ impl Log {
         Log {
             shared: Arc::new(shared),
             options,
+            first: number,
             current: Arc::new(segment),
             previous: None,
             sealed: Vec::new(),
@@ -208,6 +223,11 @@ impl Log {
     /// Everything before this position is durable.
     pub fn durable(&self) -> Position {
         self.shared.durable()
+    }
+
+    /// After the last record that was appended.
+    pub fn end(&self) -> Position {
+        Position::new(self.tail.segment, self.tail.offset)
     }
 
     /// How many bytes have been appended and not written yet.
@@ -242,20 +262,16 @@ impl Log {
             self.seal_before(start, record_bytes);
             start = 0;
         }
-        let (position, durable) = (self.position(), self.durable());
+        let (position, durable) = (self.end(), self.durable());
         format::finish_record(&mut self.open.bytes, start, self.shared.incarnation, position, durable);
         self.tail.offset += record_bytes;
-        self.position()
-    }
-
-    fn position(&self) -> Position {
-        Position::new(self.tail.segment, self.tail.offset)
+        self.end()
     }
 
     /// Seals the segment at the tail and moves the record that begins at `start` of the open chunk to the next one.
     fn seal_before(&mut self, start: usize, record_bytes: u32) {
         let record = self.open.bytes.split_off(start);
-        let seal = format::seal(self.shared.incarnation, self.position(), self.durable());
+        let seal = format::seal(self.shared.incarnation, self.end(), self.durable());
         self.open.bytes.extend_from_slice(&seal);
 
         let number = self.tail.segment + 1;
@@ -310,13 +326,29 @@ impl Log {
         self.current.write(&chunk.bytes, chunk.offset.into())
     }
 
+    /// Gives up the records before a position, as far as they fill whole segments. Nothing if they do not fill another
+    /// one.
+    ///
+    /// # Panics
+    /// If something from there on could still be lost: then the records before it may be needed after all.
+    pub fn truncate(&mut self, up_to: Position) -> Option<Truncation> {
+        assert!(up_to <= self.durable(), "what stays of a log is durable before the rest goes");
+        let first = up_to.segment();
+        if first <= self.first {
+            return None;
+        }
+        self.first = first;
+        self.previous = self.previous.take().filter(|previous| previous.header.number >= first);
+        Some(Truncation { log: Arc::clone(&self.shared), first, _lock: Arc::clone(&self.lock) })
+    }
+
     /// Everything that was written and may not be durable, also what was returned before.
     fn unsynced(&mut self) -> Unsynced {
         let durable = self.durable();
         self.sealed.retain(|segment| segment.header.number >= durable.segment());
         let segments = self.sealed.iter().chain([&self.current]).map(Arc::clone).collect();
         let (log, mark) = (Arc::clone(&self.shared), self.mark());
-        Unsynced { log, segments, mark, through: self.position(), prepare: self.next_segment() }
+        Unsynced { log, segments, mark, through: self.end(), prepare: self.next_segment() }
     }
 
     fn mark(&self) -> Mark {
@@ -431,6 +463,31 @@ impl Prepare {
             next.prepared = Some(Segment::create(&self.log.directory, self.header)?);
         }
         Ok(())
+    }
+}
+
+impl Truncation {
+    /// Notes durably where the log begins, and removes what lies before.
+    ///
+    /// # Errors
+    /// The operating system refuses. If that is to note the beginning, the log cannot be used any more; if it is to
+    /// remove something, that is tried again with the next truncation.
+    pub fn run(self) -> Result<(), LogError> {
+        if self.log.has_failed() {
+            return Err(self.log.failed_before());
+        }
+        // Through a file handle of its own: an error of this sync is still reported to the one who syncs records.
+        let noted = self.first_segment().and_then(|segment| segment.begin().and_then(|()| segment.sync()));
+        if noted.is_err() {
+            self.log.fail();
+        }
+        noted.and_then(|()| segment::remove_before(&self.log.directory, self.first))
+    }
+
+    fn first_segment(&self) -> Result<Segment, LogError> {
+        let path = segment::path(&self.log.directory, self.first);
+        let (header, _) = segment::peek(&path, self.first, self.log.identity)?;
+        Segment::open(path, header)
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   directory   lock  0000000001.log  0000000002.log …
-//!   segment     header (magic, format, cluster, replica, incarnation, number, size, CRC) | durable mark | record | …
+//!   segment     header (magic, format, cluster, replica, incarnation, number, size, CRC) | marks | record | …
 //!   record      length | CRC of incarnation, position, header and bytes | durable | bytes | zeros up to 8 bytes
 //! ```
 //!
@@ -21,6 +21,12 @@
 //!
 //! The CRC covers the position and a random incarnation that is drawn when the log is created, so bytes that a disk
 //! misdirected, or that an earlier log left in the same place, are not taken for records.
+//!
+//! # Truncation
+//! Records that are not needed any more go with whole segments ([`Log::truncate`]). First the segment that the log begins
+//! with from then on says so, durably; then those before it are removed, and whatever a crash leaves of them, in
+//! whatever order the disk forgets names, is ignored and removed later. So a segment that is missing without such a word
+//! is still noticed.
 //!
 //! # First boot
 //! A log is created by an explicit act, [`Log::create`], and never because it is missing: an empty disk in place of a
@@ -38,7 +44,7 @@ mod tests;
 use quorate_core::ReplicaId;
 
 pub use error::LogError;
-pub use log::{Log, Unsynced};
+pub use log::{Log, Truncation, Unsynced};
 pub use recovery::{Records, Recovery};
 pub use syncer::{Report, Syncer};
 
@@ -75,6 +81,11 @@ impl Position {
 
     fn offset(self) -> u32 {
         self.0 as u32
+    }
+
+    /// The position whose number this is.
+    pub const fn from_u64(number: u64) -> Position {
+        Position(number)
     }
 
     /// The position as a number that grows with it; zero is before everything.

@@ -20,6 +20,8 @@ pub struct Recovery {
 
 /// A log as it was found, and where it goes on.
 pub(super) struct Found {
+    /// The segment that the log begins with.
+    pub(super) first: u32,
     /// The segment that the log goes on in.
     pub(super) tail: Segment,
     /// The one before it.
@@ -30,14 +32,10 @@ pub(super) struct Found {
     pub(super) records: Records,
 }
 
-/// Reads all segments, decides where the log ends, cuts off what is torn and makes durable what remains: a machine is
+/// Decides where the log begins, reads all segments from there, decides where it ends, cuts off what is torn and makes durable what remains: a machine is
 /// about to rely on it.
 pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, LogError> {
-    let segments = segment::list(directory)?;
-    let Some((_, first)) = segments.first() else {
-        return Err(LogError::Missing { directory: directory.to_owned() });
-    };
-    let (Header { incarnation, .. }, _) = segment::read(first, 1, identity)?;
+    let Contiguous { segments, incarnation } = contiguous(directory, identity)?;
 
     let mut recovery = Recovery::default();
     // The first place without a record in the first segment that does not go on in the next one.
@@ -46,9 +44,6 @@ pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, 
     let mut headers = Vec::with_capacity(segments.len());
     for (at, (number, path)) in segments.iter().enumerate() {
         let (header, bytes) = segment::read(path, *number, identity)?;
-        if header.incarnation != incarnation {
-            return Err(LogError::ForeignIncarnation { file: path.clone() });
-        }
         headers.push(header);
         durable = durable.max(format::decode_mark(&bytes, incarnation).unwrap_or_default());
         let (floor, beyond) = match &end {
@@ -87,6 +82,7 @@ pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, 
     tail.blank(scanned.end.into(), scanned.written_end.into())?;
     // Segments that nothing was written to yet, or only what is torn.
     segment::remove(directory, &segments[last + 1..])?;
+    let first = segments[0].0;
     let mut segments = segments;
     segments.truncate(last + 1);
     let mut previous = None;
@@ -96,8 +92,38 @@ pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, 
         previous = Some(segment);
     }
     tail.sync()?;
+    // Now it is durable that the log begins where it does.
+    segment::remove_before(directory, first)?;
     let records = Records { identity, end: position, segments: segments.into_iter(), reading: None };
-    Ok(Found { tail, previous, offset: scanned.end, recovery, records })
+    Ok(Found { first, tail, previous, offset: scanned.end, recovery, records })
+}
+
+/// The segments of a log, from the one that it begins with, without a gap.
+struct Contiguous {
+    segments: Vec<(u32, PathBuf)>,
+    incarnation: u64,
+}
+
+/// Finds out where a log begins. What a crash has left of the segments before that is not needed.
+fn contiguous(directory: &Path, identity: LogIdentity) -> Result<Contiguous, LogError> {
+    let mut segments = segment::list(directory)?;
+    let mut first = 1;
+    let mut known = None;
+    for (number, path) in &segments {
+        let (header, is_beginning) = segment::peek(path, *number, identity)?;
+        if *known.get_or_insert(header.incarnation) != header.incarnation {
+            return Err(LogError::ForeignIncarnation { file: path.clone() });
+        }
+        if is_beginning {
+            first = *number;
+        }
+    }
+    let Some(incarnation) = known else { return Err(LogError::Missing { directory: directory.to_owned() }) };
+    segments.retain(|(number, _)| *number >= first);
+    match segments.iter().zip(first..).find(|((found, _), expected)| found != expected) {
+        Some((_, expected)) => Err(LogError::MissingSegment { file: segment::path(directory, expected) }),
+        None => Ok(Contiguous { segments, incarnation }),
+    }
 }
 
 /// Where a log ends.

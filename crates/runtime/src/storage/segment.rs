@@ -1,11 +1,11 @@
 //! The files of a log.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::format::{self, Header, HeaderFault, MARK_OFFSET};
+use super::format::{self, BEGINNING_OFFSET, Header, HeaderFault, MARK_OFFSET, RECORDS_OFFSET};
 use super::{LogError, LogIdentity, Position};
 
 const EXTENSION: &str = "log";
@@ -84,11 +84,16 @@ impl Segment {
     pub(super) fn mark(&self, durable: Position) -> Result<(), LogError> {
         self.write(&format::encode_mark(self.header.incarnation, durable), MARK_OFFSET)
     }
+
+    /// Says that the log begins here.
+    pub(super) fn begin(&self) -> Result<(), LogError> {
+        self.write(&format::encode_beginning(&self.header), BEGINNING_OFFSET)
+    }
 }
 
 /// Writes the header and zeros. Real zeros and not only a reservation, which would have to be converted when records
 /// are written, at the cost of a second write in each sync.
-fn fill(file: &mut File, header: &Header) -> std::io::Result<()> {
+fn fill(file: &mut File, header: &Header) -> io::Result<()> {
     let mut left = header.bytes as usize;
     while left > 0 {
         let length = left.min(ZEROS.len());
@@ -121,18 +126,29 @@ pub(super) fn list(directory: &Path) -> Result<Vec<(u32, PathBuf)>, LogError> {
         }
     }
     segments.sort_unstable();
-    match segments.iter().zip(1..).find(|((found, _), expected)| found != expected) {
-        Some((_, expected)) => Err(LogError::MissingSegment { file: self::path(directory, expected) }),
-        None => Ok(segments),
-    }
+    Ok(segments)
 }
 
 /// Reads a segment and checks that it belongs to this log.
 pub(super) fn read(path: &Path, number: u32, identity: LogIdentity) -> Result<(Header, Vec<u8>), LogError> {
+    let bytes = fs::read(path).map_err(LogError::io("read", path))?;
+    Ok((check(path, number, identity, &bytes)?, bytes))
+}
+
+/// Reads what a segment says of itself, and whether the log begins with it.
+pub(super) fn peek(path: &Path, number: u32, identity: LogIdentity) -> Result<(Header, bool), LogError> {
     let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(LogError::io("read", path))?;
+    File::open(path)
+        .and_then(|file| file.take(RECORDS_OFFSET.into()).read_to_end(&mut bytes))
+        .map_err(LogError::io("read", path))?;
+    let header = check(path, number, identity, &bytes)?;
+    Ok((header, format::is_beginning(&bytes, &header)))
+}
+
+/// Reads the header of a segment and checks that it is the expected one.
+fn check(path: &Path, number: u32, identity: LogIdentity, bytes: &[u8]) -> Result<Header, LogError> {
     let file = path.to_owned();
-    let header = match Header::decode(&bytes) {
+    let header = match Header::decode(bytes) {
         Ok(header) => header,
         Err(HeaderFault::Magic) => return Err(LogError::NotALog { file }),
         Err(HeaderFault::Format(found)) => return Err(LogError::NewerFormat { file, found }),
@@ -151,15 +167,22 @@ pub(super) fn read(path: &Path, number: u32, identity: LogIdentity) -> Result<(H
     if header.number != number {
         return Err(LogError::Corrupt { file, offset: 32, what: "it is another segment than its name says" });
     }
-    Ok((header, bytes))
+    Ok(header)
 }
 
-/// Removes segments, the last one first, so that a crash in between leaves no gap.
+/// Removes segments from the end of a log, the last one first, so that a crash in between leaves no gap.
 pub(super) fn remove(directory: &Path, segments: &[(u32, PathBuf)]) -> Result<(), LogError> {
     for (_, path) in segments.iter().rev() {
         fs::remove_file(path).map_err(LogError::io("remove", path))?;
     }
     if segments.is_empty() { Ok(()) } else { sync_directory(directory) }
+}
+
+/// Removes the segments before the one that the log begins with. A crash may leave any of them.
+pub(super) fn remove_before(directory: &Path, beginning: u32) -> Result<(), LogError> {
+    let mut unneeded = list(directory)?;
+    unneeded.retain(|(number, _)| *number < beginning);
+    remove(directory, &unneeded)
 }
 
 /// Keeps other processes out for as long as the file that is returned stays open.

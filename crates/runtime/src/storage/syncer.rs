@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quorate_core::ReplicaId;
 
-use super::log::{Mark, Prepare, Shared, Unsynced};
+use super::log::{Mark, Prepare, Shared, Truncation, Unsynced};
 use super::{LogError, Position};
 
 /// A log that nothing was written to for so long is marked durable, which costs no sync.
@@ -26,12 +26,20 @@ pub struct Report {
 /// Makes written records durable, on a thread of its own, so that an event loop never waits for a disk.
 ///
 /// While one sync runs, whatever is submitted waits and is then served by one sync a log. A second thread creates
-/// segments ahead of time, which takes longer than a sync. When the syncer is dropped it first completes what was
+/// segments ahead of time and removes old ones, which takes longer than a sync. When the syncer is dropped it first completes what was
 /// submitted.
 #[derive(Debug)]
 pub struct Syncer {
     submissions: Option<Sender<Unsynced>>,
+    chores: Option<Sender<Chore>>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What may take longer than a sync.
+#[derive(Debug)]
+enum Chore {
+    Prepare(Prepare),
+    Truncate(Truncation),
 }
 
 impl Syncer {
@@ -41,14 +49,15 @@ impl Syncer {
     /// The operating system refuses a thread.
     pub fn start(report: impl FnMut(Report) + Send + 'static) -> io::Result<Syncer> {
         let (submissions, inbox) = channel();
-        let (preparations, wanted) = channel();
+        let (chores, wanted) = channel();
         // In this order: a failure drops the sender, which ends the first thread.
-        let preparer =
-            thread::Builder::new().name("log-preparer".to_owned()).spawn(move || prepare(&wanted))?;
-        let syncer = thread::Builder::new()
-            .name("log-syncer".to_owned())
-            .spawn(move || run(&inbox, &preparations, report))?;
-        Ok(Syncer { submissions: Some(submissions), threads: vec![syncer, preparer] })
+        let keeper = thread::Builder::new().name("log-keeper".to_owned()).spawn(move || keep(&wanted))?;
+        let syncer = thread::Builder::new().name("log-syncer".to_owned()).spawn({
+            let chores = chores.clone();
+            move || run(&inbox, &chores, report)
+        })?;
+        let threads = vec![syncer, keeper];
+        Ok(Syncer { submissions: Some(submissions), chores: Some(chores), threads })
     }
 
     /// Has something that was written made durable. Returns at once.
@@ -59,11 +68,20 @@ impl Syncer {
         let submissions = self.submissions.as_ref().expect("the thread runs until the syncer is dropped");
         submissions.send(unsynced).expect("the thread that syncs logs has ended");
     }
+
+    /// Has segments removed that are not needed any more. Returns at once.
+    pub fn truncate(&self, truncation: Truncation) {
+        let chores = self.chores.as_ref().expect("the thread runs until the syncer is dropped");
+        if chores.send(Chore::Truncate(truncation)).is_err() {
+            tracing::error!("the thread that creates and removes segments of logs has ended");
+        }
+    }
 }
 
 impl Drop for Syncer {
     fn drop(&mut self) {
         self.submissions = None;
+        self.chores = None;
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread that syncs logs has panicked");
@@ -72,7 +90,7 @@ impl Drop for Syncer {
     }
 }
 
-fn run(inbox: &Receiver<Unsynced>, preparations: &Sender<Prepare>, mut report: impl FnMut(Report)) {
+fn run(inbox: &Receiver<Unsynced>, chores: &Sender<Chore>, mut report: impl FnMut(Report)) {
     let mut idle = Vec::new();
     loop {
         let first = if idle.is_empty() {
@@ -84,9 +102,9 @@ fn run(inbox: &Receiver<Unsynced>, preparations: &Sender<Prepare>, mut report: i
             Ok(first) => {
                 for mut unsynced in coalesce(first, inbox) {
                     if let Some(wanted) = unsynced.prepare.take()
-                        && preparations.send(wanted).is_err()
+                        && chores.send(Chore::Prepare(wanted)).is_err()
                     {
-                        tracing::error!("the thread that creates segments of logs has ended");
+                        tracing::error!("the thread that creates and removes segments of logs has ended");
                     }
                     report(sync(unsynced, &mut idle));
                 }
@@ -140,11 +158,21 @@ fn write_mark(Idle { log, mark, durable }: Idle) {
     }
 }
 
-fn prepare(wanted: &Receiver<Prepare>) {
-    while let Ok(wanted) = wanted.recv() {
-        if let Err(error) = wanted.run() {
-            // Not needed yet. When it is, creating it is tried again, and failing then counts.
-            tracing::warn!(%error, "cannot create a segment of a log ahead of time");
+fn keep(wanted: &Receiver<Chore>) {
+    while let Ok(chore) = wanted.recv() {
+        match chore {
+            Chore::Prepare(wanted) => {
+                if let Err(error) = wanted.run() {
+                    // Not needed yet. When it is, creating it is tried again, and failing then counts.
+                    tracing::warn!(%error, "cannot create a segment of a log ahead of time");
+                }
+            }
+            Chore::Truncate(truncation) => {
+                if let Err(error) = truncation.run() {
+                    // Only disk space is lost, until the next truncation; or the log has failed and will say so.
+                    tracing::warn!(%error, "cannot remove segments of a log that are not needed any more");
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use quorate_core::machine::InputOf;
 use quorate_core::{Address, GroupSize, Instant, Machine, ReplicaId};
-use quorate_runtime::driver::{Carrier, Kept};
+use quorate_runtime::driver::{Carrier, Kept, Mark};
 use quorate_runtime::{Driver, Time};
 use quorate_tapir::message::Decision;
 use quorate_tapir::{Message, Record, Replica, ReplicaConfig, ReplicaEvent};
@@ -245,6 +245,16 @@ impl Carrier<Replica> for ToWorld<'_, '_, '_> {
                 *self.is_dirty = true;
                 Kept::At(log.append(&record))
             }
+        }
+    }
+
+    fn log_end(&self) -> Kept {
+        self.log.as_ref().map_or(Kept::Now, |log| Kept::At(log.end()))
+    }
+
+    fn truncate(&mut self, up_to: Mark) {
+        if let Some(log) = &mut self.log {
+            log.truncate(up_to);
         }
     }
 }

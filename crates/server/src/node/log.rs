@@ -13,7 +13,7 @@ use quorate_core::ReplicaId;
 use quorate_core::hash::FixedMap;
 use quorate_core::quorum::InvalidGroupSize;
 use quorate_runtime::driver::Mark;
-use quorate_runtime::storage::{self, Log, LogIdentity, LogOptions, Report, Syncer};
+use quorate_runtime::storage::{self, Log, LogIdentity, LogOptions, Position, Report, Syncer};
 use quorate_runtime::transport::TurnWaker;
 use quorate_tapir::Record;
 use quorate_wire::{DecodeError, decode_record, encode_record};
@@ -187,6 +187,18 @@ impl ReplicaLog {
         self.unwritten.1 += self.scratch.len() as u64;
         self.lag_bytes += self.scratch.len() as u64;
         self.appended
+    }
+
+    /// The position after the last record, also of one from before a restart.
+    pub(crate) fn end(&self) -> Mark {
+        self.log.end().as_u64()
+    }
+
+    /// Gives up the records up to a mark that is durable.
+    pub(crate) fn truncate(&mut self, up_to: Mark) {
+        if let Some(truncation) = self.log.truncate(Position::from_u64(up_to)) {
+            self.syncer.truncate(truncation);
+        }
     }
 
     /// Hands what was appended to the operating system, and asks for a sync.

@@ -78,6 +78,16 @@ impl<R: Clone> Disk<R> {
         }
     }
 
+    /// The records up to this position, which are durable, are not needed any more. As in a log that gives up whole
+    /// files, some of them may stay for a while.
+    pub fn truncate(&mut self, up_to: u64, random: &mut Random) {
+        assert!(up_to <= self.synced, "what is truncated is durable");
+        let first = self.synced - self.durable.len() as u64;
+        let unneeded = up_to.saturating_sub(first) as usize;
+        let kept = if random.chance(0.5) { random.index(unneeded + 1) } else { 0 };
+        self.durable.drain(..unneeded - kept);
+    }
+
     /// Power goes: what was durable stays, and of the rest at most a prefix that happened to reach the disk.
     pub fn crash(&mut self, random: &mut Random) {
         if self.medium == Medium::Disk && !self.unsynced.is_empty() && random.chance(0.5) {
@@ -141,6 +151,29 @@ mod tests {
             assert!(!disk.begin_sync(), "nothing is left to sync");
         }
         assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_truncation_keeps_everything_after_it_and_perhaps_some_of_the_rest() {
+        let mut firsts = std::collections::BTreeSet::new();
+        for seed in 0..100 {
+            let mut random = Random::new(seed);
+            let mut disk = Disk::new(Medium::Disk);
+            (1..=5).for_each(|record| disk.append(record, None));
+            disk.begin_sync();
+            sync(&mut disk);
+            disk.append(6, None);
+            disk.truncate(3, &mut random);
+            assert!([1, 2, 3, 4, 5].ends_with(disk.records()) && disk.records().len() >= 2);
+            firsts.insert(disk.records()[0]);
+            disk.crash(&mut random);
+            disk.append(7, None);
+            disk.begin_sync();
+            sync(&mut disk);
+            disk.truncate(disk.synced() - 1, &mut random);
+            assert_eq!(disk.records().last(), Some(&7));
+        }
+        assert_eq!(firsts.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4]);
     }
 
     #[test]

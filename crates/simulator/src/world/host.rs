@@ -45,6 +45,7 @@ pub(super) enum HostEventKind<T> {
 enum Held<M: Machine> {
     Send { to: Address, message: M::Message },
     Emit(M::Event),
+    Truncate { up_to: u64 },
 }
 
 /// A machine and what it needs.
@@ -59,6 +60,8 @@ pub(super) struct Host<M: Machine> {
     timers: BTreeMap<M::Timer, u64>,
     timers_set: u64,
     held: VecDeque<(u64, Held<M>)>,
+    /// The end of the disk when the machine set its latest anchor.
+    anchor: Option<u64>,
     durable: VecDeque<PersistToken>,
     random: Random,
 }
@@ -78,6 +81,7 @@ where
             timers: BTreeMap::new(),
             timers_set: 0,
             held: VecDeque::new(),
+            anchor: None,
             durable: VecDeque::new(),
             random,
         }
@@ -95,6 +99,7 @@ where
         self.incarnation += 1;
         self.timers.clear();
         self.held.clear();
+        self.anchor = None;
         self.durable.clear();
         self.disk.crash(&mut self.random);
     }
@@ -176,6 +181,11 @@ where
                 }
                 Effect::Persist { record, notify } => self.disk.append(record, notify),
                 Effect::Emit(event) => self.held.push_back((self.disk.appended(), Held::Emit(event))),
+                Effect::Anchor => self.anchor = Some(self.disk.appended()),
+                Effect::Truncate => {
+                    let up_to = self.anchor.take().expect("a machine truncates at an anchor");
+                    self.held.push_back((self.disk.appended(), Held::Truncate { up_to }));
+                }
             }
         }
         self.release(around);
@@ -190,6 +200,7 @@ where
                     around.transmit(self.node, self.address, to, message)
                 }
                 Some((_, Held::Emit(event))) => around.emitted(self.id, event),
+                Some((_, Held::Truncate { up_to })) => self.disk.truncate(up_to, &mut self.random),
                 None => break,
             }
         }

@@ -27,6 +27,8 @@ pub(super) struct World {
     clocks: BTreeMap<Address, u64>,
     replicas: BTreeMap<ReplicaId, Replica>,
     disks: BTreeMap<ReplicaId, Vec<Record>>,
+    /// How many records a replica had kept when it set its latest anchor.
+    anchors: BTreeMap<ReplicaId, usize>,
     clients: BTreeMap<ClientId, Coordinator>,
     replica_timers: BTreeMap<(ReplicaId, ReplicaTimer), Instant>,
     client_timers: BTreeMap<ClientId, Instant>,
@@ -53,6 +55,7 @@ impl Default for World {
             clocks: BTreeMap::new(),
             replicas: BTreeMap::new(),
             disks: BTreeMap::new(),
+            anchors: BTreeMap::new(),
             clients: BTreeMap::new(),
             replica_timers: BTreeMap::new(),
             client_timers: BTreeMap::new(),
@@ -188,6 +191,13 @@ impl World {
                     self.replica_timers.remove(&(id, timer));
                 }
                 Effect::Persist { record, .. } => self.disks.entry(id).or_default().push(record),
+                Effect::Anchor => {
+                    self.anchors.insert(id, self.disks.get(&id).map_or(0, Vec::len));
+                }
+                Effect::Truncate => {
+                    let anchor = self.anchors.remove(&id).expect("a replica truncates at an anchor");
+                    self.disks.entry(id).or_default().drain(..anchor);
+                }
                 Effect::Emit(ReplicaEvent::Normal { view }) => {
                     log.push(format!("{} is normal in {view}", name(from)))
                 }
@@ -224,6 +234,7 @@ impl World {
                 }
                 Effect::Persist { record, .. } => match record {},
                 Effect::Emit(event) => log.push(format!("  {}", describe::event(&event))),
+                Effect::Anchor | Effect::Truncate => unreachable!("coordinators keep no records"),
             }
         }
     }

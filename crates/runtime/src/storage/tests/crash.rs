@@ -7,6 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
+use super::super::Position;
 use super::*;
 
 /// The unit in which a disk writes or does not. Smaller than real ones, so that more is torn.
@@ -35,12 +36,24 @@ fn torn(synced: &Files, written: &Files, mut survives: impl FnMut() -> bool) -> 
     files
 }
 
+/// What a truncation has made durable: the word that the log begins with its first segment, and that those before it
+/// are gone.
+fn truncate_files(synced: &mut Files, written: &Files) {
+    let (name, bytes) = &written[0];
+    synced.retain(|(known, _)| known >= name);
+    if let Some((_, known)) = synced.first_mut().filter(|(known, _)| known == name) {
+        known[..1024].copy_from_slice(&bytes[..1024]);
+    }
+}
+
 /// What one life of a replica does between two crashes.
 #[derive(Clone, Debug)]
 enum Step {
     Append(usize),
     Write,
     Sync,
+    /// Gives up the records before one of those that are durable, by its share of them in percent.
+    Truncate(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -48,6 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => prop_oneof![1..40usize, 1..400usize].prop_map(Step::Append),
         2 => Just(Step::Write),
         1 => Just(Step::Sync),
+        1 => (0..=100usize).prop_map(Step::Truncate),
     ]
 }
 
@@ -66,28 +80,36 @@ proptest! {
     ) {
         let mut directory = Directory::new();
         drop(directory.create());
-        let mut kept: Vec<Bytes> = Vec::new();
+        // What the log holds, with the position after each record.
+        let mut kept: Vec<(Position, Bytes)> = Vec::new();
         let mut number = 0u32;
         for (steps, seed, survival) in lives {
-            let (mut log, records) = directory.open().unwrap();
-            prop_assert_eq!(&records, &kept);
-            // The end of each record that was appended, in order.
-            let mut appended = Vec::new();
+            let (mut log, _) = directory.open().unwrap();
             let mut synced = files(&directory.log());
             let mut acknowledged = kept.len();
+            // The first record that is needed.
+            let mut needed = 0;
             for step in steps {
                 match step {
                     Step::Append(length) => {
                         number += 1;
                         let record: Bytes = number.to_le_bytes().repeat(length.div_ceil(4)).into();
-                        log.append(&record);
-                        appended.push(record);
+                        kept.push((log.append(&record), record));
                     }
                     Step::Write => drop(log.write().unwrap()),
                     Step::Sync => {
                         log.sync().unwrap();
                         synced = files(&directory.log());
-                        acknowledged = kept.len() + appended.len();
+                        acknowledged = kept.len();
+                    }
+                    Step::Truncate(percent) => {
+                        let up_to = acknowledged * percent / 100;
+                        let Some((position, _)) = up_to.checked_sub(1).map(|last| &kept[last]) else { continue };
+                        if let Some(truncation) = log.truncate(*position) {
+                            truncation.run().unwrap();
+                            truncate_files(&mut synced, &files(&directory.log()));
+                            needed = needed.max(up_to);
+                        }
                     }
                 }
             }
@@ -98,10 +120,15 @@ proptest! {
             let recovered = directory.records();
             prop_assert!(recovered.is_ok(), "a crash is no corruption: {:?}", recovered);
             let recovered = recovered.unwrap();
-            kept.extend(appended);
-            prop_assert!(recovered.len() >= acknowledged, "{} of {acknowledged} are there", recovered.len());
-            prop_assert_eq!(&recovered[..], &kept[..recovered.len()]);
-            kept.truncate(recovered.len());
+            let first = recovered.first().map_or(needed, |first| {
+                kept.iter().position(|(_, record)| record == first).expect("a record that was appended")
+            });
+            prop_assert!(first <= needed, "{first} is the first record, and {needed} is needed");
+            kept.drain(..first);
+            let count = recovered.len();
+            prop_assert!(count >= acknowledged - first, "{count} of {acknowledged} - {first} are there");
+            kept.truncate(count);
+            prop_assert_eq!(recovered, kept.iter().map(|(_, record)| record.clone()).collect::<Vec<_>>());
         }
     }
 }

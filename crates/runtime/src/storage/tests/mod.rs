@@ -7,6 +7,7 @@ mod failure;
 mod fixture;
 mod identity;
 mod sync;
+mod truncate;
 
 use std::fs;
 use std::path::{Path, PathBuf};
