@@ -1,7 +1,7 @@
 //! The catalogue: keyspaces are entries of the built-in keyspace `_system`, created and dropped by transactions.
 
 use quorate_core::topology::{Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition};
-use quorate_core::{GroupSize, KeyspaceId, ShardId, SiteId};
+use quorate_core::{Epoch, GroupSize, KeyspaceId, ShardId, SiteId};
 use quorate_wire::catalogue::{
     NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, decode_counter, encode_counter, keyspace_key,
     keyspace_range,
@@ -115,6 +115,7 @@ pub(crate) async fn create(
         isolation: options.isolation,
         durability: options.durability,
         shards,
+        epoch: Epoch::FIRST,
     };
     txn.put(NEXT_KEYSPACE_KEY, encode_counter(id + 1))?;
     txn.put(NEXT_SHARD_KEY, encode_counter(first_shard + options.shards as u32))?;

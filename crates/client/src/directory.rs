@@ -113,7 +113,7 @@ pub(crate) fn site_named(topology: &Topology, name: &str) -> Result<SiteId, Inva
 mod tests {
     use super::*;
     use quorate_core::topology::{Durability, Isolation, Node, Shard};
-    use quorate_core::{KeyspaceId, ShardId};
+    use quorate_core::{Epoch, KeyspaceId, ShardId};
 
     fn topology() -> Topology {
         let node = |id: u16| Node { id: NodeId(id), site: SiteId(id), address: format!("host{id}:7400") };
@@ -127,6 +127,7 @@ mod tests {
             isolation: Isolation::Strict,
             durability: Durability::Sync,
             shards: vec![Shard { id: ShardId(4), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
+            epoch: Epoch::FIRST,
         }
     }
 

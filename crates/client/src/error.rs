@@ -174,6 +174,14 @@ pub enum Invalid {
         /// Its name.
         name: String,
     },
+    /// The replicas of the keyspace have changed since this handle was made.
+    #[error(
+        "the replicas of keyspace {name:?} have changed: ask for the keyspace again, with `Database::keyspace`"
+    )]
+    KeyspaceOutdated {
+        /// Its name.
+        name: String,
+    },
     /// The transaction has ended, because an earlier call of it failed or took too long.
     #[error("the transaction is over: begin a new one")]
     TransactionOver,

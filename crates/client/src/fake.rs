@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
-use quorate_core::{ClientId, Key, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId, Value};
+use quorate_core::{
+    ClientId, Epoch, Key, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId, Value,
+};
 use quorate_tapir::{Command, Committed, Event, Failure, Outcome};
 use tokio::time::Instant;
 
@@ -50,6 +52,7 @@ impl Fake {
             isolation: Isolation::Strict,
             durability: Durability::Sync,
             shards: shards.to_vec(),
+            epoch: Epoch::FIRST,
         };
         let node = Node { id: NodeId(0), site: SiteId(0), address: "host:1".to_owned() };
         let topology = Topology { sites: vec!["here".to_owned()], nodes: vec![node] };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::hash::FixedMap;
-use quorate_core::{Address, ClientId, Input, Instant, KeyspaceId, NodeId, ReplicaId};
+use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, NodeId, ReplicaId};
 use quorate_runtime::driver::{Carrier, Driver, Kept};
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
 use quorate_tapir::{Command, Coordinator, CoordinatorTimer, Event, Message, Routes};
@@ -94,6 +94,7 @@ impl ClientHost {
     /// Learns of a keyspace, so that transactions can begin in it.
     pub(crate) fn learn(&mut self, routes: Arc<Routes>, turn: &mut Turn<'_>) {
         let unreachable = self.nodes.learn(&routes);
+        self.waiters.set_current(routes.keyspace.id);
         self.step(Input::Command(Command::Route(routes)), turn);
         for replica in unreachable {
             self.step(Input::Command(Command::Reachable { replica, reachable: false }), turn);
@@ -182,13 +183,14 @@ struct ToWorld<'a, 'turn> {
 }
 
 impl Carrier<Coordinator> for ToWorld<'_, '_> {
-    fn send(&mut self, to: Address, message: Message) {
+    fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
         let Address::Replica(replica) = to else { return };
         let node = self.nodes.hosted.get(&replica).and_then(|node| self.nodes.nodes.get(usize::from(node.0)));
         // Without a link the message is lost, as any message may be.
         if let Some(link) = node.and_then(|node| node.link) {
             let from = Address::Client(self.nodes.client);
-            let packet = Packet::Envelope(Envelope { from, to, message: ProtocolMessage::Tapir(message) });
+            let packet =
+                Packet::Envelope(Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) });
             self.turn.send(link, &packet);
         }
     }
@@ -234,8 +236,8 @@ impl Host for ClientHost {
 
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
         match packet {
-            Packet::Envelope(Envelope { from, message: ProtocolMessage::Tapir(message), .. }) => {
-                self.step(Input::Message { from, message }, turn);
+            Packet::Envelope(Envelope { from, epoch, message: ProtocolMessage::Tapir(message), .. }) => {
+                self.step(Input::Message { from, epoch, message }, turn);
             }
             Packet::Busy { retry_after } => self.on_busy(link, retry_after),
             Packet::Status { json } => {

@@ -101,6 +101,7 @@ impl Transaction {
         shared.session.open(id, keyspace.id).map_err(|error| match error {
             OpenError::Busy(retry_after) => Error::Overloaded { retry_after },
             OpenError::TooMany => Invalid::OpenTransactions { max: shared.session.open_max() }.into(),
+            OpenError::Outdated => Invalid::KeyspaceOutdated { name: keyspace.name.clone() }.into(),
             OpenError::Closed => Error::Closed,
         })?;
         let inner = Inner {

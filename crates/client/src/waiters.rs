@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use quorate_core::hash::FixedMap;
+use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::{Key, KeyspaceId, TransactionId, Value};
 use quorate_tapir::{Committed, Event, Failure, Outcome};
 use tokio::sync::oneshot;
@@ -25,6 +25,8 @@ pub(crate) struct Waiters {
     resolving: FixedMap<TransactionId, Vec<oneshot::Sender<Option<Outcome>>>>,
     /// Until when a keyspace wants no new transactions.
     busy: FixedMap<KeyspaceId, Instant>,
+    /// Keyspaces of which a later membership was heard than the one that is known here.
+    outdated: FixedSet<KeyspaceId>,
     closed: bool,
 }
 
@@ -44,6 +46,8 @@ pub(crate) enum OpenError {
     TooMany,
     /// The cluster wants no new transactions for so long.
     Busy(Duration),
+    /// The replicas of the keyspace are others by now.
+    Outdated,
     /// The host has ended.
     Closed,
 }
@@ -65,11 +69,19 @@ impl Waiters {
                 wait => return Err(OpenError::Busy(wait)),
             };
         }
+        if self.outdated.contains(&keyspace) {
+            return Err(OpenError::Outdated);
+        }
         if self.slots.len() >= open_max {
             return Err(OpenError::TooMany);
         }
         self.slots.insert(transaction, Slot::default());
         Ok(())
+    }
+
+    /// The present membership of a keyspace is known.
+    pub(crate) fn set_current(&mut self, keyspace: KeyspaceId) {
+        self.outdated.remove(&keyspace);
     }
 
     /// A keyspace wants no new transactions until then.
@@ -147,6 +159,9 @@ impl Waiters {
                 }
             }
             Event::Finished { transaction, result } => self.deliver_end(transaction, result),
+            Event::Outdated { keyspace } => {
+                self.outdated.insert(keyspace);
+            }
             Event::Resolved { transaction, outcome } => {
                 for sender in self.resolving.remove(&transaction).into_iter().flatten() {
                     let _ = sender.send(outcome);
@@ -247,6 +262,15 @@ mod tests {
         assert_eq!(waiters.open(transaction(3), KEYSPACE, 2), Err(OpenError::TooMany));
         waiters.forget(transaction(1));
         waiters.open(transaction(3), KEYSPACE, 2).unwrap();
+    }
+
+    #[test]
+    fn nothing_begins_under_a_membership_that_is_over() {
+        let mut waiters = Waiters::default();
+        waiters.deliver(Event::Outdated { keyspace: KEYSPACE });
+        assert_eq!(waiters.open(transaction(1), KEYSPACE, 2), Err(OpenError::Outdated));
+        waiters.set_current(KEYSPACE);
+        waiters.open(transaction(1), KEYSPACE, 2).unwrap();
     }
 
     #[test]

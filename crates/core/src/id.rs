@@ -53,6 +53,12 @@ id!(
     "v"
 );
 id!(
+    /// The membership of a keyspace: grows by one with every change of who its replicas are. Every message and every
+    /// durable record carries it, so that nothing said under one membership counts under another.
+    Epoch(u32),
+    "e"
+);
+id!(
     /// Under which authority a coordinator acts on a transaction: zero for the coordinator that began it, a greater
     /// number for each backup coordinator that was elected since. (The TAPIR paper, section 5.2.2, calls it the
     /// coordinator-view number.)
@@ -65,6 +71,11 @@ impl View {
     pub const fn next(self) -> View {
         View(self.0 + 1)
     }
+}
+
+impl Epoch {
+    /// The membership that a keyspace is created with.
+    pub const FIRST: Epoch = Epoch(0);
 }
 
 impl Ballot {

@@ -21,8 +21,8 @@ pub mod topology;
 pub mod transaction;
 
 pub use id::{
-    Address, Ballot, ClientId, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId, TransactionId,
-    View,
+    Address, Ballot, ClientId, Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId,
+    TransactionId, View,
 };
 pub use key::Key;
 pub use machine::{Context, Effect, Input, Machine, Outbox};

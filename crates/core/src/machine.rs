@@ -34,7 +34,7 @@
 
 use std::time::Duration;
 
-use crate::id::Address;
+use crate::id::{Address, Epoch};
 use crate::random::Random;
 use crate::time::{ClockTime, Instant};
 
@@ -60,6 +60,13 @@ pub trait Machine: Sized {
     ///
     /// Effects that a rebuilt machine wants are emitted when it is given [`Input::Start`].
     fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self;
+
+    /// The membership under which this machine speaks to `to`. Whoever drives the machine writes it on each message, as
+    /// it is when the message is emitted. The default is for protocols whose membership never changes.
+    fn epoch(&self, to: Address) -> Epoch {
+        let _ = to;
+        Epoch::FIRST
+    }
 
     /// Takes one input, changes state and appends effects to `outbox`.
     fn step(&mut self, context: &mut Context<'_>, input: InputOf<Self>, outbox: &mut OutboxOf<Self>);
@@ -96,6 +103,8 @@ pub enum Input<Message, Timer, Command> {
     Message {
         /// Who sent it.
         from: Address,
+        /// Under which membership it was sent.
+        epoch: Epoch,
         /// What it says.
         message: Message,
     },

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::id::{KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
+use crate::id::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 use crate::quorum::GroupSize;
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
@@ -134,6 +134,8 @@ pub struct Keyspace {
     pub durability: Durability,
     /// Its shards; a key belongs to the one at [`shard_position`].
     pub shards: Vec<Shard>,
+    /// Which membership this is: `shards` as they are since the last change of who the replicas are.
+    pub epoch: Epoch,
 }
 
 impl Keyspace {

@@ -40,9 +40,9 @@
 //!     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) { /* node id → link; Command::Reachable */ }
 //!     fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, turn: &mut Turn<'_>) { … }
 //!     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
-//!         if let Packet::Envelope(Envelope { from, message: ProtocolMessage::Tapir(message), .. }) = packet {
+//!         if let Packet::Envelope(Envelope { from, epoch, message: ProtocolMessage::Tapir(message), .. }) = packet {
 //!             let mut carrier = Carrier { routes: &self.routes, waiters: &mut self.waiters, turn };
-//!             self.coordinator.step(turn.time, Input::Message { from, message }, &mut carrier);
+//!             self.coordinator.step(turn.time, Input::Message { from, epoch, message }, &mut carrier);
 //!         }
 //!         Ok(())
 //!     }

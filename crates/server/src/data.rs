@@ -26,7 +26,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
-use quorate_core::{KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
+use quorate_core::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use quorate_tapir::Boot;
 use serde::{Deserialize, Serialize};
 
@@ -138,6 +138,8 @@ struct MarkerFile {
     shard: u32,
     index: u8,
     nodes: Vec<u16>,
+    #[serde(default)]
+    epoch: u32,
     boot: MarkerBoot,
 }
 
@@ -163,6 +165,8 @@ pub(crate) struct Placement {
     pub(crate) durability: Durability,
     /// The nodes of its group, by replica index.
     pub(crate) nodes: Vec<NodeId>,
+    /// The membership in which they are that.
+    pub(crate) epoch: Epoch,
 }
 
 impl Placement {
@@ -177,6 +181,7 @@ impl Placement {
                 isolation: keyspace.isolation,
                 durability: keyspace.durability,
                 nodes: shard.replicas.clone(),
+                epoch: keyspace.epoch,
             })
         };
         keyspace.shards.iter().filter_map(on_shard).collect()
@@ -322,6 +327,7 @@ impl MarkerFile {
             shard: placement.replica.shard.0,
             index: placement.replica.index.0,
             nodes: placement.nodes.iter().map(|node| node.0).collect(),
+            epoch: placement.epoch.0,
             boot,
         }
     }
@@ -338,6 +344,7 @@ impl MarkerFile {
             isolation: self.isolation.parse().map_err(|error| damaged(format!("{error}")))?,
             durability: self.durability.parse().map_err(|error| damaged(format!("{error}")))?,
             nodes: self.nodes.into_iter().map(NodeId).collect(),
+            epoch: Epoch(self.epoch),
         })
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Topology};
-use quorate_core::{ClientId, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId};
+use quorate_core::{
+    ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId,
+};
 use quorate_ir::Status;
 use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Replica, ReplicaConfig, Routes};
 
@@ -321,6 +323,7 @@ fn place(scenario: &Scenario) -> Keyspace {
         isolation: Isolation::Strict,
         durability: scenario.durability,
         shards,
+        epoch: Epoch::FIRST,
     }
 }
 

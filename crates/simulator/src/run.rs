@@ -174,6 +174,12 @@ impl Simulation {
                         .push(format!("{name} says that {lost} replicas have lost their records"));
                 }
                 Happening::Server(_, ReplicaEvent::ViewChanging { .. }) => {}
+                Happening::Server(server, ReplicaEvent::Outdated { epoch }) => {
+                    let name = self.cluster.replica(server);
+                    self.clients
+                        .nonsense
+                        .push(format!("{name} heard of {epoch}, and nobody changed the membership"));
+                }
                 Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quorate_core::{
-    Address, ClientId, Key, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
+    Address, ClientId, Epoch, Key, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
     TransactionId, View, Write,
 };
 use quorate_ir::{Message as Ir, OperationId};
@@ -82,7 +82,12 @@ fn main() {
     let replica = Address::Replica(ReplicaId { shard: ShardId(3), index: ReplicaIndex(1) });
     for (name, message) in messages() {
         let client = Address::Client(ClientId(0x1122_3344_5566_7788));
-        let packet = Packet::Envelope(Envelope { from: client, to: replica, message: message.into() });
+        let packet = Packet::Envelope(Envelope {
+            from: client,
+            to: replica,
+            epoch: Epoch::FIRST,
+            message: message.into(),
+        });
         let bytes = encode(&packet);
         let mut out = BytesMut::with_capacity(4096);
         let encoding = nanos_each(|| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::topology::{Keyspace, Topology};
-use quorate_core::{Address, ClientId, NodeId};
+use quorate_core::{Address, ClientId, Epoch, NodeId};
 
 use crate::codec::field::{Fixed64, Nested, PlainBytes, Text, Varint};
 use crate::codec::table::{alternatives, message};
@@ -50,6 +50,8 @@ pub struct Envelope {
     pub from: Address,
     /// Who is to receive it.
     pub to: Address,
+    /// Under which membership it is said.
+    pub epoch: Epoch,
     /// What it says.
     pub message: ProtocolMessage,
 }
@@ -130,6 +132,7 @@ message!(Envelope, "Envelope", {
     1 from: Nested,
     2 to: Nested,
     3 message: Nested,
+    4 epoch: Varint,
 });
 
 alternatives!(ProtocolMessage, "ProtocolMessage", fields {

@@ -1,11 +1,12 @@
 //! What a replica writes to its log.
 
 use bytes::BytesMut;
+use quorate_core::Epoch;
 use quorate_tapir::Record;
 
-use crate::codec::Wire;
-use crate::codec::field::{Nested, Optional, Varint};
-use crate::codec::table::alternatives;
+use crate::codec::field::{Field, Nested, Optional, Varint};
+use crate::codec::table::{alternatives, take_fields};
+use crate::codec::{Wire, Writer};
 use crate::error::DecodeError;
 
 alternatives!(Record, "tapir.Record", messages {
@@ -20,15 +21,26 @@ alternatives!(Record, "tapir.Record", messages {
     9 ViewInstalled { 1 view: Varint, 2 since: Optional<Varint>, 3 supplement: Nested }
 });
 
-/// Appends the bytes of a record; never none.
-pub fn encode_record(record: &Record, out: &mut BytesMut) {
+/// The field of a record that holds its epoch. It stands outside the alternatives, which pass over it.
+const EPOCH: u32 = 63;
+
+/// Appends the bytes of a record that is written under a membership; never none.
+pub fn encode_record(epoch: Epoch, record: &Record, out: &mut BytesMut) {
     record.encode(out);
+    let start = out.len();
+    out.resize(start + <Varint as Field<Epoch>>::encoded_len(EPOCH, &epoch), 0);
+    <Varint as Field<Epoch>>::write(EPOCH, &epoch, &mut Writer::new(&mut out[start..]));
 }
 
 /// Reads back what [`encode_record`] has written, now or in an earlier version.
 ///
 /// # Errors
 /// The bytes are not a record that this version knows.
-pub fn decode_record(bytes: &[u8]) -> Result<Record, DecodeError> {
-    Record::decode(bytes)
+pub fn decode_record(bytes: &[u8]) -> Result<(Epoch, Record), DecodeError> {
+    Ok((decode_epoch(bytes)?, Record::decode(bytes)?))
+}
+
+fn decode_epoch(bytes: &[u8]) -> Result<Epoch, DecodeError> {
+    take_fields!(bytes, "tapir.Record", { 63 epoch: Varint });
+    Ok(epoch)
 }

@@ -77,6 +77,7 @@ alternatives!(Message, "tapir.Message",
         12 RecoverReply { 1 transaction: Nested, 2 outcome: Nested }
         13 ClockAhead { 1 transaction: Nested, 2 ahead_micros: Varint, 3 ahead_max_micros: Varint }
         14 CommitPrepared { 1 id: Nested, 2 timestamp: Nested }
+        60 Outdated {}
     },
     fields {
         5 Ir: Nested,

@@ -24,6 +24,7 @@ message!(Keyspace, "Keyspace", {
     3 isolation: Varint,
     4 durability: Varint,
     5 shards: Repeated<Nested, SHARDS_MAX>,
+    6 epoch: Varint,
 }, check validate_keyspace);
 
 message!(Shard, "Shard", {

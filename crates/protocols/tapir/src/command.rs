@@ -94,6 +94,11 @@ pub enum Command {
 /// What the coordinator tells the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The membership of a keyspace has changed: the client should learn of it anew. Answers no command.
+    Outdated {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+    },
     /// What a key holds.
     Got {
         /// The transaction.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::{ClientId, GroupSize, ReplicaId};
+use quorate_core::{ClientId, Epoch, GroupSize, ReplicaId};
 
 use crate::rules::Rules;
 
@@ -23,6 +23,8 @@ pub struct ReplicaConfig {
     pub replica: ReplicaId,
     /// The size of its group.
     pub group: GroupSize,
+    /// The membership that this replica belongs to: it answers nobody who speaks under another.
+    pub epoch: Epoch,
     /// What to do without records.
     pub boot: Boot,
     /// The rules of validation: [`Rules::EXCLUSIVE`] outside tests.
@@ -45,6 +47,7 @@ impl ReplicaConfig {
         ReplicaConfig {
             replica,
             group,
+            epoch: Epoch::FIRST,
             boot,
             rules: Rules::EXCLUSIVE,
             timestamp_ahead_max: Duration::from_secs(60),

@@ -160,6 +160,9 @@ pub enum Message {
         /// The first key that the page does not cover; none if it covers the range.
         next: Option<Key>,
     },
+    /// Replica → whoever sent something under an earlier membership: that counts no more; learn who the replicas are now.
+    /// The envelope says which membership is in force.
+    Outdated,
     /// An operation of inconsistent replication.
     Ir(quorate_ir::Message<Tapir>),
     /// Coordinator → a replica that voted OK on this very prepare: COMMIT, without the contents that the replica has. It

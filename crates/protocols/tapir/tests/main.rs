@@ -1,3 +1,4 @@
 //! Golden scripts: the protocol as stories, message by message, and the claims of the paper one by one.
 
+mod epochs;
 mod scripts;

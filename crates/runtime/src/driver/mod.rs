@@ -21,7 +21,7 @@ mod timers;
 use std::collections::VecDeque;
 
 use quorate_core::machine::{EffectOf, InputOf, OutboxOf, PersistToken};
-use quorate_core::{Address, Context, Effect, Input, Instant, Machine, Random};
+use quorate_core::{Address, Context, Effect, Epoch, Input, Instant, Machine, Random};
 
 use crate::clock::Time;
 use timers::Timers;
@@ -42,8 +42,9 @@ pub enum Kept {
 ///
 /// Called from within [`Driver::step`] and its siblings; it must not wait.
 pub trait Carrier<M: Machine> {
-    /// Sends a message, as well as the network does. A message that cannot be sent is dropped: machines repeat.
-    fn send(&mut self, to: Address, message: M::Message);
+    /// Sends a message under a membership, as well as the network does. A message that cannot be sent is dropped:
+    /// machines repeat.
+    fn send(&mut self, to: Address, epoch: Epoch, message: M::Message);
 
     /// Tells the host what the machine has to say.
     fn emit(&mut self, event: M::Event);
@@ -64,7 +65,7 @@ pub trait Carrier<M: Machine> {
 
 /// Something that waits until a mark is durable.
 enum Held<M: Machine> {
-    Send { to: Address, message: M::Message },
+    Send { to: Address, epoch: Epoch, message: M::Message },
     Emit(M::Event),
     Notify(PersistToken),
     Truncate { up_to: Mark },
@@ -143,7 +144,7 @@ impl<M: Machine> Driver<M> {
         self.durable = self.durable.max(mark);
         while self.held.front().is_some_and(|(mark, _)| *mark <= self.durable) {
             match self.held.pop_front() {
-                Some((_, Held::Send { to, message })) => carrier.send(to, message),
+                Some((_, Held::Send { to, epoch, message })) => carrier.send(to, epoch, message),
                 Some((_, Held::Emit(event))) => carrier.emit(event),
                 Some((_, Held::Notify(token))) => self.notices.push_back(token),
                 Some((_, Held::Truncate { up_to })) => carrier.truncate(up_to),
@@ -175,9 +176,13 @@ impl<M: Machine> Driver<M> {
 
     fn carry_out(&mut self, now: Instant, effect: EffectOf<M>, carrier: &mut impl Carrier<M>) {
         match effect {
-            Effect::Send { to, message } if self.is_durable() => carrier.send(to, message),
-            Effect::Send { to, message } => self.hold(Held::Send { to, message }),
-            Effect::SendUnordered { to, message } => carrier.send(to, message),
+            Effect::Send { to, message } if self.is_durable() => {
+                carrier.send(to, self.machine.epoch(to), message);
+            }
+            Effect::Send { to, message } => {
+                self.hold(Held::Send { to, epoch: self.machine.epoch(to), message });
+            }
+            Effect::SendUnordered { to, message } => carrier.send(to, self.machine.epoch(to), message),
             Effect::SetTimer { timer, after } => self.timers.set(timer, now + after),
             Effect::CancelTimer(timer) => self.timers.cancel(&timer),
             Effect::Emit(event) if self.is_durable() => carrier.emit(event),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate_core::machine::{Context, PersistToken};
-use quorate_core::{Address, ClientId, ClockTime, Effect, Input, Instant, Machine, Outbox};
+use quorate_core::{Address, ClientId, ClockTime, Effect, Epoch, Input, Instant, Machine, Outbox};
 
 use super::{Carrier, Driver, Kept};
 use crate::clock::Time;
@@ -23,6 +23,10 @@ impl Machine for Puppet {
 
     fn restore((): (), _: impl IntoIterator<Item = &'static str>) -> Self {
         Puppet
+    }
+
+    fn epoch(&self, _: Address) -> Epoch {
+        EPOCH
     }
 
     fn step(
@@ -60,6 +64,7 @@ impl Machine for Puppet {
 }
 
 const PEER: Address = Address::Client(ClientId(1));
+const EPOCH: Epoch = Epoch(3);
 
 /// Writes down what leaves, and keeps records in a log whose marks count them, or in none.
 #[derive(Default)]
@@ -71,7 +76,8 @@ struct World {
 }
 
 impl Carrier<Puppet> for World {
-    fn send(&mut self, _: Address, message: &'static str) {
+    fn send(&mut self, _: Address, epoch: Epoch, message: &'static str) {
+        assert_eq!(epoch, EPOCH, "the machine says under which membership it speaks");
         self.left.push(message);
     }
 

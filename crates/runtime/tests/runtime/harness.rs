@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use quorate_core::{Address, ClientId, Instant, NodeId, ReplicaId, ReplicaIndex, ShardId, TransactionId};
+use quorate_core::{
+    Address, ClientId, Epoch, Instant, NodeId, ReplicaId, ReplicaIndex, ShardId, TransactionId,
+};
 use quorate_runtime::transport::{DialId, Options, Remote, Target, TurnWaker, Violation};
 use quorate_runtime::{Clock, Host, LinkId, Transport, Turn};
 use quorate_tapir::Message;
@@ -52,8 +54,8 @@ impl Host for Echo {
 
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
         match packet {
-            Packet::Envelope(Envelope { from, to, message }) if self.answers => {
-                turn.send(link, &Packet::Envelope(Envelope { from: to, to: from, message }));
+            Packet::Envelope(Envelope { from, to, epoch, message }) if self.answers => {
+                turn.send(link, &Packet::Envelope(Envelope { from: to, to: from, epoch, message }));
             }
             Packet::StatusRequest => return Err(Violation("this host has no status".into())),
             packet => self.report(Seen::Packet(packet)),
@@ -134,7 +136,12 @@ pub(crate) fn client_options(client: u64) -> Options {
 pub(crate) fn envelope(sequence: u64) -> Packet {
     let transaction = TransactionId { client: ClientId(9), sequence, attempt: 0 };
     let message = Message::Read { transaction, key: "key".into() };
-    Packet::Envelope(Envelope { from: Address::Client(ClientId(9)), to: REPLICA, message: message.into() })
+    Packet::Envelope(Envelope {
+        from: Address::Client(ClientId(9)),
+        to: REPLICA,
+        epoch: Epoch::FIRST,
+        message: message.into(),
+    })
 }
 
 pub(crate) fn hello() -> Packet {

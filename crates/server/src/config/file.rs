@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
-use quorate_core::{GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
+use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
 use quorate_runtime::wan::{Matrix, MatrixError};
 use serde::Deserialize;
 use toml::Spanned;
@@ -226,6 +226,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         isolation: Isolation::Strict,
         durability,
         shards: vec![Shard { id: SYSTEM_SHARD, replicas }],
+        epoch: Epoch::FIRST,
     }
 }
 

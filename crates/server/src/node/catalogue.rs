@@ -14,8 +14,8 @@ use std::time::Duration;
 use quorate_core::machine::InputOf;
 use quorate_core::topology::Keyspace;
 use quorate_core::{
-    Address, ClientId, Input, Instant, Key, KeyRange, KeyspaceId, Machine, NodeId, Random, ReplicaIndex,
-    TransactionId, Value,
+    Address, ClientId, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine, NodeId, Random,
+    ReplicaIndex, TransactionId, Value,
 };
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::{Driver, Time};
@@ -159,10 +159,11 @@ impl CatalogueReader {
         &mut self,
         time: Time,
         from: Address,
+        epoch: Epoch,
         message: Message,
         outgoing: &mut Outgoing<'_, '_>,
     ) {
-        self.step(time, Input::Message { from, message }, outgoing);
+        self.step(time, Input::Message { from, epoch, message }, outgoing);
     }
 
     /// Fires timers, and begins a reading if one is due.
@@ -224,6 +225,7 @@ impl CatalogueReader {
                     self.on_scanned(time, transaction, entries, next, outgoing);
                 }
                 Event::Finished { transaction, result } => self.on_finished(time.now, transaction, result),
+                Event::Outdated { .. } => self.want(),
                 Event::Got { .. } | Event::Resolved { .. } => {}
             }
         }
@@ -284,8 +286,8 @@ struct ToWorld<'a, 'b, 't> {
 }
 
 impl Carrier<Coordinator> for ToWorld<'_, '_, '_> {
-    fn send(&mut self, to: Address, message: Message) {
-        self.outgoing.send(self.client.into(), to, message);
+    fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
+        self.outgoing.send(self.client.into(), to, epoch, message);
     }
 
     fn emit(&mut self, event: Event) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use quorate_core::machine::InputOf;
-use quorate_core::{Address, GroupSize, Instant, Machine, ReplicaId};
+use quorate_core::{Address, Epoch, GroupSize, Instant, Machine, ReplicaId};
 use quorate_runtime::driver::{Carrier, Kept, Mark};
 use quorate_runtime::{Driver, Time};
 use quorate_tapir::message::Decision;
@@ -91,12 +91,13 @@ impl Running {
         let (log, records) = match prepared.log {
             None => (None, Vec::new()),
             Some(directory) => {
-                let (log, records) = logs.open(&directory, replica)?;
+                let (log, records) = logs.open(&directory, replica, placement.epoch)?;
                 (Some(log), records)
             }
         };
         let group = GroupSize::new(placement.nodes.len())?;
-        let config = ReplicaConfig::new(replica, group, prepared.boot);
+        let epoch = placement.epoch;
+        let config = ReplicaConfig { epoch, ..ReplicaConfig::new(replica, group, prepared.boot) };
         let machine = Replica::restore(config, records);
         let before = (machine.committed(), machine.aborted());
         let driver = Driver::new(machine, seed);
@@ -217,8 +218,8 @@ fn changes_catalogue(record: &Record) -> bool {
 }
 
 impl Carrier<Replica> for ToWorld<'_, '_, '_> {
-    fn send(&mut self, to: Address, message: Message) {
-        self.outgoing.send(self.id.into(), to, message);
+    fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
+        self.outgoing.send(self.id.into(), to, epoch, message);
     }
 
     fn emit(&mut self, event: ReplicaEvent) {
@@ -226,6 +227,10 @@ impl Carrier<Replica> for ToWorld<'_, '_, '_> {
             ReplicaEvent::Normal { view } => tracing::info!(replica = %self.id, %view, "serving"),
             ReplicaEvent::ViewChanging { view } => {
                 tracing::info!(replica = %self.id, %view, "changing views")
+            }
+            ReplicaEvent::Outdated { epoch } => {
+                tracing::warn!(replica = %self.id, %epoch, "the membership has changed; reading the catalogue");
+                self.changes_catalogue = true;
             }
             ReplicaEvent::Lost { lost } => {
                 tracing::error!(replica = %self.id, lost, "too many replicas have lost their records");

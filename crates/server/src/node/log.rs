@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
-use quorate_core::ReplicaId;
 use quorate_core::hash::FixedMap;
 use quorate_core::quorum::InvalidGroupSize;
+use quorate_core::{Epoch, ReplicaId};
 use quorate_runtime::driver::Mark;
 use quorate_runtime::storage::{self, Log, LogIdentity, LogOptions, Position, Report, Syncer};
 use quorate_runtime::transport::TurnWaker;
@@ -39,6 +39,20 @@ pub(crate) enum LogError {
         number: usize,
         /// What is wrong with it.
         source: DecodeError,
+    },
+    /// The marker is older than the log.
+    #[error(
+        "record {number} of the log was written in membership {written}, and the marker beside the log knows only \
+         {epoch}: it was restored from an older copy; bring back the newest one, or remove the directory of the \
+         replica so that it learns everything from its group"
+    )]
+    Epoch {
+        /// Which record, from zero.
+        number: usize,
+        /// Its membership.
+        written: Epoch,
+        /// The one that the marker names.
+        epoch: Epoch,
     },
     /// The marker names an impossible group.
     #[error(transparent)]
@@ -94,16 +108,22 @@ impl Logs {
         Ok(log.close()?)
     }
 
-    /// Opens the log of a replica and reads what it holds.
+    /// Opens the log of a replica that belongs to this membership, and reads what it holds.
     pub(crate) fn open(
         &self,
         directory: &Path,
         replica: ReplicaId,
+        epoch: Epoch,
     ) -> Result<(ReplicaLog, Vec<Record>), LogError> {
         let (log, contents) = Log::open(directory, self.identity(replica), LogOptions::default())?;
         let mut records = Vec::new();
         for (number, bytes) in contents.enumerate() {
-            records.push(decode_record(&bytes?).map_err(|source| LogError::Record { number, source })?);
+            let (written, record) =
+                decode_record(&bytes?).map_err(|source| LogError::Record { number, source })?;
+            if written > epoch {
+                return Err(LogError::Epoch { number, written, epoch });
+            }
+            records.push(record);
         }
         if log.recovery().torn_bytes > 0 {
             let torn = log.recovery().torn_bytes;
@@ -116,6 +136,7 @@ impl Logs {
             progress,
             shared: Arc::clone(&self.shared),
             syncer: Arc::clone(&self.syncer),
+            epoch,
             scratch: BytesMut::new(),
             appended: 0,
             unwritten: (0, 0),
@@ -165,6 +186,8 @@ pub(crate) struct ReplicaLog {
     progress: Arc<Progress>,
     shared: Arc<Shared>,
     syncer: Arc<Syncer>,
+    /// The membership under which records are written.
+    epoch: Epoch,
     scratch: BytesMut,
     /// The position after the last record.
     appended: Mark,
@@ -181,7 +204,7 @@ impl ReplicaLog {
     /// Appends a record.
     pub(crate) fn append(&mut self, record: &Record) -> Mark {
         self.scratch.clear();
-        encode_record(record, &mut self.scratch);
+        encode_record(self.epoch, record, &mut self.scratch);
         self.appended = self.log.append(&self.scratch).as_u64();
         self.unwritten.0 += 1;
         self.unwritten.1 += self.scratch.len() as u64;

@@ -26,7 +26,7 @@ use quorate_core::machine::InputOf;
 use quorate_core::{Address, ClientId, Input, Instant, NodeId, Random, ReplicaId, ReplicaIndex};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
-use quorate_tapir::{Message, Replica};
+use quorate_tapir::Replica;
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
 
 use crate::Config;
@@ -244,18 +244,18 @@ impl Node {
         envelope: Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<(), Violation> {
-        let Envelope { from, to, message: ProtocolMessage::Tapir(message) } = envelope;
+        let ProtocolMessage::Tapir(message) = &envelope.message;
         let Some(remote) = turn.remote(link) else { return Ok(()) };
-        match (remote.identity, from) {
+        match (remote.identity, envelope.from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
-                let class = classify(&message);
-                if let Some(owner) = prepares_for(&message)
+                let class = classify(message);
+                if let Some(owner) = prepares_for(message)
                     && owner != client
                 {
                     // It would be counted against somebody else's window.
                     return Err(Violation(format!("{client} prepares a transaction of {owner}").into()));
                 }
-                if class != Class::Always && !self.admits(class, client, to, turn) {
+                if class != Class::Always && !self.admits(class, client, envelope.to, turn) {
                     self.refuse(link, turn);
                     return Ok(());
                 }
@@ -269,15 +269,16 @@ impl Node {
         if !self.is_started {
             return Ok(());
         }
-        self.deliver(from, to, message, turn);
+        self.deliver(envelope, turn);
         Ok(())
     }
 
     /// Gives a message to a machine of this node.
-    fn deliver(&mut self, from: Address, to: Address, message: Message, turn: &mut Turn<'_>) {
+    fn deliver(&mut self, envelope: Envelope, turn: &mut Turn<'_>) {
+        let Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) } = envelope;
         match to {
             Address::Replica(id) if self.replicas.contains_key(&id) => {
-                self.step(id, Input::Message { from, message }, turn);
+                self.step(id, Input::Message { from, epoch, message }, turn);
             }
             // Its keyspace may have been created a moment ago.
             Address::Replica(_) => self.catalogue.want(),
@@ -286,6 +287,7 @@ impl Node {
                 self.catalogue.on_message(
                     time,
                     from,
+                    epoch,
                     message,
                     &mut outgoing(&self.routes, &mut self.here, turn),
                 );
@@ -353,11 +355,8 @@ impl Node {
 
     fn deliver_here(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..HERE_PER_TURN_MAX {
-            let Some(Envelope { from, to, message: ProtocolMessage::Tapir(message) }) = self.here.pop_front()
-            else {
-                return;
-            };
-            self.deliver(from, to, message, turn);
+            let Some(envelope) = self.here.pop_front() else { return };
+            self.deliver(envelope, turn);
         }
     }
 

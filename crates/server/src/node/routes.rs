@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::Keyspace;
-use quorate_core::{Address, ClientId, NodeId, ReplicaId, ShardId};
+use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId};
 use quorate_runtime::{LinkId, Turn};
 use quorate_tapir::Message;
 use quorate_wire::{Envelope, Packet, ProtocolMessage};
@@ -136,9 +136,9 @@ pub(crate) struct Outgoing<'a, 't> {
 }
 
 impl Outgoing<'_, '_> {
-    pub(crate) fn send(&mut self, from: Address, to: Address, message: Message) {
+    pub(crate) fn send(&mut self, from: Address, to: Address, epoch: Epoch, message: Message) {
         let route = self.routes.route(to);
-        let envelope = Envelope { from, to, message: ProtocolMessage::Tapir(message) };
+        let envelope = Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) };
         match route {
             Route::Here => self.here.push_back(envelope),
             Route::Link(link) => self.turn.send(link, &Packet::Envelope(envelope)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::topology::Keyspace;
 use quorate_core::{
-    Address, ClientId, Input, Instant, Key, KeyRange, Machine, NodeId, ReplicaIndex, TransactionId,
+    Address, ClientId, Epoch, Input, Instant, Key, KeyRange, Machine, NodeId, ReplicaIndex, TransactionId,
 };
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::transport::{Dialled, Options, Remote, Target, TurnWaker, Violation};
@@ -51,13 +51,13 @@ struct ToWorld<'a, 't> {
 }
 
 impl Carrier<Coordinator> for ToWorld<'_, '_> {
-    fn send(&mut self, to: Address, message: Message) {
+    fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
         let Address::Replica(replica) = to else { panic!("a coordinator talks to replicas") };
         let mut shards = self.world.keyspaces.iter().flat_map(|routes| &routes.keyspace.shards);
         let shard = shards.find(|shard| shard.id == replica.shard).expect("a known shard");
         let node = shard.replicas[usize::from(replica.index.0)];
         if let Some(link) = self.world.links[usize::from(node.0)] {
-            let envelope = Envelope { from: self.world.id.into(), to, message: message.into() };
+            let envelope = Envelope { from: self.world.id.into(), to, epoch, message: message.into() };
             self.turn.send(link, &Packet::Envelope(envelope));
         }
     }
@@ -92,8 +92,8 @@ impl Host for ClientHost {
 
     fn on_packet(&mut self, _: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
         match packet {
-            Packet::Envelope(Envelope { from, message: ProtocolMessage::Tapir(message), .. }) => {
-                self.step(Input::Message { from, message }, turn);
+            Packet::Envelope(Envelope { from, epoch, message: ProtocolMessage::Tapir(message), .. }) => {
+                self.step(Input::Message { from, epoch, message }, turn);
             }
             packet => drop(self.packets.send(packet)),
         }

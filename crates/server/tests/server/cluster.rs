@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quorate_core::topology::{Durability, Keyspace, Shard};
-use quorate_core::{KeyspaceId, NodeId, ShardId};
+use quorate_core::{Epoch, KeyspaceId, NodeId, ShardId};
 use quorate_server::{Config, Initialise, Limits, Server, Sockets, print_config};
 
 use crate::client::Client;
@@ -109,6 +109,7 @@ impl Cluster {
             name: name.to_owned(),
             durability,
             shards: vec![Shard { id: ShardId(number), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
+            epoch: Epoch::FIRST,
             ..self.system().clone()
         };
         let key = format!("keyspace/{name}");

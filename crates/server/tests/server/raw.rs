@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use quorate_core::topology::Durability;
 use quorate_core::{
-    Address, ClientId, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
-    Write as KeyWrite,
+    Address, ClientId, Epoch, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
+    TransactionId, Write as KeyWrite,
 };
 use quorate_ir::OperationId;
 use quorate_server::Limits;
@@ -70,7 +70,7 @@ impl Raw {
 
 fn envelope(from: ClientId, shard: u32, index: u8, message: Message) -> Packet {
     let to = Address::Replica(ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) });
-    Packet::Envelope(Envelope { from: from.into(), to, message: message.into() })
+    Packet::Envelope(Envelope { from: from.into(), to, epoch: Epoch::FIRST, message: message.into() })
 }
 
 fn read(sequence: u64) -> Message {

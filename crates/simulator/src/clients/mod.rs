@@ -400,6 +400,10 @@ impl Clients {
             }
             Event::Finished { transaction, result } => self.on_finished(transaction, result, cluster),
             Event::Resolved { transaction, outcome } => self.on_resolved(transaction, outcome, cluster),
+            Event::Outdated { keyspace } => {
+                self.nonsense
+                    .push(format!("the membership of {keyspace} has changed, and nobody changed it"));
+            }
         }
     }
 

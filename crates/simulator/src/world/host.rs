@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use quorate_core::machine::{InputOf, OutboxOf, PersistToken};
-use quorate_core::{Address, ClockTime, Context, Effect, Input, Instant, Machine, Random};
+use quorate_core::{Address, ClockTime, Context, Effect, Epoch, Input, Instant, Machine, Random};
 
 use super::disk::{Disk, Medium};
 
@@ -16,7 +16,7 @@ pub(super) trait Surroundings<M: Machine> {
     /// The physical clock of the node.
     fn clock(&self, node: usize) -> ClockTime;
     /// Sends a message.
-    fn transmit(&mut self, node: usize, from: Address, to: Address, message: M::Message);
+    fn transmit(&mut self, node: usize, envelope: Envelope<M::Message>);
     /// Tells whoever runs the simulation what the machine said.
     fn emitted(&mut self, host: usize, event: M::Event);
     /// Schedules something that happens to a host.
@@ -41,9 +41,18 @@ pub(super) enum HostEventKind<T> {
     Synced,
 }
 
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Envelope<Message> {
+    pub(super) from: Address,
+    pub(super) to: Address,
+    pub(super) epoch: Epoch,
+    pub(super) message: Message,
+}
+
 /// An effect that waits for the disk.
 enum Held<M: Machine> {
-    Send { to: Address, message: M::Message },
+    Send(Envelope<M::Message>),
     Emit(M::Event),
     Truncate { up_to: u64 },
 }
@@ -165,10 +174,12 @@ where
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } => {
-                    self.held.push_back((self.disk.appended(), Held::Send { to, message }));
+                    let envelope = Envelope { from: self.address, to, epoch: machine.epoch(to), message };
+                    self.held.push_back((self.disk.appended(), Held::Send(envelope)));
                 }
                 Effect::SendUnordered { to, message } => {
-                    around.transmit(self.node, self.address, to, message)
+                    let envelope = Envelope { from: self.address, to, epoch: machine.epoch(to), message };
+                    around.transmit(self.node, envelope);
                 }
                 Effect::SetTimer { timer, after } => {
                     self.timers_set += 1;
@@ -196,9 +207,7 @@ where
         let synced = self.disk.synced();
         while self.held.front().is_some_and(|(after, _)| *after <= synced) {
             match self.held.pop_front() {
-                Some((_, Held::Send { to, message })) => {
-                    around.transmit(self.node, self.address, to, message)
-                }
+                Some((_, Held::Send(envelope))) => around.transmit(self.node, envelope),
                 Some((_, Held::Emit(event))) => around.emitted(self.id, event),
                 Some((_, Held::Truncate { up_to })) => self.disk.truncate(up_to, &mut self.random),
                 None => break,

@@ -32,7 +32,7 @@ use quorate_core::{Address, ClockTime, Input, Instant, Machine, Outbox, Random};
 
 use clock::PhysicalClock;
 use disk::Medium;
-use host::{Host, HostEvent, Surroundings};
+use host::{Envelope, Host, HostEvent, Surroundings};
 use network::Network;
 use queue::EventQueue;
 use trace::{Trace, TraceHash};
@@ -62,7 +62,7 @@ pub enum Happening<P: Protocol, A> {
 }
 
 enum Event<P: Protocol, A> {
-    Deliver { from: Address, to: Address, message: P::Message },
+    Deliver(Envelope<P::Message>),
     Server(HostEvent<<P::Server as Machine>::Timer>),
     Client(HostEvent<<P::Client as Machine>::Timer>),
     Alarm(A),
@@ -213,7 +213,7 @@ impl<P: Protocol, A> World<P, A> {
 
     fn happen(&mut self, event: Event<P, A>) {
         let node = match &event {
-            Event::Deliver { to, .. } => self.fabric.endpoints.get(to).map(|(_, node)| *node),
+            Event::Deliver(envelope) => self.fabric.endpoints.get(&envelope.to).map(|(_, node)| *node),
             Event::Server(event) => Some(self.servers[event.host].node),
             Event::Client(event) => Some(self.clients[event.host].node),
             Event::Alarm(_) => None,
@@ -225,7 +225,7 @@ impl<P: Protocol, A> World<P, A> {
         }
         let now = self.fabric.now;
         match event {
-            Event::Deliver { from, to, message } => self.deliver(from, to, message),
+            Event::Deliver(envelope) => self.deliver(envelope),
             Event::Server(event) if self.servers[event.host].concerns(&event) => {
                 self.fabric.trace.event(now, kind::SERVER, event.host as u64, 0);
                 let host = &mut self.servers[event.host];
@@ -247,7 +247,7 @@ impl<P: Protocol, A> World<P, A> {
         }
     }
 
-    fn deliver(&mut self, from: Address, to: Address, message: P::Message) {
+    fn deliver(&mut self, Envelope { from, to, epoch, message }: Envelope<P::Message>) {
         let now = self.fabric.now;
         let endpoint = self.fabric.endpoints.get(&to).map(|(endpoint, _)| *endpoint);
         let is_up = match endpoint {
@@ -267,12 +267,12 @@ impl<P: Protocol, A> World<P, A> {
         match endpoint {
             Some(Endpoint::Server(at)) => {
                 self.fabric.trace.event(now, kind::DELIVERED, at as u64, digest.value());
-                let input = Input::Message { from, message };
+                let input = Input::Message { from, epoch, message };
                 self.servers[at].step(input, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
             }
             Some(Endpoint::Client(at)) => {
                 self.fabric.trace.event(now, kind::DELIVERED, (1 << 32) + at as u64, digest.value());
-                let input = Input::Message { from, message };
+                let input = Input::Message { from, epoch, message };
                 self.clients[at].step(input, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
             }
             None => {}
@@ -384,19 +384,19 @@ impl<P: Protocol, A> World<P, A> {
 }
 
 impl<P: Protocol, A> Fabric<P, A> {
-    fn transmit(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
+    fn transmit(&mut self, node: usize, envelope: Envelope<P::Message>) {
         // Whoever is not known here is an incarnation of a client that never was.
-        let Some(&(_, receiver)) = self.endpoints.get(&to) else { return };
+        let Some(&(_, receiver)) = self.endpoints.get(&envelope.to) else { return };
         let arrivals = self.network.route(node, receiver);
         if arrivals.first.is_none() {
+            let Envelope { from, to, message, .. } = &envelope;
             self.trace.line(self.now, || format!("{from} → {to} ✗ lost  {message:?}"));
         }
         if let Some(after) = arrivals.second {
-            let message = message.clone();
-            self.queue.push(self.now + after, Event::Deliver { from, to, message });
+            self.queue.push(self.now + after, Event::Deliver(envelope.clone()));
         }
         if let Some(after) = arrivals.first {
-            self.queue.push(self.now + after, Event::Deliver { from, to, message });
+            self.queue.push(self.now + after, Event::Deliver(envelope));
         }
     }
 
@@ -427,8 +427,8 @@ macro_rules! surroundings {
                 self.0.clock(node)
             }
 
-            fn transmit(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
-                self.0.transmit(node, from, to, message);
+            fn transmit(&mut self, node: usize, envelope: Envelope<P::Message>) {
+                self.0.transmit(node, envelope);
             }
 
             fn emitted(&mut self, host: usize, event: <P::$machine as Machine>::Event) {

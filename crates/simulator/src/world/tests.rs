@@ -41,7 +41,7 @@ impl Machine for Counter {
         outbox: &mut Outbox<Message, (), u64, u64>,
     ) {
         match input {
-            Input::Message { from, message: Message::Count } => {
+            Input::Message { from, message: Message::Count, .. } => {
                 self.count += 1;
                 outbox.send_unordered(from, Message::Gossip(self.count));
                 outbox.persist_and_notify(self.count, PersistToken(self.count));

@@ -9,7 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
-use quorate_core::{Ballot, ClientId, Key, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, Value, View};
+use quorate_core::{
+    Ballot, ClientId, Epoch, Key, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, Value, View,
+};
 
 use super::reader::{Reader, WireType};
 use super::writer::Writer;
@@ -275,7 +277,7 @@ macro_rules! scalar {
 }
 
 scalar!(u8, u16, u32, u64;
-    SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), ClientId(u64));
+    SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), Epoch(u32), ClientId(u64));
 
 impl Scalar for bool {
     fn to_u64(&self) -> u64 {

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
-    Address, Ballot, ClientId, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId, ReplicaIndex,
-    ShardId, SiteId, Timestamp, Transaction, TransactionId, View, Write,
+    Address, Ballot, ClientId, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId,
+    ReplicaIndex, ShardId, SiteId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{
     ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, OperationId, Part, RecordPage, State,
@@ -272,6 +272,7 @@ pub(crate) fn message() -> BoxedStrategy<Message> {
             Message::ClockAhead { transaction, ahead_micros, ahead_max_micros }
         }),
         (operation_id(), timestamp()).prop_map(|(id, timestamp)| Message::CommitPrepared { id, timestamp }),
+        Just(Message::Outdated),
     ];
     prop_oneof![1 => reads.boxed(), 3 => ir().prop_map(Message::Ir), 2 => recovery.boxed()].boxed()
 }
@@ -312,15 +313,20 @@ pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
         .prop_flat_map(|replicas| vec(any::<u16>().prop_map(NodeId), replicas));
     let shard = (small(), replicas).prop_map(|(id, replicas)| Shard { id: ShardId(id), replicas });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Memory)];
-    (small(), text(), durability, vec(shard, 1..4))
-        .prop_map(|(id, name, durability, shards)| Keyspace {
+    (small(), text(), durability, vec(shard, 1..4), epoch())
+        .prop_map(|(id, name, durability, shards, epoch)| Keyspace {
             id: KeyspaceId(id),
             name: format!("k{name}"),
             isolation: Isolation::Strict,
             durability,
             shards,
+            epoch,
         })
         .boxed()
+}
+
+pub(crate) fn epoch() -> impl Strategy<Value = Epoch> {
+    small().prop_map(Epoch)
 }
 
 fn topology() -> BoxedStrategy<Topology> {
@@ -340,8 +346,9 @@ fn address() -> impl Strategy<Value = Address> {
 }
 
 pub(crate) fn packet() -> BoxedStrategy<Packet> {
-    let envelope = (address(), address(), message())
-        .prop_map(|(from, to, message)| Packet::Envelope(Envelope { from, to, message: message.into() }));
+    let envelope = (address(), address(), epoch(), message()).prop_map(|(from, to, epoch, message)| {
+        Packet::Envelope(Envelope { from, to, epoch, message: message.into() })
+    });
     let peer =
         prop_oneof![any::<u16>().prop_map(|id| Peer::Node(NodeId(id))), client().prop_map(Peer::Client)];
     let others = prop_oneof![

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    ClientId, Key, NodeId, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
+    ClientId, Epoch, Key, NodeId, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
     TransactionId, Write,
 };
 use quorate_ir::OperationId;
@@ -27,6 +27,7 @@ fn a_read_in_a_frame() {
     let packet = Packet::Envelope(Envelope {
         from: transaction().client.into(),
         to: replica.into(),
+        epoch: Epoch::FIRST,
         message: Message::Read { transaction: transaction(), key: Key::from(b"alice") }.into(),
     });
     let mut writer = FrameWriter::new();

@@ -8,7 +8,7 @@ use quorate_core::topology::Keyspace;
 use quorate_core::transaction::{
     KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX,
 };
-use quorate_core::{Key, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Write};
+use quorate_core::{Epoch, Key, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Write};
 use quorate_tapir::Message;
 use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode_record, encode};
 
@@ -228,6 +228,7 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
         isolation: Isolation::Strict,
         durability: Durability::Sync,
         shards,
+        epoch: Epoch::FIRST,
     };
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");

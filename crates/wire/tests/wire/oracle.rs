@@ -277,7 +277,7 @@ messages! {
 }
 
 choices! {
-    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = TapirChoice {
+    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 60" = TapirChoice {
         1 Read(Read),
         2 ReadReply(ReadReply),
         3 Scan(Scan),
@@ -292,6 +292,7 @@ choices! {
         12 RecoverReply(RecoverReply),
         13 ClockAhead(ClockAhead),
         14 CommitPrepared(CommitPrepared),
+        60 Outdated(Empty),
     }
 }
 
@@ -372,6 +373,7 @@ messages! {
         #[prost(message, optional, tag = 1)] from: Option<Address>,
         #[prost(message, optional, tag = 2)] to: Option<Address>,
         #[prost(message, optional, tag = 3)] message: Option<ProtocolMessage>,
+        #[prost(uint32, tag = 4)] epoch: u32,
     }
     struct Hello {
         #[prost(fixed64, tag = 1)] cluster: u64,
@@ -403,6 +405,7 @@ messages! {
         #[prost(uint32, tag = 3)] isolation: u32,
         #[prost(uint32, tag = 4)] durability: u32,
         #[prost(message, repeated, tag = 5)] shards: Vec<Shard>,
+        #[prost(uint32, tag = 6)] epoch: u32,
     }
     struct Directory {
         #[prost(message, optional, tag = 1)] topology: Option<Topology>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::{Ballot, ClientId, Key, Timestamp, Transaction, TransactionId, View, Write};
+use quorate_core::{Ballot, ClientId, Epoch, Key, Timestamp, Transaction, TransactionId, View, Write};
 use quorate_ir::{
     ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, Part, RecordPage, State,
 };
@@ -52,8 +52,12 @@ fn the_largest_transaction_passes_through_a_view_change() {
         supplement: Supplement::default(),
     };
     let client = ClientId(1).into();
-    let packet =
-        Packet::Envelope(Envelope { from: client, to: client, message: Message::Ir(message).into() });
+    let packet = Packet::Envelope(Envelope {
+        from: client,
+        to: client,
+        epoch: Epoch::FIRST,
+        message: Message::Ir(message).into(),
+    });
     FrameWriter::new().push(&packet).expect("four copies are written as one");
     assert_eq!(decode::<Packet>(&encode(&packet)).unwrap(), packet);
 }

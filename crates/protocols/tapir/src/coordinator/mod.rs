@@ -30,8 +30,8 @@ use std::sync::Arc;
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, ClockTime, Context, GroupSize, Input, Instant, KeyspaceId, Machine, ReplicaId, ReplicaIndex,
-    ShardId, Timestamp, TransactionId,
+    Address, ClockTime, Context, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, ReplicaId,
+    ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 
 use crate::command::{Command, Event, Failure, Invalid, Routes};
@@ -57,7 +57,7 @@ pub enum CoordinatorTimer {
 pub struct Coordinator {
     config: CoordinatorConfig,
     keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
-    groups: BTreeMap<ShardId, GroupSize>,
+    groups: BTreeMap<ShardId, Group>,
     transactions: FixedMap<TransactionId, Open>,
     /// The greatest timestamp proposed so far: timestamps of one client rise strictly.
     last_timestamp: Timestamp,
@@ -68,6 +68,17 @@ pub struct Coordinator {
     /// When transactions want attention. An entry counts only if it is the one that its transaction has noted.
     wakeups: BinaryHeap<Reverse<(Instant, TransactionId)>>,
     timer: Option<Instant>,
+}
+
+/// The replicas of a shard, as this client knows them.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    size: GroupSize,
+    keyspace: KeyspaceId,
+    /// The membership that quorums are counted in.
+    epoch: Epoch,
+    /// The greatest membership that was heard of.
+    newest_epoch: Epoch,
 }
 
 /// A transaction that the coordinator has not forgotten yet.
@@ -113,6 +124,15 @@ impl Machine for Coordinator {
         }
     }
 
+    fn epoch(&self, to: Address) -> Epoch {
+        match to {
+            Address::Replica(replica) => {
+                self.groups.get(&replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
+            }
+            Address::Client(_) => Epoch::FIRST,
+        }
+    }
+
     fn step(
         &mut self,
         context: &mut Context<'_>,
@@ -121,8 +141,10 @@ impl Machine for Coordinator {
     ) {
         match input {
             Input::Start | Input::Persisted(_) => {}
-            Input::Message { from: Address::Replica(replica), message } => {
-                self.on_message(replica, message, context, outbox);
+            Input::Message { from: Address::Replica(replica), epoch, message } => {
+                if self.is_current(replica, epoch, outbox) {
+                    self.on_message(replica, message, context, outbox);
+                }
             }
             Input::Message { from: Address::Client(_), .. } => {}
             Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
@@ -163,6 +185,17 @@ impl Coordinator {
         }
     }
 
+    /// True if a replica speaks under the membership that this coordinator counts quorums in. If it speaks under a later
+    /// one, the client is told that it has to learn of that.
+    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+        let Some(group) = self.groups.get_mut(&from.shard) else { return false };
+        if epoch > group.newest_epoch {
+            group.newest_epoch = epoch;
+            outbox.emit(Event::Outdated { keyspace: group.keyspace });
+        }
+        epoch == group.epoch
+    }
+
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
         if !self.silent.is_empty() {
             self.silent.remove(&from);
@@ -191,8 +224,9 @@ impl Coordinator {
             Message::RecoverReply { transaction, outcome } => {
                 self.on_recover_reply(transaction, outcome, outbox)
             }
-            // What only replicas are asked.
-            Message::Read { .. }
+            // The envelope has said it already; the rest is what only replicas are asked.
+            Message::Outdated
+            | Message::Read { .. }
             | Message::Scan { .. }
             | Message::Ir(_)
             | Message::CommitPrepared { .. }
@@ -206,7 +240,9 @@ impl Coordinator {
 
     fn on_route(&mut self, routes: Arc<Routes>) {
         for shard in &routes.keyspace.shards {
-            self.groups.insert(shard.id, shard.group_size());
+            let (keyspace, epoch) = (routes.keyspace.id, routes.keyspace.epoch);
+            let group = Group { size: shard.group_size(), keyspace, epoch, newest_epoch: epoch };
+            self.groups.insert(shard.id, group);
         }
         self.keyspaces.insert(routes.keyspace.id, routes);
     }

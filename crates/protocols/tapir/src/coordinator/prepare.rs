@@ -116,7 +116,7 @@ impl Coordinator {
             return self.fail_execution(id, Failure::Unavailable { missing }, outbox);
         }
         let part = |(shard, transaction): (ShardId, Arc<Transaction>)| {
-            let group = self.groups[&shard];
+            let group = self.groups[&shard].size;
             let call = ConsensusCall::new(group);
             Part { shard, group, transaction, call, quorum_at: None, settled: None }
         };
@@ -141,7 +141,7 @@ impl Coordinator {
         }
         let mut missing = Vec::new();
         for shard in shards {
-            let group = self.groups[&shard];
+            let group = self.groups[&shard].size;
             let down: Vec<ReplicaId> =
                 replicas(shard, group).filter(|replica| self.unreachable.contains(replica)).collect();
             if down.len() > group.failures() {

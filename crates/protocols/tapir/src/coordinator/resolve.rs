@@ -59,7 +59,7 @@ impl Coordinator {
     }
 
     fn resolving(&self, participants: Vec<ShardId>, invalid: Option<Invalid>, now: Instant) -> Resolving {
-        let group = self.groups[&participants[0]];
+        let group = self.groups[&participants[0]].size;
         Resolving { participants, group, invalid, attempts: 0, asked_at: now }
     }
 

@@ -24,7 +24,7 @@ use std::convert::Infallible;
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Context, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, TransactionId, View,
+    Address, Context, Epoch, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, TransactionId, View,
 };
 use quorate_ir::{Fact, OperationId, Status};
 use quorate_store::{PreparedSet, Versions};
@@ -61,6 +61,11 @@ pub enum ReplicaEvent {
         /// The view.
         view: View,
     },
+    /// Somebody speaks under a later membership: whoever hosts this replica should learn of it.
+    Outdated {
+        /// That membership.
+        epoch: Epoch,
+    },
     /// So many replicas of the group have lost their records that the group cannot recover by itself: an operator must
     /// bring back the disk of one of them.
     Lost {
@@ -82,6 +87,8 @@ pub struct Replica {
     currency: Currency,
     /// True if the replica's creation is not on disk yet.
     newborn: bool,
+    /// The greatest membership that it has heard of.
+    newest_epoch: Epoch,
 }
 
 impl Machine for Replica {
@@ -107,6 +114,7 @@ impl Machine for Replica {
             asked: BTreeMap::new(),
             currency: Currency::default(),
             newborn,
+            newest_epoch: config.epoch,
             config,
         };
         for record in records {
@@ -118,6 +126,10 @@ impl Machine for Replica {
         replica
     }
 
+    fn epoch(&self, _: Address) -> Epoch {
+        self.config.epoch
+    }
+
     fn step(
         &mut self,
         context: &mut Context<'_>,
@@ -127,7 +139,10 @@ impl Machine for Replica {
         self.participant.now = context.now;
         match input {
             Input::Start => self.on_start(context, outbox),
-            Input::Message { from, message } => self.on_message(from, message, context, outbox),
+            Input::Message { from, epoch, message } if epoch == self.config.epoch => {
+                self.on_message(from, message, context, outbox);
+            }
+            Input::Message { from, epoch, .. } => self.on_other_epoch(from, epoch, outbox),
             Input::Timer(ReplicaTimer::ViewChange) => {
                 self.with_desk(context.random, outbox, |ir, desk| ir.on_view_change_timeout(desk));
             }
@@ -206,6 +221,18 @@ impl Replica {
             .retain(|id, _| record.inconsistent(*id).is_none_or(|known| !known.executed));
     }
 
+    /// Something was said under another membership. It counts for nothing here: quorums of two memberships need not share
+    /// a replica.
+    fn on_other_epoch(&mut self, from: Address, epoch: Epoch, outbox: &mut OutboxOf<Self>) {
+        if epoch < self.config.epoch {
+            // Reveals nothing but the configuration, which this replica cannot forget.
+            outbox.send_unordered(from, Message::Outdated);
+        } else if epoch > self.newest_epoch {
+            self.newest_epoch = epoch;
+            outbox.emit(ReplicaEvent::Outdated { epoch });
+        }
+    }
+
     fn on_message(
         &mut self,
         from: Address,
@@ -238,8 +265,9 @@ impl Replica {
                     self.recoveries.on_message(replica, message, context.now, outbox);
                 }
             }
-            // Answers that only coordinators in clients ask for.
-            Message::ReadReply { .. }
+            // Answers that only coordinators in clients ask for; and a replica of this membership is not outdated by another.
+            Message::Outdated
+            | Message::ReadReply { .. }
             | Message::ScanReply { .. }
             | Message::RecoverReply { .. }
             | Message::ClockAhead { .. } => {}

@@ -137,6 +137,7 @@ pub(super) fn message(message: &Message) -> String {
             format!("{} [{}]{next}", transaction(*id), found.join(" "))
         }
         Message::Ir(message) => ir(message),
+        Message::Outdated => "OUTDATED".to_owned(),
         Message::CommitPrepared { id, timestamp } => {
             format!("COMMIT {}#{} at {}", transaction(id.transaction), id.number, at(*timestamp))
         }
@@ -208,6 +209,7 @@ pub(super) fn event(event: &Event) -> String {
             };
             format!("{} {result}", transaction(*id))
         }
+        Event::Outdated { keyspace } => format!("the membership of {keyspace} has changed"),
         Event::Resolved { transaction: id, outcome: known } => {
             format!("{} resolved: {}", transaction(*id), known.map_or("unknown".to_owned(), outcome))
         }

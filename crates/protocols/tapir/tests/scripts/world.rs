@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Effect, GroupSize, Input, Instant, Key, KeyRange, KeyspaceId,
-    Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId,
+    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyRange,
+    KeyspaceId, Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId,
 };
 use quorate_tapir::{
     Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Record, Replica, ReplicaConfig,
@@ -41,6 +41,7 @@ pub(super) struct World {
 struct Envelope {
     from: Address,
     to: Address,
+    epoch: Epoch,
     message: Message,
 }
 
@@ -147,6 +148,7 @@ impl World {
             isolation: Isolation::Strict,
             durability: Durability::Sync,
             shards: (1..=shards).map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).collect(),
+            epoch: Epoch::FIRST,
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {
@@ -182,7 +184,8 @@ impl World {
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
-                    self.queue.push_back(Envelope { from, to, message });
+                    let epoch = replica.epoch(to);
+                    self.queue.push_back(Envelope { from, to, epoch, message });
                 }
                 Effect::SetTimer { timer, after } => {
                     self.replica_timers.insert((id, timer), self.now + after);
@@ -204,6 +207,9 @@ impl World {
                 Effect::Emit(ReplicaEvent::ViewChanging { view }) => {
                     log.push(format!("{} leaves for {view}", name(from)));
                 }
+                Effect::Emit(ReplicaEvent::Outdated { epoch }) => {
+                    log.push(format!("{} hears of {epoch}", name(from)));
+                }
                 Effect::Emit(ReplicaEvent::Lost { lost }) => {
                     log.push(format!("{} refuses: {lost} replicas have lost their records", name(from)));
                 }
@@ -224,7 +230,8 @@ impl World {
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
-                    self.queue.push_back(Envelope { from: id.into(), to, message });
+                    let epoch = client.epoch(to);
+                    self.queue.push_back(Envelope { from: id.into(), to, epoch, message });
                 }
                 Effect::SetTimer { after, .. } => {
                     self.client_timers.insert(id, self.now + after);
@@ -296,18 +303,18 @@ impl World {
                 kept.push_back(envelope);
                 continue;
             }
-            let Envelope { from, to, message } = envelope.clone();
+            let Envelope { from, to, epoch, message } = envelope.clone();
             let text = format!("{} → {}: {}", name(from), name(to), describe::message(&message));
             match to {
                 Address::Replica(id) if self.replicas.contains_key(&id) => {
                     log.push(text);
                     self.history.push(envelope);
-                    self.step_replica(id, Input::Message { from, message }, log);
+                    self.step_replica(id, Input::Message { from, epoch, message }, log);
                 }
                 Address::Client(id) if self.clients.contains_key(&id) => {
                     log.push(text);
                     self.history.push(envelope);
-                    self.step_client(id, Input::Message { from, message }, log);
+                    self.step_client(id, Input::Message { from, epoch, message }, log);
                 }
                 _ => log.push(format!("✗ {text}")),
             }
