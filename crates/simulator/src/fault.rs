@@ -5,124 +5,101 @@ use std::str::FromStr;
 
 use quorate_core::topology::UnknownName;
 
-/// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
-    /// Messages are lost.
-    Loss,
-    /// Messages arrive twice within moments.
-    Duplication,
-    /// Messages arrive again minutes later, across restarts and view changes.
-    LateDuplicates,
-    /// Messages overtake each other.
-    Reordering,
-    /// A single message takes seconds.
-    LateMessages,
-    /// For a while, everything that one node sends takes much longer.
-    DelaySpikes,
-    /// A node is cut off from all others.
-    Partitions,
-    /// Messages from one node to another vanish, but not those the other way.
-    OneWayPartitions,
-    /// Clocks are wrong by a constant.
-    ClockSkew,
-    /// Clocks run too fast or too slowly.
-    ClockDrift,
-    /// Clocks jump forward and back.
-    ClockJumps,
-    /// Clocks stand still for a while.
-    FrozenClocks,
-    /// A node crashes and restarts with what its disk holds.
-    NodeCrashes,
-    /// All nodes crash at once.
-    PowerLoss,
-    /// A node crashes and restarts with an empty disk: at most f of a group at a time.
-    EmptyDisks,
-    /// A client vanishes in the middle of anything; a new incarnation takes its place.
-    ClientCrashes,
-    /// A node or a client stands still for a while and then goes on as if nothing had happened.
-    Pauses,
-    /// Syncs take long.
-    SlowDisks,
+use crate::invariants::Invariant::{
+    self, Agreement, Determinism, Durability, Isolation, Liveness, Sanity, Timestamps,
+};
+
+/// Everything that strict keyspaces promise.
+const ALL: &[Invariant] = &[Isolation, Timestamps, Durability, Agreement, Liveness, Sanity, Determinism];
+
+/// What clocks must not touch.
+const ORDER: &[Invariant] = &[Isolation, Timestamps, Liveness];
+
+/// What crashes must not touch.
+const SURVIVAL: &[Invariant] = &[Isolation, Durability, Liveness];
+
+/// Declares every fault once: its name as users write it, what must hold all the same, and what it does.
+macro_rules! faults {
+    ($($fault:ident = $name:literal, $must_hold:expr, $what:literal;)*) => {
+        /// A kind of fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Fault {
+            $(#[doc = $what] $fault,)*
+        }
+
+        impl Fault {
+            /// Every fault.
+            pub const ALL: [Fault; [$(Fault::$fault),*].len()] = [$(Fault::$fault),*];
+
+            /// The name that users write.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Fault::$fault => $name,)*
+                }
+            }
+
+            /// What it does, in a sentence.
+            pub const fn what(self) -> &'static str {
+                match self {
+                    $(Fault::$fault => $what,)*
+                }
+            }
+
+            /// The invariants that must be seen to hold under it: the cells of the coverage table.
+            pub const fn must_hold(self) -> &'static [Invariant] {
+                match self {
+                    $(Fault::$fault => $must_hold,)*
+                }
+            }
+        }
+    };
+}
+
+faults! {
+    Loss = "loss", ALL, "messages are lost";
+    Duplication = "duplication", ALL, "messages arrive twice within moments";
+    LateDuplicates = "late-duplicates", ALL,
+        "messages arrive again minutes later, across restarts and view changes";
+    Reordering = "reordering", ALL, "messages overtake each other";
+    LateMessages = "late-messages", ALL, "single messages take seconds";
+    DelaySpikes = "delay-spikes", ALL, "for a while, everything that one node sends takes much longer";
+    Partitions = "partitions", ALL, "a node is cut off from all others for a while";
+    OneWayPartitions = "one-way-partitions", ALL,
+        "messages from one node to another vanish, but not those the other way";
+    PartialPartitions = "partial-partitions", ALL,
+        "two groups of nodes do not hear each other, and both hear the rest";
+    RingPartitions = "ring-partitions", ALL,
+        "every node hears a majority, and no two nodes hear the same one";
+    FlappingLinks = "flapping-links", ALL, "links fail and come back in the rhythm of a time-out";
+    SiteOutages = "site-outages", ALL,
+        "a site is cut off, and then its links come back one by one in random order";
+    ClockSkew = "clock-skew", ORDER, "clocks are wrong by a constant, up to twenty seconds";
+    ClockDrift = "clock-drift", ORDER, "clocks run up to a thousandth too fast or too slowly";
+    ClockJumps = "clock-jumps", ORDER, "clocks jump forward and back by up to ten seconds";
+    ClockStrobes = "clock-strobes", ORDER, "a clock jumps to and fro every few milliseconds";
+    FrozenClocks = "frozen-clocks", ORDER, "clocks stand still for a while";
+    FarClocks = "far-clocks", ORDER,
+        "the clock of a client is minutes to years ahead, or that of a replica as far behind";
+    NodeCrashes = "node-crashes", SURVIVAL, "a node crashes and restarts with what its disk holds";
+    RestartStorms = "restart-storms", SURVIVAL, "a node crashes again and again, moments after each restart";
+    RollingRestarts = "rolling-restarts", SURVIVAL, "every node is restarted, one after the other";
+    PowerLoss = "power-loss", SURVIVAL, "all nodes crash at once and restart with what their disks hold";
+    EmptyDisks = "empty-disks", &[Isolation, Durability, Agreement],
+        "a node crashes and restarts with an empty disk, at most f of a group at a time";
+    ClientCrashes = "client-crashes", SURVIVAL,
+        "a client vanishes in the middle of anything, and a new one takes its place";
+    RecoveryCrashes = "recovery-crashes", SURVIVAL,
+        "a client vanishes, and so does the replica that settles its transactions, while it does so";
+    RecoveryDuels = "recovery-duels", SURVIVAL,
+        "several backup coordinators take over a transaction that its own coordinator still works on";
+    Pauses = "pauses", &[Isolation, Liveness], "a node or a client stands still for a while and then goes on";
+    LongPauses = "long-pauses", SURVIVAL,
+        "a node or a client stands still until others have taken over what it was at, and then goes on";
+    SlowDisks = "slow-disks", &[Durability, Liveness, Sanity], "syncs take up to a second";
+    ViewChanges = "view-changes", ALL, "replicas change views all the time, for no reason";
 }
 
 impl Fault {
-    /// Every fault.
-    pub const ALL: [Fault; 18] = [
-        Fault::Loss,
-        Fault::Duplication,
-        Fault::LateDuplicates,
-        Fault::Reordering,
-        Fault::LateMessages,
-        Fault::DelaySpikes,
-        Fault::Partitions,
-        Fault::OneWayPartitions,
-        Fault::ClockSkew,
-        Fault::ClockDrift,
-        Fault::ClockJumps,
-        Fault::FrozenClocks,
-        Fault::NodeCrashes,
-        Fault::PowerLoss,
-        Fault::EmptyDisks,
-        Fault::ClientCrashes,
-        Fault::Pauses,
-        Fault::SlowDisks,
-    ];
-
-    /// The name that users write.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Fault::Loss => "loss",
-            Fault::Duplication => "duplication",
-            Fault::LateDuplicates => "late-duplicates",
-            Fault::Reordering => "reordering",
-            Fault::LateMessages => "late-messages",
-            Fault::DelaySpikes => "delay-spikes",
-            Fault::Partitions => "partitions",
-            Fault::OneWayPartitions => "one-way-partitions",
-            Fault::ClockSkew => "clock-skew",
-            Fault::ClockDrift => "clock-drift",
-            Fault::ClockJumps => "clock-jumps",
-            Fault::FrozenClocks => "frozen-clocks",
-            Fault::NodeCrashes => "node-crashes",
-            Fault::PowerLoss => "power-loss",
-            Fault::EmptyDisks => "empty-disks",
-            Fault::ClientCrashes => "client-crashes",
-            Fault::Pauses => "pauses",
-            Fault::SlowDisks => "slow-disks",
-        }
-    }
-
-    /// What it does, in a sentence.
-    pub const fn what(self) -> &'static str {
-        match self {
-            Fault::Loss => "messages are lost",
-            Fault::Duplication => "messages arrive twice within moments",
-            Fault::LateDuplicates => "messages arrive again minutes later, across restarts and view changes",
-            Fault::Reordering => "messages overtake each other",
-            Fault::LateMessages => "single messages take seconds",
-            Fault::DelaySpikes => "for a while, everything that one node sends takes much longer",
-            Fault::Partitions => "a node is cut off from all others for a while",
-            Fault::OneWayPartitions => {
-                "messages from one node to another vanish, but not those the other way"
-            }
-            Fault::ClockSkew => "clocks are wrong by a constant, up to twenty seconds",
-            Fault::ClockDrift => "clocks run up to a thousandth too fast or too slowly",
-            Fault::ClockJumps => "clocks jump forward and back by up to ten seconds",
-            Fault::FrozenClocks => "clocks stand still for a while",
-            Fault::NodeCrashes => "a node crashes and restarts with what its disk holds",
-            Fault::PowerLoss => "all nodes crash at once and restart with what their disks hold",
-            Fault::EmptyDisks => {
-                "a node crashes and restarts with an empty disk, at most f of a group at a time"
-            }
-            Fault::ClientCrashes => {
-                "a client vanishes in the middle of anything, and a new one takes its place"
-            }
-            Fault::Pauses => "a node or a client stands still for a while and then goes on",
-            Fault::SlowDisks => "syncs take up to a second",
-        }
-    }
-
     /// The position in [`Fault::ALL`].
     pub const fn index(self) -> usize {
         self as usize

@@ -198,13 +198,16 @@ impl Simulation {
         let open = self.clients.has_open();
         match self.injector.strike(strike, &mut self.cluster, open) {
             Some(Request::DoomClient(slot)) => self.clients.doom(slot, &mut self.cluster),
+            Some(Request::CrashClient(slot)) => self.clients.crash(slot, &mut self.cluster),
             Some(Request::StartClient(slot)) => self.clients.restart(slot, &mut self.cluster),
             None => {}
         }
     }
 
     fn heal(&mut self) {
-        self.injector.stop();
+        for slot in self.injector.stop(&mut self.cluster) {
+            self.clients.crash(slot, &mut self.cluster);
+        }
         self.cluster.heal();
         self.clients.restart_all(&mut self.cluster);
     }
@@ -242,6 +245,8 @@ impl Simulation {
 
     fn await_late_messages(&mut self) {
         let wait = if self.cluster.scenario.has(Fault::LateDuplicates) {
+            // They are to arrive across a restart and a view change.
+            self.change_views();
             Network::LATE_DUPLICATE_MAX
         } else if self.cluster.scenario.has(Fault::LateMessages) {
             Network::LATE_MAX

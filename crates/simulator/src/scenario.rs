@@ -172,7 +172,7 @@ fn draw_faults(choice: &Faults, random: &mut Random) -> Vec<Fault> {
         Faults::Named(faults) => faults.clone(),
         Faults::All if random.chance(0.5) => draw_one_of_each(random),
         Faults::All => {
-            let probability = if random.chance(0.5) { 0.15 } else { 0.5 };
+            let probability = if random.chance(0.5) { 0.1 } else { 0.3 };
             let mut faults: Vec<Fault> =
                 Fault::ALL.into_iter().filter(|_| random.chance(probability)).collect();
             let one = Fault::ALL[random.index(Fault::ALL.len())];
@@ -187,7 +187,7 @@ fn draw_faults(choice: &Faults, random: &mut Random) -> Vec<Fault> {
 /// One fault of messages, one of clocks, one of processes: most known mistakes need a late message, a wrong clock and a
 /// coordinator that is no more. The likeliest of each stand twice.
 fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
-    const MESSAGES: [Fault; 10] = [
+    const MESSAGES: [Fault; 14] = [
         Fault::Reordering,
         Fault::Reordering,
         Fault::LateMessages,
@@ -198,17 +198,37 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::DelaySpikes,
         Fault::Partitions,
         Fault::OneWayPartitions,
+        Fault::PartialPartitions,
+        Fault::RingPartitions,
+        Fault::FlappingLinks,
+        Fault::SiteOutages,
     ];
-    const CLOCKS: [Fault; 5] =
-        [Fault::ClockSkew, Fault::ClockSkew, Fault::ClockJumps, Fault::ClockDrift, Fault::FrozenClocks];
-    const PROCESSES: [Fault; 8] = [
+    const CLOCKS: [Fault; 8] = [
+        Fault::ClockSkew,
+        Fault::ClockSkew,
+        Fault::ClockSkew,
+        Fault::ClockJumps,
+        Fault::ClockStrobes,
+        Fault::ClockDrift,
+        Fault::FrozenClocks,
+        Fault::FarClocks,
+    ];
+    const PROCESSES: [Fault; 16] = [
+        Fault::ClientCrashes,
+        Fault::ClientCrashes,
         Fault::ClientCrashes,
         Fault::ClientCrashes,
         Fault::ClientCrashes,
         Fault::NodeCrashes,
+        Fault::RestartStorms,
+        Fault::RollingRestarts,
         Fault::PowerLoss,
         Fault::EmptyDisks,
         Fault::Pauses,
+        Fault::LongPauses,
+        Fault::RecoveryCrashes,
+        Fault::RecoveryDuels,
+        Fault::ViewChanges,
         Fault::SlowDisks,
     ];
     let mut faults = vec![

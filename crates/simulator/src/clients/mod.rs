@@ -236,7 +236,8 @@ impl Clients {
         }
     }
 
-    fn crash(&mut self, slot: usize, cluster: &mut Cluster) {
+    /// A client vanishes now; a new one will take its place.
+    pub fn crash(&mut self, slot: usize, cluster: &mut Cluster) {
         if !self.slots[slot].is_alive {
             return;
         }

@@ -200,6 +200,11 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.queue.push(self.fabric.now + after, Event::Alarm(alarm));
     }
 
+    /// Sends a message from a node in the name of `from`, whoever that is.
+    pub fn inject(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
+        self.fabric.transmit(node, from, to, message);
+    }
+
     /// The node, or a client's machine, does nothing until `until`; what should happen to it happens then.
     pub fn pause(&mut self, node: usize, until: Instant) {
         self.paused_until[node] = self.paused_until[node].max(until);

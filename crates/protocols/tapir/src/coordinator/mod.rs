@@ -219,7 +219,7 @@ impl Coordinator {
             Message::Superseded { transaction, .. } => self.on_superseded(transaction, None, context, outbox),
             Message::ClockAhead { transaction, ahead_micros, ahead_max_micros } => {
                 let invalid = Invalid::ClockAhead { ahead_micros, ahead_max_micros };
-                self.on_superseded(transaction, Some(invalid), context, outbox);
+                self.on_clock_ahead(from, transaction, invalid, context, outbox);
             }
             Message::RecoverReply { transaction, outcome } => {
                 self.on_recover_reply(transaction, outcome, outbox)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{
-    Ballot, Context, GroupSize, Instant, ReplicaId, ShardId, Timestamp, Transaction, TransactionId, View,
+    Ballot, Context, GroupSize, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
+    TransactionId, View,
 };
 use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
 
@@ -35,6 +36,8 @@ struct Part {
     call: ConsensusCall<Tapir>,
     /// When f + 1 replicas had replied, but no fast quorum alike.
     quorum_at: Option<Instant>,
+    /// The replicas that cast no vote because the timestamp lies too far ahead of their clocks.
+    behind: Vec<ReplicaIndex>,
     settled: Option<Settled>,
 }
 
@@ -118,7 +121,7 @@ impl Coordinator {
         let part = |(shard, transaction): (ShardId, Arc<Transaction>)| {
             let group = self.groups[&shard].size;
             let call = ConsensusCall::new(group);
-            Part { shard, group, transaction, call, quorum_at: None, settled: None }
+            Part { shard, group, transaction, call, quorum_at: None, behind: Vec::new(), settled: None }
         };
         let preparing = Preparing {
             parts: shares.into_iter().map(part).collect(),
@@ -191,6 +194,28 @@ impl Coordinator {
         self.advance(id.transaction, context, outbox);
     }
 
+    /// A replica finds the timestamp too far ahead of its clock. If so many of a shard do that the others are no quorum, it
+    /// is this client's clock that is wrong; else it is theirs, and the others decide without them.
+    pub(super) fn on_clock_ahead(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        invalid: Invalid,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(preparing) = self.preparing(id) else { return };
+        let Some(part) = preparing.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        if !part.behind.contains(&from.index) {
+            part.behind.push(from.index);
+        }
+        if part.behind.len() > part.group.failures() {
+            self.on_superseded(id, Some(invalid), context, outbox);
+        } else {
+            self.advance(id, context, outbox);
+        }
+    }
+
     pub(super) fn on_confirm(
         &mut self,
         from: ReplicaId,
@@ -243,7 +268,9 @@ impl Coordinator {
                     let quorum_at = *part.quorum_at.get_or_insert(now);
                     let expected = |index| {
                         let replica = ReplicaId { shard: part.shard, index };
-                        !self.unreachable.contains(&replica) && !self.silent.contains(&replica)
+                        !self.unreachable.contains(&replica)
+                            && !self.silent.contains(&replica)
+                            && !part.behind.contains(&index)
                     };
                     let waited = now - quorum_at >= fast_path_timeout;
                     // More votes cannot turn an ABORT; but if all say so alike, they may soon be a fast quorum.
@@ -290,6 +317,7 @@ impl Coordinator {
         for part in &mut preparing.parts {
             part.settled = None;
             part.quorum_at = None;
+            part.behind.clear();
             if !mixes_votes {
                 part.call = ConsensusCall::new(part.group);
             }

@@ -1,0 +1,310 @@
+//! Faults that strike from time to time: crashes, partitions, pauses, clocks that jump.
+//!
+//! Misfortunes of single messages, skew and drift are set up once and last; what is here happens at instants, and most of
+//! it ends by itself after a while.
+//!
+//! | file | role |
+//! |---|---|
+//! | `links` | what goes wrong between nodes |
+//! | `clocks` | what goes wrong with physical clocks |
+//! | `processes` | crashes, restarts, pauses, disks |
+//! | `recoveries` | what goes wrong while others settle a transaction; view changes for no reason |
+
+mod clocks;
+mod links;
+mod processes;
+mod recoveries;
+
+use std::time::Duration;
+
+use quorate_core::Random;
+
+use crate::cluster::{Alarm, Cluster};
+use crate::fault::{Fault, FaultCounts};
+
+/// Something that the injector does at an instant.
+#[derive(Clone, Debug)]
+pub enum Strike {
+    /// A fault strikes.
+    Hit(Fault),
+    /// A fault that strikes in several steps goes on.
+    Next(Step),
+    /// An effect of a fault ends.
+    End(Ending),
+}
+
+/// A step of a fault that takes several.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Links fail or come back.
+    Flap {
+        /// The links.
+        links: Vec<(usize, usize)>,
+        /// True if they are cut.
+        cut: bool,
+        /// How long each state lasts.
+        period: Duration,
+        /// How often the state still changes.
+        left: u32,
+    },
+    /// A clock jumps from one error to the other.
+    Strobe {
+        /// Whose clock.
+        node: usize,
+        /// The errors, the next one first.
+        errors: [i64; 2],
+        /// How often it still jumps.
+        left: u32,
+    },
+    /// A node that has just been restarted crashes again.
+    Storm {
+        /// The node.
+        node: usize,
+        /// How often it still crashes.
+        left: u32,
+    },
+    /// A node is restarted, and then the one after it.
+    Roll(usize),
+    /// The replica that settles a transaction is looked for, to crash it.
+    Hunt {
+        /// How often it is looked for before the hunt is given up.
+        left: u32,
+    },
+    /// A transaction that is being prepared is looked for, to have it taken over.
+    Duel {
+        /// How often one is looked for.
+        left: u32,
+    },
+}
+
+/// How an effect of a fault ends.
+#[derive(Clone, Debug)]
+pub enum Ending {
+    /// A node restarts.
+    Restart(usize),
+    /// Links carry messages again.
+    Mend(Vec<(usize, usize)>),
+    /// What a node sends takes its usual time again.
+    Spike(usize),
+    /// A clock runs again.
+    Thaw(usize),
+    /// A clock that was far off is set right.
+    Near(usize),
+    /// Syncs take their usual time again.
+    Disk(usize),
+    /// A new incarnation of a client starts.
+    Client(usize),
+}
+
+/// What the injector asks of whoever owns the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The client in this slot vanishes, sooner or later.
+    DoomClient(usize),
+    /// The client in this slot vanishes now.
+    CrashClient(usize),
+    /// A new one starts in this slot.
+    StartClient(usize),
+}
+
+/// Injects the faults of a scenario.
+#[derive(Debug)]
+pub struct Injector {
+    random: Random,
+    /// False once everything has been healed: from then on nothing strikes.
+    active: bool,
+    /// How often each fault struck.
+    pub counts: FaultCounts,
+    /// Which faults struck while a transaction was open.
+    pub overlapped: [bool; Fault::ALL.len()],
+    /// Clocks that are far off, and by how much they were moved.
+    far: Vec<(usize, i64)>,
+}
+
+/// No fault strikes before: every replica has begun its life by then.
+const QUIET_START: Duration = Duration::from_millis(300);
+
+impl Injector {
+    /// Sets up what lasts, and the first strike of everything else.
+    pub fn new(cluster: &mut Cluster, random: Random) -> Self {
+        let mut injector = Injector {
+            random,
+            active: true,
+            counts: FaultCounts::default(),
+            overlapped: [false; Fault::ALL.len()],
+            far: Vec::new(),
+        };
+        cluster.world.network().misfortunes = cluster.scenario.misfortunes;
+        for fault in cluster.scenario.faults.clone() {
+            match fault {
+                Fault::Loss
+                | Fault::Duplication
+                | Fault::LateDuplicates
+                | Fault::Reordering
+                | Fault::LateMessages => {}
+                Fault::ClockSkew | Fault::ClockDrift => injector.counts.add(fault),
+                _ => injector.schedule(cluster, fault, QUIET_START),
+            }
+        }
+        injector
+    }
+
+    /// Nothing strikes any more, and clocks that were far off are right again. Gives the clients that have to be replaced
+    /// for that.
+    pub fn stop(&mut self, cluster: &mut Cluster) -> Vec<usize> {
+        self.active = false;
+        let far: Vec<usize> = self.far.iter().map(|(node, _)| *node).collect();
+        far.into_iter().filter_map(|node| self.set_right(cluster, node)).collect()
+    }
+
+    fn schedule(&mut self, cluster: &mut Cluster, fault: Fault, not_before: Duration) {
+        let share = match fault {
+            // A client has many worst moments, and what it costs is soon made up for.
+            Fault::ClientCrashes => 0.3,
+            Fault::RecoveryDuels => 0.1,
+            Fault::ViewChanges => 0.15,
+            _ => 1.0,
+        };
+        let interval = cluster.scenario.strike_interval.mul_f64(share * (0.1 + 1.9 * self.random.unit()));
+        cluster.world.set_alarm(not_before + interval, Alarm::Strike(Strike::Hit(fault)));
+    }
+
+    /// Lets something strike, or end.
+    pub fn strike(&mut self, strike: Strike, cluster: &mut Cluster, open: bool) -> Option<Request> {
+        match strike {
+            Strike::Hit(_) | Strike::Next(_) if !self.active => None,
+            Strike::Hit(fault) => {
+                self.schedule(cluster, fault, Duration::ZERO);
+                let (struck, request) = self.hit(fault, cluster);
+                if struck {
+                    self.note(fault, open);
+                }
+                request
+            }
+            Strike::Next(step) => self.step(step, cluster, open),
+            Strike::End(ending) => self.end(ending, cluster),
+        }
+    }
+
+    fn note(&mut self, fault: Fault, open: bool) {
+        self.counts.add(fault);
+        self.overlapped[fault.index()] |= open;
+    }
+
+    /// Lets a fault strike; false if it could not without going beyond what must be survived, or has only been prepared.
+    fn hit(&mut self, fault: Fault, cluster: &mut Cluster) -> (bool, Option<Request>) {
+        let servers = cluster.scenario.server_nodes;
+        let clients = cluster.scenario.clients;
+        let node = self.random.index(servers + clients);
+        let server = self.random.index(servers);
+        let struck = match fault {
+            Fault::DelaySpikes => self.spike(cluster, node),
+            Fault::Partitions => self.partition(cluster, node),
+            Fault::OneWayPartitions => self.partition_one_way(cluster, node, servers + clients),
+            Fault::PartialPartitions => self.partition_partially(cluster),
+            Fault::RingPartitions => self.partition_into_ring(cluster),
+            Fault::FlappingLinks => self.flap(cluster, node),
+            Fault::SiteOutages => self.cut_site_off(cluster),
+            Fault::ClockJumps => self.jump(cluster, node),
+            Fault::ClockStrobes => self.strobe(cluster, node),
+            Fault::FrozenClocks => self.freeze(cluster, node),
+            Fault::FarClocks => self.move_far(cluster),
+            Fault::NodeCrashes => self.may_crash(cluster, server) && self.crash(cluster, server, false),
+            Fault::RestartStorms => {
+                let left = self.random.between(2, 8) as u32;
+                self.storm(cluster, server, left)
+            }
+            Fault::RollingRestarts => self.roll(cluster, 0),
+            Fault::EmptyDisks => cluster.may_lose(server) && self.crash(cluster, server, true),
+            Fault::PowerLoss => {
+                for node in 0..servers {
+                    self.crash(cluster, node, false);
+                }
+                true
+            }
+            Fault::ClientCrashes => {
+                return (true, Some(Request::DoomClient(self.random.index(clients))));
+            }
+            Fault::RecoveryCrashes => return (false, Some(self.begin_hunt(cluster))),
+            Fault::RecoveryDuels => self.await_duel(cluster, 40),
+            Fault::Pauses => self.pause(cluster, node, Duration::from_millis(20), Duration::from_secs(4)),
+            Fault::LongPauses => {
+                let timeout = cluster.scenario.replica.recovery_timeout;
+                self.pause(cluster, node, timeout, 3 * timeout)
+            }
+            Fault::SlowDisks => self.slow_disk(cluster, server),
+            Fault::ViewChanges => self.change_view(cluster, server),
+            Fault::Loss
+            | Fault::Duplication
+            | Fault::LateDuplicates
+            | Fault::Reordering
+            | Fault::LateMessages
+            | Fault::ClockSkew
+            | Fault::ClockDrift => false,
+        };
+        (struck, None)
+    }
+
+    fn step(&mut self, step: Step, cluster: &mut Cluster, open: bool) -> Option<Request> {
+        let struck = match step {
+            Step::Flap { links, cut, period, left } => {
+                self.go_on_flapping(cluster, links, cut, period, left);
+                None
+            }
+            Step::Strobe { node, errors, left } => {
+                self.go_on_strobing(cluster, node, errors, left);
+                None
+            }
+            Step::Storm { node, left } => self.storm(cluster, node, left).then_some(Fault::RestartStorms),
+            Step::Roll(node) => self.roll(cluster, node).then_some(Fault::RollingRestarts),
+            Step::Hunt { left } => self.hunt(cluster, left).then_some(Fault::RecoveryCrashes),
+            Step::Duel { left } => self.await_duel(cluster, left).then_some(Fault::RecoveryDuels),
+        };
+        if let Some(fault) = struck {
+            self.note(fault, open);
+        }
+        None
+    }
+
+    fn end(&mut self, ending: Ending, cluster: &mut Cluster) -> Option<Request> {
+        match ending {
+            Ending::Restart(node) => cluster.restart_node(node),
+            Ending::Mend(links) => {
+                for (from, to) in links {
+                    cluster.world.network().mend(from, to);
+                }
+            }
+            Ending::Spike(node) => cluster.world.network().set_spike(node, Duration::ZERO),
+            Ending::Thaw(node) => cluster.world.clock(node).thaw(),
+            Ending::Near(node) => return self.set_right(cluster, node).map(Request::CrashClient),
+            Ending::Disk(node) => {
+                cluster.world.set_sync_time(node, Duration::from_micros(50), Duration::from_millis(2));
+            }
+            Ending::Client(slot) => return Some(Request::StartClient(slot)),
+        }
+        None
+    }
+
+    /// A duration between the bounds. Short ones are likelier: they hit more different moments.
+    fn duration(&mut self, low: Duration, high: Duration) -> Duration {
+        let share = self.random.unit() * self.random.unit();
+        low + (high - low).mul_f64(share)
+    }
+
+    fn next_after(&mut self, cluster: &mut Cluster, low: Duration, high: Duration, step: Step) {
+        let after = self.duration(low, high);
+        cluster.world.set_alarm(after, Alarm::Strike(Strike::Next(step)));
+    }
+
+    fn end_after(
+        &mut self,
+        cluster: &mut Cluster,
+        low_millis: u64,
+        high_millis: u64,
+        ending: Ending,
+    ) -> bool {
+        let after = self.duration(Duration::from_millis(low_millis), Duration::from_millis(high_millis));
+        cluster.world.set_alarm(after, Alarm::Strike(Strike::End(ending)));
+        true
+    }
+}

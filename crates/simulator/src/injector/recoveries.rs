@@ -1,0 +1,90 @@
+//! What goes wrong while others settle a transaction, and view changes for no reason.
+
+use std::time::Duration;
+
+use quorate_core::{Address, ClientId, ReplicaIndex};
+use quorate_tapir::Message;
+
+use super::{Injector, Request, Step};
+use crate::cluster::Cluster;
+
+impl Injector {
+    /// A client vanishes; then whoever settles what it has left behind is hunted.
+    pub(super) fn begin_hunt(&mut self, cluster: &mut Cluster) -> Request {
+        self.wait(cluster, Step::Hunt { left: 200 });
+        Request::CrashClient(self.random.index(cluster.scenario.clients))
+    }
+
+    /// Crashes a node with a replica that leads a recovery; true if there is one.
+    pub(super) fn hunt(&mut self, cluster: &mut Cluster, left: u32) -> bool {
+        let leads = |server: &usize| {
+            let replica = cluster.world.server(*server);
+            replica.is_some_and(|replica| replica.recoveries() > 0)
+        };
+        let leaders: Vec<usize> = (0..cluster.world.servers())
+            .filter(leads)
+            .map(|server| cluster.world.node_of_server(server))
+            .filter(|node| self.may_crash(cluster, *node))
+            .collect();
+        if leaders.is_empty() {
+            if left > 0 {
+                self.wait(cluster, Step::Hunt { left: left - 1 });
+            }
+            return false;
+        }
+        let node = leaders[self.random.index(leaders.len())];
+        self.crash(cluster, node, false)
+    }
+
+    /// Has a transaction that is being prepared taken over by some replicas of each of its shards, as its client may ask
+    /// them to when it loses track; only those of its backup shard will. True if there is such a transaction.
+    pub(super) fn await_duel(&mut self, cluster: &mut Cluster, left: u32) -> bool {
+        let mut prepared = Vec::new();
+        for replica in (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server)) {
+            let entry = |id| Some((id, replica.prepared().entry(id)?.transaction.participants.clone()));
+            prepared.extend(replica.prepared().ids().into_iter().filter_map(entry));
+        }
+        if prepared.is_empty() {
+            if left > 0 {
+                self.wait(cluster, Step::Duel { left: left - 1 });
+            }
+            return false;
+        }
+        let (transaction, participants) = prepared.swap_remove(self.random.index(prepared.len()));
+        let asker = Address::Client(ClientId(self.random.next_u64() >> 12));
+        let node = cluster.client_node(self.random.index(cluster.scenario.clients));
+        for shard in &participants {
+            for index in 0..cluster.scenario.group.replicas() {
+                if self.random.chance(0.6) {
+                    let to = quorate_core::ReplicaId { shard: *shard, index: ReplicaIndex(index as u8) };
+                    let message = Message::Recover { transaction, participants: participants.clone() };
+                    cluster.world.inject(node, asker, to.into(), message);
+                }
+            }
+        }
+        true
+    }
+
+    /// A replica hears from another that the group is in the next view.
+    pub(super) fn change_view(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+        let servers = cluster.servers_of(node);
+        if servers.is_empty() {
+            return false;
+        }
+        let server = servers[self.random.index(servers.len())];
+        let Some(view) = cluster.world.server(server).map(|replica| replica.view().next()) else {
+            return false;
+        };
+        let to = cluster.replica(server);
+        let index = (usize::from(to.index.0) + 1) % cluster.scenario.group.replicas();
+        let from = quorate_core::ReplicaId { index: ReplicaIndex(index as u8), ..to };
+        let message = Message::Ir(quorate_ir::Message::HigherView { view });
+        cluster.world.inject(node, from.into(), to.into(), message);
+        true
+    }
+
+    fn wait(&mut self, cluster: &mut Cluster, step: Step) {
+        let step_max = cluster.scenario.replica.recovery_timeout / 16;
+        self.next_after(cluster, Duration::from_micros(100), step_max.max(Duration::from_millis(1)), step);
+    }
+}
