@@ -18,7 +18,15 @@ impl Injector {
         self.random.between(0, max as u64) as i64 - max / 2
     }
 
+    /// True if a clock is far off already: then nothing else happens to it until it is set right.
+    fn is_far(&self, node: usize) -> bool {
+        self.far.iter().any(|(far, _)| *far == node)
+    }
+
     pub(super) fn jump(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+        if self.is_far(node) {
+            return false;
+        }
         let target = self.draw_error();
         set_error(cluster, node, target);
         cluster.world.note(|| format!("the clock of node {node} jumps to an error of {target} µs"));
@@ -26,6 +34,9 @@ impl Injector {
     }
 
     pub(super) fn strobe(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+        if self.is_far(node) {
+            return false;
+        }
         let errors = [self.draw_error(), self.draw_error()];
         let left = self.random.between(4, 200) as u32;
         cluster.world.note(|| format!("the clock of node {node} jumps between errors of {errors:?} µs"));
@@ -34,7 +45,9 @@ impl Injector {
     }
 
     pub(super) fn go_on_strobing(&mut self, cluster: &mut Cluster, node: usize, errors: [i64; 2], left: u32) {
-        set_error(cluster, node, errors[0]);
+        if !self.is_far(node) {
+            set_error(cluster, node, errors[0]);
+        }
         if left > 0 {
             let step = Step::Strobe { node, errors: [errors[1], errors[0]], left: left - 1 };
             self.next_after(cluster, Duration::from_micros(200), Duration::from_millis(40), step);
@@ -61,7 +74,8 @@ impl Injector {
         };
         // One node at a time hosts at most one replica of each group.
         let is_server = |node: usize| node < servers;
-        if self.far.iter().any(|(far, _)| *far == node || is_server(*far) && is_server(node)) {
+        let another = self.far.iter().any(|(far, _)| is_server(*far));
+        if self.is_far(node) || is_server(node) && another {
             return false;
         }
         cluster.world.clock(node).jump(by);
