@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, ClockTime, Input, Instant, Machine, Outbox, Random};
+use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Outbox, Random};
 
 use clock::PhysicalClock;
 use disk::Medium;
@@ -202,7 +202,7 @@ impl<P: Protocol, A> World<P, A> {
 
     /// Sends a message from a node in the name of `from`, whoever that is.
     pub fn inject(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
-        self.fabric.transmit(node, from, to, message);
+        self.fabric.transmit(node, Envelope { from, to, epoch: Epoch::FIRST, message });
     }
 
     /// The node, or a client's machine, does nothing until `until`; what should happen to it happens then.

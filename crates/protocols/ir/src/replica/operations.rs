@@ -1,6 +1,6 @@
 //! Operations in normal views (TAPIR paper, section 3.2.1).
 
-use quorate_core::{Address, Ballot, TransactionId, View};
+use quorate_core::{Address, Ballot, View};
 
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::Operations;
@@ -139,11 +139,5 @@ impl<O: Operations> Replica<O> {
                 }
             }
         }
-    }
-
-    /// True if nothing is known of this transaction.
-    pub fn knows_nothing_of(&self, transaction: TransactionId) -> bool {
-        self.record.inconsistent(transaction).is_none()
-            && self.record.consensus_of(transaction).next().is_none()
     }
 }

@@ -284,9 +284,7 @@ impl Replica {
             }
             Ir::ProposeConsensus { id, operation } => {
                 let decided = self.ir.record().inconsistent(id.transaction).is_some();
-                if !decided
-                    && self.refuses_prepare(from, id.transaction, operation.timestamp, context, outbox)
-                {
+                if !decided && self.refuses_prepare(from, id, operation.timestamp, context, outbox) {
                     return;
                 }
                 self.currency.note(&operation.transaction, &self.participant.versions, context.now);

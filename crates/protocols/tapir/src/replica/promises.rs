@@ -6,7 +6,7 @@
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, Ballot, Context, ShardId, Timestamp, TransactionId};
-use quorate_ir::{State, Status};
+use quorate_ir::{OperationId, State, Status};
 
 use super::Replica;
 use super::participant::outcome_of;
@@ -20,7 +20,7 @@ impl Replica {
     pub(super) fn refuses_prepare(
         &mut self,
         from: Address,
-        transaction: TransactionId,
+        id: OperationId,
         timestamp: Timestamp,
         context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
@@ -28,13 +28,16 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return true;
         }
+        let transaction = id.transaction;
         let promised = self.participant.promised(transaction);
         if promised > Ballot::ORIGINAL {
             self.send_superseded(from, transaction, promised, outbox);
             return true;
         }
         let allowed = context.clock.saturating_add(self.config.timestamp_ahead_max).as_micros();
-        if timestamp.micros > allowed && self.ir.knows_nothing_of(transaction) {
+        // A vote that was given is given again, whatever the clock has done since. One on a further prepare of the same
+        // transaction is a new one: the client's clock may have run away in between.
+        if timestamp.micros > allowed && self.ir.record().consensus(id).is_none() {
             let ahead_micros = timestamp.micros - context.clock.as_micros();
             let ahead_max_micros = self.config.timestamp_ahead_max.as_micros() as u64;
             outbox.send(from, Message::ClockAhead { transaction, ahead_micros, ahead_max_micros });
