@@ -13,6 +13,10 @@ use quorate_core::{Key, KeyRange, Timestamp};
 #[derive(Debug, Default)]
 pub struct ReadTimestamps {
     keys: FixedMap<Key, Timestamp>,
+    /// Keys that were read before [`ReadTimestamps::collect`] last moved them here; forgotten together.
+    earlier: FixedMap<Key, Timestamp>,
+    /// The greatest timestamp in `earlier`.
+    earlier_greatest: Timestamp,
     /// A step function: a key's value is that of the greatest boundary not above it; none below the first boundary.
     ranges: BTreeMap<Key, Timestamp>,
     floor: Timestamp,
@@ -28,6 +32,11 @@ impl ReadTimestamps {
     /// The greatest timestamp at which `key` was, or must be taken to have been, read.
     pub fn of(&self, key: &[u8]) -> Timestamp {
         let point = self.keys.get(key).copied().unwrap_or_default();
+        let point = if self.earlier.is_empty() {
+            point
+        } else {
+            point.max(self.earlier.get(key).copied().unwrap_or_default())
+        };
         let range = if self.ranges.is_empty() { Timestamp::ZERO } else { self.step_at(key) };
         point.max(range).max(self.floor)
     }
@@ -82,8 +91,25 @@ impl ReadTimestamps {
     /// Takes everything to have been read at `floor`: what a view change knows of reads that single replicas recorded.
     pub fn raise_floor(&mut self, floor: Timestamp) {
         if floor > self.floor {
-            self.floor = floor;
             self.keys.retain(|_, timestamp| *timestamp > floor);
+            self.earlier.retain(|_, timestamp| *timestamp > floor);
+            self.raise_floor_of_ranges(floor);
+        }
+    }
+
+    /// Takes everything to have been read at `floor`, and forgets in bulk what that covers: no write below it will be
+    /// accepted any more. Cheap however many keys were read, because single keys are only ever forgotten together.
+    pub fn collect(&mut self, floor: Timestamp) {
+        if self.earlier_greatest <= floor {
+            self.earlier = std::mem::take(&mut self.keys);
+            self.earlier_greatest = self.greatest;
+        }
+        self.raise_floor_of_ranges(floor);
+    }
+
+    fn raise_floor_of_ranges(&mut self, floor: Timestamp) {
+        if floor > self.floor {
+            self.floor = floor;
             let mut previous = Timestamp::ZERO;
             self.ranges.retain(|_, step| {
                 if *step <= floor {
@@ -151,6 +177,26 @@ mod tests {
         assert_eq!(reads.of(&[4]), at(8));
         assert_eq!(reads.of(&[5]), at(10));
         assert_eq!(reads.greatest(), at(10));
+    }
+
+    #[test]
+    fn what_the_floor_covers_is_forgotten_in_bulk() {
+        let mut reads = ReadTimestamps::new();
+        reads.read_key(&Key::from(&[1]), at(10));
+        reads.collect(at(5));
+        reads.read_key(&Key::from(&[2]), at(20));
+        reads.collect(at(6));
+        assert_eq!((reads.of(&[1]), reads.of(&[2]), reads.of(&[3])), (at(10), at(20), at(6)));
+        reads.collect(at(12));
+        assert_eq!((reads.of(&[1]), reads.of(&[2])), (at(12), at(20)));
+        assert_eq!(
+            (reads.keys.len(), reads.earlier.len()),
+            (0, 1),
+            "only what is above the floor is kept by key"
+        );
+        reads.collect(at(30));
+        assert_eq!(reads.earlier.len(), 0);
+        assert_eq!((reads.of(&[2]), reads.greatest()), (at(30), at(30)));
     }
 
     #[test]

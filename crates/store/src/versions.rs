@@ -2,6 +2,10 @@
 //!
 //! A version is named by the timestamp of the transaction that wrote it, so versions may be installed in any order and
 //! every replica ends up with the same history (TAPIR paper, section 4.3.3). A deletion is a version without a value.
+//!
+//! Versions that nobody can ask for any more are collected below a *floor*: of each key the newest version below it stays,
+//! and not even that if it is a deletion, because an absent key says the same. What there is to collect is noted when a
+//! version is overwritten, so collecting costs what it frees and never a walk over all keys.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -24,6 +28,9 @@ pub struct Versions {
     /// Boxed, so that the table itself stays small: growing it copies every entry.
     chains: FixedMap<Key, Box<Chain>>,
     ordered: BTreeSet<Key>,
+    /// Keys with something to collect, by the timestamp that the floor must have passed.
+    collectable: BTreeSet<(Timestamp, Key)>,
+    count: usize,
 }
 
 /// The versions of one key; the newest is kept apart because nearly every access wants it.
@@ -64,13 +71,20 @@ impl Versions {
     /// value.
     pub fn install(&mut self, key: &Key, timestamp: Timestamp, value: Option<Value>) {
         let version = Version { timestamp, value };
+        let is_deletion = version.value.is_none();
         let Some(chain) = self.chains.get_mut(key.as_slice()) else {
             self.ordered.insert(key.clone());
             self.chains.insert(key.clone(), Box::new(Chain { newest: version, older: Vec::new() }));
+            self.count += 1;
+            if is_deletion {
+                self.collectable.insert((timestamp, key.clone()));
+            }
             return;
         };
         match timestamp.cmp(&chain.newest.timestamp) {
             std::cmp::Ordering::Greater => {
+                self.collectable.insert((timestamp, key.clone()));
+                self.count += 1;
                 let previous = std::mem::replace(&mut chain.newest, version);
                 if chain.older.is_empty() {
                     // Most keys are overwritten seldom; room for four versions at once would be most of their memory.
@@ -81,10 +95,74 @@ impl Versions {
             std::cmp::Ordering::Equal => {}
             std::cmp::Ordering::Less => {
                 if let Err(at) = chain.older.binary_search_by_key(&timestamp, |version| version.timestamp) {
+                    let successor = chain.older.get(at).unwrap_or(&chain.newest).timestamp;
                     chain.older.insert(at, version);
+                    self.count += 1;
+                    self.collectable.insert((successor, key.clone()));
+                    if is_deletion || at > 0 {
+                        self.collectable.insert((timestamp, key.clone()));
+                    }
                 }
             }
         }
+    }
+
+    /// Drops versions that are not the newest of their key below `floor`, and deletions below it; at most those of
+    /// `keys_max` keys. True if more is left to do.
+    pub fn collect(&mut self, floor: Timestamp, keys_max: usize) -> bool {
+        for _ in 0..keys_max {
+            match self.collectable.first() {
+                Some((timestamp, _)) if *timestamp < floor => {}
+                _ => return false,
+            }
+            let (_, key) = self.collectable.pop_first().expect("it was just looked at");
+            self.collect_key(&key, floor);
+        }
+        self.collectable.first().is_some_and(|(timestamp, _)| *timestamp < floor)
+    }
+
+    fn collect_key(&mut self, key: &Key, floor: Timestamp) {
+        let Some(chain) = self.chains.get_mut(key.as_slice()) else { return };
+        if chain.newest.timestamp < floor {
+            self.count -= chain.older.len();
+            chain.older = Vec::new();
+            if chain.newest.value.is_none() {
+                self.count -= 1;
+                self.chains.remove(key.as_slice());
+                self.ordered.remove(key);
+            }
+            return;
+        }
+        let below = chain.older.partition_point(|version| version.timestamp < floor);
+        let Some(last) = below.checked_sub(1) else { return };
+        let dropped = if chain.older[last].value.is_none() { below } else { last };
+        chain.older.drain(..dropped);
+        self.count -= dropped;
+    }
+
+    /// Drops every version below `floor`, to make room for those of another replica.
+    pub fn forget_below(&mut self, floor: Timestamp) {
+        let kept: Vec<(Key, Version)> = self
+            .iter()
+            .filter(|(_, version)| version.timestamp >= floor)
+            .map(|(key, version)| (key.clone(), version.clone()))
+            .collect();
+        *self = Versions::new();
+        for (key, version) in kept {
+            self.install(&key, version.timestamp, version.value);
+        }
+    }
+
+    /// The keys after `after` with all their versions, ascending by key and then by timestamp; from the first key if
+    /// there is none.
+    pub fn after<'a>(&'a self, after: Option<&'a Key>) -> impl Iterator<Item = (&'a Key, &'a Version)> + 'a {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.ordered.range::<Key, _>((from, Bound::Unbounded)).flat_map(|key| self.versions_of(key))
+    }
+
+    fn versions_of<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a Key, &'a Version)> + 'a {
+        let chain = &self.chains[key];
+        chain.older.iter().chain(std::iter::once(&chain.newest)).map(move |version| (key, version))
     }
 
     /// The keys of a range with their newest versions, ascending, deletions included.
@@ -98,19 +176,20 @@ impl Versions {
 
     /// Every key with all its versions, ascending by key and then by timestamp.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Version)> + '_ {
-        self.ordered.iter().flat_map(|key| {
-            let chain = &self.chains[key];
-            let versions = chain.older.iter().chain(std::iter::once(&chain.newest));
-            versions.map(move |version| (key, version))
-        })
+        self.ordered.iter().flat_map(|key| self.versions_of(key))
     }
 
-    /// The number of keys that were ever written.
+    /// The number of keys that have a version.
     pub fn len(&self) -> usize {
         self.chains.len()
     }
 
-    /// True if no key was ever written.
+    /// The number of versions of all keys.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// True if no key has a version.
     pub fn is_empty(&self) -> bool {
         self.chains.is_empty()
     }
@@ -169,7 +248,90 @@ mod tests {
         assert_eq!(versions.range(&KeyRange { from: key("c"), to: None }).count(), 2);
     }
 
+    #[test]
+    fn collecting_keeps_what_can_still_be_asked_for() {
+        let table = [
+            // versions, a deletion marked with -; floor; what stays
+            (vec![10, 20, 30], 5, vec![10, 20, 30]),
+            (vec![10, 20, 30], 20, vec![10, 20, 30]),
+            (vec![10, 20, 30], 21, vec![20, 30]),
+            (vec![10, 20, 30], 40, vec![30]),
+            (vec![10, -20, 30], 25, vec![30]),
+            (vec![10, -20], 15, vec![10, -20]),
+            (vec![10, -20], 25, vec![]),
+            (vec![-10], 11, vec![]),
+            (vec![-10, 20], 15, vec![20]),
+        ];
+        for (written, floor, expected) in table {
+            let mut versions = Versions::new();
+            for micros in &written {
+                let value = (*micros > 0).then(|| Bytes::from("x"));
+                versions.install(&key("k"), at(i64::unsigned_abs(*micros)), value);
+            }
+            while versions.collect(at(floor), 1) {}
+            let left: Vec<i64> = versions
+                .iter()
+                .map(|(_, version)| {
+                    let micros = version.timestamp.micros as i64;
+                    if version.value.is_some() { micros } else { -micros }
+                })
+                .collect();
+            assert_eq!(left, expected, "{written:?} below {floor}");
+            assert_eq!(versions.count(), expected.len(), "{written:?} below {floor}");
+        }
+    }
+
+    #[test]
+    fn collecting_leaves_nothing_behind_that_would_have_to_be_looked_for() {
+        let mut versions = Versions::new();
+        for micros in 1..100 {
+            versions.install(&key("k"), at(micros), Some(Bytes::from("x")));
+            versions.install(&key("gone"), at(micros), None);
+        }
+        assert!(versions.collect(at(1_000), 3), "it stops where it was told to");
+        while versions.collect(at(1_000), 3) {}
+        assert_eq!((versions.len(), versions.count()), (1, 1));
+        assert!(versions.collectable.is_empty());
+    }
+
+    #[test]
+    fn versions_below_a_floor_make_room_for_those_of_another_replica() {
+        let mut versions = Versions::new();
+        versions.install(&key("a"), at(10), Some(Bytes::from("x")));
+        versions.install(&key("b"), at(10), None);
+        versions.install(&key("b"), at(30), Some(Bytes::from("y")));
+        versions.forget_below(at(20));
+        assert_eq!(
+            versions.iter().map(|(key, v)| (key.clone(), v.timestamp)).collect::<Vec<_>>(),
+            [(key("b"), at(30))]
+        );
+        let after: Vec<_> = versions.after(Some(&key("a"))).map(|(key, _)| key.clone()).collect();
+        assert_eq!(after, [key("b")]);
+        assert_eq!(versions.after(Some(&key("b"))).count(), 0);
+    }
+
     proptest! {
+        #[test]
+        fn collecting_changes_no_read_at_or_above_the_floor(
+            writes in proptest::collection::vec((1u64..30, any::<bool>()), 0..20),
+            floor in 1u64..35,
+        ) {
+            let mut versions = Versions::new();
+            for (micros, lives) in &writes {
+                versions.install(&key("k"), at(*micros), lives.then(|| Bytes::from(micros.to_string())));
+            }
+            let read = |versions: &Versions, micros| {
+                versions.at(b"k", at(micros)).and_then(|version| version.value.clone())
+            };
+            let before: Vec<_> = (floor..40).map(|micros| read(&versions, micros)).collect();
+            while versions.collect(at(floor), 2) {}
+            let after: Vec<_> = (floor..40).map(|micros| read(&versions, micros)).collect();
+            prop_assert_eq!(before, after);
+            prop_assert_eq!(versions.count(), versions.iter().count());
+            let below = versions.iter().filter(|(_, version)| version.timestamp < at(floor)).count();
+            prop_assert!(below <= 1, "only the newest below the floor stays");
+        }
+
         #[test]
         fn installs_commute(mut micros in proptest::collection::vec(1u64..50, 1..20), seed in any::<u64>()) {
             let mut one = Versions::new();
