@@ -19,6 +19,7 @@ use crate::retry::Retries;
 use crate::session::Session;
 use crate::token::Token;
 use crate::transaction::clock_now;
+use crate::waiters::Forgotten;
 
 /// What all handles of one connection share.
 #[derive(Debug)]
@@ -154,7 +155,9 @@ impl Database {
         }
         self.learn_participants(token).await?;
         let answer = self.shared.session.resolve(token, self.shared.options.deadline).ok_or(Error::Closed)?;
-        let outcome = answer.await.map_err(|_| Error::Closed)?;
+        let answer = answer.await.map_err(|_| Error::Closed)?;
+        let retention = Duration::from_micros(age_micros);
+        let outcome = answer.map_err(|Forgotten| Error::TooOld { token: token.clone(), retention })?;
         outcome.ok_or_else(|| Error::Unknown { token: token.clone() })
     }
 

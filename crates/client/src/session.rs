@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorate_core::{ClientId, Key, KeyRange, KeyspaceId, TransactionId, Value};
-use quorate_tapir::{Command, Failure, Outcome};
+use quorate_core::{ClientId, Key, KeyRange, KeyspaceId, Timestamp, TransactionId, Value};
+use quorate_tapir::{Command, Failure};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
-use crate::waiters::{FinishAnswer, OpenError, ScanAnswer, Waiters};
+use crate::waiters::{FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters};
 
 /// The way to the host of the coordinator. Tests put a fake one in its place.
 pub(crate) trait Port: Send + Sync {
@@ -146,12 +146,18 @@ impl Session {
         &self,
         token: &crate::Token,
         patience: Duration,
-    ) -> Option<oneshot::Receiver<Option<Outcome>>> {
+    ) -> Option<oneshot::Receiver<OutcomeAnswer>> {
         let transaction = token.transaction;
+        let timestamp = Timestamp::new(token.began, ClientId(0));
         self.ask(
             None,
             |waiters, sender| waiters.expect_outcome(transaction, sender),
-            || Command::Resolve { transaction, participants: token.participants.clone(), patience },
+            || Command::Resolve {
+                transaction,
+                participants: token.participants.clone(),
+                timestamp,
+                patience,
+            },
         )
     }
 

@@ -18,11 +18,18 @@ pub(crate) type ScanAnswer = (Vec<(Key, Value)>, Option<Key>);
 /// How a transaction ended, as the coordinator says.
 pub(crate) type FinishAnswer = Result<Committed, Failure>;
 
+/// What became of a transaction; none if it could not be found out in time.
+pub(crate) type OutcomeAnswer = Result<Option<Outcome>, Forgotten>;
+
+/// The outcome of a transaction is not known any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forgotten;
+
 /// All calls that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     slots: FixedMap<TransactionId, Slot>,
-    resolving: FixedMap<TransactionId, Vec<oneshot::Sender<Option<Outcome>>>>,
+    resolving: FixedMap<TransactionId, Vec<oneshot::Sender<OutcomeAnswer>>>,
     /// Until when a keyspace wants no new transactions.
     busy: FixedMap<KeyspaceId, Instant>,
     /// Keyspaces of which a later membership was heard than the one that is known here.
@@ -127,7 +134,7 @@ impl Waiters {
     pub(crate) fn expect_outcome(
         &mut self,
         transaction: TransactionId,
-        sender: oneshot::Sender<Option<Outcome>>,
+        sender: oneshot::Sender<OutcomeAnswer>,
     ) -> bool {
         if !self.closed {
             self.resolving.entry(transaction).or_default().push(sender);
@@ -164,7 +171,12 @@ impl Waiters {
             }
             Event::Resolved { transaction, outcome } => {
                 for sender in self.resolving.remove(&transaction).into_iter().flatten() {
-                    let _ = sender.send(outcome);
+                    let _ = sender.send(Ok(outcome));
+                }
+            }
+            Event::Forgotten { transaction } => {
+                for sender in self.resolving.remove(&transaction).into_iter().flatten() {
+                    let _ = sender.send(Err(Forgotten));
                 }
             }
         }
@@ -297,7 +309,7 @@ mod tests {
         let (sender, mut second) = oneshot::channel();
         waiters.expect_outcome(transaction(5), sender);
         waiters.deliver(Event::Resolved { transaction: transaction(5), outcome: Some(Outcome::Aborted) });
-        assert_eq!(first.try_recv().unwrap(), Some(Outcome::Aborted));
-        assert_eq!(second.try_recv().unwrap(), Some(Outcome::Aborted));
+        assert_eq!(first.try_recv().unwrap(), Ok(Some(Outcome::Aborted)));
+        assert_eq!(second.try_recv().unwrap(), Ok(Some(Outcome::Aborted)));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Topology};
 use quorate_core::{
-    ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId,
+    ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId,
 };
 use quorate_ir::Status;
 use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Replica, ReplicaConfig, Routes};
@@ -114,6 +114,12 @@ impl Cluster {
     /// The node of a client slot. The slot behind the last belongs to the auditor.
     pub fn client_node(&self, slot: usize) -> usize {
         self.scenario.server_nodes + slot
+    }
+
+    /// What the clock of a client's node says.
+    pub fn client_clock(&mut self, slot: usize) -> ClockTime {
+        let (node, now) = (self.client_node(slot), self.world.now());
+        self.world.clock(node).reading(now)
     }
 
     /// The site of a node.

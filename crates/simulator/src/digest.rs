@@ -30,10 +30,12 @@ pub(crate) fn message(message: &Message, hash: &mut TraceHash) {
             }
         }
         Message::Ir(message) => ir(message, hash),
-        Message::Recover { transaction: id, participants } => {
+        Message::Recover { transaction: id, participants, .. } => {
             numbers(5, *id, &[participants.len() as u64], hash);
         }
-        Message::CoordinatorChange { transaction: id, ballot } => numbers(6, *id, &[ballot.0.into()], hash),
+        Message::CoordinatorChange { transaction: id, ballot, .. } => {
+            numbers(6, *id, &[ballot.0.into()], hash);
+        }
         Message::CoordinatorChangeReply {
             transaction: id,
             ballot,
@@ -42,8 +44,10 @@ pub(crate) fn message(message: &Message, hash: &mut TraceHash) {
             committed,
             votes,
             accepted,
+            settled,
         } => {
-            let present = u64::from(committed.is_some()) + 2 * u64::from(accepted.is_some());
+            let present =
+                u64::from(committed.is_some()) + 2 * u64::from(accepted.is_some()) + 4 * u64::from(*settled);
             numbers(7, *id, &[ballot.0.into(), view.0, votes.len() as u64, present], hash);
             known.iter().for_each(|known| outcome(*known, hash));
         }
@@ -62,6 +66,16 @@ pub(crate) fn message(message: &Message, hash: &mut TraceHash) {
         Message::CommitPrepared { id, timestamp: at } => {
             numbers(13, id.transaction, &[u64::from(id.number)], hash);
             timestamp(*at, hash);
+        }
+        Message::Gather { view, below, from, .. } => {
+            numbers(14, from.1, &[view.0, below.micros, from.0.micros], hash);
+        }
+        Message::GatherReply { view, below, from, executed, open, .. } => {
+            let sizes = [view.0, below.micros, executed.len() as u64, open.len() as u64];
+            numbers(15, from.1, &sizes, hash);
+        }
+        Message::AreDecided { nonce, transactions } => {
+            numbers(16, TransactionId::default(), &[*nonce, transactions.len() as u64], hash);
         }
         // Whatever is not spelled out above: its readable form says all of it, at some cost.
         other => hash.fold_bytes(format!("{other:?}").as_bytes()),

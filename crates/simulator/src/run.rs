@@ -296,10 +296,15 @@ impl Simulation {
                 .filter_map(|server| Some((self.cluster.replica(server), self.cluster.world.server(server)?)))
         };
         let outcomes: Vec<_> = machines().map(|(id, replica)| (id, replica.outcomes())).collect();
+        let floor = |shard| {
+            let floors = machines().filter(|(id, _)| id.shard == shard).map(|(_, replica)| replica.floor());
+            floors.max().unwrap_or_default()
+        };
         let stored: Vec<_> = machines()
             .map(|(id, replica)| {
                 let versions = replica.versions().iter();
-                (id, versions.map(|(key, v)| (key.clone(), v.timestamp, v.value.clone())).collect::<Vec<_>>())
+                let versions = versions.map(|(key, v)| (key.clone(), v.timestamp, v.value.clone()));
+                (id, invariants::above_floor(versions.collect(), floor(id.shard)))
             })
             .collect();
         let report = &mut self.report;

@@ -290,12 +290,20 @@ fn draw_replica_config(
     random: &mut Random,
 ) -> ReplicaConfig {
     let initial = ReplicaConfig::new(Default::default(), group, quorate_tapir::Boot::Initialise);
+    // Without checkpoints, or with so many that clocks, late messages and recoveries meet the floor.
+    let unhurried = random.chance(0.2);
+    let mut checkpoint_time = |millis| {
+        if unhurried { Duration::from_secs(3_600) } else { Duration::from_millis(random.between(50, millis)) }
+    };
     ReplicaConfig {
+        checkpoint_interval: checkpoint_time(3_000),
+        checkpoint_lag: checkpoint_time(4_000),
         rules,
         recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
         view_change_timeout: 3 * round_trip + Duration::from_millis(random.between(20, 800)),
         page_bytes_max: [200, 2_000, 4 * 1024 * 1024][random.index(3)],
         scan_page_max: [1, 2, 1_000][random.index(3)],
+        checkpoint_page_max: [1, 5, 4_096][random.index(3)],
         ..initial
     }
 }

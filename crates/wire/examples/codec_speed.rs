@@ -66,7 +66,7 @@ fn messages() -> Vec<(&'static str, Message)> {
             "Commit",
             Message::Ir(Ir::ProposeInconsistent {
                 id: commit_id,
-                operation: Decision::Commit { transaction: contents, timestamp },
+                operation: Decision::Commit { transaction: contents, timestamp, last: timestamp },
             }),
         ),
         ("InconsistentReply", Message::Ir(Ir::InconsistentReply { id: commit_id, view })),

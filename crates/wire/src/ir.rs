@@ -50,6 +50,8 @@ alternatives!(Message<Tapir>, "ir.Message", messages {
         4 part: Nested,
         5 page: Nested,
         6 supplement: Nested,
+        10 floor: Nested,
+        11 complete: Nested,
     }
     11 StartView {
         1 view: Varint,
@@ -57,6 +59,8 @@ alternatives!(Message<Tapir>, "ir.Message", messages {
         3 part: Nested,
         4 page: Nested,
         5 supplement: Nested,
+        10 floor: Optional<Nested>,
+        11 state: Optional<Nested>,
     }
     12 ViewQuery { 1 nonce: Varint }
     13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint }

@@ -18,7 +18,16 @@ alternatives!(Record, "tapir.Record", messages {
     6 DecisionExecuted { 1 transaction: Nested }
     7 Promised { 1 transaction: Nested, 2 promise: Nested }
     8 ViewPage { 1 view: Varint, 2 page: Nested }
-    9 ViewInstalled { 1 view: Varint, 2 since: Optional<Varint>, 3 supplement: Nested }
+    9 ViewInstalled {
+        1 view: Varint,
+        2 since: Optional<Varint>,
+        3 supplement: Nested,
+        10 floor: Optional<Nested>,
+    }
+    10 Refusing { 1 below: Nested }
+    11 Completed { 1 below: Nested }
+    12 FloorRaised { 1 floor: Nested }
+    13 ViewState { 1 view: Varint, 2 state: Nested }
 });
 
 /// The field of a record that holds its epoch. It stands outside the alternatives, which pass over it.

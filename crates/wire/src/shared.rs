@@ -48,8 +48,8 @@ struct SharedInconsistentEntry {
 
 /// A [`Decision`] whose transaction is a position.
 enum SharedDecision {
-    Commit { transaction: u32, timestamp: Timestamp },
-    Abort,
+    Commit { transaction: u32, timestamp: Timestamp, last: Timestamp },
+    Abort { last: Timestamp },
 }
 
 /// A [`ConsensusEntry`] whose transaction is a position.
@@ -73,8 +73,8 @@ message!(SharedInconsistentEntry, "ir.InconsistentEntry", {
 });
 
 alternatives!(SharedDecision, "ir.InconsistentEntry.Decision", messages {
-    1 Commit { 1 transaction: Varint, 2 timestamp: Nested }
-    2 Abort {}
+    1 Commit { 1 transaction: Varint, 2 timestamp: Nested, 10 last: Nested }
+    2 Abort { 10 last: Nested }
 });
 
 message!(SharedConsensusEntry, "ir.ConsensusEntry", {
@@ -92,11 +92,12 @@ impl Through<OperationEntries<Tapir>> for SharedEntries {
         let mut transactions = Transactions::new();
         let inconsistent = entries.inconsistent.as_ref().map(|entry| SharedInconsistentEntry {
             decision: match &entry.operation {
-                Decision::Commit { transaction, timestamp } => SharedDecision::Commit {
+                Decision::Commit { transaction, timestamp, last } => SharedDecision::Commit {
                     transaction: position_of(&mut transactions, transaction),
                     timestamp: *timestamp,
+                    last: *last,
                 },
-                Decision::Abort => SharedDecision::Abort,
+                Decision::Abort { last } => SharedDecision::Abort { last: *last },
             },
             executed: entry.executed,
         });
@@ -120,10 +121,11 @@ impl Through<OperationEntries<Tapir>> for SharedEntries {
             None => None,
             Some(SharedInconsistentEntry { decision, executed }) => Some(InconsistentEntry {
                 operation: match decision {
-                    SharedDecision::Commit { transaction, timestamp } => {
-                        Decision::Commit { transaction: at_position(&transactions, transaction)?, timestamp }
+                    SharedDecision::Commit { transaction, timestamp, last } => {
+                        let transaction = at_position(&transactions, transaction)?;
+                        Decision::Commit { transaction, timestamp, last }
                     }
-                    SharedDecision::Abort => Decision::Abort,
+                    SharedDecision::Abort { last } => Decision::Abort { last },
                 },
                 executed,
             }),
@@ -151,6 +153,7 @@ pub(crate) struct SharedCoordinatorChangeReply {
     committed: Option<u32>,
     votes: Vec<SharedRecordedVote>,
     accepted: Option<(Ballot, Outcome)>,
+    settled: bool,
 }
 
 /// A [`RecordedVote`] whose transaction is a position.
@@ -172,6 +175,7 @@ message!(SharedCoordinatorChangeReply, "tapir.CoordinatorChangeReply", {
     6 committed: Optional<Varint>,
     7 votes: Repeated<Nested>,
     8 accepted: Optional<Nested>,
+    10 settled: Varint,
 });
 
 message!(SharedRecordedVote, "tapir.RecordedVote", {
@@ -195,6 +199,7 @@ impl Through<Message> for SharedCoordinatorChangeReply {
             committed,
             votes,
             accepted,
+            settled,
         } = message
         else {
             unreachable!("only a CoordinatorChangeReply is encoded this way");
@@ -219,6 +224,7 @@ impl Through<Message> for SharedCoordinatorChangeReply {
             committed,
             votes,
             accepted: *accepted,
+            settled: *settled,
         }
     }
 
@@ -244,6 +250,7 @@ impl Through<Message> for SharedCoordinatorChangeReply {
             committed,
             votes,
             accepted: self.accepted,
+            settled: self.settled,
         })
     }
 }

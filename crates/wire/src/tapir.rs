@@ -1,7 +1,7 @@
 //! The field numbers of TAPIR.
 
-use quorate_core::{Ballot, TransactionId};
-use quorate_tapir::message::{Decision, Prepare, Promise, ScannedKey, Supplement, Vote};
+use quorate_core::{Ballot, Timestamp, TransactionId};
+use quorate_tapir::message::{Decision, Prepare, Promise, ScannedKey, StatePage, Supplement, Vote};
 use quorate_tapir::{Message, Outcome};
 
 use crate::codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
@@ -25,8 +25,8 @@ alternatives!(Vote, "tapir.Vote",
 );
 
 alternatives!(Decision, "tapir.Decision", messages {
-    1 Commit { 1 transaction: Nested, 2 timestamp: Nested }
-    2 Abort {}
+    1 Commit { 1 transaction: Nested, 2 timestamp: Nested, 10 last: Nested }
+    2 Abort { 10 last: Nested }
 });
 
 alternatives!(Outcome, "tapir.Outcome",
@@ -50,7 +50,17 @@ pair!((TransactionId, Promise), "tapir.Supplement.Entry", 1 transaction: Nested,
 message!(Supplement, "tapir.Supplement", {
     1 promises: Repeated<Nested>,
     2 read_floor: Nested,
+    10 refusal: Nested,
+    11 complete: Nested,
 });
+
+message!(StatePage, "tapir.StatePage", {
+    1 versions: Repeated<Nested>,
+});
+
+pair!((Timestamp, TransactionId), "tapir.Cursor", 1 timestamp: Nested, 2 transaction: Nested);
+
+pair!((TransactionId, Decision), "tapir.Decisions.Entry", 1 transaction: Nested, 2 decision: Nested);
 
 message!(ScannedKey, "tapir.ScannedKey", {
     1 key: KeyBytes,
@@ -69,14 +79,31 @@ alternatives!(Message, "tapir.Message",
             3 keys: Repeated<Nested>,
             4 next: Optional<BoundBytes>,
         }
-        6 Recover { 1 transaction: Nested, 2 participants: Packed }
-        7 CoordinatorChange { 1 transaction: Nested, 2 ballot: Varint }
+        6 Recover { 1 transaction: Nested, 2 participants: Packed, 10 timestamp: Nested }
+        7 CoordinatorChange { 1 transaction: Nested, 2 ballot: Varint, 10 timestamp: Nested }
         9 RecordOutcome { 1 transaction: Nested, 2 ballot: Varint, 3 outcome: Nested }
         10 RecordOutcomeReply { 1 transaction: Nested, 2 ballot: Varint, 3 view: Varint }
         11 Superseded { 1 transaction: Nested, 2 promised: Varint }
         12 RecoverReply { 1 transaction: Nested, 2 outcome: Nested }
         13 ClockAhead { 1 transaction: Nested, 2 ahead_micros: Varint, 3 ahead_max_micros: Varint }
         14 CommitPrepared { 1 id: Nested, 2 timestamp: Nested }
+        20 Gather { 1 view: Varint, 2 floor: Nested, 3 below: Nested, 4 from: Nested }
+        21 GatherReply {
+            1 view: Varint,
+            2 below: Nested,
+            3 from: Nested,
+            4 executed: Repeated<Nested>,
+            5 open: Repeated<Nested>,
+            6 next: Optional<Nested>,
+        }
+        22 FetchDecisions { 1 transactions: Repeated<Nested> }
+        23 Decisions { 1 decisions: Repeated<Nested> }
+        24 AreDecided { 1 nonce: Varint, 2 transactions: Repeated<Nested> }
+        25 AreDecidedReply { 1 nonce: Varint, 2 view: Varint, 3 missing: Repeated<Nested> }
+        26 Complete { 1 view: Varint, 2 below: Nested }
+        27 CompleteReply { 1 view: Varint, 2 below: Nested }
+        28 RaiseFloor { 1 floor: Nested }
+        29 Forgotten { 1 transaction: Nested }
         60 Outdated {}
     },
     fields {

@@ -24,6 +24,8 @@
 //! * FINALIZE carries a [`Ballot`](quorate_core::Ballot), so that a coordinator that was elected later overrules what
 //!   an earlier one finalized at fewer than f + 1 replicas, and never the other way round. Nothing overrules an equal
 //!   or greater ballot.
+//! * Records are collected below a *floor*, and a replica that lacks what was collected is given state in its place: see
+//!   [`replica::floor`].
 //! * Replicas are silent unless they are normal, and confirm every FINALIZE, also of what they know already.
 
 pub mod call;
@@ -33,13 +35,17 @@ pub mod replica;
 
 pub use call::{ConsensusCall, ConsensusProgress, InconsistentCall};
 pub use message::{Message, OperationId, Part};
-pub use record::{ConsensusEntry, InconsistentEntry, OperationEntries, Record, RecordPage, State};
+pub use record::{
+    ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State, Summary,
+};
 pub use replica::{Fact, Host, Replica, Status, Upcalls};
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt::Debug;
+
+use quorate_core::Timestamp;
 
 /// The operations that a protocol on top of IR invokes.
 pub trait Operations: Clone + Debug + PartialEq + Eq + 'static {
@@ -51,4 +57,24 @@ pub trait Operations: Clone + Debug + PartialEq + Eq + 'static {
     type Verdict: Clone + Debug + PartialEq + Eq;
     /// What a replica carries through a view change beside its record, such as promises to coordinators.
     type Supplement: Clone + Debug + Default + PartialEq + Eq;
+    /// A page of what executed operations have left behind: what a replica is given in place of operations that the
+    /// others have collected.
+    type State: Clone + Debug + PartialEq + Eq;
+
+    /// Where a consensus operation stands in relation to floors.
+    fn consensus_timestamp(operation: &Self::Consensus) -> Timestamp;
+
+    /// Where the effects of an inconsistent operation stand in relation to floors.
+    fn inconsistent_timestamp(operation: &Self::Inconsistent) -> Timestamp;
+
+    /// The greatest timestamp at which a consensus operation of the same transaction may have been proposed: the
+    /// operation must not be collected before a floor has passed it, or a late proposal would be taken for a new one.
+    fn last_timestamp(operation: &Self::Inconsistent) -> Timestamp;
+
+    /// True if an inconsistent operation leaves something behind when it runs: one that does not need not have run
+    /// everywhere before it is collected.
+    fn leaves_state(operation: &Self::Inconsistent) -> bool;
+
+    /// True if an operation with this verdict can take effect.
+    fn is_favourable(verdict: &Self::Verdict) -> bool;
 }

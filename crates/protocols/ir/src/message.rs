@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quorate_core::{Ballot, TransactionId, View};
+use quorate_core::{Ballot, Timestamp, TransactionId, View};
 
 use crate::Operations;
 use crate::record::RecordPage;
@@ -151,6 +151,10 @@ pub enum Message<O: Operations> {
         page: RecordPage<O>,
         /// What travels beside the record; the same in every part.
         supplement: O::Supplement,
+        /// The sender's floor: its record no longer holds what ended below.
+        floor: Timestamp,
+        /// Below this the sender has executed everything that can ever take effect; never below its floor.
+        complete: Timestamp,
     },
     /// Leader → replica: the merged record of the new view; adopt it and be normal.
     StartView {
@@ -165,6 +169,11 @@ pub enum Message<O: Operations> {
         page: RecordPage<O>,
         /// The merged supplement; the same in every part.
         supplement: O::Supplement,
+        /// The leader's floor, if the receiver lacks something below it, so that it must be given state; the same in
+        /// every part. What the receiver has below the floor is replaced.
+        floor: Option<Timestamp>,
+        /// A page of the state; every page is in some part.
+        state: Option<O::State>,
     },
     /// A replica without its record → every other replica: in which view are you? (T23)
     ViewQuery {

@@ -1,7 +1,7 @@
 //! Decisions of inconsistent replication as tables, over the smallest protocol there is: operations are words, verdicts
 //! are letters.
 
-use quorate_core::{Ballot, ClientId, GroupSize, ReplicaIndex, TransactionId, View};
+use quorate_core::{Ballot, ClientId, GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
 
 use crate::record::{merge_tails, split_page};
 use crate::{
@@ -17,6 +17,27 @@ impl Operations for Words {
     type Consensus = &'static str;
     type Verdict = char;
     type Supplement = ();
+    type State = ();
+
+    fn consensus_timestamp(_: &&'static str) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn inconsistent_timestamp(_: &&'static str) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn last_timestamp(_: &&'static str) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn leaves_state(_: &&'static str) -> bool {
+        true
+    }
+
+    fn is_favourable(verdict: &char) -> bool {
+        *verdict == 'y'
+    }
 }
 
 fn transaction(sequence: u64) -> TransactionId {

@@ -86,6 +86,9 @@ pub enum Command {
         transaction: TransactionId,
         /// Every shard that took part in it, sorted.
         participants: Vec<ShardId>,
+        /// A timestamp that is not above the first at which it was proposed. Outcomes below the floor of a shard may have
+        /// been forgotten.
+        timestamp: Timestamp,
         /// By when the client wants an answer.
         patience: Duration,
     },
@@ -124,6 +127,11 @@ pub enum Event {
         /// How it ended.
         result: Result<Committed, Failure>,
     },
+    /// What became of a transaction that was asked for is no longer known: it ended too long ago.
+    Forgotten {
+        /// The transaction.
+        transaction: TransactionId,
+    },
     /// What became of a transaction; none if it could not be found out in time.
     Resolved {
         /// The transaction.
@@ -160,7 +168,7 @@ pub enum Failure {
     },
     /// Time ran out after a prepare had left: it may have committed or may still do so.
     Unknown {
-        /// Every shard that takes part, sorted: with the transaction's id this is enough to resolve it.
+        /// Every shard that takes part, sorted: with the transaction's id this is enough to resolve it for a while.
         participants: Vec<ShardId>,
     },
     /// The call or the client's set-up was at fault. Surely not committed.

@@ -39,6 +39,13 @@ pub struct ReplicaConfig {
     pub page_bytes_max: usize,
     /// The most keys, live or deleted, in one reply to a scan.
     pub scan_page_max: usize,
+    /// How often a new floor is looked for, below which records and old versions are collected.
+    pub checkpoint_interval: Duration,
+    /// How far the floor stays behind the clock: for so long outcomes are known and the past can be read at least.
+    pub checkpoint_lag: Duration,
+    /// The most transactions in one page of what replicas compare when they look for a floor, and the most that one
+    /// round of collection looks at.
+    pub checkpoint_page_max: usize,
 }
 
 impl ReplicaConfig {
@@ -55,6 +62,9 @@ impl ReplicaConfig {
             view_change_timeout: Duration::from_millis(1_000),
             page_bytes_max: 4 * 1024 * 1024,
             scan_page_max: 1_000,
+            checkpoint_interval: Duration::from_secs(5),
+            checkpoint_lag: Duration::from_secs(10),
+            checkpoint_page_max: 4_096,
         }
     }
 }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use quorate_core::{Ballot, Key, KeyRange, ShardId, Timestamp, Transaction, TransactionId, Value, View};
-use quorate_ir::Operations;
+use quorate_ir::{Cursor, Operations};
 
 /// The operations that TAPIR invokes through inconsistent replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,33 @@ impl Operations for Tapir {
     type Consensus = Prepare;
     type Verdict = Vote;
     type Supplement = Supplement;
+    type State = StatePage;
+
+    fn consensus_timestamp(prepare: &Prepare) -> Timestamp {
+        prepare.timestamp
+    }
+
+    fn inconsistent_timestamp(decision: &Decision) -> Timestamp {
+        match decision {
+            Decision::Commit { timestamp, .. } => *timestamp,
+            Decision::Abort { last } => *last,
+        }
+    }
+
+    fn last_timestamp(decision: &Decision) -> Timestamp {
+        match decision {
+            Decision::Commit { timestamp, last, .. } => *last.max(timestamp),
+            Decision::Abort { last } => *last,
+        }
+    }
+
+    fn leaves_state(decision: &Decision) -> bool {
+        matches!(decision, Decision::Commit { .. })
+    }
+
+    fn is_favourable(vote: &Vote) -> bool {
+        *vote == Vote::Ok
+    }
 }
 
 /// The consensus operation: may this part of a transaction commit at this timestamp?
@@ -55,9 +82,15 @@ pub enum Decision {
         transaction: Arc<Transaction>,
         /// The timestamp at which it commits at every shard.
         timestamp: Timestamp,
+        /// As [`Decision::Abort`]'s; never below `timestamp`, to which zero stands for.
+        last: Timestamp,
     },
     /// Forget the transaction, and never prepare it again.
-    Abort,
+    Abort {
+        /// The greatest timestamp at which the transaction may have been proposed, as far as the sender can tell. Until
+        /// this lies below the floor the decision is kept, lest a late prepare be taken for a new one.
+        last: Timestamp,
+    },
 }
 
 /// The fate of a transaction, without its contents.
@@ -87,6 +120,18 @@ pub struct Supplement {
     /// The greatest timestamp at which anything was read: after the view change no replica of the new view accepts a
     /// write below it, whatever it knew of single keys.
     pub read_floor: Timestamp,
+    /// Below this the sender gives no favourable vote on a new prepare.
+    pub refusal: Timestamp,
+    /// Below this everything that can ever commit has been executed by f + 1 replicas, one of which at least is in any
+    /// majority: what a merge finds below it and not executed has not succeeded.
+    pub complete: Timestamp,
+}
+
+/// A page of what a replica stores, for one that lacks what the others have collected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatePage {
+    /// Versions, ascending by key and then by timestamp.
+    pub versions: Vec<ScannedKey>,
 }
 
 /// A prepare that a replica has recorded for a transaction, as told to a backup coordinator.
@@ -181,6 +226,8 @@ pub enum Message {
         transaction: TransactionId,
         /// Every shard that takes part in it, sorted.
         participants: Vec<ShardId>,
+        /// The greatest timestamp at which the sender knows it to have been proposed.
+        timestamp: Timestamp,
     },
     /// Backup coordinator → every replica of every participant: follow me from now on and tell me what you know. From
     /// f + 1 replicas of a shard: no earlier coordinator can reach a verdict there any more.
@@ -189,6 +236,8 @@ pub enum Message {
         transaction: TransactionId,
         /// The ballot that the sender wants to act under.
         ballot: Ballot,
+        /// The greatest timestamp at which the transaction is known to have been proposed.
+        timestamp: Timestamp,
     },
     /// Replica → backup coordinator: I have promised your ballot, durably. This is all I know.
     CoordinatorChangeReply {
@@ -206,6 +255,9 @@ pub enum Message {
         votes: Vec<RecordedVote>,
         /// What an earlier backup coordinator recorded here.
         accepted: Option<(Ballot, Outcome)>,
+        /// True if nothing is known of the transaction and its timestamp lies below the floor: it will never commit,
+        /// unless it has, and then every other participant still knows that or has collected it as well.
+        settled: bool,
     },
     /// Backup coordinator → every replica of the backup shard: this is the outcome. Decided once f + 1 of one view
     /// accept it.
@@ -248,5 +300,85 @@ pub enum Message {
         ahead_micros: u64,
         /// How far it may be, in microseconds.
         ahead_max_micros: u64,
+    },
+    /// Replica that looks for a new floor → every other replica of its group: from now on refuse new prepares below
+    /// `below`, durably, and tell what you hold below it, beginning at `from`.
+    Gather {
+        /// The view of the sender; only replicas of this view answer.
+        view: View,
+        /// The sender's floor. A receiver that is complete below it raises its own; one that is not is behind.
+        floor: Timestamp,
+        /// Where the new floor may come to lie.
+        below: Timestamp,
+        /// Where the page begins.
+        from: Cursor,
+    },
+    /// The answer to [`Message::Gather`]: one page, ascending by timestamp.
+    GatherReply {
+        /// The view.
+        view: View,
+        /// As in the question.
+        below: Timestamp,
+        /// As in the question.
+        from: Cursor,
+        /// Transactions that I have committed.
+        executed: Vec<Cursor>,
+        /// Transactions that could still commit, as far as I know.
+        open: Vec<Cursor>,
+        /// Where the next page begins; none if this was the last.
+        next: Option<Cursor>,
+    },
+    /// Replica → another of its group: tell me what was decided of these transactions.
+    FetchDecisions {
+        /// The transactions.
+        transactions: Vec<TransactionId>,
+    },
+    /// Replica → another of its group: these decisions I have executed, so f + 1 replicas hold them.
+    Decisions {
+        /// The decisions.
+        decisions: Vec<(TransactionId, Decision)>,
+    },
+    /// Replica that looks for a new floor → every replica of another shard: of which of these committed transactions do
+    /// you hold the decision? Once f + 1 of each participant do, no recovery will ever have to ask the sender's shard.
+    AreDecided {
+        /// Tells the answers to this question from those to an earlier one.
+        nonce: u64,
+        /// The transactions, with the timestamps at which they committed.
+        transactions: Vec<Cursor>,
+    },
+    /// The answer to [`Message::AreDecided`].
+    AreDecidedReply {
+        /// The question's nonce.
+        nonce: u64,
+        /// The view of the replica: answers count only within one.
+        view: View,
+        /// Those of which I do not know the decision.
+        missing: Vec<TransactionId>,
+    },
+    /// Replica that looks for a new floor → replica that has executed everything below `below` that it has: say so,
+    /// durably.
+    Complete {
+        /// The view of the sender; only replicas of this view answer.
+        view: View,
+        /// The timestamp.
+        below: Timestamp,
+    },
+    /// The answer to [`Message::Complete`]. From f + 1 of the view: `below` is a floor.
+    CompleteReply {
+        /// The view.
+        view: View,
+        /// The timestamp.
+        below: Timestamp,
+    },
+    /// Replica → another that is complete below `floor`: raise your floor, and drop what has ended below.
+    RaiseFloor {
+        /// The floor.
+        floor: Timestamp,
+    },
+    /// Backup coordinator → whoever asked it to recover a transaction: it ended so long ago that every participant has
+    /// collected its outcome. A replica that still holds it prepared is behind.
+    Forgotten {
+        /// The transaction.
+        transaction: TransactionId,
     },
 }

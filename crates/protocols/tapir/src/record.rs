@@ -3,10 +3,10 @@
 //! Records are replayed in the order in which they were emitted. Between the first and the last record of an installed
 //! view a crash may fall: an install that did not reach its [`Record::ViewInstalled`] has not happened.
 
-use quorate_core::{Ballot, TransactionId, View};
+use quorate_core::{Ballot, Timestamp, TransactionId, View};
 use quorate_ir::{OperationId, RecordPage};
 
-use crate::message::{Decision, Prepare, Promise, Supplement, Tapir, Vote};
+use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, Vote};
 
 /// One durable fact about a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,5 +72,29 @@ pub enum Record {
         since: Option<View>,
         /// What came with the record.
         supplement: Supplement,
+        /// The floor below which the pages of state hold everything, if state came with the record.
+        floor: Option<Timestamp>,
+    },
+    /// New prepares below this timestamp are refused from now on.
+    Refusing {
+        /// The timestamp.
+        below: Timestamp,
+    },
+    /// Everything that can ever commit below this timestamp has been executed here.
+    Completed {
+        /// The timestamp.
+        below: Timestamp,
+    },
+    /// The floor was raised: what has ended below it may be dropped.
+    FloorRaised {
+        /// The floor.
+        floor: Timestamp,
+    },
+    /// A page of state that came with the record of a view that is about to be installed.
+    ViewState {
+        /// The view.
+        view: View,
+        /// The page.
+        state: StatePage,
     },
 }

@@ -128,11 +128,17 @@ mod tests {
             (Message::Read { transaction, key: "k".into() }, Class::Early),
             (Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare }), Class::Prepare),
             (
-                Message::Ir(quorate_ir::Message::ProposeInconsistent { id, operation: Decision::Abort }),
+                Message::Ir(quorate_ir::Message::ProposeInconsistent {
+                    id,
+                    operation: Decision::Abort { last: Timestamp::ZERO },
+                }),
                 Class::Always,
             ),
             (Message::Ir(quorate_ir::Message::FinalizeInconsistent { id }), Class::Always),
-            (Message::Recover { transaction, participants: vec![] }, Class::Always),
+            (
+                Message::Recover { transaction, participants: vec![], timestamp: Timestamp::ZERO },
+                Class::Always,
+            ),
         ];
         for (message, class) in table {
             assert_eq!(classify(&message), class, "{message:?}");

@@ -226,7 +226,7 @@ impl CatalogueReader {
                 }
                 Event::Finished { transaction, result } => self.on_finished(time.now, transaction, result),
                 Event::Outdated { .. } => self.want(),
-                Event::Got { .. } | Event::Resolved { .. } => {}
+                Event::Got { .. } | Event::Resolved { .. } | Event::Forgotten { .. } => {}
             }
         }
     }

@@ -45,7 +45,9 @@ impl Clients {
             match self.undecided[at].participants.clone() {
                 Some(participants) => {
                     let patience = Duration::from_secs(20);
-                    cluster.world.command(client, Command::Resolve { transaction, participants, patience });
+                    let timestamp = self.undecided[at].began;
+                    let resolve = Command::Resolve { transaction, participants, timestamp, patience };
+                    cluster.world.command(client, resolve);
                 }
                 None => {
                     let known = (0..cluster.world.servers())
@@ -68,6 +70,14 @@ impl Clients {
         left.map(|undecided| format!("the fate of {} could not be found out", undecided.id)).collect()
     }
 
+    /// Nobody knows any more: the history leaves it open.
+    pub(super) fn on_undecided_forgotten(&mut self, transaction: TransactionId) {
+        match self.undecided.iter_mut().find(|undecided| undecided.id == transaction) {
+            Some(undecided) => undecided.resolved = true,
+            None => self.nonsense.push(format!("{transaction} was forgotten, and nobody had asked")),
+        }
+    }
+
     pub(super) fn on_undecided_resolved(
         &mut self,
         transaction: TransactionId,
@@ -86,8 +96,9 @@ impl Clients {
                 self.recorder.timestamp(recorded, in_history(timestamp));
             }
             Some(Outcome::Committed(timestamp)) => {
-                let (id, execution) = (undecided.id, undecided.execution.clone());
-                let attempt = Attempt { id, execution, recorded, commit_asked: true, thinks: false };
+                let (id, began) = (undecided.id, undecided.began);
+                let execution = undecided.execution.clone();
+                let attempt = Attempt { id, began, execution, recorded, commit_asked: true, thinks: false };
                 self.record_committed(&attempt, timestamp, false, cluster);
             }
             Some(Outcome::Aborted) if !reported => self.record_failed(recorded, cluster),

@@ -71,6 +71,8 @@ impl Session {
 #[derive(Debug)]
 struct Attempt {
     id: TransactionId,
+    /// When it began, by the clock of its client.
+    began: Timestamp,
     execution: Execution,
     recorded: RecordedTxn,
     commit_asked: bool,
@@ -82,6 +84,7 @@ struct Attempt {
 #[derive(Debug)]
 struct Undecided {
     id: TransactionId,
+    began: Timestamp,
     execution: Execution,
     recorded: RecordedTxn,
     /// The shards that can be asked, if the client was told.
@@ -319,6 +322,7 @@ impl Clients {
         let Some((plan, sequence, attempt)) = self.sessions[session].current.clone() else { return };
         let slot = self.sessions[session].slot;
         let id = TransactionId { client: self.slots[slot].id, sequence, attempt };
+        let began = Timestamp::new(cluster.client_clock(slot), ClientId(0));
         let execution = Execution::new(plan, &mut self.unique, 0);
         let time = self.time(cluster.world.now());
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
@@ -330,7 +334,7 @@ impl Clients {
         self.tally.attempts += 1;
         self.by_transaction.insert(id, session);
         self.sessions[session].attempt =
-            Some(Attempt { id, execution, recorded, commit_asked: false, thinks: false });
+            Some(Attempt { id, began, execution, recorded, commit_asked: false, thinks: false });
         let share = self.random.unit() * self.random.unit();
         let patience =
             8 * cluster.scenario.round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share);
@@ -405,6 +409,10 @@ impl Clients {
                 self.nonsense
                     .push(format!("the membership of {keyspace} has changed, and nobody changed it"));
             }
+            Event::Forgotten { transaction } => match self.session_of(transaction) {
+                Some(session) => self.end_unknown(session, None, cluster),
+                None => self.on_undecided_forgotten(transaction),
+            },
         }
     }
 
@@ -441,7 +449,10 @@ impl Clients {
                 // The name of the transaction stays in use until it is resolved.
                 let client = self.slots[self.sessions[session].slot].client;
                 let patience = Duration::from_millis(self.random.between(50, 3_000));
-                cluster.world.command(client, Command::Resolve { transaction, participants, patience });
+                let timestamp =
+                    self.sessions[session].attempt.as_ref().map_or(Timestamp::ZERO, |attempt| attempt.began);
+                let resolve = Command::Resolve { transaction, participants, timestamp, patience };
+                cluster.world.command(client, resolve);
             }
             Err(Failure::Unknown { participants }) => self.end_unknown(session, Some(participants), cluster),
             Err(Failure::Aborted) => {
@@ -522,8 +533,16 @@ impl Clients {
             self.recorder.info(attempt.recorded, time);
         }
         self.sessions[session].process = self.next_process();
-        let Attempt { id, execution, recorded, .. } = attempt;
-        self.undecided.push(Undecided { id, execution, recorded, participants, reported, resolved: false });
+        let Attempt { id, began, execution, recorded, .. } = attempt;
+        self.undecided.push(Undecided {
+            id,
+            began,
+            execution,
+            recorded,
+            participants,
+            reported,
+            resolved: false,
+        });
     }
 
     fn record_committed(&mut self, attempt: &Attempt, timestamp: Timestamp, audits: bool, cluster: &Cluster) {

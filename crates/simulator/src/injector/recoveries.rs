@@ -41,7 +41,7 @@ impl Injector {
     pub(super) fn await_duel(&mut self, cluster: &mut Cluster, left: u32) -> bool {
         let mut prepared = Vec::new();
         for replica in (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server)) {
-            let entry = |id| Some((id, replica.prepared().entry(id)?.transaction.participants.clone()));
+            let entry = |id| Some((id, replica.prepared().entry(id)?.clone()));
             prepared.extend(replica.prepared().ids().into_iter().filter_map(entry));
         }
         if prepared.is_empty() {
@@ -50,14 +50,16 @@ impl Injector {
             }
             return false;
         }
-        let (transaction, participants) = prepared.swap_remove(self.random.index(prepared.len()));
+        let (transaction, held) = prepared.swap_remove(self.random.index(prepared.len()));
+        let (participants, timestamp) = (held.transaction.participants.clone(), held.timestamp);
         let asker = Address::Client(ClientId(self.random.next_u64() >> 12));
         let node = cluster.client_node(self.random.index(cluster.scenario.clients));
         for shard in &participants {
             for index in 0..cluster.scenario.group.replicas() {
                 if self.random.chance(0.6) {
                     let to = quorate_core::ReplicaId { shard: *shard, index: ReplicaIndex(index as u8) };
-                    let message = Message::Recover { transaction, participants: participants.clone() };
+                    let participants = participants.clone();
+                    let message = Message::Recover { transaction, participants, timestamp };
                     cluster.world.inject(node, asker, to.into(), message);
                 }
             }

@@ -34,6 +34,21 @@ pub fn outcomes_agree(
     finding(broken)
 }
 
+/// What must be alike of the versions of a replica, ascending by key and timestamp, wherever versions below `floor` may
+/// have been collected: those that are not below, and of each key the newest below unless it is a deletion.
+pub fn above_floor(versions: Vec<StoredVersion>, floor: Timestamp) -> Vec<StoredVersion> {
+    let mut kept: Vec<StoredVersion> = Vec::with_capacity(versions.len());
+    for version in versions {
+        let is_below = |(key, timestamp, _): &StoredVersion| *key == version.0 && *timestamp < floor;
+        if version.1 < floor && kept.last().is_some_and(is_below) {
+            kept.pop();
+        }
+        kept.push(version);
+    }
+    kept.retain(|(_, timestamp, value)| *timestamp >= floor || value.is_some());
+    kept
+}
+
 /// All replicas of a shard hold the same versions.
 pub fn replicas_agree_on_data(stored: &[(ReplicaId, Vec<StoredVersion>)]) -> Finding {
     let mut broken = Vec::new();
@@ -90,6 +105,24 @@ mod tests {
         let told = [(transaction(1), Outcome::Committed(at(4)))];
         let Finding::Broken(broken) = outcomes_agree(&told, &known[..1]) else { panic!() };
         assert!(broken[0].explain.contains("to its client"), "{}", broken[0].explain);
+    }
+
+    #[test]
+    fn collected_versions_are_not_compared() {
+        let version = |key: &'static str, micros, lives: bool| {
+            (Key::from(key), at(micros), lives.then(|| Value::from_static(b"x")))
+        };
+        let whole = vec![
+            version("a", 1, true),
+            version("a", 2, true),
+            version("a", 7, true),
+            version("b", 1, true),
+            version("b", 2, false),
+            version("c", 3, true),
+        ];
+        let collected = vec![version("a", 2, true), version("a", 7, true), version("c", 3, true)];
+        assert_eq!(above_floor(whole, at(5)), collected);
+        assert_eq!(above_floor(collected.clone(), at(5)), collected);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod i8_determinism;
 pub use i1_isolation::isolation_holds;
 pub use i2_timestamps::{timestamps_explain_reads, timestamps_order_versions};
 pub use i3_durability::acknowledged_appends_survive;
-pub use i4_agreement::{StoredVersion, outcomes_agree, replicas_agree_on_data};
+pub use i4_agreement::{StoredVersion, above_floor, outcomes_agree, replicas_agree_on_data};
 pub use i6_liveness::everything_ends;
 pub use i7_sanity::{machine_panicked, nothing_makes_no_sense};
 pub use i8_determinism::executions_are_equal;

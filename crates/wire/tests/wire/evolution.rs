@@ -119,6 +119,9 @@ fn wire_types_that_do_not_fit_are_refused() {
 fn unpacked_lists_are_read() {
     let transaction = TransactionId { client: ClientId(0), sequence: 0, attempt: 0 };
     let participants = vec![quorate_core::ShardId(1), quorate_core::ShardId(300)];
-    let bytes = [0x32, 7, 0x0a, 0, 0x10, 1, 0x10, 0xac, 0x02];
-    assert_eq!(decode::<Message>(&bytes), Ok(Message::Recover { transaction, participants }));
+    let bytes = [0x32, 9, 0x0a, 0, 0x10, 1, 0x10, 0xac, 0x02, 0x52, 0];
+    assert_eq!(
+        decode::<Message>(&bytes),
+        Ok(Message::Recover { transaction, participants, timestamp: quorate_core::Timestamp::ZERO })
+    );
 }

@@ -15,9 +15,12 @@ use quorate_core::{
     ReplicaIndex, ShardId, SiteId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{
-    ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, OperationId, Part, RecordPage, State,
+    ConsensusEntry, Cursor, InconsistentEntry, Message as Ir, OperationEntries, OperationId, Part,
+    RecordPage, State,
 };
-use quorate_tapir::message::{Decision, Prepare, Promise, RecordedVote, ScannedKey, Supplement, Vote};
+use quorate_tapir::message::{
+    Decision, Prepare, Promise, RecordedVote, ScannedKey, StatePage, Supplement, Vote,
+};
 use quorate_tapir::{Message, Outcome, Record, Tapir};
 use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, Welcome};
 
@@ -96,9 +99,9 @@ fn vote() -> BoxedStrategy<Vote> {
 }
 
 fn decision() -> BoxedStrategy<Decision> {
-    let commit = (transaction(), timestamp())
-        .prop_map(|(transaction, timestamp)| Decision::Commit { transaction, timestamp });
-    prop_oneof![3 => commit, 1 => Just(Decision::Abort)].boxed()
+    let commit = (transaction(), timestamp(), timestamp())
+        .prop_map(|(transaction, timestamp, last)| Decision::Commit { transaction, timestamp, last });
+    prop_oneof![3 => commit, 1 => timestamp().prop_map(|last| Decision::Abort { last })].boxed()
 }
 
 fn outcome() -> BoxedStrategy<Outcome> {
@@ -110,9 +113,26 @@ fn promise() -> BoxedStrategy<Promise> {
 }
 
 fn supplement() -> BoxedStrategy<Supplement> {
-    (vec((transaction_id(), promise()), 0..3), timestamp())
-        .prop_map(|(promises, read_floor)| Supplement { promises, read_floor })
+    (vec((transaction_id(), promise()), 0..3), timestamp(), timestamp(), timestamp())
+        .prop_map(|(promises, read_floor, refusal, complete)| Supplement {
+            promises,
+            read_floor,
+            refusal,
+            complete,
+        })
         .boxed()
+}
+
+fn scanned() -> BoxedStrategy<ScannedKey> {
+    (key(), timestamp(), value()).prop_map(|(key, version, value)| ScannedKey { key, version, value }).boxed()
+}
+
+fn state_page() -> BoxedStrategy<StatePage> {
+    vec(scanned(), 0..4).prop_map(|versions| StatePage { versions }).boxed()
+}
+
+fn cursor() -> BoxedStrategy<Cursor> {
+    (timestamp(), transaction_id()).boxed()
 }
 
 fn operation_id() -> impl Strategy<Value = OperationId> {
@@ -127,10 +147,10 @@ fn entries() -> BoxedStrategy<OperationEntries<Tapir>> {
         .prop_map(|(transactions, inconsistent, consensus)| OperationEntries {
             inconsistent: inconsistent.map(|(index, operation, executed)| InconsistentEntry {
                 operation: match operation {
-                    Decision::Commit { timestamp, .. } => {
-                        Decision::Commit { transaction: index.get(&transactions).clone(), timestamp }
+                    Decision::Commit { timestamp, last, .. } => {
+                        Decision::Commit { transaction: index.get(&transactions).clone(), timestamp, last }
                     }
-                    Decision::Abort => Decision::Abort,
+                    abort => abort,
                 },
                 executed,
             }),
@@ -179,19 +199,22 @@ fn ir() -> BoxedStrategy<Ir<Tapir>> {
     let views = prop_oneof![
         view().prop_map(|view| Ir::HigherView { view }),
         view().prop_map(|view| Ir::StartViewChange { view }),
-        (view(), of(view()), lineage(), part(), page(), supplement()).prop_map(
-            |(view, last_normal, lineage, part, page, supplement)| Ir::DoViewChange {
+        (view(), of(view()), lineage(), part(), page(), supplement(), timestamp(), timestamp())
+            .prop_map(|(view, last_normal, lineage, part, page, supplement, floor, complete)| {
+                Ir::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete }
+            })
+            .boxed(),
+        (view(), of(view()), part(), page(), supplement(), of(timestamp()), of(state_page()))
+            .prop_map(|(view, since, part, page, supplement, floor, state)| Ir::StartView {
                 view,
-                last_normal,
-                lineage,
+                since,
                 part,
                 page,
-                supplement
-            }
-        ),
-        (view(), of(view()), part(), page(), supplement()).prop_map(
-            |(view, since, part, page, supplement)| Ir::StartView { view, since, part, page, supplement }
-        ),
+                supplement,
+                floor,
+                state
+            })
+            .boxed(),
         number().prop_map(|nonce| Ir::ViewQuery { nonce }),
         (number(), view(), any::<bool>()).prop_map(|(nonce, view, lost)| Ir::ViewQueryReply {
             nonce,
@@ -220,8 +243,9 @@ fn coordinator_change_reply() -> BoxedStrategy<Message> {
             let committed = of(prop::sample::select(transactions.clone()));
             let votes = vec(recorded_vote(transactions), 0..3);
             let accepted = of((ballot(), outcome()));
-            (transaction_id(), ballot(), view(), of(outcome()), committed, votes, accepted).prop_map(
-                |(transaction, ballot, view, outcome, committed, votes, accepted)| {
+            let settled = any::<bool>();
+            (transaction_id(), ballot(), view(), of(outcome()), committed, votes, accepted, settled).prop_map(
+                |(transaction, ballot, view, outcome, committed, votes, accepted, settled)| {
                     Message::CoordinatorChangeReply {
                         transaction,
                         ballot,
@@ -230,6 +254,7 @@ fn coordinator_change_reply() -> BoxedStrategy<Message> {
                         committed,
                         votes,
                         accepted,
+                        settled,
                     }
                 },
             )
@@ -238,8 +263,6 @@ fn coordinator_change_reply() -> BoxedStrategy<Message> {
 }
 
 pub(crate) fn message() -> BoxedStrategy<Message> {
-    let scanned =
-        (key(), timestamp(), value()).prop_map(|(key, version, value)| ScannedKey { key, version, value });
     let reads = prop_oneof![
         (transaction_id(), key()).prop_map(|(transaction, key)| Message::Read { transaction, key }),
         (transaction_id(), key(), timestamp(), value()).prop_map(|(transaction, key, version, value)| {
@@ -248,15 +271,17 @@ pub(crate) fn message() -> BoxedStrategy<Message> {
         (transaction_id(), small(), range(), small()).prop_map(|(transaction, request, range, limit)| {
             Message::Scan { transaction, request, range, limit }
         }),
-        (transaction_id(), small(), vec(scanned, 0..4), of(bound())).prop_map(
+        (transaction_id(), small(), vec(scanned(), 0..4), of(bound())).prop_map(
             |(transaction, request, keys, next)| Message::ScanReply { transaction, request, keys, next }
         ),
     ];
     let recovery = prop_oneof![
-        (transaction_id(), participants())
-            .prop_map(|(transaction, participants)| Message::Recover { transaction, participants }),
-        (transaction_id(), ballot())
-            .prop_map(|(transaction, ballot)| Message::CoordinatorChange { transaction, ballot }),
+        (transaction_id(), participants(), timestamp()).prop_map(|(transaction, participants, timestamp)| {
+            Message::Recover { transaction, participants, timestamp }
+        }),
+        (transaction_id(), ballot(), timestamp()).prop_map(|(transaction, ballot, timestamp)| {
+            Message::CoordinatorChange { transaction, ballot, timestamp }
+        }),
         coordinator_change_reply(),
         (transaction_id(), ballot(), outcome()).prop_map(|(transaction, ballot, outcome)| {
             Message::RecordOutcome { transaction, ballot, outcome }
@@ -274,7 +299,45 @@ pub(crate) fn message() -> BoxedStrategy<Message> {
         (operation_id(), timestamp()).prop_map(|(id, timestamp)| Message::CommitPrepared { id, timestamp }),
         Just(Message::Outdated),
     ];
-    prop_oneof![1 => reads.boxed(), 3 => ir().prop_map(Message::Ir), 2 => recovery.boxed()].boxed()
+    prop_oneof![
+        1 => reads.boxed(),
+        3 => ir().prop_map(Message::Ir),
+        2 => recovery.boxed(),
+        2 => checkpoint(),
+    ]
+    .boxed()
+}
+
+fn checkpoint() -> BoxedStrategy<Message> {
+    prop_oneof![
+        (view(), timestamp(), timestamp(), cursor()).prop_map(|(view, floor, below, from)| Message::Gather {
+            view,
+            floor,
+            below,
+            from
+        }),
+        (view(), timestamp(), cursor(), vec(cursor(), 0..3), vec(cursor(), 0..3), of(cursor()))
+            .prop_map(|(view, below, from, executed, open, next)| Message::GatherReply {
+                view,
+                below,
+                from,
+                executed,
+                open,
+                next
+            })
+            .boxed(),
+        vec(transaction_id(), 0..3).prop_map(|transactions| Message::FetchDecisions { transactions }),
+        vec((transaction_id(), decision()), 0..3).prop_map(|decisions| Message::Decisions { decisions }),
+        (number(), vec(cursor(), 0..3))
+            .prop_map(|(nonce, transactions)| Message::AreDecided { nonce, transactions }),
+        (number(), view(), vec(transaction_id(), 0..3))
+            .prop_map(|(nonce, view, missing)| Message::AreDecidedReply { nonce, view, missing }),
+        (view(), timestamp()).prop_map(|(view, below)| Message::Complete { view, below }),
+        (view(), timestamp()).prop_map(|(view, below)| Message::CompleteReply { view, below }),
+        timestamp().prop_map(|floor| Message::RaiseFloor { floor }),
+        transaction_id().prop_map(|transaction| Message::Forgotten { transaction }),
+    ]
+    .boxed()
 }
 
 pub(crate) fn record() -> BoxedStrategy<Record> {
@@ -298,8 +361,13 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
         (transaction_id(), promise())
             .prop_map(|(transaction, promise)| Record::Promised { transaction, promise }),
         (view(), page()).prop_map(|(view, page)| Record::ViewPage { view, page }),
-        (view(), of(view()), supplement())
-            .prop_map(|(view, since, supplement)| { Record::ViewInstalled { view, since, supplement } }),
+        (view(), of(view()), supplement(), of(timestamp())).prop_map(|(view, since, supplement, floor)| {
+            Record::ViewInstalled { view, since, supplement, floor }
+        }),
+        timestamp().prop_map(|below| Record::Refusing { below }),
+        timestamp().prop_map(|below| Record::Completed { below }),
+        timestamp().prop_map(|floor| Record::FloorRaised { floor }),
+        (view(), state_page()).prop_map(|(view, state)| Record::ViewState { view, state }),
     ]
     .boxed()
 }

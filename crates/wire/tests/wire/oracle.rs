@@ -78,6 +78,8 @@ messages! {
     struct Supplement {
         #[prost(message, repeated, tag = 1)] promises: Vec<SupplementEntry>,
         #[prost(message, optional, tag = 2)] read_floor: Option<Timestamp>,
+        #[prost(message, optional, tag = 10)] refusal: Option<Timestamp>,
+        #[prost(message, optional, tag = 11)] complete: Option<Timestamp>,
     }
     struct Part {
         #[prost(uint32, tag = 1)] series: u32,
@@ -87,6 +89,7 @@ messages! {
     struct SharedCommit {
         #[prost(uint32, tag = 1)] transaction: u32,
         #[prost(message, optional, tag = 2)] timestamp: Option<Timestamp>,
+        #[prost(message, optional, tag = 10)] last: Option<Timestamp>,
     }
     struct InconsistentEntry {
         #[prost(message, optional, tag = 1)] decision: Option<SharedDecision>,
@@ -112,14 +115,22 @@ messages! {
     struct Commit {
         #[prost(message, optional, tag = 1)] transaction: Option<Transaction>,
         #[prost(message, optional, tag = 2)] timestamp: Option<Timestamp>,
+        #[prost(message, optional, tag = 10)] last: Option<Timestamp>,
     }
+    struct Abort { #[prost(message, optional, tag = 10)] last: Option<Timestamp> }
+    struct ScannedKey {
+        #[prost(bytes = "vec", tag = 1)] key: Vec<u8>,
+        #[prost(message, optional, tag = 2)] version: Option<Timestamp>,
+        #[prost(bytes = "vec", optional, tag = 3)] value: Option<Vec<u8>>,
+    }
+    struct StatePage { #[prost(message, repeated, tag = 1)] versions: Vec<ScannedKey> }
 }
 
 choices! {
     Vote, "VoteChoice", "1, 2, 3, 4" = VoteChoice { 1 Ok(Empty), 2 Abstain(Empty), 3 Abort(Empty), 4 Retry(Timestamp) }
     Outcome, "OutcomeChoice", "1, 2" = OutcomeChoice { 1 Committed(Timestamp), 2 Aborted(Empty) }
-    Decision, "DecisionChoice", "1, 2" = DecisionChoice { 1 Commit(Commit), 2 Abort(Empty) }
-    SharedDecision, "SharedDecisionChoice", "1, 2" = SharedDecisionChoice { 1 Commit(SharedCommit), 2 Abort(Empty) }
+    Decision, "DecisionChoice", "1, 2" = DecisionChoice { 1 Commit(Commit), 2 Abort(Abort) }
+    SharedDecision, "SharedDecisionChoice", "1, 2" = SharedDecisionChoice { 1 Commit(SharedCommit), 2 Abort(Abort) }
 }
 
 // Inconsistent replication.
@@ -162,6 +173,8 @@ messages! {
         #[prost(message, optional, tag = 4)] part: Option<Part>,
         #[prost(message, optional, tag = 5)] page: Option<RecordPage>,
         #[prost(message, optional, tag = 6)] supplement: Option<Supplement>,
+        #[prost(message, optional, tag = 10)] floor: Option<Timestamp>,
+        #[prost(message, optional, tag = 11)] complete: Option<Timestamp>,
     }
     struct StartView {
         #[prost(uint64, tag = 1)] view: u64,
@@ -169,6 +182,8 @@ messages! {
         #[prost(message, optional, tag = 3)] part: Option<Part>,
         #[prost(message, optional, tag = 4)] page: Option<RecordPage>,
         #[prost(message, optional, tag = 5)] supplement: Option<Supplement>,
+        #[prost(message, optional, tag = 10)] floor: Option<Timestamp>,
+        #[prost(message, optional, tag = 11)] state: Option<StatePage>,
     }
     struct ViewQuery { #[prost(uint64, tag = 1)] nonce: u64 }
     struct ViewQueryReply {
@@ -214,11 +229,6 @@ messages! {
         #[prost(message, optional, tag = 3)] range: Option<KeyRange>,
         #[prost(uint32, tag = 4)] limit: u32,
     }
-    struct ScannedKey {
-        #[prost(bytes = "vec", tag = 1)] key: Vec<u8>,
-        #[prost(message, optional, tag = 2)] version: Option<Timestamp>,
-        #[prost(bytes = "vec", optional, tag = 3)] value: Option<Vec<u8>>,
-    }
     struct ScanReply {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
         #[prost(uint32, tag = 2)] request: u32,
@@ -228,6 +238,12 @@ messages! {
     struct Recover {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
         #[prost(uint32, repeated, tag = 2)] participants: Vec<u32>,
+        #[prost(message, optional, tag = 10)] timestamp: Option<Timestamp>,
+    }
+    struct CoordinatorChange {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] ballot: u32,
+        #[prost(message, optional, tag = 10)] timestamp: Option<Timestamp>,
     }
     struct Ballot {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
@@ -250,6 +266,7 @@ messages! {
         #[prost(uint32, optional, tag = 6)] committed: Option<u32>,
         #[prost(message, repeated, tag = 7)] votes: Vec<RecordedVote>,
         #[prost(message, optional, tag = 8)] accepted: Option<AcceptedOutcome>,
+        #[prost(bool, tag = 10)] settled: bool,
     }
     struct RecordOutcome {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
@@ -274,17 +291,57 @@ messages! {
         #[prost(message, optional, tag = 1)] id: Option<OperationId>,
         #[prost(message, optional, tag = 2)] timestamp: Option<Timestamp>,
     }
+    struct Cursor {
+        #[prost(message, optional, tag = 1)] timestamp: Option<Timestamp>,
+        #[prost(message, optional, tag = 2)] transaction: Option<TransactionId>,
+    }
+    struct Gather {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(message, optional, tag = 2)] floor: Option<Timestamp>,
+        #[prost(message, optional, tag = 3)] below: Option<Timestamp>,
+        #[prost(message, optional, tag = 4)] from: Option<Cursor>,
+    }
+    struct GatherReply {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(message, optional, tag = 2)] below: Option<Timestamp>,
+        #[prost(message, optional, tag = 3)] from: Option<Cursor>,
+        #[prost(message, repeated, tag = 4)] executed: Vec<Cursor>,
+        #[prost(message, repeated, tag = 5)] open: Vec<Cursor>,
+        #[prost(message, optional, tag = 6)] next: Option<Cursor>,
+    }
+    struct FetchDecisions { #[prost(message, repeated, tag = 1)] transactions: Vec<TransactionId> }
+    struct DecisionsEntry {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(message, optional, tag = 2)] decision: Option<Decision>,
+    }
+    struct Decisions { #[prost(message, repeated, tag = 1)] decisions: Vec<DecisionsEntry> }
+    struct AreDecided {
+        #[prost(uint64, tag = 1)] nonce: u64,
+        #[prost(message, repeated, tag = 2)] transactions: Vec<Cursor>,
+    }
+    struct AreDecidedReply {
+        #[prost(uint64, tag = 1)] nonce: u64,
+        #[prost(uint64, tag = 2)] view: u64,
+        #[prost(message, repeated, tag = 3)] missing: Vec<TransactionId>,
+    }
+    struct Complete {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(message, optional, tag = 2)] below: Option<Timestamp>,
+    }
+    struct RaiseFloor { #[prost(message, optional, tag = 1)] floor: Option<Timestamp> }
+    struct Forgotten { #[prost(message, optional, tag = 1)] transaction: Option<TransactionId> }
 }
 
 choices! {
-    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 60" = TapirChoice {
+    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 60"
+        = TapirChoice {
         1 Read(Read),
         2 ReadReply(ReadReply),
         3 Scan(Scan),
         4 ScanReply(ScanReply),
         5 Ir(Ir),
         6 Recover(Recover),
-        7 CoordinatorChange(Ballot),
+        7 CoordinatorChange(CoordinatorChange),
         8 CoordinatorChangeReply(CoordinatorChangeReply),
         9 RecordOutcome(RecordOutcome),
         10 RecordOutcomeReply(RecordOutcomeReply),
@@ -292,6 +349,16 @@ choices! {
         12 RecoverReply(RecoverReply),
         13 ClockAhead(ClockAhead),
         14 CommitPrepared(CommitPrepared),
+        20 Gather(Gather),
+        21 GatherReply(GatherReply),
+        22 FetchDecisions(FetchDecisions),
+        23 Decisions(Decisions),
+        24 AreDecided(AreDecided),
+        25 AreDecidedReply(AreDecidedReply),
+        26 Complete(Complete),
+        27 CompleteReply(Complete),
+        28 RaiseFloor(RaiseFloor),
+        29 Forgotten(Forgotten),
         60 Outdated(Empty),
     }
 }
@@ -322,11 +389,17 @@ messages! {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(uint64, optional, tag = 2)] since: Option<u64>,
         #[prost(message, optional, tag = 3)] supplement: Option<Supplement>,
+        #[prost(message, optional, tag = 10)] floor: Option<Timestamp>,
+    }
+    struct Below { #[prost(message, optional, tag = 1)] below: Option<Timestamp> }
+    struct ViewState {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(message, optional, tag = 2)] state: Option<StatePage>,
     }
 }
 
 choices! {
-    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9" = RecordChoice {
+    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = RecordChoice {
         1 Initialised(Empty),
         2 ViewEntered(JustView),
         3 Voted(Voted),
@@ -336,6 +409,10 @@ choices! {
         7 Promised(SupplementEntry),
         8 ViewPage(ViewPage),
         9 ViewInstalled(ViewInstalled),
+        10 Refusing(Below),
+        11 Completed(Below),
+        12 FloorRaised(RaiseFloor),
+        13 ViewState(ViewState),
     }
 }
 

@@ -39,7 +39,7 @@ fn the_largest_transaction_passes_through_a_view_change() {
     });
     let entries = OperationEntries::<Tapir> {
         inconsistent: Some(InconsistentEntry {
-            operation: Decision::Commit { transaction: again, timestamp: timestamp(9) },
+            operation: Decision::Commit { transaction: again, timestamp: timestamp(9), last: timestamp(9) },
             executed: false,
         }),
         consensus: consensus.collect(),
@@ -50,6 +50,8 @@ fn the_largest_transaction_passes_through_a_view_change() {
         part: Part::WHOLE,
         page: RecordPage { entries: vec![(TransactionId::default(), entries)] },
         supplement: Supplement::default(),
+        floor: None,
+        state: None,
     };
     let client = ClientId(1).into();
     let packet = Packet::Envelope(Envelope {
@@ -80,6 +82,7 @@ fn the_largest_transaction_can_be_recovered_and_is_shared_again_in_memory() {
         votes: votes.collect(),
         committed: Some(transaction),
         accepted: None,
+        settled: false,
     };
     let bytes = encode(&message);
     assert!(bytes.len() < FRAME_BYTES_MAX);

@@ -3,12 +3,16 @@
 //! A record is an unordered set of operations. Each is *tentative* when a replica has recorded it and *final* when a
 //! proposer or a view change has settled it. For view changes a record is split in two: the *base*, which every replica
 //! that was normal in a view had from its start, and the *tail* that came since.
+//!
+//! Entries are also indexed by timestamp, so that replicas can compare what ended below a floor page by page, and so that
+//! collecting it costs what it frees.
 
 mod pages;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
-use quorate_core::{Ballot, TransactionId, View};
+use quorate_core::{Ballot, Timestamp, TransactionId, View};
 
 use crate::Operations;
 use crate::message::OperationId;
@@ -92,6 +96,21 @@ impl<O: Operations> RecordPage<O> {
 pub struct Record<O: Operations> {
     slots: TransactionPages<Slot<O>>,
     lineage: Vec<View>,
+    by_timestamp: BTreeSet<Cursor>,
+}
+
+/// A place in a record that is walked by timestamp.
+pub type Cursor = (Timestamp, TransactionId);
+
+/// A page of what a record holds below a floor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Transactions whose inconsistent operation has run here and left something behind.
+    pub executed: Vec<Cursor>,
+    /// Transactions that can still take effect, as far as this record tells.
+    pub open: Vec<Cursor>,
+    /// Where the next page begins; none if this was the last.
+    pub next: Option<Cursor>,
 }
 
 /// An entry and the view with whose base it came; none if it belongs to the tail.
@@ -108,6 +127,8 @@ struct Slot<O: Operations> {
     consensus: Vec<Installed<ConsensusEntry<O>>>,
     /// The greatest view whose base held one of those that were dropped so.
     settled: Option<View>,
+    /// Under which timestamp the slot is indexed; zero if it is not yet.
+    indexed: Timestamp,
 }
 
 impl<O: Operations> Slot<O> {
@@ -116,11 +137,66 @@ impl<O: Operations> Slot<O> {
         self.settled = self.settled.max(greatest);
         self.consensus = Vec::new();
     }
+
+    fn is_executed(&self) -> bool {
+        self.inconsistent.as_ref().is_some_and(|known| known.entry.executed)
+    }
+
+    /// The smallest timestamp at which its operations can take effect, or took effect; if none can, the smallest of all.
+    fn timestamp(&self) -> Option<Timestamp> {
+        let timestamp = |known: &Installed<ConsensusEntry<O>>| O::consensus_timestamp(&known.entry.operation);
+        let is_favourable = |known: &&Installed<ConsensusEntry<O>>| O::is_favourable(&known.entry.verdict);
+        let decided = self.inconsistent.iter().map(|known| O::inconsistent_timestamp(&known.entry.operation));
+        let proposed = self.consensus.iter().filter(is_favourable).map(timestamp);
+        decided.chain(proposed).min().or_else(|| self.consensus.iter().map(timestamp).min())
+    }
+
+    /// Keeps the index in step after a change.
+    fn index(&mut self, id: TransactionId, by_timestamp: &mut BTreeSet<Cursor>) {
+        let timestamp = self.timestamp().unwrap_or_default();
+        if timestamp != self.indexed {
+            by_timestamp.remove(&(self.indexed, id));
+            by_timestamp.insert((timestamp, id));
+            self.indexed = timestamp;
+        }
+    }
+
+    /// True if the slot tells something that a floor does not: a decision, or a proposal that can take effect or lies
+    /// above the floor. A verdict against a proposal below the floor says no more than the floor.
+    fn is_live(&self, floor: Timestamp) -> bool {
+        let counts = |entry: &ConsensusEntry<O>| {
+            O::is_favourable(&entry.verdict) || O::consensus_timestamp(&entry.operation) >= floor
+        };
+        self.inconsistent.is_some() || self.consensus.iter().any(|known| counts(&known.entry))
+    }
+
+    /// True if its fate is open and it could still take effect below the floor.
+    fn is_open_below(&self, floor: Timestamp) -> bool {
+        let could = |entry: &ConsensusEntry<O>| {
+            O::is_favourable(&entry.verdict) && O::consensus_timestamp(&entry.operation) < floor
+        };
+        self.inconsistent.is_none() && self.consensus.iter().any(|known| could(&known.entry))
+    }
+
+    /// True if some of its operations lie above the floor.
+    fn reaches(&self, floor: Timestamp) -> bool {
+        let decided = self.inconsistent.iter().map(|known| O::inconsistent_timestamp(&known.entry.operation));
+        let proposed = self.consensus.iter().map(|known| O::consensus_timestamp(&known.entry.operation));
+        decided.chain(proposed).any(|timestamp| timestamp >= floor)
+    }
+
+    /// True if the slot must be kept although a floor has passed its timestamp.
+    fn outlasts(&self, floor: Timestamp) -> bool {
+        match &self.inconsistent {
+            Some(known) => !known.entry.executed || O::last_timestamp(&known.entry.operation) >= floor,
+            None => self.is_live(floor),
+        }
+    }
 }
 
 impl<O: Operations> Default for Slot<O> {
     fn default() -> Self {
-        Slot { inconsistent: None, consensus: Vec::new(), settled: None }
+        Slot { inconsistent: None, consensus: Vec::new(), settled: None, indexed: Timestamp::ZERO }
     }
 }
 
@@ -129,7 +205,7 @@ const LINEAGE_MAX: usize = 64;
 
 impl<O: Operations> Default for Record<O> {
     fn default() -> Self {
-        Record { slots: TransactionPages::default(), lineage: Vec::new() }
+        Record { slots: TransactionPages::default(), lineage: Vec::new(), by_timestamp: BTreeSet::new() }
     }
 }
 
@@ -203,6 +279,7 @@ impl<O: Operations> Record<O> {
         if executed {
             slot.settle();
         }
+        slot.index(transaction, &mut self.by_timestamp);
     }
 
     /// Notes that a recorded inconsistent operation has run.
@@ -212,6 +289,7 @@ impl<O: Operations> Record<O> {
         {
             installed.entry.executed = true;
             slot.settle();
+            slot.index(transaction, &mut self.by_timestamp);
         }
     }
 
@@ -221,7 +299,8 @@ impl<O: Operations> Record<O> {
     }
 
     fn put_consensus(&mut self, transaction: TransactionId, entry: ConsensusEntry<O>, base: Option<View>) {
-        let consensus = &mut self.slots.get_or_default(transaction).consensus;
+        let slot = self.slots.get_or_default(transaction);
+        let consensus = &mut slot.consensus;
         let installed = Installed { entry, base };
         match consensus.binary_search_by_key(&installed.entry.number, |known| known.entry.number) {
             Ok(at) => consensus[at] = installed,
@@ -231,6 +310,7 @@ impl<O: Operations> Record<O> {
                 consensus.insert(at, installed);
             }
         }
+        slot.index(transaction, &mut self.by_timestamp);
     }
 
     /// Makes a recorded verdict final. The entry belongs to the tail afterwards.
@@ -241,6 +321,7 @@ impl<O: Operations> Record<O> {
             known.entry.state = State::Finalized(ballot);
             known.base = None;
         }
+        slot.index(id.transaction, &mut self.by_timestamp);
     }
 
     /// What the record gained since the replica was last made normal by a view change.
@@ -298,6 +379,7 @@ impl<O: Operations> Record<O> {
     pub fn forget_consensus_beyond(&mut self, since: Option<View>) -> Vec<(OperationId, O::Consensus)> {
         let is_kept = |known: &Installed<ConsensusEntry<O>>| known.base.is_some() && known.base <= since;
         let mut forgotten = Vec::new();
+        let by_timestamp = &mut self.by_timestamp;
         self.slots.retain(|transaction, slot| {
             if let Some(known) = &mut slot.inconsistent
                 && known.base > since
@@ -313,7 +395,13 @@ impl<O: Operations> Record<O> {
             forgotten.extend(
                 gone.into_iter().map(|known: Installed<_>| (id(known.entry.number), known.entry.operation)),
             );
-            slot.inconsistent.is_some() || !slot.consensus.is_empty()
+            let is_kept = slot.inconsistent.is_some() || !slot.consensus.is_empty();
+            if is_kept {
+                slot.index(transaction, by_timestamp);
+            } else {
+                by_timestamp.remove(&(slot.indexed, transaction));
+            }
+            is_kept
         });
         forgotten.sort_unstable_by_key(|(id, _)| *id);
         forgotten
@@ -332,6 +420,74 @@ impl<O: Operations> Record<O> {
                 let base = known.executed.then_some(view);
                 slot.inconsistent = Some(Installed { entry, base });
                 slot.settle();
+                slot.index(*id, &mut self.by_timestamp);
+            }
+        }
+    }
+
+    /// What the record holds from `from` on and below `to`, at most `max` transactions of it. Verdicts against a
+    /// proposal are left out: below a floor they say nothing that the floor does not.
+    pub fn summary(&self, from: Cursor, to: Cursor, max: usize) -> Summary {
+        let mut summary = Summary::default();
+        if from >= to {
+            return summary;
+        }
+        let range = self.by_timestamp.range(from..to);
+        for (walked, cursor) in range.enumerate() {
+            if walked == max {
+                summary.next = Some(*cursor);
+                break;
+            }
+            let Some(slot) = self.slots.get(cursor.1) else { continue };
+            let votes = || slot.consensus.iter().any(|known| O::is_favourable(&known.entry.verdict));
+            match &slot.inconsistent {
+                Some(known) if !known.entry.executed => summary.open.push(*cursor),
+                Some(known) if O::leaves_state(&known.entry.operation) => summary.executed.push(*cursor),
+                None if votes() => summary.open.push(*cursor),
+                Some(_) | None => {}
+            }
+        }
+        summary
+    }
+
+    /// True if something is known of the transaction that a floor does not tell.
+    pub fn is_live(&self, transaction: TransactionId, floor: Timestamp) -> bool {
+        self.slots.get(transaction).is_some_and(|slot| slot.is_live(floor))
+    }
+
+    /// True if the inconsistent operation of the transaction has run here.
+    pub fn is_executed(&self, transaction: TransactionId) -> bool {
+        self.slots.get(transaction).is_some_and(Slot::is_executed)
+    }
+
+    /// Drops what a floor makes superfluous, beginning after `after`; at most `max` transactions are looked at. Gives
+    /// where to go on; none if there is nothing left to look at.
+    pub fn collect(&mut self, after: Option<Cursor>, floor: Timestamp, max: usize) -> Option<Cursor> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let to = Bound::Excluded((floor, TransactionId::default()));
+        if after.is_some_and(|(timestamp, _)| timestamp >= floor) {
+            return None;
+        }
+        let passed: Vec<Cursor> = self.by_timestamp.range((from, to)).take(max).copied().collect();
+        for cursor in &passed {
+            let Some(slot) = self.slots.get(cursor.1) else { continue };
+            assert!(!slot.is_open_below(floor), "{} can still take effect below the floor {floor}", cursor.1);
+            if !slot.outlasts(floor) {
+                self.slots.remove(cursor.1);
+                self.by_timestamp.remove(cursor);
+            }
+        }
+        if passed.len() == max { passed.last().copied() } else { None }
+    }
+
+    /// Drops everything that took or would take effect below `floor`: the state that takes its place holds it.
+    pub fn forget_below(&mut self, floor: Timestamp) {
+        let passed: Vec<Cursor> =
+            self.by_timestamp.range(..(floor, TransactionId::default())).copied().collect();
+        for cursor in passed {
+            if !self.slots.get(cursor.1).is_some_and(|slot| slot.reaches(floor)) {
+                self.slots.remove(cursor.1);
+                self.by_timestamp.remove(&cursor);
             }
         }
     }

@@ -81,6 +81,19 @@ impl<T> TransactionPages<T> {
         &mut page[at].1
     }
 
+    /// Drops the value of a transaction.
+    pub(super) fn remove(&mut self, id: TransactionId) {
+        let (page, place) = locate(id);
+        let Some(entries) = self.pages.get_mut(&page) else { return };
+        if let Ok(at) = find(entries, place) {
+            entries.remove(at);
+            self.len -= 1;
+            if entries.is_empty() {
+                self.pages.remove(&page);
+            }
+        }
+    }
+
     /// All entries, in no particular order: sort what is found.
     pub(super) fn in_any_order(&self) -> impl Iterator<Item = (TransactionId, &T)> {
         // Any order: the name says so.
@@ -150,6 +163,10 @@ mod tests {
         assert_eq!(pages.len(), 10);
         assert_eq!(pages.get(id(1, 50, 0)), Some(&50));
         assert_eq!(pages.get_mut(id(1, 51, 0)), None);
+        pages.remove(id(1, 50, 0));
+        pages.remove(id(1, 50, 0));
+        pages.remove(id(2, 50, 0));
+        assert_eq!((pages.len(), pages.get(id(1, 50, 0))), (9, None));
         pages.retain(|_, _| false);
         assert!(pages.len() == 0 && pages.pages.is_empty(), "empty pages are not kept");
     }

@@ -6,17 +6,18 @@
 //! A [`Replica`] is a part of a protocol's machine and not a machine by itself: the protocol lends it a [`Host`] through
 //! which it sends and persists, and which runs the operations.
 
+pub mod floor;
 mod operations;
 mod view_change;
 
 use std::time::Duration;
 
-use quorate_core::{Address, Ballot, GroupSize, ReplicaIndex, TransactionId, View};
+use quorate_core::{Address, Ballot, GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
 
 use crate::Operations;
 use crate::message::{Message, OperationId};
-use crate::record::{ConsensusEntry, InconsistentEntry, OperationEntries, Record, RecordPage, State};
-use view_change::ViewChange;
+use crate::record::{ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State};
+use view_change::{Received, ViewChange};
 
 /// What a replica is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,17 @@ pub enum Fact<O: Operations> {
         /// The part.
         page: RecordPage<O>,
     },
+    /// A page of the state that takes the place of what the others have collected.
+    ViewState {
+        /// The view whose record follows.
+        view: View,
+        /// The page.
+        state: O::State,
+    },
+    /// Everything that can ever take effect below this has been executed here.
+    Completed(Timestamp),
+    /// The floor was raised.
+    FloorRaised(Timestamp),
     /// The view's record is complete.
     ViewInstalled {
         /// The view.
@@ -78,6 +90,8 @@ pub enum Fact<O: Operations> {
         since: Option<View>,
         /// What came with it.
         supplement: O::Supplement,
+        /// The floor below which the pages of state hold everything, if there were any.
+        floor: Option<Timestamp>,
     },
 }
 
@@ -98,7 +112,7 @@ pub trait Upcalls<O: Operations> {
     /// What the inconsistent operation of a transaction implies for its consensus operations as a whole.
     fn implied_verdict(recorded: &O::Inconsistent) -> O::Verdict;
 
-    /// Runs an inconsistent operation, once.
+    /// Runs an inconsistent operation, once. One below the floor has left its effects behind already.
     fn execute_inconsistent(&mut self, transaction: TransactionId, operation: &O::Inconsistent);
 
     /// A verdict has become final, by a coordinator or a view change, and may differ from what
@@ -135,6 +149,21 @@ pub trait Upcalls<O: Operations> {
 
     /// Takes over what another replica carries.
     fn adopt_supplement(&mut self, supplement: &O::Supplement);
+
+    /// Below this f + 1 replicas of the group are complete, as far as is known here.
+    fn complete(&self) -> Timestamp;
+
+    /// The floor is this from now on.
+    fn on_floor(&mut self, floor: Timestamp);
+
+    /// Everything that executed operations have left behind, in pages of roughly `bytes_max` bytes, at least one.
+    fn state(&self, bytes_max: usize) -> Vec<O::State>;
+
+    /// Forgets what operations below `floor` have left behind, to make room for the pages of another replica.
+    fn forget_state_below(&mut self, floor: Timestamp);
+
+    /// Takes over a page of another replica's state.
+    fn install_state(&mut self, state: &O::State);
 
     /// Roughly how many bytes these entries take in a message.
     fn entry_bytes(entries: &OperationEntries<O>) -> usize;
@@ -192,6 +221,12 @@ pub struct Replica<O: Operations> {
     restarted: bool,
     view_change_timeout: Duration,
     page_bytes_max: usize,
+    /// Below this everything has ended, everywhere, and may be collected.
+    floor: Timestamp,
+    /// Below this everything that can ever take effect has been executed here.
+    complete: Timestamp,
+    /// How far the record has been collected below the present floor; none once all of it has.
+    collecting: Option<Option<Cursor>>,
 }
 
 impl<O: Operations> Replica<O> {
@@ -215,6 +250,9 @@ impl<O: Operations> Replica<O> {
             restarted: false,
             view_change_timeout,
             page_bytes_max,
+            floor: Timestamp::ZERO,
+            complete: Timestamp::ZERO,
+            collecting: None,
         }
     }
 
@@ -294,11 +332,14 @@ impl<O: Operations> Replica<O> {
                     self.record.mark_executed(transaction);
                 }
             }
-            Fact::ViewPage { view, page } => self.change.collect_restored(view, page),
-            Fact::ViewInstalled { view, since, supplement } => {
-                let pages = self.change.take_restored(view);
+            Fact::ViewPage { view, page } => self.change.restored(view).pages.push(page),
+            Fact::ViewState { view, state } => self.change.restored(view).states.push(state),
+            Fact::Completed(below) => self.complete = self.complete.max(below),
+            Fact::FloorRaised(floor) => self.set_floor(floor, protocol),
+            Fact::ViewInstalled { view, since, supplement, floor } => {
+                let received = self.change.take_restored(view);
                 protocol.adopt_supplement(&supplement);
-                self.adopt(view, since, &pages, protocol);
+                self.adopt(view, since, floor, &received, protocol);
                 self.view = view;
                 self.status = Status::Normal;
             }
@@ -318,13 +359,18 @@ impl<O: Operations> Replica<O> {
         &mut self,
         view: View,
         since: Option<View>,
-        pages: &[RecordPage<O>],
+        floor: Option<Timestamp>,
+        received: &Received<O>,
         protocol: &mut P,
     ) {
         for (id, operation) in self.record.forget_consensus_beyond(since) {
             protocol.forget_consensus(id, &operation);
         }
-        for page in pages {
+        if let Some(floor) = floor {
+            self.replace_state(floor, &received.states, protocol);
+        }
+        for page in &received.pages {
+            let page = &self.without_settled(page);
             for (transaction, entries) in &page.entries {
                 if let Some(entry) = &entries.inconsistent {
                     self.execute_if_new(*transaction, &entry.operation, protocol);

@@ -19,7 +19,9 @@ impl<O: Operations> Replica<O> {
         if self.status != Status::Normal {
             return;
         }
-        if self.record.inconsistent(id.transaction).is_none() {
+        let is_known = self.record.inconsistent(id.transaction).is_some();
+        // What ended below the floor is a fact that everybody knows; nothing of it is left to be recorded.
+        if !is_known && !self.is_settled(id.transaction, O::inconsistent_timestamp(&operation)) {
             let executed = self.executes_on_arrival();
             if executed {
                 host.protocol().execute_inconsistent(id.transaction, &operation);
@@ -104,7 +106,10 @@ impl<O: Operations> Replica<O> {
                 // it; only a verdict that never reached f + 1 replicas can be overruled.
                 State::Finalized(earlier) => earlier < ballot && known.verdict != verdict,
             };
-            if accepts {
+            // Late news of an operation that ended below the floor: only a refusal of a late proposal is recorded here.
+            let is_late = O::is_favourable(&verdict)
+                && self.is_settled(id.transaction, O::consensus_timestamp(&known.operation));
+            if accepts && !is_late {
                 host.protocol().finalize_consensus(id, &known.operation, &verdict, false);
                 host.persist(Fact::ConsensusFinalized { id, verdict: verdict.clone(), ballot });
                 self.record.finalize_consensus(id, verdict, ballot);

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_core::{GroupSize, ReplicaIndex, View};
+use quorate_core::{GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
 
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::Operations;
@@ -42,7 +42,7 @@ pub(super) struct ViewChange<O: Operations> {
     series: u32,
     contributions: Vec<Option<Contribution<O>>>,
     start_view: Option<Collected<O>>,
-    restored: Option<(View, Vec<RecordPage<O>>)>,
+    restored: Option<(View, Received<O>)>,
     query: Option<Query>,
 }
 
@@ -52,6 +52,8 @@ struct Contribution<O: Operations> {
     lineage: Vec<View>,
     supplement: O::Supplement,
     collected: Collected<O>,
+    floor: Timestamp,
+    complete: Timestamp,
 }
 
 /// The parts of a message as they arrive.
@@ -59,7 +61,29 @@ struct Contribution<O: Operations> {
 struct Collected<O: Operations> {
     series: u32,
     count: u32,
-    pages: BTreeMap<u32, RecordPage<O>>,
+    parts: BTreeMap<u32, (RecordPage<O>, Option<O::State>)>,
+}
+
+/// What came in all parts of a message together.
+#[derive(Debug)]
+pub(super) struct Received<O: Operations> {
+    pub(super) pages: Vec<RecordPage<O>>,
+    pub(super) states: Vec<O::State>,
+}
+
+impl<O: Operations> Default for Received<O> {
+    fn default() -> Self {
+        Received { pages: Vec::new(), states: Vec::new() }
+    }
+}
+
+/// A replica that took part in a view change, and what it has.
+#[derive(Debug)]
+struct Receiver {
+    index: ReplicaIndex,
+    last_normal: Option<View>,
+    lineage: Vec<View>,
+    complete: Timestamp,
 }
 
 /// The question of a recovering replica to the others.
@@ -71,25 +95,29 @@ struct Query {
 
 impl<O: Operations> Collected<O> {
     fn new(part: Part) -> Self {
-        Collected { series: part.series, count: part.count, pages: BTreeMap::new() }
+        Collected { series: part.series, count: part.count, parts: BTreeMap::new() }
     }
 
     fn belongs(&self, part: Part) -> bool {
         self.series == part.series && self.count == part.count
     }
 
-    fn add(&mut self, part: Part, page: RecordPage<O>) {
+    fn add(&mut self, part: Part, page: RecordPage<O>, state: Option<O::State>) {
         if part.index < self.count {
-            self.pages.insert(part.index, page);
+            self.parts.insert(part.index, (page, state));
         }
     }
 
     fn is_complete(&self) -> bool {
-        self.pages.len() == self.count as usize
+        self.parts.len() == self.count as usize
     }
 
-    fn into_pages(self) -> Vec<RecordPage<O>> {
-        self.pages.into_values().collect()
+    fn into_received(self) -> Received<O> {
+        let (pages, states): (Vec<_>, Vec<_>) = self.parts.into_values().unzip();
+        Received {
+            pages: pages.into_iter().filter(|page| !page.is_empty()).collect(),
+            states: states.into_iter().flatten().collect(),
+        }
     }
 }
 
@@ -117,18 +145,19 @@ impl<O: Operations> ViewChange<O> {
         self.contributions.iter_mut().for_each(|slot| *slot = None);
     }
 
-    pub(super) fn collect_restored(&mut self, view: View, page: RecordPage<O>) {
-        match &mut self.restored {
-            Some((restoring, pages)) if *restoring == view => pages.push(page),
-            _ => self.restored = Some((view, vec![page])),
+    /// What was read back of a view's record so far.
+    pub(super) fn restored(&mut self, view: View) -> &mut Received<O> {
+        if self.restored.as_ref().is_none_or(|(restoring, _)| *restoring != view) {
+            self.restored = None;
         }
+        &mut self.restored.get_or_insert_with(|| (view, Received::default())).1
     }
 
-    pub(super) fn take_restored(&mut self, view: View) -> Vec<RecordPage<O>> {
+    pub(super) fn take_restored(&mut self, view: View) -> Received<O> {
         self.restored
             .take()
             .filter(|(restoring, _)| *restoring == view)
-            .map(|(_, pages)| pages)
+            .map(|(_, received)| received)
             .unwrap_or_default()
     }
 }
@@ -209,10 +238,11 @@ impl<O: Operations> Replica<O> {
         let lineage = if last_normal.is_some() { self.record.lineage().to_vec() } else { Vec::new() };
         let tail = if last_normal.is_some() { self.record.tail() } else { RecordPage::default() };
         let supplement = host.protocol().contribution();
+        let (floor, complete) = (self.floor, self.complete);
         if leader == self.me {
             let mut collected = Collected::new(Part::WHOLE);
-            collected.add(Part::WHOLE, tail);
-            let contribution = Contribution { last_normal, lineage, supplement, collected };
+            collected.add(Part::WHOLE, tail, None);
+            let contribution = Contribution { last_normal, lineage, supplement, collected, floor, complete };
             self.change.contributions[usize::from(self.me.0)] = Some(contribution);
             host.set_view_change_timer(self.attempt_timeout());
             self.try_lead(host);
@@ -228,7 +258,8 @@ impl<O: Operations> Replica<O> {
         self.change.series = self.change.series.wrapping_add(1);
         for (part, page) in Part::number(self.change.series, pages) {
             let (lineage, supplement) = (lineage.clone(), supplement.clone());
-            let message = Message::DoViewChange { view, last_normal, lineage, part, page, supplement };
+            let message =
+                Message::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete };
             host.send_to_replica(leader, message);
         }
     }
@@ -292,6 +323,8 @@ impl<O: Operations> Replica<O> {
         part: Part,
         page: RecordPage<O>,
         supplement: O::Supplement,
+        floor: Timestamp,
+        complete: Timestamp,
         host: &mut H,
     ) {
         if self.status == Status::Recovering || usize::from(from.0) >= self.group.replicas() {
@@ -310,7 +343,8 @@ impl<O: Operations> Replica<O> {
         if self.status == Status::Normal {
             // One answer per question, not per part of it.
             if part.index == 0 {
-                self.send_start_view(from, last_normal, &lineage, host);
+                let receiver = Receiver { index: from, last_normal, lineage, complete };
+                self.send_start_view(&receiver, host);
             }
             return;
         }
@@ -319,10 +353,10 @@ impl<O: Operations> Replica<O> {
             Some(known) if known.last_normal == last_normal && known.collected.belongs(part) => known,
             _ => {
                 let collected = Collected::new(part);
-                slot.insert(Contribution { last_normal, lineage, supplement, collected })
+                slot.insert(Contribution { last_normal, lineage, supplement, collected, floor, complete })
             }
         };
-        contribution.collected.add(part, page);
+        contribution.collected.add(part, page, None);
         if part.count > 1 {
             self.on_transfer_progress(host);
         }
@@ -345,8 +379,11 @@ impl<O: Operations> Replica<O> {
         }
         let greatest =
             self.change.contributions.iter().filter(complete).flatten().filter_map(|c| c.last_normal).max();
-        if self.last_normal() < greatest {
-            // This replica lacks the base that the others share; one of them will lead the next view.
+        let current = self.change.contributions.iter().filter(complete).flatten();
+        let floor = current.filter(|known| known.last_normal == greatest).map(|known| known.floor).max();
+        if self.last_normal() < greatest || Some(self.floor) < floor {
+            // This replica lacks the base that the others share, or what one of them has collected; one that lacks
+            // nothing will lead a later view.
             self.enter_next_view(host);
             return;
         }
@@ -362,14 +399,18 @@ impl<O: Operations> Replica<O> {
             self.change.contributions.push(None);
             let Some(contribution) = contribution else { continue };
             if index != usize::from(self.me.0) {
-                receivers.push((ReplicaIndex(index as u8), contribution.last_normal, contribution.lineage));
+                receivers.push(Receiver {
+                    index: ReplicaIndex(index as u8),
+                    last_normal: contribution.last_normal,
+                    lineage: contribution.lineage,
+                    complete: contribution.complete,
+                });
             }
             // Promises and read timestamps count whichever view they were given in, and before prepares are merged.
             host.protocol().adopt_supplement(&contribution.supplement);
             if contribution.last_normal == greatest && contribution.collected.is_complete() {
-                let entries =
-                    contribution.collected.into_pages().into_iter().flat_map(|page| page.entries).collect();
-                tails.push(RecordPage { entries });
+                let pages = contribution.collected.into_received().pages;
+                tails.push(RecordPage { entries: pages.into_iter().flat_map(|page| page.entries).collect() });
             }
         }
         let page = self.merge(&tails, host);
@@ -377,9 +418,10 @@ impl<O: Operations> Replica<O> {
         self.record.forget_consensus_beyond(greatest);
         self.record.install(view, &page);
         self.record.enter_lineage(greatest, view);
-        self.become_normal(greatest, vec![page], host);
-        for (receiver, last_normal, lineage) in receivers {
-            self.send_start_view(receiver, last_normal, &lineage, host);
+        let received = Received { pages: vec![page], states: Vec::new() };
+        self.become_normal(greatest, None, received, host);
+        for receiver in receivers {
+            self.send_start_view(&receiver, host);
         }
     }
 
@@ -388,17 +430,31 @@ impl<O: Operations> Replica<O> {
         let merged = merge_tails(tails, self.group.fast_witnesses());
         let mut entries: BTreeMap<_, OperationEntries<O>> = BTreeMap::new();
         for (transaction, operation) in merged.inconsistent {
+            if self.is_settled(transaction, O::inconsistent_timestamp(&operation)) {
+                // A replica that has not collected it yet still lists it.
+                continue;
+            }
             self.execute_if_new(transaction, &operation, host.protocol());
             let entry = InconsistentEntry { operation, executed: true };
             entries.entry(transaction).or_default().inconsistent = Some(entry);
         }
         // A transaction whose fate is in the base needs no verdicts any more, whatever a tail still says of it.
         let open = |list: Vec<(_, ConsensusEntry<O>)>| -> Vec<(_, ConsensusEntry<O>)> {
-            let is_open = |id| self.record.inconsistent(id).is_none_or(|known| !known.executed);
-            list.into_iter().filter(|(transaction, _)| is_open(*transaction)).collect()
+            let is_open = |id: TransactionId, entry: &ConsensusEntry<O>| {
+                !self.record.is_executed(id) && !self.is_settled(id, O::consensus_timestamp(&entry.operation))
+            };
+            list.into_iter().filter(|(transaction, entry)| is_open(*transaction, entry)).collect()
         };
-        let (finalized, decided, undecided) =
+        let (finalized, mut decided, undecided) =
             (open(merged.finalized), open(merged.decided), open(merged.undecided));
+        // A replica that is behind may have made final what had not succeeded when others became complete.
+        let complete = host.protocol().complete();
+        let is_late = |entry: &ConsensusEntry<O>| {
+            O::is_favourable(&entry.verdict) && O::consensus_timestamp(&entry.operation) < complete
+        };
+        let (late, finalized): (Vec<_>, Vec<_>) =
+            finalized.into_iter().partition(|(_, entry)| is_late(entry));
+        decided.extend(late);
         for (transaction, entry) in finalized {
             let id = crate::OperationId { transaction, number: entry.number };
             host.protocol().finalize_consensus(id, &entry.operation, &entry.verdict, true);
@@ -421,50 +477,61 @@ impl<O: Operations> Replica<O> {
     }
 
     /// Makes the installed record durable and serves.
-    fn become_normal<H: Host<O>>(&mut self, since: Option<View>, pages: Vec<RecordPage<O>>, host: &mut H) {
+    fn become_normal<H: Host<O>>(
+        &mut self,
+        since: Option<View>,
+        floor: Option<Timestamp>,
+        received: Received<O>,
+        host: &mut H,
+    ) {
         let view = self.view;
         self.status = Status::Normal;
         self.restarted = false;
         self.change.forget();
         self.change.failed_views = 0;
         host.on_installing();
-        for page in
-            pages.into_iter().flat_map(|page| split_page(page, self.page_bytes_max, H::Protocol::entry_bytes))
-        {
+        for state in received.states {
+            host.persist(Fact::ViewState { view, state });
+        }
+        let split = |page| split_page(page, self.page_bytes_max, H::Protocol::entry_bytes);
+        for page in received.pages.into_iter().flat_map(split) {
             host.persist(Fact::ViewPage { view, page });
         }
         let supplement = host.protocol().supplement();
-        host.persist(Fact::ViewInstalled { view, since, supplement });
+        host.persist(Fact::ViewInstalled { view, since, supplement, floor });
         host.cancel_view_change_timer();
         // Last, so that nobody hears of it before it is durable.
         host.on_normal(view);
     }
 
-    /// Sends a replica what it lacks of this view's record.
-    fn send_start_view<H: Host<O>>(
-        &mut self,
-        to: ReplicaIndex,
-        last_normal: Option<View>,
-        lineage: &[View],
-        host: &mut H,
-    ) {
-        let since = if last_normal.is_some() { self.record.common_ancestor(lineage) } else { None };
-        let pages = split_page(self.record.beyond(since), self.page_bytes_max, H::Protocol::entry_bytes);
-        let asked = &mut self.change.asked[usize::from(to.0)];
+    /// Sends a replica what it lacks of this view's record, and state in place of what has been collected of it.
+    fn send_start_view<H: Host<O>>(&mut self, to: &Receiver, host: &mut H) {
+        let floor = (to.complete < self.floor).then_some(self.floor);
+        let shares_base = to.last_normal.is_some() && floor.is_none();
+        let since = if shares_base { self.record.common_ancestor(&to.lineage) } else { None };
+        let mut pages: Vec<(RecordPage<O>, Option<O::State>)> = Vec::new();
+        if floor.is_some() {
+            let states = host.protocol().state(self.page_bytes_max);
+            pages.extend(states.into_iter().map(|state| (RecordPage::default(), Some(state))));
+        }
+        let beyond = split_page(self.record.beyond(since), self.page_bytes_max, H::Protocol::entry_bytes);
+        pages.extend(beyond.into_iter().map(|page| (page, None)));
+        let asked = &mut self.change.asked[usize::from(to.index.0)];
         let repetition = std::mem::replace(asked, asked.saturating_add(1));
         if !Self::is_sent_again(pages.len(), repetition) {
             return;
         }
         let supplement = host.protocol().supplement();
         self.change.series = self.change.series.wrapping_add(1);
-        for (part, page) in Part::number(self.change.series, pages) {
-            let message =
-                Message::StartView { view: self.view, since, part, page, supplement: supplement.clone() };
-            host.send_to_replica(to, message);
+        for (part, (page, state)) in Part::number(self.change.series, pages) {
+            let (view, supplement) = (self.view, supplement.clone());
+            let message = Message::StartView { view, since, part, page, supplement, floor, state };
+            host.send_to_replica(to.index, message);
         }
     }
 
     /// The leader has started the view: adopt its record and serve.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub fn on_start_view<H: Host<O>>(
         &mut self,
         view: View,
@@ -472,6 +539,8 @@ impl<O: Operations> Replica<O> {
         part: Part,
         page: RecordPage<O>,
         supplement: O::Supplement,
+        floor: Option<Timestamp>,
+        state: Option<O::State>,
         host: &mut H,
     ) {
         let is_late = view < self.view || (view == self.view && self.status == Status::Normal);
@@ -481,22 +550,23 @@ impl<O: Operations> Replica<O> {
         if view > self.view {
             self.leave_for(view, host);
         }
-        if since.is_some_and(|since| !self.record.lineage().contains(&since)) {
+        let unknown_base = since.is_some_and(|since| !self.record.lineage().contains(&since));
+        if unknown_base || floor.is_some_and(|floor| floor < self.floor) {
             // It was made for an earlier life of this replica; DO-VIEW-CHANGE will be repeated.
             return;
         }
         let known = self.change.start_view.take().filter(|known| known.belongs(part));
         let mut collected = known.unwrap_or_else(|| Collected::new(part));
-        collected.add(part, page);
+        collected.add(part, page, state);
         if !collected.is_complete() {
             self.change.start_view = Some(collected);
             self.on_transfer_progress(host);
             return;
         }
-        let pages = collected.into_pages();
+        let received = collected.into_received();
         host.protocol().adopt_supplement(&supplement);
-        self.adopt(view, since, &pages, host.protocol());
-        self.become_normal(since, pages, host);
+        self.adopt(view, since, floor, &received, host.protocol());
+        self.become_normal(since, floor, received, host);
     }
 
     fn send_view_query<H: Host<O>>(&mut self, host: &mut H) {

@@ -179,8 +179,9 @@ impl Coordinator {
             Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
             Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
             Command::Abort { transaction } => self.on_abort(transaction, outbox),
-            Command::Resolve { transaction, participants, patience } => {
-                self.on_resolve(transaction, participants, context.now + patience, context, outbox);
+            Command::Resolve { transaction, participants, timestamp, patience } => {
+                let deadline = context.now + patience;
+                self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
             }
         }
     }
@@ -224,8 +225,18 @@ impl Coordinator {
             Message::RecoverReply { transaction, outcome } => {
                 self.on_recover_reply(transaction, outcome, outbox)
             }
-            // The envelope has said it already; the rest is what only replicas are asked.
+            Message::Forgotten { transaction } => self.on_forgotten(transaction, outbox),
+            // The envelope has said it already; the rest is what only replicas are asked, and say to each other.
             Message::Outdated
+            | Message::Gather { .. }
+            | Message::GatherReply { .. }
+            | Message::FetchDecisions { .. }
+            | Message::Decisions { .. }
+            | Message::AreDecided { .. }
+            | Message::AreDecidedReply { .. }
+            | Message::Complete { .. }
+            | Message::CompleteReply { .. }
+            | Message::RaiseFloor { .. }
             | Message::Read { .. }
             | Message::Scan { .. }
             | Message::Ir(_)

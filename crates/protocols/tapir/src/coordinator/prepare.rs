@@ -58,6 +58,11 @@ enum Next {
 }
 
 impl Preparing {
+    /// Where it is proposed at present.
+    pub(super) fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
     /// Every shard that takes part, sorted.
     pub(super) fn participants(&self) -> Vec<ShardId> {
         self.parts.iter().map(|part| part.shard).collect()
@@ -183,6 +188,10 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let rules = self.config.rules;
+        if let Vote::Retry(above) = vote {
+            // Also for the next transaction, if this one does not try again: below a floor nothing is let in.
+            self.last_timestamp = self.last_timestamp.max(Timestamp { client: self.config.client, ..above });
+        }
         let Some(preparing) = self.preparing(id.transaction) else { return };
         if id.number != preparing.number && !rules.has(Plant::OlderPrepareDisplaces) {
             return;
@@ -344,7 +353,7 @@ impl Coordinator {
             (Err(Failure::Conflict), Outcome::Aborted)
         };
         Self::answer(open, id, result, outbox);
-        self.start_telling(prepare, outcome, shares, context, outbox);
+        self.start_telling(prepare, outcome, timestamp, shares, context, outbox);
     }
 
     /// Repeats what has had no answer.

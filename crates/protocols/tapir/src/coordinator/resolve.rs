@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::{Context, GroupSize, Instant, ShardId, TransactionId};
+use quorate_core::{Context, GroupSize, Instant, ShardId, Timestamp, TransactionId};
 
 use super::{Coordinator, Open, Out, Phase};
 use crate::command::{Committed, Event, Failure, Invalid};
@@ -13,6 +13,8 @@ use crate::recovery::{backup_replica, valid_participants};
 #[derive(Debug)]
 pub(super) struct Resolving {
     pub(super) participants: Vec<ShardId>,
+    /// The greatest timestamp at which it is known to have been proposed.
+    timestamp: Timestamp,
     group: GroupSize,
     /// What to tell the client if it turns out to be aborted, where that is more than a conflict.
     invalid: Option<Invalid>,
@@ -28,6 +30,7 @@ impl Coordinator {
         &mut self,
         id: TransactionId,
         participants: Vec<ShardId>,
+        timestamp: Timestamp,
         deadline: Instant,
         context: &Context<'_>,
         outbox: &mut Out,
@@ -51,16 +54,22 @@ impl Coordinator {
             outbox.emit(Event::Resolved { transaction: id, outcome: None });
             return;
         }
-        let phase = Phase::Resolving(Box::new(self.resolving(participants, None, context.now)));
+        let phase = Phase::Resolving(Box::new(self.resolving(participants, timestamp, None, context.now)));
         let open = Open { phase, deadline, answered: true, resolve_wanted: true, wake_at: None };
         self.transactions.insert(id, open);
         self.ask_to_recover(id, context.now, outbox);
         self.wake_at(id, deadline.min(context.now + PATIENCE));
     }
 
-    fn resolving(&self, participants: Vec<ShardId>, invalid: Option<Invalid>, now: Instant) -> Resolving {
+    fn resolving(
+        &self,
+        participants: Vec<ShardId>,
+        timestamp: Timestamp,
+        invalid: Option<Invalid>,
+        now: Instant,
+    ) -> Resolving {
         let group = self.groups[&participants[0]].size;
-        Resolving { participants, group, invalid, attempts: 0, asked_at: now }
+        Resolving { participants, timestamp, group, invalid, attempts: 0, asked_at: now }
     }
 
     /// A replica no longer follows this coordinator, or gives it no vote: somebody else must settle the transaction.
@@ -74,8 +83,8 @@ impl Coordinator {
         let Some(Open { phase: Phase::Preparing(preparing), .. }) = self.transactions.get(&id) else {
             return;
         };
-        let participants = preparing.participants();
-        let resolving = self.resolving(participants, invalid, context.now);
+        let (participants, timestamp) = (preparing.participants(), preparing.timestamp());
+        let resolving = self.resolving(participants, timestamp, invalid, context.now);
         if let Some(open) = self.transactions.get_mut(&id) {
             open.phase = Phase::Resolving(Box::new(resolving));
         }
@@ -91,8 +100,8 @@ impl Coordinator {
         let backup = backup_replica(id, &resolving.participants, resolving.group, resolving.attempts);
         resolving.attempts += 1;
         if let Some(backup) = backup {
-            let participants = resolving.participants.clone();
-            outbox.send(backup, Message::Recover { transaction: id, participants });
+            let (participants, timestamp) = (resolving.participants.clone(), resolving.timestamp);
+            outbox.send(backup, Message::Recover { transaction: id, participants, timestamp });
         }
     }
 
@@ -108,6 +117,19 @@ impl Coordinator {
             Outcome::Aborted => Err(resolving.invalid.take().map_or(Failure::Conflict, Failure::Invalid)),
         };
         Self::answer(&mut open, id, result, outbox);
+    }
+
+    /// Nobody knows any more what became of a transaction.
+    pub(super) fn on_forgotten(&mut self, id: TransactionId, outbox: &mut Out) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let Phase::Resolving(resolving) = &open.phase else { return };
+        let participants = resolving.participants.clone();
+        if open.resolve_wanted {
+            open.resolve_wanted = false;
+            outbox.emit(Event::Forgotten { transaction: id });
+        }
+        super::give_up(open, id, participants, outbox);
+        self.transactions.remove(&id);
     }
 
     pub(super) fn attend_resolving(

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{
-    Context, GroupSize, Instant, ReplicaId, ReplicaIndex, ShardId, Transaction, TransactionId, View,
+    Context, GroupSize, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
+    View,
 };
 use quorate_ir::{InconsistentCall, OperationId};
 
@@ -16,6 +17,8 @@ use crate::message::{Decision, Message, Outcome};
 #[derive(Debug)]
 pub(super) struct Telling {
     pub(super) outcome: Outcome,
+    /// The last timestamp at which the transaction was proposed.
+    last: Timestamp,
     shards: Vec<Told>,
     sent_at: Instant,
     resend_after: Duration,
@@ -58,10 +61,17 @@ impl Telling {
 }
 
 /// COMMIT or ABORT with everything that a replica needs that has never heard of the transaction.
-fn decision_message(id: TransactionId, outcome: Outcome, transaction: &Arc<Transaction>) -> Message {
+fn decision_message(
+    id: TransactionId,
+    outcome: Outcome,
+    last: Timestamp,
+    transaction: &Arc<Transaction>,
+) -> Message {
     let operation = match outcome {
-        Outcome::Aborted => Decision::Abort,
-        Outcome::Committed(timestamp) => Decision::Commit { transaction: transaction.clone(), timestamp },
+        Outcome::Aborted => Decision::Abort { last },
+        Outcome::Committed(timestamp) => {
+            Decision::Commit { transaction: transaction.clone(), timestamp, last: Timestamp::ZERO }
+        }
     };
     Message::Ir(Ir::ProposeInconsistent { id: operation_id(id), operation })
 }
@@ -75,6 +85,7 @@ impl Coordinator {
         &mut self,
         prepare: OperationId,
         outcome: Outcome,
+        last: Timestamp,
         shares: Vec<Share>,
         context: &Context<'_>,
         outbox: &mut Out,
@@ -90,7 +101,7 @@ impl Coordinator {
                         Outcome::Committed(timestamp) if prepared.contains(&replica.index) => {
                             Message::CommitPrepared { id: prepare, timestamp }
                         }
-                        _ => decision_message(id, outcome, &transaction),
+                        _ => decision_message(id, outcome, last, &transaction),
                     },
                 );
             }
@@ -99,6 +110,7 @@ impl Coordinator {
         }
         let telling = Telling {
             outcome,
+            last,
             shards,
             sent_at: context.now,
             resend_after: self.config.resend_timeout,
@@ -178,7 +190,7 @@ impl Coordinator {
             telling.resend_after = (telling.resend_after * 2).min(resend_timeout * 8);
             for told in &telling.shards {
                 for index in told.recorded.missing() {
-                    let message = decision_message(id, telling.outcome, &told.transaction);
+                    let message = decision_message(id, telling.outcome, telling.last, &told.transaction);
                     outbox.send(ReplicaId { shard: told.shard, index }, message);
                 }
             }

@@ -15,6 +15,7 @@ pub(super) struct ElectionReply {
     pub(super) committed: Option<Arc<Transaction>>,
     pub(super) votes: Vec<RecordedVote>,
     pub(super) accepted: Option<(Ballot, Outcome)>,
+    pub(super) settled: bool,
 }
 
 /// What the replicas of one shard told.
@@ -42,6 +43,8 @@ pub(super) enum Finding {
     },
     /// At no timestamp can every shard have agreed.
     Abort,
+    /// Every shard has collected what there was to know.
+    Forgotten,
 }
 
 /// What a shard's replies say about one timestamp.
@@ -62,6 +65,11 @@ impl ShardReplies {
 
     pub(super) fn add(&mut self, from: ReplicaIndex, reply: ElectionReply) {
         self.replies[usize::from(from.0)] = Some(reply);
+    }
+
+    /// True if one of the replicas has collected what there was to know of the transaction, or would have.
+    pub(super) fn is_settled(&self) -> bool {
+        self.replies.iter().flatten().any(|reply| reply.settled)
     }
 
     fn view(&self) -> Option<View> {
@@ -145,12 +153,25 @@ pub(super) fn decide_recovery(
     let contents = |timestamp: Timestamp| -> Option<BTreeMap<ShardId, Arc<Transaction>>> {
         participants.iter().map(|shard| Some((*shard, replies[shard].contents(timestamp)?))).collect()
     };
+    // A shard that has collected a commit needs not be told of it.
+    let unsettled_contents = |timestamp: Timestamp| -> Option<BTreeMap<ShardId, Arc<Transaction>>> {
+        let told = |shard: &&ShardId| {
+            let known = &replies[shard];
+            !known.is_settled() || known.contents(timestamp).is_some()
+        };
+        let content = |shard: &ShardId| Some((*shard, replies[shard].contents(timestamp)?));
+        participants.iter().filter(told).map(content).collect()
+    };
     let uncertain = || {
         let views = participants.iter().filter_map(|shard| Some((*shard, replies[shard].view()?)));
         Finding::Uncertain(views.collect())
     };
     if let Some(outcome @ Outcome::Committed(timestamp)) = all().find_map(|reply| reply.outcome) {
-        return contents(timestamp).map_or_else(uncertain, |contents| Finding::Follow { outcome, contents });
+        return unsettled_contents(timestamp)
+            .map_or_else(uncertain, |contents| Finding::Follow { outcome, contents });
+    }
+    if participants.iter().all(|shard| replies[shard].is_settled()) {
+        return Finding::Forgotten;
     }
     let accepted = replies[&backup].replies.iter().flatten().filter_map(|reply| reply.accepted).max();
     match accepted {
@@ -219,7 +240,7 @@ mod tests {
     }
 
     /// One letter a replica: `.` silent, `-` no vote, `O` OK and held, `o` OK but displaced, `F` final OK and held, `f`
-    /// final OK without a hold, `A` ABORT, `X` final ABORT, `C` committed, `R` aborted; all at timestamp 10.
+    /// final OK without a hold, `A` ABORT, `X` final ABORT, `C` committed, `R` aborted, `s` settled; all at timestamp 10.
     fn shard(text: &str) -> ShardReplies {
         let mut shard = ShardReplies::new(GroupSize::new(text.len()).unwrap());
         for (index, letter) in text.chars().enumerate() {
@@ -232,7 +253,7 @@ mod tests {
             };
             let (outcome, votes) = match letter {
                 '.' => continue,
-                '-' => (None, vec![]),
+                '-' | 's' => (None, vec![]),
                 'O' => (None, vec![vote(Vote::Ok, false, true)]),
                 'o' => (None, vec![vote(Vote::Ok, false, false)]),
                 'F' => (None, vec![vote(Vote::Ok, true, true)]),
@@ -244,7 +265,8 @@ mod tests {
                 _ => panic!("no such reply: {letter}"),
             };
             let committed = (letter == 'C').then(Arc::default);
-            let reply = ElectionReply { view: View(3), outcome, committed, votes, accepted: None };
+            let settled = letter == 's';
+            let reply = ElectionReply { view: View(3), outcome, committed, votes, accepted: None, settled };
             shard.add(ReplicaIndex(index as u8), reply);
         }
         shard
@@ -263,6 +285,7 @@ mod tests {
             Finding::Adopt { .. } => "adopt",
             Finding::Commit { .. } => "commit",
             Finding::Abort => "abort",
+            Finding::Forgotten => "forgotten",
         }
     }
 
@@ -271,6 +294,11 @@ mod tests {
         let table: &[(&[&str], &str)] = &[
             (&["O.."], "wait"),
             (&["OO."], "commit"),
+            (&["ss.", "ss."], "forgotten"),
+            (&["sO.", "-s."], "forgotten"),
+            (&["ss.", "OO."], "abort"),
+            (&["ss.", "CO."], "follow commit"),
+            (&["ss.", "s.."], "wait"),
             (&["OOA"], "commit"),
             (&["OA."], "uncertain"),
             (&["O-."], "uncertain"),

@@ -13,6 +13,10 @@
 //! Ballots and promises make 1 and 4 a single-decree Paxos per transaction; within a shard, FINALIZE under a ballot is one
 //! per vote. So two recoveries at once, and an old coordinator that comes back, are harmless.
 //!
+//! Records are collected, so a shard may have forgotten. It says so ("settled"), and then the transaction has not committed
+//! unless every other participant still holds the COMMIT, or has collected it as well. Those others may have answered just
+//! before the COMMIT reached them, so nothing is concluded from their answers before they have been asked once more.
+//!
 //! *Deviation*: the paper commits on f + 1 OK votes seen. Between seeing them and the COMMIT a view change may give
 //! their hold to a conflicting transaction, so step 3 was added.
 
@@ -24,8 +28,8 @@ use std::time::Duration;
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Ballot, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId, Transaction,
-    TransactionId, View,
+    Address, Ballot, ClientId, ClockTime, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId,
+    Timestamp, Transaction, TransactionId, View,
 };
 use quorate_ir::{InconsistentCall, OperationId};
 
@@ -74,12 +78,19 @@ pub(crate) struct Recoveries {
     /// All shards of a keyspace have groups of one size.
     group: GroupSize,
     timeout: Duration,
+    /// No prepare is let in whose timestamp lies further ahead of a clock.
+    timestamp_ahead_max: Duration,
+    /// The clock at the present step.
+    pub(crate) clock: ClockTime,
     active: BTreeMap<TransactionId, Recovery>,
 }
 
 #[derive(Debug)]
 struct Recovery {
     participants: Vec<ShardId>,
+    timestamp: Timestamp,
+    /// True once the replicas were asked again after one had said that the transaction is settled.
+    asked_again: bool,
     backup: ShardId,
     ballot: Ballot,
     askers: BTreeSet<Address>,
@@ -92,10 +103,25 @@ struct Recovery {
 
 #[derive(Debug)]
 enum Phase {
-    Electing { replies: BTreeMap<ShardId, ShardReplies> },
-    Finalizing { outcome: Outcome, shards: BTreeMap<ShardId, FinalizingShard>, contents: Contents },
-    Recording { outcome: Outcome, contents: Contents, accepted: Vec<Option<View>> },
-    Telling { outcome: Outcome, contents: Contents, calls: BTreeMap<ShardId, InconsistentCall> },
+    Electing {
+        replies: BTreeMap<ShardId, ShardReplies>,
+    },
+    Finalizing {
+        outcome: Outcome,
+        shards: BTreeMap<ShardId, FinalizingShard>,
+        contents: Contents,
+    },
+    Recording {
+        outcome: Outcome,
+        contents: Contents,
+        accepted: Vec<Option<View>>,
+    },
+    Telling {
+        outcome: Outcome,
+        last: Timestamp,
+        contents: Contents,
+        calls: BTreeMap<ShardId, InconsistentCall>,
+    },
 }
 
 type Contents = BTreeMap<ShardId, Arc<Transaction>>;
@@ -110,8 +136,14 @@ struct FinalizingShard {
 type ReplicaOutbox = OutboxOf<Replica>;
 
 impl Recoveries {
-    pub(crate) fn new(me: ReplicaId, group: GroupSize, timeout: Duration) -> Self {
-        Recoveries { me, group, timeout, active: BTreeMap::new() }
+    pub(crate) fn new(
+        me: ReplicaId,
+        group: GroupSize,
+        timeout: Duration,
+        timestamp_ahead_max: Duration,
+    ) -> Self {
+        let clock = ClockTime::from_micros(0);
+        Recoveries { me, group, timeout, timestamp_ahead_max, clock, active: BTreeMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -131,10 +163,12 @@ impl Recoveries {
     }
 
     /// Takes over a transaction, or notes one more who wants to know.
+    #[expect(clippy::too_many_arguments, reason = "what is asked, by whom, and how it stands")]
     pub(crate) fn begin(
         &mut self,
         id: TransactionId,
         participants: Vec<ShardId>,
+        timestamp: Timestamp,
         asker: Address,
         promised: Ballot,
         now: Instant,
@@ -150,6 +184,8 @@ impl Recoveries {
         }
         let recovery = Recovery {
             participants,
+            timestamp,
+            asked_again: false,
             backup,
             ballot: self.ballot_above(promised),
             askers: BTreeSet::from([asker]),
@@ -165,7 +201,8 @@ impl Recoveries {
         let Some(recovery) = self.active.get(&id) else { return };
         for shard in &recovery.participants {
             for replica in self.replicas(*shard) {
-                outbox.send(replica, Message::CoordinatorChange { transaction: id, ballot: recovery.ballot });
+                let Recovery { ballot, timestamp, .. } = *recovery;
+                outbox.send(replica, Message::CoordinatorChange { transaction: id, ballot, timestamp });
             }
         }
     }
@@ -190,8 +227,9 @@ impl Recoveries {
                 committed,
                 votes,
                 accepted,
+                settled,
             } => {
-                let reply = ElectionReply { view, outcome, committed, votes, accepted };
+                let reply = ElectionReply { view, outcome, committed, votes, accepted, settled };
                 self.on_coordinator_change_reply(from, transaction, ballot, reply, now, outbox);
             }
             Message::RecordOutcomeReply { transaction, ballot, view } => {
@@ -256,7 +294,18 @@ impl Recoveries {
             Finding::Wait | Finding::Uncertain(_) => {}
             Finding::Follow { outcome, contents } => self.enter_telling(id, outcome, contents, now, outbox),
             Finding::Adopt { outcome, contents } => self.enter_recording(id, outcome, contents, now, outbox),
+            Finding::Abort if !recovery.asked_again && replies.values().any(ShardReplies::is_settled) => {
+                recovery.asked_again = true;
+                recovery.since = now;
+                self.hold_new_election(id, outbox);
+            }
             Finding::Abort => self.enter_recording(id, Outcome::Aborted, BTreeMap::new(), now, outbox),
+            Finding::Forgotten => {
+                let forgotten = self.active.remove(&id);
+                for asker in forgotten.into_iter().flat_map(|recovery| recovery.askers) {
+                    outbox.send(asker, Message::Forgotten { transaction: id });
+                }
+            }
             Finding::Commit { timestamp, numbers, contents } => {
                 let shards = numbers
                     .into_iter()
@@ -383,26 +432,28 @@ impl Recoveries {
         for asker in std::mem::take(&mut recovery.askers) {
             outbox.send(asker, Message::RecoverReply { transaction: id, outcome });
         }
-        let calls =
-            recovery.participants.iter().map(|shard| (*shard, InconsistentCall::new(self.group))).collect();
-        recovery.phase = Phase::Telling { outcome, contents, calls };
+        let told = |shard: &&ShardId| outcome == Outcome::Aborted || contents.contains_key(shard);
+        let calls = recovery.participants.iter().filter(told);
+        let calls = calls.map(|shard| (*shard, InconsistentCall::new(self.group))).collect();
+        // Whatever its coordinator may still have proposed lies below this.
+        let last = self.clock.saturating_add(self.timestamp_ahead_max);
+        let last = Timestamp::new(last, ClientId(u64::MAX)).max(recovery.timestamp);
+        recovery.phase = Phase::Telling { outcome, last, contents, calls };
         recovery.since = now;
         recovery.repeats = 0;
         self.send_decision(id, outbox);
     }
 
     fn send_decision(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
-        let Some(Recovery { phase: Phase::Telling { outcome, contents, calls }, .. }) = self.active.get(&id)
-        else {
-            return;
-        };
+        let Some(Recovery { phase, .. }) = self.active.get(&id) else { return };
+        let Phase::Telling { outcome, last, contents, calls } = phase else { return };
         for (shard, call) in calls {
             let operation = match outcome {
-                Outcome::Aborted => Decision::Abort,
+                Outcome::Aborted => Decision::Abort { last: *last },
                 Outcome::Committed(timestamp) => {
                     let transaction =
                         contents.get(shard).expect("a commit is told with its contents").clone();
-                    Decision::Commit { transaction, timestamp: *timestamp }
+                    Decision::Commit { transaction, timestamp: *timestamp, last: *last }
                 }
             };
             for index in call.missing() {
@@ -505,7 +556,7 @@ mod tests {
         let mut seen = BTreeSet::new();
         for index in 0..3 {
             let me = ReplicaId { shard: ShardId(1), index: ReplicaIndex(index) };
-            let recoveries = Recoveries::new(me, group, Duration::from_secs(1));
+            let recoveries = Recoveries::new(me, group, Duration::from_secs(1), Duration::from_secs(60));
             let mut ballot = Ballot::ORIGINAL;
             for _ in 0..5 {
                 let above = recoveries.ballot_above(ballot);

@@ -16,6 +16,8 @@ use quorate_store::Versions;
 #[derive(Debug, Default)]
 pub(super) struct Currency {
     missing: BTreeMap<Key, (Timestamp, Instant)>,
+    /// True if the others have collected what this replica does not have.
+    is_behind: bool,
     next_view_change: Instant,
 }
 
@@ -27,10 +29,18 @@ const TIMEOUTS_BETWEEN: u32 = 8;
 
 impl Currency {
     /// Notes what a prepare has read and this replica lacks.
-    pub(super) fn note(&mut self, transaction: &Transaction, versions: &Versions, now: Instant) {
+    ///
+    /// Below the floor nothing is missing: what is not there has been collected.
+    pub(super) fn note(
+        &mut self,
+        transaction: &Transaction,
+        versions: &Versions,
+        floor: Timestamp,
+        now: Instant,
+    ) {
         for read in &transaction.reads {
             // What was read absent cannot be missing; that is worth a look-up in every prepare.
-            let was_found = read.version > Timestamp::ZERO;
+            let was_found = read.version > Timestamp::ZERO && read.version >= floor;
             if was_found
                 && versions.newest_timestamp(&read.key) < read.version
                 && self.missing.len() < MISSING_MAX
@@ -40,16 +50,29 @@ impl Currency {
         }
     }
 
+    /// The others have collected something that this replica does not have.
+    pub(super) fn note_behind(&mut self) {
+        self.is_behind = true;
+    }
+
     /// True if something has been missing for `timeout`, and it is time to do something about it.
-    pub(super) fn lags(&mut self, versions: &Versions, now: Instant, timeout: Duration) -> bool {
-        if self.missing.is_empty() {
+    pub(super) fn lags(
+        &mut self,
+        versions: &Versions,
+        floor: Timestamp,
+        now: Instant,
+        timeout: Duration,
+    ) -> bool {
+        if self.missing.is_empty() && !self.is_behind {
             return false;
         }
-        self.missing.retain(|key, (version, _)| versions.newest_timestamp(key) < *version);
-        let overdue = self.missing.values().any(|(_, since)| now - *since >= timeout);
+        self.missing
+            .retain(|key, (version, _)| *version >= floor && versions.newest_timestamp(key) < *version);
+        let overdue = self.is_behind || self.missing.values().any(|(_, since)| now - *since >= timeout);
         if !overdue || now < self.next_view_change {
             return false;
         }
+        self.is_behind = false;
         self.missing.clear();
         self.next_view_change = now + timeout * TIMEOUTS_BETWEEN;
         true
@@ -72,12 +95,22 @@ mod tests {
         let transaction = Transaction { reads: vec![read], ..Transaction::default() };
         let mut versions = Versions::new();
         let mut currency = Currency::default();
-        currency.note(&transaction, &versions, seconds(10));
-        assert!(!currency.lags(&versions, seconds(11), timeout), "it may still arrive");
-        assert!(currency.lags(&versions, seconds(12), timeout));
-        currency.note(&transaction, &versions, seconds(13));
-        assert!(!currency.lags(&versions, seconds(16), timeout), "the last view change was just now");
+        currency.note(&transaction, &versions, Timestamp::ZERO, seconds(10));
+        assert!(!currency.lags(&versions, Timestamp::ZERO, seconds(11), timeout), "it may still arrive");
+        assert!(currency.lags(&versions, Timestamp::ZERO, seconds(12), timeout));
+        currency.note(&transaction, &versions, Timestamp::ZERO, seconds(13));
+        assert!(
+            !currency.lags(&versions, Timestamp::ZERO, seconds(16), timeout),
+            "the last view change was just now"
+        );
         versions.install(&key, at(7), None);
-        assert!(!currency.lags(&versions, seconds(60), timeout), "it has arrived");
+        assert!(!currency.lags(&versions, Timestamp::ZERO, seconds(60), timeout), "it has arrived");
+        currency.note(&transaction, &Versions::new(), at(8), seconds(70));
+        assert!(
+            !currency.lags(&Versions::new(), at(8), seconds(80), timeout),
+            "below the floor nothing is missing"
+        );
+        currency.note_behind();
+        assert!(currency.lags(&versions, at(8), seconds(80), timeout), "the others have collected it");
     }
 }

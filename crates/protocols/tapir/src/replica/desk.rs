@@ -48,9 +48,12 @@ impl Host<Tapir> for Desk<'_> {
             }
             Fact::InconsistentExecuted(transaction) => Record::DecisionExecuted { transaction },
             Fact::ViewPage { view, page } => Record::ViewPage { view, page },
-            Fact::ViewInstalled { view, since, supplement } => {
-                Record::ViewInstalled { view, since, supplement }
+            Fact::ViewState { view, state } => Record::ViewState { view, state },
+            Fact::ViewInstalled { view, since, supplement, floor } => {
+                Record::ViewInstalled { view, since, supplement, floor }
             }
+            Fact::Completed(below) => Record::Completed { below },
+            Fact::FloorRaised(floor) => Record::FloorRaised { floor },
         });
     }
 

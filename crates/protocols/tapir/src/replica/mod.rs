@@ -10,8 +10,10 @@
 //! | `reads` | reads and scans |
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
+//! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
+mod checkpoint;
 mod currency;
 mod desk;
 mod participant;
@@ -33,6 +35,7 @@ use crate::config::{Boot, ReplicaConfig};
 use crate::message::{Decision, Message, Outcome, Tapir};
 use crate::record::Record;
 use crate::recovery::{Recoveries, backup_replica};
+use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints};
 use currency::Currency;
 use desk::Desk;
 use participant::{Participant, outcome_of};
@@ -85,6 +88,7 @@ pub struct Replica {
     /// asked for.
     asked: BTreeMap<TransactionId, u64>,
     currency: Currency,
+    checkpoints: Checkpoints,
     /// True if the replica's creation is not on disk yet.
     newborn: bool,
     /// The greatest membership that it has heard of.
@@ -110,7 +114,13 @@ impl Machine for Replica {
         let mut replica = Replica {
             ir: build(group, me, config.view_change_timeout, config.page_bytes_max),
             participant: Participant::new(config.rules),
-            recoveries: Recoveries::new(config.replica, group, config.recovery_timeout),
+            recoveries: Recoveries::new(
+                config.replica,
+                group,
+                config.recovery_timeout,
+                config.timestamp_ahead_max,
+            ),
+            checkpoints: Checkpoints::default(),
             asked: BTreeMap::new(),
             currency: Currency::default(),
             newborn,
@@ -122,6 +132,7 @@ impl Machine for Replica {
         }
         if restarted {
             replica.ir.finish_restore();
+            while replica.collect(COLLECTED_AT_REST_MAX) {}
         }
         replica
     }
@@ -137,6 +148,7 @@ impl Machine for Replica {
         outbox: &mut OutboxOf<Self>,
     ) {
         self.participant.now = context.now;
+        self.recoveries.clock = context.clock;
         match input {
             Input::Start => self.on_start(context, outbox),
             Input::Message { from, epoch, message } if epoch == self.config.epoch => {
@@ -176,9 +188,19 @@ impl Replica {
             }
             Record::DecisionExecuted { transaction } => Fact::InconsistentExecuted(transaction),
             Record::ViewPage { view, page } => Fact::ViewPage { view, page },
-            Record::ViewInstalled { view, since, supplement } => {
-                Fact::ViewInstalled { view, since, supplement }
+            Record::ViewInstalled { view, since, supplement, floor } => {
+                Fact::ViewInstalled { view, since, supplement, floor }
             }
+            Record::ViewState { view, state } => Fact::ViewState { view, state },
+            Record::Refusing { below } => {
+                self.participant.refuse_below(below);
+                return;
+            }
+            Record::Completed { below } => {
+                self.participant.complete = self.participant.complete.max(below);
+                Fact::Completed(below)
+            }
+            Record::FloorRaised { floor } => Fact::FloorRaised(floor),
         };
         let installed = matches!(fact, Fact::ViewInstalled { .. });
         self.ir.restore(fact, &mut self.participant);
@@ -249,11 +271,35 @@ impl Replica {
             Message::CommitPrepared { id, timestamp } => {
                 self.on_commit_prepared(from, id, timestamp, context, outbox)
             }
-            Message::Recover { transaction, participants } => {
-                self.on_recover(from, transaction, participants, context, outbox);
+            Message::Recover { transaction, participants, timestamp } => {
+                self.on_recover(from, transaction, participants, timestamp, context, outbox);
             }
-            Message::CoordinatorChange { transaction, ballot } => {
-                self.on_coordinator_change(from, transaction, ballot, outbox);
+            Message::CoordinatorChange { transaction, ballot, timestamp } => {
+                self.on_coordinator_change(from, transaction, ballot, timestamp, outbox);
+            }
+            Message::Forgotten { transaction } => {
+                if matches!(from, Address::Replica(_)) {
+                    self.on_forgotten(transaction);
+                }
+            }
+            Message::AreDecided { nonce, transactions } => {
+                self.on_are_decided(from, nonce, transactions, outbox)
+            }
+            Message::AreDecidedReply { nonce, view, missing } => {
+                if let Address::Replica(replica) = from {
+                    self.on_are_decided_reply(replica, nonce, view, missing, context, outbox);
+                }
+            }
+            Message::Gather { .. }
+            | Message::GatherReply { .. }
+            | Message::FetchDecisions { .. }
+            | Message::Decisions { .. }
+            | Message::Complete { .. }
+            | Message::CompleteReply { .. }
+            | Message::RaiseFloor { .. } => {
+                if let Some(peer) = self.peer(from) {
+                    self.on_checkpoint_message(peer, message, context, outbox);
+                }
             }
             Message::RecordOutcome { transaction, ballot, outcome } => {
                 self.on_record_outcome(from, transaction, ballot, outcome, outbox);
@@ -281,13 +327,15 @@ impl Replica {
                 self.with_desk(context.random, outbox, |ir, desk| {
                     ir.on_propose_inconsistent(from, id, operation, desk);
                 });
+                self.collect(COLLECTED_WITH_DECISION_MAX);
             }
             Ir::ProposeConsensus { id, operation } => {
                 let decided = self.ir.record().inconsistent(id.transaction).is_some();
                 if !decided && self.refuses_prepare(from, id, operation.timestamp, context, outbox) {
                     return;
                 }
-                self.currency.note(&operation.transaction, &self.participant.versions, context.now);
+                let floor = self.participant.floor;
+                self.currency.note(&operation.transaction, &self.participant.versions, floor, context.now);
                 self.with_desk(context.random, outbox, |ir, desk| {
                     ir.on_propose_consensus(from, id, operation, desk)
                 });
@@ -319,18 +367,29 @@ impl Replica {
                 let Some(peer) = peer else { return };
                 self.with_desk(context.random, outbox, |ir, desk| ir.on_start_view_change(peer, view, desk));
             }
-            Ir::DoViewChange { view, last_normal, lineage, part, page, supplement } => {
+            Ir::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete } => {
                 let Some(peer) = peer else { return };
                 self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_do_view_change(peer, view, last_normal, lineage, part, page, supplement, desk);
+                    ir.on_do_view_change(
+                        peer,
+                        view,
+                        last_normal,
+                        lineage,
+                        part,
+                        page,
+                        supplement,
+                        floor,
+                        complete,
+                        desk,
+                    );
                 });
             }
-            Ir::StartView { view, since, part, page, supplement } => {
+            Ir::StartView { view, since, part, page, supplement, floor, state } => {
                 if peer.is_none() {
                     return;
                 }
                 self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_start_view(view, since, part, page, supplement, desk);
+                    ir.on_start_view(view, since, part, page, supplement, floor, state, desk);
                 });
             }
             Ir::ViewQuery { nonce } => {
@@ -356,11 +415,16 @@ impl Replica {
         outbox: &mut OutboxOf<Self>,
     ) {
         let record = self.ir.record();
+        let last = Timestamp::ZERO;
         let operation = match (record.inconsistent(id.transaction), record.consensus(id)) {
             // It is known here, from the client or from a backup coordinator; the answer is all that is missing.
             (Some(known), _) => known.operation.clone(),
             (None, Some(known)) if known.operation.timestamp == timestamp => {
-                Decision::Commit { transaction: known.operation.transaction.clone(), timestamp }
+                Decision::Commit { transaction: known.operation.transaction.clone(), timestamp, last }
+            }
+            // It ended below the floor and is only acknowledged, so its contents do not matter.
+            _ if self.ir.is_settled(id.transaction, timestamp) => {
+                Decision::Commit { transaction: Default::default(), timestamp, last }
             }
             _ => return,
         };
@@ -392,7 +456,9 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return;
         }
-        if self.currency.lags(&self.participant.versions, context.now, self.config.recovery_timeout) {
+        self.sweep_checkpoint(context, outbox);
+        let (versions, floor) = (&self.participant.versions, self.participant.floor);
+        if self.currency.lags(versions, floor, context.now, self.config.recovery_timeout) {
             self.with_desk(context.random, outbox, |ir, desk| ir.become_current(desk));
             return;
         }
@@ -411,9 +477,9 @@ impl Replica {
                 continue;
             }
             self.asked.insert(id, timeouts);
-            let participants = held.transaction.participants.clone();
+            let (participants, timestamp) = (held.transaction.participants.clone(), held.timestamp);
             if let Some(backup) = backup_replica(id, &participants, self.config.group, timeouts) {
-                outbox.send(backup, Message::Recover { transaction: id, participants });
+                outbox.send(backup, Message::Recover { transaction: id, participants, timestamp });
             }
             asked += 1;
             if asked == ASKED_AT_ONCE_MAX {
@@ -455,6 +521,11 @@ impl Replica {
     /// How many recoveries it leads as a backup coordinator.
     pub fn recoveries(&self) -> usize {
         self.recoveries.len()
+    }
+
+    /// The floor: everything below it has ended, and is being collected.
+    pub fn floor(&self) -> Timestamp {
+        self.ir.floor()
     }
 
     /// How many transactions its record holds.

@@ -7,7 +7,7 @@ use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationI
 use quorate_store::{Prepared, PreparedSet, ReadTimestamps, Versions};
 
 use super::validate::{Shelf, validate_prepare};
-use crate::message::{Decision, Outcome, Prepare, Promise, Supplement, Tapir, Vote};
+use crate::message::{Decision, Outcome, Prepare, Promise, ScannedKey, StatePage, Supplement, Tapir, Vote};
 use crate::rules::{Plant, Rules};
 
 /// The state of a replica beside its record.
@@ -22,6 +22,14 @@ pub(crate) struct Participant {
     /// Read timestamps of other replicas, not yet in force: they bind from the start of the next view, and must not
     /// speak against prepares that succeeded before it.
     pub(crate) pending_read_floor: Timestamp,
+    /// Below this new prepares get no favourable vote.
+    pub(crate) refusal: Timestamp,
+    /// Below this everything that can ever commit has been executed by f + 1 replicas of the group.
+    pub(crate) complete: Timestamp,
+    /// Below this everything has ended, and what it has left behind is here.
+    pub(crate) floor: Timestamp,
+    /// The smallest timestamp below the refusal at which anything has committed here since this was last asked.
+    pub(crate) committed_late: Option<Timestamp>,
     /// The instant of the present step: when a transaction was prepared.
     pub(crate) now: Instant,
     pub(crate) committed: u64,
@@ -37,6 +45,10 @@ impl Participant {
             prepared: PreparedSet::new(),
             promises: BTreeMap::new(),
             pending_read_floor: Timestamp::ZERO,
+            refusal: Timestamp::ZERO,
+            complete: Timestamp::ZERO,
+            floor: Timestamp::ZERO,
+            committed_late: None,
             now: Instant::START,
             committed: 0,
             aborted: 0,
@@ -51,6 +63,11 @@ impl Participant {
     /// A view has started: what other replicas know of reads is in force from now on.
     pub(crate) fn raise_read_floor(&mut self) {
         self.reads.raise_floor(self.pending_read_floor);
+    }
+
+    /// Gives no favourable vote on new prepares below this.
+    pub(crate) fn refuse_below(&mut self, below: Timestamp) {
+        self.refusal = self.refusal.max(below);
     }
 
     fn promises(&self) -> Vec<(TransactionId, Promise)> {
@@ -86,7 +103,20 @@ impl Participant {
                 return Vote::Abstain;
             }
         }
-        let shelf = Shelf { versions: &self.versions, reads: &self.reads, prepared: &self.prepared };
+        if prepare.timestamp < self.refusal {
+            return Vote::Retry(self.refusal);
+        }
+        self.validate(id, prepare)
+    }
+
+    /// Votes on a prepare as if nothing were refused.
+    fn validate(&mut self, id: TransactionId, prepare: &Prepare) -> Vote {
+        let shelf = Shelf {
+            versions: &self.versions,
+            reads: &self.reads,
+            prepared: &self.prepared,
+            deletions: self.refusal,
+        };
         let vote = validate_prepare(&shelf, id, &prepare.transaction, prepare.timestamp, self.rules);
         if vote == Vote::Ok {
             self.hold(id, prepare);
@@ -112,25 +142,31 @@ impl Upcalls<Tapir> for Participant {
         // The outcome overtook the prepare, or the prepare was repeated after it (T11).
         match &recorded.operation {
             Decision::Commit { timestamp, .. } if *timestamp == operation.timestamp => Some(Vote::Ok),
-            Decision::Commit { .. } | Decision::Abort => Some(Vote::Abort),
+            Decision::Commit { .. } | Decision::Abort { .. } => Some(Vote::Abort),
         }
     }
 
     fn implied_verdict(recorded: &Decision) -> Vote {
         match recorded {
             Decision::Commit { .. } => Vote::Ok,
-            Decision::Abort => Vote::Abort,
+            Decision::Abort { .. } => Vote::Abort,
         }
     }
 
     fn execute_inconsistent(&mut self, transaction: TransactionId, operation: &Decision) {
         self.prepared.remove(transaction);
         self.promises.remove(&transaction);
-        let Decision::Commit { transaction: contents, timestamp } = operation else {
+        let Decision::Commit { transaction: contents, timestamp, .. } = operation else {
             self.aborted += 1;
             return;
         };
+        if *timestamp < self.floor {
+            return;
+        }
         self.committed += 1;
+        if *timestamp < self.refusal {
+            self.committed_late = Some(self.committed_late.map_or(*timestamp, |late| late.min(*timestamp)));
+        }
         for write in &contents.writes {
             self.versions.install(&write.key, *timestamp, write.value.clone());
         }
@@ -184,8 +220,12 @@ impl Upcalls<Tapir> for Participant {
         let mut votes = vec![Vote::Abstain; decided.len()];
         for at in order {
             let (id, entry) = &decided[at];
-            votes[at] =
-                if entry.verdict == Vote::Ok { self.prepare(*id, &entry.operation) } else { entry.verdict };
+            votes[at] = match entry.verdict {
+                // Had it succeeded, a replica that is complete would have executed it.
+                Vote::Ok if entry.operation.timestamp < self.complete => Vote::Retry(self.refusal),
+                Vote::Ok => self.validate(*id, &entry.operation),
+                vote => vote,
+            };
         }
         votes.extend(undecided.iter().map(|(id, entry)| self.prepare(*id, &entry.operation)));
         votes
@@ -195,13 +235,20 @@ impl Upcalls<Tapir> for Participant {
         Supplement {
             promises: self.promises(),
             read_floor: self.reads.greatest().max(self.pending_read_floor),
+            refusal: self.refusal,
+            complete: self.complete,
         }
     }
 
     fn supplement(&self) -> Supplement {
         // Not the greatest read so far: a replica that joins late and later leads must not find prepares wrong that
         // succeeded in this view without it.
-        Supplement { promises: self.promises(), read_floor: self.reads.floor() }
+        Supplement {
+            promises: self.promises(),
+            read_floor: self.reads.floor(),
+            refusal: self.refusal,
+            complete: self.complete,
+        }
     }
 
     fn adopt_supplement(&mut self, supplement: &Supplement) {
@@ -211,13 +258,54 @@ impl Upcalls<Tapir> for Participant {
             ours.accepted = ours.accepted.max(theirs.accepted);
         }
         self.pending_read_floor = self.pending_read_floor.max(supplement.read_floor);
+        // In force at once: what may have succeeded is not asked again whether it is refused.
+        self.refusal = self.refusal.max(supplement.refusal);
+        self.complete = self.complete.max(supplement.complete);
+    }
+
+    fn complete(&self) -> Timestamp {
+        self.complete
+    }
+
+    fn on_floor(&mut self, floor: Timestamp) {
+        self.floor = self.floor.max(floor);
+        self.complete = self.complete.max(floor);
+        self.refusal = self.refusal.max(floor);
+        self.reads.collect(floor);
+    }
+
+    fn state(&self, bytes_max: usize) -> Vec<StatePage> {
+        const OVERHEAD: usize = 48;
+        let mut pages = vec![StatePage::default()];
+        let mut bytes = 0;
+        for (key, version) in self.versions.iter() {
+            let size = key.len() + version.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD;
+            if bytes > 0 && bytes + size > bytes_max {
+                pages.push(StatePage::default());
+                bytes = 0;
+            }
+            bytes += size;
+            let (key, version, value) = (key.clone(), version.timestamp, version.value.clone());
+            pages.last_mut().expect("there is a page").versions.push(ScannedKey { key, version, value });
+        }
+        pages
+    }
+
+    fn forget_state_below(&mut self, floor: Timestamp) {
+        self.versions.forget_below(floor);
+    }
+
+    fn install_state(&mut self, state: &StatePage) {
+        for ScannedKey { key, version, value } in &state.versions {
+            self.versions.install(key, *version, value.clone());
+        }
     }
 
     fn entry_bytes(entries: &OperationEntries<Tapir>) -> usize {
         const OVERHEAD: usize = 96;
         let decision = entries.inconsistent.as_ref().map_or(0, |entry| match &entry.operation {
             Decision::Commit { transaction, .. } => transaction.bytes() + OVERHEAD,
-            Decision::Abort => OVERHEAD,
+            Decision::Abort { .. } => OVERHEAD,
         });
         let prepares: usize =
             entries.consensus.iter().map(|entry| entry.operation.transaction.bytes() + OVERHEAD).sum();
@@ -229,6 +317,6 @@ impl Upcalls<Tapir> for Participant {
 pub(crate) fn outcome_of(decision: &Decision) -> Outcome {
     match decision {
         Decision::Commit { timestamp, .. } => Outcome::Committed(*timestamp),
-        Decision::Abort => Outcome::Aborted,
+        Decision::Abort { .. } => Outcome::Aborted,
     }
 }

@@ -62,6 +62,7 @@ impl Replica {
         from: Address,
         transaction: TransactionId,
         participants: Vec<ShardId>,
+        timestamp: Timestamp,
         context: &mut Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) {
@@ -79,7 +80,7 @@ impl Replica {
             return;
         }
         let promised = self.participant.promised(transaction);
-        self.recoveries.begin(transaction, participants, from, promised, context.now, outbox);
+        self.recoveries.begin(transaction, participants, timestamp, from, promised, context.now, outbox);
     }
 
     /// True if a backup coordinator acts under a ballot that nothing promised here speaks against; else it is told so.
@@ -100,16 +101,19 @@ impl Replica {
         from: Address,
         transaction: TransactionId,
         ballot: Ballot,
+        timestamp: Timestamp,
         outbox: &mut OutboxOf<Self>,
     ) {
         if !self.follows(from, transaction, ballot, outbox) {
             return;
         }
+        // The promise is given all the same: a prepare above the floor may still be under way.
+        let is_settled = self.ir.is_settled(transaction, timestamp);
         let decision = self.decision(transaction);
         let outcome = decision.map(outcome_of);
         let committed = match decision {
             Some(Decision::Commit { transaction, .. }) => Some(transaction.clone()),
-            Some(Decision::Abort) | None => None,
+            Some(Decision::Abort { .. }) | None => None,
         };
         let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);
         if !settled && ballot > self.participant.promised(transaction) {
@@ -130,6 +134,7 @@ impl Replica {
                 committed,
                 votes,
                 accepted,
+                settled: is_settled,
             },
         );
     }

@@ -8,7 +8,7 @@
 //! versions; no clock can break the order.
 
 use quorate_core::{Timestamp, Transaction, TransactionId};
-use quorate_store::{PreparedSet, ReadTimestamps, Versions};
+use quorate_store::{PreparedSet, ReadTimestamps, Version, Versions};
 
 use crate::message::Vote;
 use crate::rules::{Plant, Rules, Validation};
@@ -18,6 +18,16 @@ pub(crate) struct Shelf<'a> {
     pub(crate) versions: &'a Versions,
     pub(crate) reads: &'a ReadTimestamps,
     pub(crate) prepared: &'a PreparedSet,
+    /// Deletions below this may have been collected elsewhere, so that readers find the key absent: both are the same.
+    pub(crate) deletions: Timestamp,
+}
+
+impl Shelf<'_> {
+    /// True if a committed transaction has overwritten what was read as `read`.
+    fn is_overwritten(&self, read: Timestamp, newest: &Version) -> bool {
+        let says_absent = newest.value.is_none() && newest.timestamp < self.deletions;
+        read < newest.timestamp && !(says_absent && read == Timestamp::ZERO)
+    }
 }
 
 /// Decides a prepare against everything else that this replica knows.
@@ -47,7 +57,11 @@ pub(crate) fn validate_prepare(
 /// A committed transaction has overwritten what was read. (A version above the newest one here is no conflict: this
 /// replica missed its commit.)
 fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction) -> bool {
-    transaction.reads.iter().any(|read| read.version < shelf.versions.newest_timestamp(&read.key))
+    let overwritten = |newest, read| shelf.is_overwritten(read, newest);
+    transaction
+        .reads
+        .iter()
+        .any(|read| shelf.versions.newest(&read.key).is_some_and(|newest| overwritten(newest, read.version)))
 }
 
 /// A committed transaction has written a key into a range that was scanned without it (T19).
@@ -56,7 +70,8 @@ fn has_phantom(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rules) -> bo
         return false;
     }
     let seen = |key: &[u8]| transaction.version_read(key).unwrap_or(Timestamp::ZERO);
-    let overtaken = |range| shelf.versions.range(range).any(|(key, newest)| seen(key) < newest.timestamp);
+    let overtaken =
+        |range| shelf.versions.range(range).any(|(key, newest)| shelf.is_overwritten(seen(key), newest));
     transaction.ranges.iter().any(overtaken)
 }
 
@@ -189,6 +204,7 @@ mod tests {
         let mut versions = Versions::new();
         versions.install(&Key::from("a"), at(10), None);
         versions.install(&Key::from("c"), at(10), None);
+        versions.install(&Key::from("d"), at(3), None);
         let mut reads = ReadTimestamps::new();
         reads.read_key(&Key::from("b"), at(20));
         let mut prepared = PreparedSet::new();
@@ -199,7 +215,12 @@ mod tests {
 
     fn vote(pending: &str, text: &str, timestamp: u64, rules: Rules) -> Vote {
         let replica = replica(pending);
-        let shelf = Shelf { versions: &replica.versions, reads: &replica.reads, prepared: &replica.prepared };
+        let shelf = Shelf {
+            versions: &replica.versions,
+            reads: &replica.reads,
+            prepared: &replica.prepared,
+            deletions: at(4),
+        };
         validate_prepare(&shelf, SELF, &transaction(text), at(timestamp), rules)
     }
 
@@ -210,6 +231,10 @@ mod tests {
             ("", "ra@10 wa", 30, Vote::Ok),
             ("", "ra@0", 30, Vote::Abort),
             ("", "ra@12", 30, Vote::Ok),
+            ("", "rc@0", 30, Vote::Abort),
+            ("", "rd@0", 30, Vote::Ok),
+            ("", "rd@2", 30, Vote::Abort),
+            ("", "sd-e", 30, Vote::Ok),
             ("", "rx@0", 30, Vote::Ok),
             ("", "sa-d ra@10 rc@10", 30, Vote::Ok),
             ("", "sa-d ra@10", 30, Vote::Abort),

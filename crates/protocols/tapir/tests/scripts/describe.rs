@@ -1,8 +1,8 @@
 //! Messages and events in a few words.
 
 use quorate_core::{ClientId, Timestamp, Transaction, TransactionId};
-use quorate_ir::{Message as Ir, OperationEntries};
-use quorate_tapir::message::{Decision, Prepare, Tapir, Vote};
+use quorate_ir::{Cursor, Message as Ir, OperationEntries};
+use quorate_tapir::message::{Decision, Prepare, ScannedKey, Tapir, Vote};
 use quorate_tapir::{Event, Failure, Message, Outcome};
 
 pub(super) fn client(id: ClientId) -> String {
@@ -64,7 +64,7 @@ fn entries(id: &TransactionId, entries: &OperationEntries<Tapir>) -> String {
     if let Some(entry) = &entries.inconsistent {
         words.push(match &entry.operation {
             Decision::Commit { timestamp, .. } => format!("COMMIT at {}", at(*timestamp)),
-            Decision::Abort => "ABORT".to_owned(),
+            Decision::Abort { .. } => "ABORT".to_owned(),
         });
     }
     for entry in &entries.consensus {
@@ -74,13 +74,23 @@ fn entries(id: &TransactionId, entries: &OperationEntries<Tapir>) -> String {
     format!("{}: {}", transaction(*id), words.join(", "))
 }
 
+fn version(found: &ScannedKey) -> String {
+    format!("{}={}@{}", text(&found.key), value(found.value.as_ref()), at(found.version))
+}
+
+fn cursors(cursors: &[Cursor]) -> String {
+    let cursors: Vec<String> =
+        cursors.iter().map(|(timestamp, id)| format!("{}@{}", transaction(*id), at(*timestamp))).collect();
+    format!("[{}]", cursors.join(" "))
+}
+
 fn ir(message: &Ir<Tapir>) -> String {
     match message {
         Ir::ProposeInconsistent { id, operation } => match operation {
-            Decision::Commit { transaction: c, timestamp } => {
+            Decision::Commit { transaction: c, timestamp, .. } => {
                 format!("COMMIT {} {} at {}", transaction(id.transaction), contents(c), at(*timestamp))
             }
-            Decision::Abort => format!("ABORT {}", transaction(id.transaction)),
+            Decision::Abort { .. } => format!("ABORT {}", transaction(id.transaction)),
         },
         Ir::ProposeConsensus { id, operation } => {
             format!("PREPARE {}#{} {}", transaction(id.transaction), id.number, prepare(operation))
@@ -107,10 +117,13 @@ fn ir(message: &Ir<Tapir>) -> String {
             let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
             format!("DO-VIEW-CHANGE {view}, {last} [{}]", page.join("; "))
         }
-        Ir::StartView { view, since, page, .. } => {
+        Ir::StartView { view, since, page, floor, state, .. } => {
             let since = since.map_or("the beginning".to_owned(), |view| view.to_string());
             let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
-            format!("START-VIEW {view} since {since} [{}]", page.join("; "))
+            let floor = floor.map_or(String::new(), |floor| format!(", state below {}", at(floor)));
+            let state = state.iter().flat_map(|state| &state.versions).map(version).collect::<Vec<_>>();
+            let state = if state.is_empty() { String::new() } else { format!(" {{{}}}", state.join(" ")) };
+            format!("START-VIEW {view} since {since}{floor} [{}]{state}", page.join("; "))
         }
         Ir::ViewQuery { .. } => "which view?".to_owned(),
         Ir::ViewQueryReply { view, lost, .. } => format!("{view}{}", if *lost { ", lost too" } else { "" }),
@@ -127,12 +140,7 @@ pub(super) fn message(message: &Message) -> String {
             format!("SCAN {} {range:?} ≤{limit}", transaction(*id))
         }
         Message::ScanReply { transaction: id, keys, next, .. } => {
-            let found: Vec<String> = keys
-                .iter()
-                .map(|found| {
-                    format!("{}={}@{}", text(&found.key), value(found.value.as_ref()), at(found.version))
-                })
-                .collect();
+            let found: Vec<String> = keys.iter().map(version).collect();
             let next = next.as_ref().map_or(String::new(), |next| format!(" next {}", text(next)));
             format!("{} [{}]{next}", transaction(*id), found.join(" "))
         }
@@ -142,7 +150,7 @@ pub(super) fn message(message: &Message) -> String {
             format!("COMMIT {}#{} at {}", transaction(id.transaction), id.number, at(*timestamp))
         }
         Message::Recover { transaction: id, .. } => format!("RECOVER {}", transaction(*id)),
-        Message::CoordinatorChange { transaction: id, ballot } => {
+        Message::CoordinatorChange { transaction: id, ballot, .. } => {
             format!("COORDINATOR-CHANGE {} to {ballot}", transaction(*id))
         }
         Message::CoordinatorChangeReply {
@@ -152,9 +160,11 @@ pub(super) fn message(message: &Message) -> String {
             outcome: known,
             votes,
             accepted,
+            settled,
             ..
         } => {
             let mut words = Vec::new();
+            words.extend(settled.then(|| "settled".to_owned()));
             words.extend(known.map(outcome));
             words
                 .extend(accepted.map(|(ballot, known)| format!("accepted {} from {ballot}", outcome(known))));
@@ -178,6 +188,37 @@ pub(super) fn message(message: &Message) -> String {
         Message::RecoverReply { transaction: id, outcome: known } => {
             format!("{} {}", transaction(*id), outcome(*known))
         }
+        Message::Gather { below, from, .. } => format!("GATHER below {} from {}", at(*below), at(from.0)),
+        Message::GatherReply { below, executed, open, next, .. } => {
+            let next = next.map_or(String::new(), |next| format!(", next {}", at(next.0)));
+            let (executed, open) = (cursors(executed), cursors(open));
+            format!("refuse below {}: committed {executed}, open {open}{next}", at(*below))
+        }
+        Message::FetchDecisions { transactions } => {
+            let transactions: Vec<String> = transactions.iter().map(|id| transaction(*id)).collect();
+            format!("what was decided of {}?", transactions.join(" "))
+        }
+        Message::Decisions { decisions } => {
+            let decisions: Vec<String> = decisions
+                .iter()
+                .map(|(id, decision)| match decision {
+                    Decision::Commit { timestamp, .. } => {
+                        format!("{} COMMIT at {}", transaction(*id), at(*timestamp))
+                    }
+                    Decision::Abort { .. } => format!("{} ABORT", transaction(*id)),
+                })
+                .collect();
+            format!("decided: {}", decisions.join("; "))
+        }
+        Message::AreDecided { transactions, .. } => format!("are these decided? {}", cursors(transactions)),
+        Message::AreDecidedReply { missing, .. } => {
+            let missing: Vec<String> = missing.iter().map(|id| transaction(*id)).collect();
+            format!("all but [{}]", missing.join(" "))
+        }
+        Message::Complete { below, .. } => format!("COMPLETE below {}?", at(*below)),
+        Message::CompleteReply { below, .. } => format!("complete below {}", at(*below)),
+        Message::RaiseFloor { floor } => format!("RAISE-FLOOR to {}", at(*floor)),
+        Message::Forgotten { transaction: id } => format!("{} is forgotten", transaction(*id)),
         Message::ClockAhead { transaction: id, ahead_micros, .. } => {
             format!("{} is {ahead_micros} µs ahead", transaction(*id))
         }
@@ -210,6 +251,7 @@ pub(super) fn event(event: &Event) -> String {
             format!("{} {result}", transaction(*id))
         }
         Event::Outdated { keyspace } => format!("the membership of {keyspace} has changed"),
+        Event::Forgotten { transaction: id } => format!("{} resolved: forgotten", transaction(*id)),
         Event::Resolved { transaction: id, outcome: known } => {
             format!("{} resolved: {}", transaction(*id), known.map_or("unknown".to_owned(), outcome))
         }

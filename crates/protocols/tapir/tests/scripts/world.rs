@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyRange,
-    KeyspaceId, Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId,
+    KeyspaceId, Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_tapir::{
     Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Record, Replica, ReplicaConfig,
@@ -283,7 +283,12 @@ impl World {
             ("abort", []) => Command::Abort { transaction },
             ("resolve", []) => {
                 let participants = routes.keyspace.shards.iter().map(|shard| shard.id).collect();
-                Command::Resolve { transaction, participants, patience: Duration::from_secs(5) }
+                Command::Resolve {
+                    transaction,
+                    participants,
+                    timestamp: Timestamp::ZERO,
+                    patience: Duration::from_secs(5),
+                }
             }
             _ => panic!("no such command: {verb} {rest:?}"),
         };
