@@ -15,10 +15,13 @@ use tokio::sync::{oneshot, watch};
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Initialise};
 use crate::http::HttpServer;
-use crate::node::{Logs, Node, Status};
+use crate::node::{DrainState, Logs, Node, Status};
 
 /// How long a node waits for the others before its replicas start without them.
 const CONNECT_GRACE: Duration = Duration::from_millis(300);
+
+/// How long a stopping node without a majority waits for the decisions of clients that had their majority before.
+const STUCK_GRACE: Duration = Duration::from_millis(300);
 
 /// How long the last words to peers may take once a node has drained.
 const GOODBYE_GRACE: Duration = Duration::from_secs(1);
@@ -101,7 +104,7 @@ impl Server {
         let data = DataDirectory::open(&config.data_directory, cluster, node, initialise, random()?)?;
         let listener = match sockets.node {
             Some(listener) => listener,
-            None => bind(&config.own_node().address)?,
+            None => bind(config.listen_address())?,
         };
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -253,8 +256,15 @@ async fn drain(transport: &Transport<Node>, timeout: Duration) {
     tracing::info!("stopping");
     let deadline = Instant::now() + timeout;
     transport.with(|node, _| node.drain());
-    while !transport.with(|node, _| node.is_drained()) {
-        if Instant::now() >= deadline {
+    let mut stuck_since = None;
+    loop {
+        let now = Instant::now();
+        match transport.with(|node, _| node.drain_state()) {
+            DrainState::Drained => break,
+            DrainState::UnderWay => stuck_since = None,
+            DrainState::Stuck => _ = stuck_since.get_or_insert(now),
+        }
+        if now >= deadline || stuck_since.is_some_and(|since| now - since >= STUCK_GRACE) {
             tracing::warn!(
                 "transactions are still under way; whoever coordinates them will be told when this node is back"
             );

@@ -52,6 +52,7 @@ pub enum ConfigError {
 struct File {
     node: Spanned<u16>,
     data_directory: PathBuf,
+    listen: Option<Spanned<String>>,
     http: Option<Spanned<String>>,
     sites: Vec<Spanned<String>>,
     cluster: FileCluster,
@@ -156,8 +157,8 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         let advice = format!("there is no node {node}: {known} [[nodes]] are listed, counted from 0");
         return Err(mistake(text, file.node.span(), advice));
     }
-    if let Some(http) = &file.http {
-        validate_address(text, http)?;
+    for address in [&file.listen, &file.http].into_iter().flatten() {
+        validate_address(text, address)?;
     }
     Ok(Config {
         cluster_name: file.cluster.name,
@@ -165,6 +166,7 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         node: NodeId(node),
         system: system(text, &file.system, &topology)?,
         data_directory: file.data_directory,
+        listen: file.listen.map(Spanned::into_inner),
         http: file.http.map(Spanned::into_inner),
         wan: file.wan.map(|wan| matrix(text, &wan.matrix, &topology)).transpose()?,
         limits: file.limits.apply(text)?,

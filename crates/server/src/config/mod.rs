@@ -33,6 +33,8 @@ pub struct Config {
     pub system: Keyspace,
     /// Where this node keeps what must survive it.
     pub data_directory: PathBuf,
+    /// Where this node listens, as `host:port`, if that is not the address by which the others find it.
+    pub listen: Option<String>,
     /// Where `/metrics`, `/health` and `/status` are served, as `host:port`; none if nowhere.
     pub http: Option<String>,
     /// The delays between sites to emulate.
@@ -66,6 +68,14 @@ impl Config {
     /// If the topology has no such node, which [`Config::parse`] refuses.
     pub fn own_node(&self) -> &Node {
         &self.topology.nodes[usize::from(self.node.0)]
+    }
+
+    /// Where this node listens.
+    ///
+    /// # Panics
+    /// As [`Config::own_node`].
+    pub fn listen_address(&self) -> &str {
+        self.listen.as_deref().unwrap_or(&self.own_node().address)
     }
 
     /// The name of the site that this node stands in.

@@ -35,6 +35,9 @@ fn what_is_commented_out_in_the_example_can_be_used() {
     let text = print_config().replace("# [wan]", "[wan]").replace("# matrix =", "matrix =");
     let wan = Config::parse(&text).unwrap().wan.unwrap();
     assert_eq!(wan.one_way("us", "europe"), Some(Duration::from_micros(55_500)));
+    let text = print_config().replace("# listen = \"127.0.0.1:7400\"", "listen = \"0.0.0.0:7400\"");
+    assert_eq!(Config::parse(&text).unwrap().listen_address(), "0.0.0.0:7400");
+    assert_eq!(Config::parse(print_config()).unwrap().listen_address(), "127.0.0.1:7400");
 }
 
 #[test]
@@ -45,9 +48,10 @@ fn mistakes_are_named_with_their_line() {
         ("node = 0", "nodule = 0", "unknown field `nodule`"),
         ("node = 0\n", "", "missing field `node`"),
         ("id = 4242", "id = 0", "must not be 0"),
-        ("http = \"127.0.0.1:7500\"", "http = \"7500\"", "line 12: \"7500\" is not an address"),
+        ("http = \"127.0.0.1:7500\"", "http = \"7500\"", "line 16: \"7500\" is not an address"),
+        ("# listen = \"127.0.0.1:7400\"", "listen = \"7400\"", "line 12: \"7400\" is not an address"),
         ("site = \"asia\"", "site = \"mars\"", "the site \"mars\" is not one of: us, europe, asia"),
-        ("\"asia\"]", "\"us\"]", "line 15: the site \"us\" is listed twice"),
+        ("\"asia\"]", "\"us\"]", "line 19: the site \"us\" is listed twice"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1]", "odd number"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1, 9]", "there is no node 9"),
         ("replicas = [0, 1, 2]", "replicas = [0, 1, 1]", "two replicas"),

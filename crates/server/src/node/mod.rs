@@ -42,6 +42,18 @@ pub use status::{LogStatus, ReplicaStatus, Status, TransportStatus};
 /// Messages between machines of one node that are delivered in one turn; what is left waits for the next.
 const HERE_PER_TURN_MAX: usize = 10_000;
 
+/// How far a draining node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DrainState {
+    /// No replica holds a transaction prepared, and everything is durable.
+    Drained,
+    /// What is left is held by replicas that can reach no majority of their group: only a client that had decided before
+    /// can still end it.
+    Stuck,
+    /// What is left will end.
+    UnderWay,
+}
+
 /// The host of a node.
 pub(crate) struct Node {
     config: Arc<Config>,
@@ -162,14 +174,21 @@ impl Node {
         self.is_draining = true;
     }
 
-    /// True if no replica holds a transaction prepared and everything is durable.
-    pub(crate) fn is_drained(&mut self) -> bool {
-        self.here.is_empty()
-            && self
-                .replicas
-                .values_mut()
-                .filter_map(Hosted::running)
-                .all(|running| running.replica().prepared().is_empty() && !running.is_syncing())
+    /// How far the node is from having nothing under way.
+    pub(crate) fn drain_state(&mut self) -> DrainState {
+        let Node { replicas, routes, here, .. } = self;
+        let mut state = if here.is_empty() { DrainState::Drained } else { DrainState::UnderWay };
+        for Hosted { placement, state: replica } in replicas.values() {
+            let State::Running(running) = replica else { continue };
+            if running.is_syncing() {
+                state = DrainState::UnderWay;
+            } else if !running.replica().prepared().is_empty() {
+                let reachable = placement.nodes.iter().filter(|node| routes.is_connected(**node)).count();
+                let has_majority = reachable * 2 > placement.nodes.len();
+                state = state.max(if has_majority { DrainState::UnderWay } else { DrainState::Stuck });
+            }
+        }
+        state
     }
 
     /// Makes everything durable and stops every replica. There must be no turn after this one.

@@ -21,6 +21,16 @@ use crate::cluster::Cluster;
 
 const CLIENT: ClientId = ClientId(77);
 
+/// A prepare of a transaction that touches nothing but is held all the same, to the first replica of the catalogue.
+fn prepare_nothing() -> Packet {
+    let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
+    let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
+    let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT } };
+    let id =
+        OperationId { transaction: TransactionId { client: CLIENT, sequence: 1, attempt: 0 }, number: 1 };
+    envelope(CLIENT, 0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
+}
+
 /// A connection to one node.
 struct Raw {
     stream: TcpStream,
@@ -184,14 +194,8 @@ async fn a_stopping_node_waits_for_what_it_holds_prepared_but_not_for_ever() {
     let limits = Limits { drain_timeout: Duration::from_millis(300), ..Limits::default() };
     let mut cluster = Cluster::start_with(Durability::Memory, limits);
     cluster.healthy(1).await;
-    let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
-    let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
-    let prepare = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT } };
-    let id =
-        OperationId { transaction: TransactionId { client: CLIENT, sequence: 1, attempt: 0 }, number: 1 };
-    let message = Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare });
     let mut raw = Raw::client(cluster.addresses()[0]);
-    raw.write(&[envelope(CLIENT, 0, 0, message)]);
+    raw.write(&[prepare_nothing()]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
     let begin = std::time::Instant::now();
     let server = cluster.servers[0].take().unwrap();
@@ -204,4 +208,20 @@ async fn a_stopping_node_waits_for_what_it_holds_prepared_but_not_for_ever() {
     stopping.await.unwrap().unwrap();
     let took = begin.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_stopping_node_does_not_wait_for_what_cannot_end() {
+    let mut cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    raw.write(&[prepare_nothing()]);
+    assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
+    cluster.crash(1);
+    cluster.crash(2);
+    let begin = std::time::Instant::now();
+    let server = cluster.servers[0].take().unwrap();
+    assert!(server.status().replicas[0].prepared >= 1, "there is something to wait for");
+    tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap().unwrap();
+    assert!(begin.elapsed() < Limits::default().drain_timeout / 2, "{:?}", begin.elapsed());
 }
