@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::topology::{Keyspace as Definition, Topology};
-use quorate_core::{ClientId, NodeId};
+use quorate_core::{ClientId, NodeId, ReplicaId, View};
 use quorate_runtime::transport::{Counters, Dialled, Transport};
 use quorate_tapir::Outcome;
+use tokio::sync::oneshot;
 
 use crate::catalogue::{self, KeyspaceOptions};
 use crate::directory::Directory;
@@ -189,6 +190,11 @@ impl Database {
     /// [`Error::Connect`] if the node is not connected or does not answer in time.
     pub async fn status(&self, node: NodeId) -> Result<Bytes> {
         let answer = self.transport.with(|host, turn| host.ask_status(node, turn));
+        self.answer_of(node, answer).await
+    }
+
+    /// Waits for the answer of a node; there is nothing to wait for if it is not connected.
+    async fn answer_of<T>(&self, node: NodeId, answer: Option<oneshot::Receiver<T>>) -> Result<T> {
         let unreachable = |reason: String| {
             let address = self.topology().nodes.get(usize::from(node.0)).map(|node| node.address.clone());
             Error::Connect { tried: vec![(address.unwrap_or_else(|| node.to_string()), reason)] }
@@ -196,9 +202,28 @@ impl Database {
         let Some(answer) = answer else { return Err(unreachable("it is not connected".to_owned())) };
         let timeout = self.shared.options.connect_timeout;
         match tokio::time::timeout(timeout, answer).await {
-            Ok(Ok(json)) => Ok(json),
+            Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(unreachable("the connection broke".to_owned())),
             Err(_) => Err(unreachable(format!("no answer within {timeout:?}"))),
+        }
+    }
+
+    /// For operators, if more replicas of a group have lost their records than it survives: lets a replica that has lost
+    /// its own go on as a member that has slept since the group was created. **What was known only to replicas that have
+    /// lost their records is lost**, acknowledged transactions among it, some of them in part.
+    ///
+    /// `view` must be above every view that a replica of the group can have been in. No more replicas may be given up in
+    /// this way than make a majority together with those that have their records: `quorate cluster accept-loss` decides
+    /// which. Returns once it is under way; the status of the node tells the rest.
+    ///
+    /// # Errors
+    /// [`Invalid::LossNotAccepted`] if nothing is lost or nothing can come of it, [`Error::Connect`] if the node is not
+    /// connected or does not answer in time.
+    pub async fn accept_loss(&self, node: NodeId, replica: ReplicaId, view: View) -> Result<()> {
+        let answer = self.transport.with(|host, turn| host.accept_loss(node, replica, view, turn));
+        match self.answer_of(node, answer).await? {
+            None => Ok(()),
+            Some(reason) => Err(Invalid::LossNotAccepted { replica, reason }.into()),
         }
     }
 

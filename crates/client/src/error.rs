@@ -23,10 +23,12 @@ pub enum Error {
     /// Another transaction was in the way. Surely not committed.
     #[error("another transaction was in the way, and nothing was committed: run the transaction again")]
     Conflict,
-    /// Too few replicas can be reached. Surely not committed: no prepare had left.
+    /// Too few replicas serve or can be reached. Surely not committed: no prepare had left.
     #[error(
-        "too few replicas can be reached, and nothing was committed; missing: {}: try again when they are back",
-        list(missing)
+        "too few replicas {}, and nothing was committed; missing: {}: {}",
+        if has_problem(missing) { "serve" } else { "can be reached" },
+        list(missing),
+        advice(missing)
     )]
     Unavailable {
         /// The replicas that did not answer.
@@ -168,6 +170,14 @@ pub enum Invalid {
         /// How far it may be.
         ahead_max_micros: u64,
     },
+    /// A replica does not accept that its records are lost.
+    #[error("{replica} does not accept the loss of its records: {reason}")]
+    LossNotAccepted {
+        /// The replica.
+        replica: ReplicaId,
+        /// Why not.
+        reason: String,
+    },
     /// The keyspace was dropped while it was in use.
     #[error("the keyspace {name:?} was dropped")]
     KeyspaceDropped {
@@ -199,6 +209,8 @@ pub struct MissingReplica {
     pub address: String,
     /// The name of its site, if the directory knows it.
     pub site: String,
+    /// Why it will not serve before an operator acts, and what to do, if its node has said so.
+    pub problem: Option<String>,
 }
 
 impl fmt::Display for MissingReplica {
@@ -212,6 +224,21 @@ fn list(missing: &[MissingReplica]) -> String {
         return "it is not known which".to_owned();
     }
     missing.iter().map(MissingReplica::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn has_problem(missing: &[MissingReplica]) -> bool {
+    missing.iter().any(|replica| replica.problem.is_some())
+}
+
+/// What to do. Several replicas may say the same of themselves, which is said once.
+fn advice(missing: &[MissingReplica]) -> String {
+    let mut problems: Vec<&str> = missing.iter().filter_map(|replica| replica.problem.as_deref()).collect();
+    problems.sort_unstable();
+    problems.dedup();
+    if problems.is_empty() {
+        return "try again when they are back".to_owned();
+    }
+    format!("an operator has to act: {}", problems.join("; "))
 }
 
 fn none_or_list(names: &[String]) -> String {
@@ -242,10 +269,17 @@ mod tests {
             replica: ReplicaId { shard: ShardId(3), index: ReplicaIndex(1) },
             address: "10.0.0.2:7400".to_owned(),
             site: "eu".to_owned(),
+            problem: None,
         };
+        let problem = Some("it has lost its records: bring back its disk".to_owned());
+        let lost = MissingReplica { problem, ..missing.clone() };
         let table = [
             (Error::Conflict, vec!["nothing was committed", "again"]),
             (Error::Unavailable { missing: vec![missing] }, vec!["shard3/r1 at 10.0.0.2:7400 (eu)", "again"]),
+            (
+                Error::Unavailable { missing: vec![lost.clone(), lost] },
+                vec!["too few replicas serve", "shard3/r1", "an operator has to act: it has lost", "disk"],
+            ),
             (
                 Error::Overloaded { retry_after: Duration::from_millis(20) },
                 vec!["nothing was started", "20ms"],

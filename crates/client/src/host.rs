@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::hash::FixedMap;
-use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, NodeId, ReplicaId};
+use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, NodeId, ReplicaId, View};
 use quorate_runtime::driver::{Carrier, Driver, Kept};
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
 use quorate_tapir::{Command, Coordinator, CoordinatorTimer, Event, Message, Routes};
@@ -24,6 +24,8 @@ pub(crate) struct ClientHost {
     waiters: Waiters,
     nodes: Nodes,
     statuses: Vec<(NodeId, oneshot::Sender<Bytes>)>,
+    /// Who waits for a replica's answer that its loss is accepted, or why not.
+    losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
     /// Woken whenever a node was reached, or could not be.
     settled: Arc<Notify>,
     /// Lent to calls, and used again.
@@ -71,6 +73,7 @@ impl ClientHost {
             waiters: Waiters::default(),
             nodes: Nodes { client, nodes, hosted: FixedMap::default(), keyspaces: FixedMap::default() },
             statuses: Vec::new(),
+            losses: Vec::new(),
             settled,
             commands: Vec::new(),
         }
@@ -93,12 +96,28 @@ impl ClientHost {
 
     /// Learns of a keyspace, so that transactions can begin in it.
     pub(crate) fn learn(&mut self, routes: Arc<Routes>, turn: &mut Turn<'_>) {
-        let unreachable = self.nodes.learn(&routes);
+        let unreachable = self.nodes.learn(&routes, &self.waiters);
         self.waiters.set_current(routes.keyspace.id);
         self.step(Input::Command(Command::Route(routes)), turn);
         for replica in unreachable {
             self.step(Input::Command(Command::Reachable { replica, reachable: false }), turn);
         }
+    }
+
+    /// Asks a node to let a replica go on without its records; none if the node is not connected.
+    pub(crate) fn accept_loss(
+        &mut self,
+        node: NodeId,
+        replica: ReplicaId,
+        view: View,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Option<String>>> {
+        let link = self.nodes.nodes.get(usize::from(node.0))?.link?;
+        let (sender, receiver) = oneshot::channel();
+        self.losses.retain(|(_, sender)| !sender.is_closed());
+        self.losses.push((replica, sender));
+        turn.send(link, &Packet::AcceptLoss { replica, view });
+        Some(receiver)
     }
 
     /// Tells every node that keyspaces were created or dropped.
@@ -146,8 +165,9 @@ impl ClientHost {
 }
 
 impl Nodes {
-    /// Notes where the replicas of a keyspace are, and gives back those that cannot be reached at the moment.
-    fn learn(&mut self, routes: &Routes) -> Vec<ReplicaId> {
+    /// Notes where the replicas of a keyspace are, and gives back those that cannot be reached, or do not serve, at the
+    /// moment.
+    fn learn(&mut self, routes: &Routes, waiters: &Waiters) -> Vec<ReplicaId> {
         let mut unreachable = Vec::new();
         let mut hosts = Vec::new();
         for shard in &routes.keyspace.shards {
@@ -157,7 +177,7 @@ impl Nodes {
                 if self.hosted.insert(replica, host).is_none() {
                     node.replicas.push(replica);
                 }
-                if node.link.is_none() {
+                if node.link.is_none() || waiters.problem(replica).is_some() {
                     unreachable.push(replica);
                 }
                 if !hosts.contains(&host) {
@@ -170,8 +190,15 @@ impl Nodes {
     }
 
     fn node_of(&mut self, remote: &Remote) -> Option<(NodeId, &mut Node)> {
-        let Peer::Node(id) = remote.identity else { return None };
+        let id = node_id(remote)?;
         self.nodes.get_mut(usize::from(id.0)).map(|node| (id, node))
+    }
+}
+
+fn node_id(remote: &Remote) -> Option<NodeId> {
+    match remote.identity {
+        Peer::Node(id) => Some(id),
+        Peer::Client(_) => None,
     }
 }
 
@@ -219,6 +246,7 @@ impl Host for ClientHost {
         let Some((id, node)) = self.nodes.node_of(remote) else { return };
         if node.link == Some(link) {
             node.link = None;
+            self.waiters.forget_problems(id);
             self.statuses.retain(|(asked, _)| *asked != id);
             self.set_reachable(id, false, turn);
         }
@@ -240,6 +268,18 @@ impl Host for ClientHost {
                 self.step(Input::Message { from, epoch, message }, turn);
             }
             Packet::Busy { retry_after } => self.on_busy(link, retry_after),
+            Packet::ReplicaService { replica, problem } => {
+                let Some(node) = turn.remote(link).and_then(node_id) else { return Ok(()) };
+                let reachable = problem.is_none();
+                self.waiters.set_problem(node, replica, problem);
+                self.step(Input::Command(Command::Reachable { replica, reachable }), turn);
+            }
+            Packet::AcceptLossReply { replica, refused } => {
+                if let Some(position) = self.losses.iter().position(|(asked, _)| *asked == replica) {
+                    // Whoever asked may not wait any more.
+                    let _ = self.losses.remove(position).1.send(refused);
+                }
+            }
             Packet::Status { json } => {
                 let asked = |(id, _): &(NodeId, _)| {
                     self.nodes.nodes.get(usize::from(id.0)).is_some_and(|node| node.link == Some(link))
@@ -254,7 +294,8 @@ impl Host for ClientHost {
             | Packet::Welcome(_)
             | Packet::DirectoryRequest
             | Packet::Directory(_)
-            | Packet::StatusRequest => {
+            | Packet::StatusRequest
+            | Packet::AcceptLoss { .. } => {
                 return Err(Violation("a server said what only a client or a handshake says".into()));
             }
         }

@@ -66,7 +66,9 @@ pub use error::{Error, Invalid, MissingReplica, Result};
 pub use keyspace::Keyspace;
 pub use options::Options;
 pub use quorate_core::topology::{self, Durability, Isolation};
-pub use quorate_core::{ClientId, Key, NodeId, ShardId, Timestamp, TransactionId, Value};
+pub use quorate_core::{
+    ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
+};
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
 pub use quorate_tapir::Outcome;

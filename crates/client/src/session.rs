@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorate_core::{ClientId, Key, KeyRange, KeyspaceId, Timestamp, TransactionId, Value};
+use quorate_core::topology::Keyspace;
+use quorate_core::{ClientId, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
 use quorate_tapir::{Command, Failure};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
@@ -59,10 +60,18 @@ impl Session {
         self.commits.acquire().await.ok()
     }
 
-    /// Makes room for the answers to a transaction.
-    pub(crate) fn open(&self, transaction: TransactionId, keyspace: KeyspaceId) -> Result<(), OpenError> {
-        let mut result = Ok(());
-        self.port.with(&mut |waiters, _| result = waiters.open(transaction, keyspace, self.open_max));
+    /// Makes room for the answers to a transaction; gives the replicas that the shards of its keyspace cannot do without
+    /// and that will not serve before an operator acts.
+    pub(crate) fn open(
+        &self,
+        transaction: TransactionId,
+        keyspace: &Keyspace,
+    ) -> Result<Vec<ReplicaId>, OpenError> {
+        let mut result = Ok(Vec::new());
+        self.port.with(&mut |waiters, _| {
+            result =
+                waiters.open(transaction, keyspace.id, self.open_max).map(|()| waiters.unserved(keyspace));
+        });
         result
     }
 
@@ -80,6 +89,15 @@ impl Session {
         let mut failure = None;
         self.port.with(&mut |waiters, _| failure = waiters.failure(transaction));
         failure
+    }
+
+    /// Why each of these replicas will not serve before an operator acts, if its node has said so.
+    pub(crate) fn problems(&self, replicas: &[ReplicaId]) -> Vec<Option<String>> {
+        let mut problems = Vec::new();
+        self.port.with(&mut |waiters, _| {
+            problems = replicas.iter().map(|replica| waiters.problem(*replica).cloned()).collect();
+        });
+        problems
     }
 
     /// Asks for a key. This and the next two begin the transaction first, if that is asked for.

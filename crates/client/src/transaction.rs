@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quorate_core::transaction::LimitExceeded;
-use quorate_core::{ClockTime, Key, KeyRange, Timestamp, TransactionId, Value};
+use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
 use quorate_tapir::{Command, Failure};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -33,6 +33,8 @@ struct Inner {
     keyspace: Arc<quorate_core::topology::Keyspace>,
     writable: bool,
     id: TransactionId,
+    /// The replicas that shards could not do without when it was opened, and that will not serve before an operator acts.
+    unserved: Vec<ReplicaId>,
     began: ClockTime,
     deadline: Instant,
     call_max: Duration,
@@ -98,7 +100,7 @@ impl Transaction {
         id: TransactionId,
         patience: Duration,
     ) -> Result<Self> {
-        shared.session.open(id, keyspace.id).map_err(|error| match error {
+        let unserved = shared.session.open(id, &keyspace).map_err(|error| match error {
             OpenError::Busy(retry_after) => Error::Overloaded { retry_after },
             OpenError::TooMany => Invalid::OpenTransactions { max: shared.session.open_max() }.into(),
             OpenError::Outdated => Invalid::KeyspaceOutdated { name: keyspace.name.clone() }.into(),
@@ -107,6 +109,7 @@ impl Transaction {
         let inner = Inner {
             writable,
             id,
+            unserved,
             began: clock_now(),
             deadline: Instant::now() + patience,
             call_max: shared.options.deadline,
@@ -235,7 +238,18 @@ impl Inner {
         Ok(Some(Command::Begin { transaction: self.id, keyspace: self.keyspace.id, patience }))
     }
 
+    /// Nobody waits for answers that cannot come.
+    fn require_served(&self, shards: impl Iterator<Item = ShardId>) -> Result<()> {
+        if self.unserved.is_empty() {
+            return Ok(());
+        }
+        let of_shard = |shard| self.unserved.iter().copied().filter(move |replica| replica.shard == shard);
+        let missing: Vec<_> = shards.flat_map(of_shard).collect();
+        if missing.is_empty() { Ok(()) } else { Err(self.unavailable(&missing)) }
+    }
+
     fn ask_for(&self, key: Key) -> Result<oneshot::Receiver<Option<Value>>> {
+        self.require_served(std::iter::once(self.keyspace.shard_of(&key).id))?;
         let begin = self.access(|footprint| footprint.read(&key, self.keyspace.shard_of(&key).id))?;
         self.shared.session.get(self.id, begin, &key).ok_or_else(|| self.ended())
     }
@@ -243,6 +257,7 @@ impl Inner {
     async fn scan(&self, range: KeyRange, limit: u32) -> Result<Page> {
         let _only = self.scanning.lock().await;
         let shards = self.keyspace.shards.iter().map(|shard| shard.id);
+        self.require_served(shards.clone())?;
         let begin = self.access(|footprint| footprint.scan(&range, shards))?;
         let receiver = self.shared.session.scan(self.id, begin, &range, limit).ok_or_else(|| self.ended())?;
         let (entries, next) = self.answer(receiver).await?;
@@ -340,14 +355,20 @@ impl Inner {
         match failure {
             Failure::Conflict => Error::Conflict,
             Failure::Aborted => Invalid::TransactionOver.into(),
-            Failure::Unavailable { missing } => {
-                Error::Unavailable { missing: self.shared.directory.describe(&self.keyspace, &missing) }
-            }
+            Failure::Unavailable { missing } => self.unavailable(&missing),
             Failure::Unknown { participants } => {
                 Error::Unknown { token: Token { participants, ..self.token() } }
             }
             Failure::Invalid(invalid) => self.invalid(invalid).into(),
         }
+    }
+
+    fn unavailable(&self, missing: &[ReplicaId]) -> Error {
+        let mut described = self.shared.directory.describe(&self.keyspace, missing);
+        for (replica, problem) in described.iter_mut().zip(self.shared.session.problems(missing)) {
+            replica.problem = problem;
+        }
+        Error::Unavailable { missing: described }
     }
 
     fn invalid(&self, invalid: quorate_tapir::Invalid) -> Invalid {

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use quorate_core::hash::{FixedMap, FixedSet};
-use quorate_core::{Key, KeyspaceId, TransactionId, Value};
+use quorate_core::topology::Keyspace;
+use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, TransactionId, Value};
 use quorate_tapir::{Committed, Event, Failure, Outcome};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -34,6 +35,8 @@ pub(crate) struct Waiters {
     busy: FixedMap<KeyspaceId, Instant>,
     /// Keyspaces of which a later membership was heard than the one that is known here.
     outdated: FixedSet<KeyspaceId>,
+    /// Why replicas will not serve before an operator acts, as their nodes have said.
+    problems: FixedMap<ReplicaId, (NodeId, String)>,
     closed: bool,
 }
 
@@ -95,6 +98,42 @@ impl Waiters {
     pub(crate) fn set_busy(&mut self, keyspace: KeyspaceId, until: Instant) {
         let known = self.busy.entry(keyspace).or_insert(until);
         *known = until.max(*known);
+    }
+
+    /// A replica of this node will not serve before an operator acts; or it serves again.
+    pub(crate) fn set_problem(&mut self, node: NodeId, replica: ReplicaId, problem: Option<String>) {
+        match problem {
+            Some(problem) => _ = self.problems.insert(replica, (node, problem)),
+            None => _ = self.problems.remove(&replica),
+        }
+    }
+
+    /// The connection to a node is gone: what it has said of its replicas it will say again.
+    pub(crate) fn forget_problems(&mut self, node: NodeId) {
+        self.problems.retain(|_, (of, _)| *of != node);
+    }
+
+    /// Why a replica will not serve before an operator acts, if its node has said so.
+    pub(crate) fn problem(&self, replica: ReplicaId) -> Option<&String> {
+        self.problems.get(&replica).map(|(_, problem)| problem)
+    }
+
+    /// The replicas that will not serve before an operator acts, of those shards of a keyspace that cannot do without
+    /// them.
+    pub(crate) fn unserved(&self, keyspace: &Keyspace) -> Vec<ReplicaId> {
+        let mut unserved = Vec::new();
+        if self.problems.is_empty() {
+            return unserved;
+        }
+        for shard in &keyspace.shards {
+            let replicas = (0..shard.replicas.len())
+                .map(|index| ReplicaId { shard: shard.id, index: ReplicaIndex(index as u8) });
+            let missing: Vec<_> = replicas.filter(|replica| self.problems.contains_key(replica)).collect();
+            if missing.len() * 2 > shard.replicas.len() {
+                unserved.extend(missing);
+            }
+        }
+        unserved
     }
 
     /// Forgets a transaction: answers to it that are still to come go nowhere.
@@ -212,7 +251,8 @@ impl Waiters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_core::ClientId;
+    use quorate_core::topology::{Durability, Isolation, Shard};
+    use quorate_core::{ClientId, Epoch, ShardId};
 
     const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
@@ -283,6 +323,29 @@ mod tests {
         assert_eq!(waiters.open(transaction(1), KEYSPACE, 2), Err(OpenError::Outdated));
         waiters.set_current(KEYSPACE);
         waiters.open(transaction(1), KEYSPACE, 2).unwrap();
+    }
+
+    #[test]
+    fn a_shard_is_unserved_once_it_has_no_majority_left() {
+        let shard = |id| Shard { id: ShardId(id), replicas: (0..3).map(NodeId).collect() };
+        let keyspace = Keyspace {
+            id: KEYSPACE,
+            epoch: Epoch::FIRST,
+            name: "accounts".to_owned(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: vec![shard(1), shard(2)],
+        };
+        let replica = |shard, index| ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) };
+        let mut waiters = Waiters::default();
+        for (shard, index) in [(1, 0), (2, 1), (2, 2)] {
+            waiters.set_problem(NodeId(index.into()), replica(shard, index), Some("it is lost".to_owned()));
+        }
+        assert_eq!(waiters.unserved(&keyspace), [replica(2, 1), replica(2, 2)]);
+        waiters.set_problem(NodeId(1), replica(2, 1), None);
+        assert_eq!(waiters.unserved(&keyspace), []);
+        waiters.forget_problems(NodeId(2));
+        assert_eq!((waiters.problem(replica(2, 2)), waiters.problem(replica(1, 0)).is_some()), (None, true));
     }
 
     #[test]

@@ -20,6 +20,9 @@
 //! | initialise | gone | sync | by rejoining; the marker says so first |
 //! | rejoin | there | sync | from its log, or by rejoining if that is not complete |
 //! | any | – | memory | by rejoining |
+//!
+//! If more replicas of a group have lost their records than it survives, rejoining never ends. An operator can accept the
+//! loss: the marker notes when, and the replica goes on as if it had slept since its creation.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -141,6 +144,9 @@ struct MarkerFile {
     #[serde(default)]
     epoch: u32,
     boot: MarkerBoot,
+    /// When operators have accepted that records were lost, in seconds since 1970.
+    #[serde(default)]
+    accepted_losses: Vec<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,6 +201,8 @@ pub(crate) struct Prepared {
     pub(crate) boot: Boot,
     /// Where its log is to be opened; none for durability `memory`.
     pub(crate) log: Option<PathBuf>,
+    /// When operators have accepted that records were lost, in seconds since 1970.
+    pub(crate) accepted_losses: Vec<u64>,
 }
 
 /// The data directory of this node, locked.
@@ -250,6 +258,11 @@ impl DataDirectory {
         self.replaced
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The replicas that have been created here.
     pub(crate) fn replicas(&self) -> Result<Vec<Placement>, DataError> {
         let directory = self.path.join("replicas");
@@ -275,17 +288,19 @@ impl DataDirectory {
         let directory = self.replica_directory(placement.replica);
         let (marker, log) = (directory.join("replica.toml"), directory.join("log"));
         let (has_marker, has_log) = (exists(&marker)?, exists(&log)?);
+        let known = if has_marker { Some(read::<MarkerFile>(&marker)?) } else { None };
         let wants_log = placement.durability == Durability::Sync;
-        let boot = match has_marker {
-            true if wants_log && has_log => read::<MarkerFile>(&marker)?.boot,
-            true => MarkerBoot::Rejoin,
-            false if group_is_new => MarkerBoot::Initialise,
-            false => MarkerBoot::Rejoin,
+        let boot = match &known {
+            Some(known) if wants_log && has_log => known.boot,
+            Some(_) => MarkerBoot::Rejoin,
+            None if group_is_new => MarkerBoot::Initialise,
+            None => MarkerBoot::Rejoin,
         };
+        let accepted_losses = known.map(|known| known.accepted_losses).unwrap_or_default();
         create_all(&directory)?;
         if boot == MarkerBoot::Rejoin {
             // First of all: once an empty log is there it must not pass for one that was never used.
-            write_durably(&marker, &MarkerFile::new(placement, boot))?;
+            write_durably(&marker, &MarkerFile::new(placement, boot, &accepted_losses))?;
         }
         if wants_log && !(has_marker && has_log) {
             let new = directory.join("log.new");
@@ -297,13 +312,23 @@ impl DataDirectory {
         }
         if boot == MarkerBoot::Initialise {
             // Last of all: without a marker whatever is here is thrown away.
-            write_durably(&marker, &MarkerFile::new(placement, boot))?;
+            write_durably(&marker, &MarkerFile::new(placement, boot, &accepted_losses))?;
         }
         let boot = match boot {
             MarkerBoot::Initialise => Boot::Initialise,
             MarkerBoot::Rejoin => Boot::Rejoin,
         };
-        Ok(Prepared { boot, log: wants_log.then_some(log) })
+        Ok(Prepared { boot, log: wants_log.then_some(log), accepted_losses })
+    }
+
+    /// Notes that an operator has accepted that this replica has lost its records, and removes what is left of them.
+    pub(crate) fn accept_loss(&self, placement: &Placement, unix_seconds: u64) -> Result<(), DataError> {
+        let directory = self.replica_directory(placement.replica);
+        let marker = directory.join("replica.toml");
+        let mut accepted_losses = read::<MarkerFile>(&marker)?.accepted_losses;
+        accepted_losses.push(unix_seconds);
+        write_durably(&marker, &MarkerFile::new(placement, MarkerBoot::Rejoin, &accepted_losses))?;
+        remove_all(&directory.join("log"))
     }
 
     /// Forgets a replica whose keyspace has been dropped.
@@ -317,7 +342,7 @@ impl DataDirectory {
 }
 
 impl MarkerFile {
-    fn new(placement: &Placement, boot: MarkerBoot) -> Self {
+    fn new(placement: &Placement, boot: MarkerBoot, accepted_losses: &[u64]) -> Self {
         MarkerFile {
             format: FORMAT,
             keyspace: placement.keyspace.0,
@@ -329,6 +354,7 @@ impl MarkerFile {
             nodes: placement.nodes.iter().map(|node| node.0).collect(),
             epoch: placement.epoch.0,
             boot,
+            accepted_losses: accepted_losses.to_vec(),
         }
     }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::topology::{Keyspace, Topology};
-use quorate_core::{Address, ClientId, Epoch, NodeId};
+use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, View};
 
-use crate::codec::field::{Fixed64, Nested, PlainBytes, Text, Varint};
+use crate::codec::field::{Fixed64, Nested, Optional, PlainBytes, Text, Varint};
 use crate::codec::table::{alternatives, message};
 
 /// One thing said on a connection. Several travel in one frame.
@@ -40,6 +40,29 @@ pub enum Packet {
     Goodbye {
         /// Why, for people.
         reason: String,
+    },
+    /// Server → client: a replica of mine does not serve, and will not before an operator acts; or it does again.
+    ReplicaService {
+        /// The replica.
+        replica: ReplicaId,
+        /// What is wrong and what to do; none if nothing is.
+        problem: Option<String>,
+    },
+    /// Client → server, on behalf of an operator: a replica of yours that has lost its records is to go on as a member
+    /// that has slept since its group was created, because more of the group have lost theirs than it survives. What
+    /// only they knew is lost.
+    AcceptLoss {
+        /// The replica.
+        replica: ReplicaId,
+        /// A view above every view that any replica of the group can have been in.
+        view: View,
+    },
+    /// The answer to [`Packet::AcceptLoss`]: it is under way, unless it was refused.
+    AcceptLossReply {
+        /// The replica.
+        replica: ReplicaId,
+        /// Why it was refused, if it was.
+        refused: Option<String>,
     },
 }
 
@@ -119,6 +142,9 @@ alternatives!(Packet, "Packet",
         8 StatusRequest {}
         9 Status { 1 json: PlainBytes }
         10 Goodbye { 1 reason: Text }
+        11 ReplicaService { 1 replica: Nested, 2 problem: Optional<Text> }
+        12 AcceptLoss { 1 replica: Nested, 2 view: Varint }
+        13 AcceptLossReply { 1 replica: Nested, 2 refused: Optional<Text> }
     },
     fields {
         1 Envelope: Nested,

@@ -2,6 +2,7 @@
 
 mod faults;
 mod keyspaces;
+mod losses;
 mod outcomes;
 mod support;
 mod transactions;

@@ -49,6 +49,12 @@ impl Cluster {
         self.servers[node] = Some(Server::start(self.config(node), Initialise::No).unwrap());
     }
 
+    /// Removes the log of the replica of a shard on a node that does not run.
+    pub(crate) fn lose_log(&self, node: usize, shard: u32) {
+        let replica = format!("node-{node}/replicas/shard-{shard}-r{node}/log");
+        std::fs::remove_dir_all(self.directory.path().join(replica)).unwrap();
+    }
+
     /// The addresses of the nodes.
     pub(crate) fn addresses(&self) -> &[String] {
         &self.addresses

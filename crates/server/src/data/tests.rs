@@ -28,6 +28,11 @@ fn prepare(data: &DataDirectory, durability: Durability, group_is_new: bool) -> 
     data.prepare_replica(&placement(durability), group_is_new, create).unwrap()
 }
 
+/// A replica whose loss was never accepted.
+fn begins(boot: Boot, log: Option<PathBuf>) -> Prepared {
+    Prepared { boot, log, accepted_losses: Vec::new() }
+}
+
 struct Fixture {
     root: tempfile::TempDir,
 }
@@ -102,7 +107,7 @@ fn a_replica_begins_empty_once_and_then_from_its_log() {
     assert_eq!(data.replicas().unwrap(), []);
     for _ in 0..2 {
         let prepared = prepare(&data, Durability::Sync, true);
-        assert_eq!(prepared, Prepared { boot: Boot::Initialise, log: Some(fixture.replica_file("log")) });
+        assert_eq!(prepared, begins(Boot::Initialise, Some(fixture.replica_file("log"))));
         assert!(fixture.replica_file("log/segment").exists());
         assert_eq!(data.replicas().unwrap(), [placement(Durability::Sync)]);
     }
@@ -148,8 +153,8 @@ fn a_crash_while_a_log_is_created_leaves_no_half_of_it() {
 fn memory_is_forgotten_at_every_restart() {
     let fixture = Fixture::new();
     let data = open(&fixture.path(), Initialise::New).unwrap();
-    assert_eq!(prepare(&data, Durability::Memory, true), Prepared { boot: Boot::Initialise, log: None });
-    assert_eq!(prepare(&data, Durability::Memory, true), Prepared { boot: Boot::Rejoin, log: None });
+    assert_eq!(prepare(&data, Durability::Memory, true), begins(Boot::Initialise, None));
+    assert_eq!(prepare(&data, Durability::Memory, true), begins(Boot::Rejoin, None));
 }
 
 #[test]
@@ -168,4 +173,21 @@ fn a_removed_replica_is_forgotten() {
     data.remove_replica(placement(Durability::Sync).replica).unwrap();
     assert_eq!(data.replicas().unwrap(), []);
     data.remove_replica(placement(Durability::Sync).replica).unwrap();
+}
+
+#[test]
+fn an_accepted_loss_is_remembered_and_leaves_nothing_else() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    for seconds in [100, 200] {
+        data.accept_loss(&placement(Durability::Sync), seconds).unwrap();
+        assert!(!fixture.replica_file("log").exists());
+    }
+    // Also when the log is lost once more.
+    for _ in 0..2 {
+        let prepared = prepare(&data, Durability::Sync, true);
+        assert_eq!((prepared.boot, prepared.accepted_losses), (Boot::Rejoin, vec![100, 200]));
+        fs::remove_dir_all(fixture.replica_file("log")).unwrap();
+    }
 }

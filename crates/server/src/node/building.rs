@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use quorate_core::ReplicaId;
+use quorate_core::{ReplicaId, View};
 use quorate_runtime::transport::TurnWaker;
 
 use super::hosted::Hosted;
@@ -18,10 +18,24 @@ use crate::data::{DataDirectory, Placement};
 /// A replica that is to be built.
 pub(crate) struct Order {
     pub(crate) placement: Placement,
-    /// True if its whole group is new.
-    pub(crate) group_is_new: bool,
+    pub(crate) origin: Origin,
     /// Feeds the randomness of its machine.
     pub(crate) seed: u64,
+}
+
+/// How a replica begins of which nothing is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Empty: its whole group is new.
+    NewGroup,
+    /// By learning everything from its group, which has existed before.
+    OldGroup,
+    /// As if it had slept since its group was created, and above this view: an operator has accepted that what was only
+    /// here is lost.
+    AcceptedLoss {
+        /// No replica of the group has been in a greater one.
+        view: View,
+    },
 }
 
 /// Builds replicas in other threads.
@@ -104,5 +118,5 @@ impl Builder {
 }
 
 fn build(order: Order, data: &DataDirectory, logs: &Logs) -> Hosted {
-    Hosted::build(order.placement, data, order.group_is_new, logs, order.seed)
+    Hosted::build(order.placement, data, order.origin, logs, order.seed)
 }

@@ -1,15 +1,17 @@
 //! One replica on this node: its machine, its log, and what is known of its health.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_core::machine::InputOf;
-use quorate_core::{Address, Epoch, GroupSize, Instant, Machine, ReplicaId};
+use quorate_core::{Address, Epoch, GroupSize, Instant, Machine, ReplicaId, View};
 use quorate_runtime::driver::{Carrier, Kept, Mark};
 use quorate_runtime::{Driver, Time};
 use quorate_tapir::message::Decision;
 use quorate_tapir::{Message, Record, Replica, ReplicaConfig, ReplicaEvent};
 use quorate_wire::catalogue::keyspace_range;
 
+use super::building::Origin;
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use crate::config::SYSTEM_SHARD;
@@ -41,18 +43,30 @@ pub(crate) struct Running {
     pub(crate) event: Option<ReplicaEvent>,
     /// True if its log has records that were not written yet.
     is_dirty: bool,
+    /// When operators have accepted that it had lost its records, in seconds since 1970.
+    pub(crate) accepted_losses: Vec<u64>,
+}
+
+/// What a replica remembers that was created with its group and has slept since. The view is one above which no replica
+/// of the group has been: what this replica may have said in an earlier life counts in no view to come.
+fn asleep_since_creation(view: View) -> Vec<Record> {
+    vec![Record::Initialised, Record::ViewEntered { view }]
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl Hosted {
-    /// Builds a replica from what it had made durable, or as a new member of a new group.
+    /// Builds a replica from what it had made durable, or as its origin says if there is nothing.
     pub(crate) fn build(
         placement: Placement,
         data: &DataDirectory,
-        group_is_new: bool,
+        origin: Origin,
         logs: &Logs,
         seed: u64,
     ) -> Hosted {
-        let state = match Running::build(&placement, data, group_is_new, logs, seed) {
+        let state = match Running::build(&placement, data, origin, logs, seed) {
             Ok(running) => State::Running(Box::new(running)),
             Err(error) => {
                 tracing::error!(replica = %placement.replica, %error, "a replica is not served");
@@ -81,16 +95,28 @@ impl Running {
     fn build(
         placement: &Placement,
         data: &DataDirectory,
-        group_is_new: bool,
+        origin: Origin,
         logs: &Logs,
         seed: u64,
     ) -> Result<Running, LogError> {
         let replica = placement.replica;
         let create = |directory: &Path| logs.create(directory, replica);
-        let prepared = data.prepare_replica(placement, group_is_new, create)?;
+        let asleep = match origin {
+            Origin::AcceptedLoss { view } => asleep_since_creation(view),
+            Origin::NewGroup | Origin::OldGroup => Vec::new(),
+        };
+        if !asleep.is_empty() {
+            data.accept_loss(placement, unix_seconds())?;
+        }
+        let prepared = data.prepare_replica(placement, origin == Origin::NewGroup, create)?;
         let (log, records) = match prepared.log {
-            None => (None, Vec::new()),
+            None => (None, asleep),
             Some(directory) => {
+                if !asleep.is_empty() {
+                    let (mut log, _) = logs.open(&directory, replica, placement.epoch)?;
+                    asleep.iter().for_each(|record| _ = log.append(record));
+                    log.close()?;
+                }
                 let (log, records) = logs.open(&directory, replica, placement.epoch)?;
                 (Some(log), records)
             }
@@ -101,7 +127,8 @@ impl Running {
         let machine = Replica::restore(config, records);
         let before = (machine.committed(), machine.aborted());
         let driver = Driver::new(machine, seed);
-        Ok(Running { driver, log, records: 0, before, event: None, is_dirty: false })
+        let accepted_losses = prepared.accepted_losses;
+        Ok(Running { driver, log, records: 0, before, event: None, is_dirty: false, accepted_losses })
     }
 
     pub(crate) fn replica(&self) -> &Replica {
@@ -182,11 +209,19 @@ impl Running {
     ) -> Stepped {
         let Running { driver, log, records, event, is_dirty, .. } = self;
         let was_dirty = *is_dirty;
-        let mut carrier =
-            ToWorld { id, log: log.as_mut(), records, event, is_dirty, changes_catalogue: false, outgoing };
+        let mut carrier = ToWorld {
+            id,
+            log: log.as_mut(),
+            records,
+            event,
+            is_dirty,
+            changes_catalogue: false,
+            changes_state: false,
+            outgoing,
+        };
         act(driver, &mut carrier);
-        let changes_catalogue = carrier.changes_catalogue;
-        Stepped { became_dirty: *is_dirty && !was_dirty, changes_catalogue }
+        let ToWorld { changes_catalogue, changes_state, .. } = carrier;
+        Stepped { became_dirty: *is_dirty && !was_dirty, changes_catalogue, changes_state }
     }
 }
 
@@ -197,6 +232,8 @@ pub(crate) struct Stepped {
     pub(crate) became_dirty: bool,
     /// A keyspace was created or dropped.
     pub(crate) changes_catalogue: bool,
+    /// The replica has something new to say about itself.
+    pub(crate) changes_state: bool,
 }
 
 /// Carries out what the replica wants.
@@ -207,6 +244,7 @@ struct ToWorld<'a, 'b, 't> {
     event: &'a mut Option<ReplicaEvent>,
     is_dirty: &'a mut bool,
     changes_catalogue: bool,
+    changes_state: bool,
     outgoing: Outgoing<'b, 't>,
 }
 
@@ -223,6 +261,11 @@ impl Carrier<Replica> for ToWorld<'_, '_, '_> {
     }
 
     fn emit(&mut self, event: ReplicaEvent) {
+        if matches!(event, ReplicaEvent::Lost { .. }) && self.event.as_ref() == Some(&event) {
+            // It repeats this for as long as it holds.
+            return;
+        }
+        self.changes_state = true;
         match &event {
             ReplicaEvent::Normal { view } => tracing::info!(replica = %self.id, %view, "serving"),
             ReplicaEvent::ViewChanging { view } => {

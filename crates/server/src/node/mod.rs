@@ -8,6 +8,7 @@
 //! | `catalogue` | which keyspaces there are |
 //! | `routes` | where messages go |
 //! | `admission` | what is refused under load |
+//! | `service` | replicas that do not serve before an operator acts |
 //! | `status` | what operators are told |
 
 mod admission;
@@ -16,9 +17,10 @@ mod catalogue;
 mod hosted;
 mod log;
 mod routes;
+mod service;
 mod status;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
@@ -32,7 +34,7 @@ use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Placement};
 use admission::{Class, Load, classify, prepares_for};
-use building::{Builder, Order};
+use building::{Builder, Order, Origin};
 use catalogue::{CatalogueReader, Reading};
 use hosted::{Hosted, State, Stepped};
 pub(crate) use log::Logs;
@@ -74,6 +76,10 @@ pub(crate) struct Node {
     syncing: Vec<ReplicaId>,
     /// No timer of a replica is due before.
     deadline: Instant,
+    /// What clients were told of replicas that do not serve before an operator acts.
+    problems: BTreeMap<ReplicaId, String>,
+    /// True if that may have changed.
+    service_changed: bool,
     /// Links that were told in this turn that the node is busy.
     told_busy: Vec<LinkId>,
     /// Messages that were refused.
@@ -120,6 +126,8 @@ impl Node {
             dirty: Vec::new(),
             syncing: Vec::new(),
             deadline: Instant::START,
+            problems: BTreeMap::new(),
+            service_changed: true,
             told_busy: Vec::new(),
             refused: 0,
             is_started: false,
@@ -132,9 +140,9 @@ impl Node {
                 placements.push(placement);
             }
         }
-        let group_is_new = !node.data.is_replacement();
+        let origin = if node.data.is_replacement() { Origin::OldGroup } else { Origin::NewGroup };
         for placement in placements {
-            let order = node.order(placement, group_is_new);
+            let order = node.order(placement, origin);
             let hosted = node.builder.build(order);
             node.replicas.insert(hosted.placement.replica, hosted);
         }
@@ -204,10 +212,10 @@ impl Node {
     }
 
     /// What it takes to build a replica, which from now on is expected here.
-    fn order(&mut self, placement: Placement, group_is_new: bool) -> Order {
+    fn order(&mut self, placement: Placement, origin: Origin) -> Order {
         self.catalogue.expect(placement.keyspace);
         self.routes.learn_shard(placement.replica.shard, placement.nodes.clone());
-        Order { placement, group_is_new, seed: self.seeds.next_u64() }
+        Order { placement, origin, seed: self.seeds.next_u64() }
     }
 
     /// Takes in the replicas that have become ready. If their keyspace was dropped in the meantime, the next reading of
@@ -217,6 +225,7 @@ impl Node {
         if ready.is_empty() {
             return;
         }
+        self.service_changed = true;
         for hosted in ready {
             let id = hosted.placement.replica;
             self.replicas.insert(id, hosted);
@@ -254,6 +263,7 @@ impl Node {
         if stepped.changes_catalogue {
             self.catalogue.want();
         }
+        self.service_changed |= stepped.changes_state;
     }
 
     /// Takes in a message from a socket.
@@ -348,7 +358,10 @@ impl Node {
                     }
                     self.after_step(id, stepped);
                 }
-                Err(error) => hosted.refuse(&error),
+                Err(error) => {
+                    hosted.refuse(&error);
+                    self.service_changed = true;
+                }
             }
         }
     }
@@ -386,14 +399,18 @@ impl Node {
             match running.write_log() {
                 Ok(()) if self.syncing.contains(&id) => {}
                 Ok(()) => self.syncing.push(id),
-                Err(error) => hosted.refuse(&error),
+                Err(error) => {
+                    hosted.refuse(&error);
+                    self.service_changed = true;
+                }
             }
         }
     }
 
     /// Hosts what the catalogue places here, and forgets what it does not name any more.
     fn apply(&mut self, reading: Reading, turn: &mut Turn<'_>) {
-        let group_is_new = self.catalogue_known || !self.data.is_replacement();
+        let is_new = self.catalogue_known || !self.data.is_replacement();
+        let origin = if is_new { Origin::NewGroup } else { Origin::OldGroup };
         let mut orders = Vec::new();
         for keyspace in &reading.keyspaces {
             self.routes.learn(keyspace);
@@ -401,7 +418,7 @@ impl Node {
                 let id = placement.replica;
                 if !self.replicas.contains_key(&id) && !self.builder.is_building(id) {
                     tracing::info!(replica = %id, keyspace = placement.keyspace_name, "hosting a replica");
-                    orders.push(self.order(placement, group_is_new));
+                    orders.push(self.order(placement, origin));
                 }
             }
         }
@@ -430,6 +447,7 @@ impl Node {
             tracing::info!(%replica, keyspace = keyspace_name, "the keyspace was dropped");
             self.catalogue.forget(*keyspace);
             self.replicas.remove(replica);
+            self.service_changed = true;
             self.routes.forget_shard(replica.shard);
             if let Err(error) = self.data.remove_replica(*replica) {
                 tracing::error!(%replica, %error, "what is left of a dropped keyspace cannot be removed");
@@ -454,7 +472,10 @@ impl Host for Node {
                     self.set_reachable(node, time, turn);
                 }
             }
-            Peer::Client(client) => self.routes.set_client(client, link),
+            Peer::Client(client) => {
+                self.routes.set_client(client, link);
+                self.tell_problems(link, turn);
+            }
         }
     }
 
@@ -481,8 +502,16 @@ impl Host for Node {
                 let json = self.status(turn).to_json().into();
                 turn.send(link, &Packet::Status { json });
             }
+            Packet::AcceptLoss { replica, view } => {
+                let refused = self.accept_loss(replica, view).err();
+                turn.send(link, &Packet::AcceptLossReply { replica, refused });
+            }
             // Said by servers to clients; between servers they mean nothing.
-            Packet::Busy { .. } | Packet::Directory(_) | Packet::Status { .. } => {}
+            Packet::Busy { .. }
+            | Packet::Directory(_)
+            | Packet::Status { .. }
+            | Packet::ReplicaService { .. }
+            | Packet::AcceptLossReply { .. } => {}
             // The transport deals with these.
             Packet::Hello(_) | Packet::Welcome(_) | Packet::Goodbye { .. } => {}
         }
@@ -503,6 +532,7 @@ impl Host for Node {
             self.apply(reading, turn);
         }
         self.write_logs();
+        self.tell_service(turn);
         self.told_busy.clear();
         if !self.here.is_empty() {
             self.waker.wake();

@@ -1,7 +1,7 @@
 //! What operators, `bench` and dashboards are told.
 
 use quorate_runtime::Turn;
-use quorate_tapir::{ReplicaEvent, Status as MachineStatus};
+use quorate_tapir::Status as MachineStatus;
 use serde::Serialize;
 
 use super::hosted::{Hosted, State};
@@ -19,6 +19,8 @@ pub struct Status {
     pub node: u16,
     /// Its site.
     pub site: String,
+    /// Where it keeps what must survive it.
+    pub data_directory: String,
     /// The version of the program.
     pub version: &'static str,
     /// True if every replica serves.
@@ -92,12 +94,16 @@ pub struct ReplicaStatus {
     pub shard: u32,
     /// Its position in the group.
     pub index: u8,
+    /// The nodes of the group, by position.
+    pub nodes: Vec<u16>,
     /// What acknowledged writes survive.
     pub durability: &'static str,
     /// `normal`, `view-changing`, `recovering`, `lost` or `refused`.
     pub state: &'static str,
     /// Why it does not serve, if an operator has to act.
     pub problem: Option<String>,
+    /// When operators have accepted that its records were lost, in seconds since 1970.
+    pub accepted_losses: Vec<u64>,
     /// Its view.
     pub view: u64,
     /// The transactions that it holds prepared.
@@ -128,8 +134,12 @@ impl Status {
 impl Node {
     /// How the node is.
     pub(crate) fn status(&self, turn: &Turn<'_>) -> Status {
-        let replicas: Vec<_> =
-            self.replica_ids().into_iter().map(|id| replica(id, &self.replicas[&id])).collect();
+        let data_directory = self.data.path().display().to_string();
+        let replicas: Vec<_> = self
+            .replica_ids()
+            .into_iter()
+            .map(|id| replica(id, &self.replicas[&id], &data_directory))
+            .collect();
         let mut problems = Vec::new();
         if !self.is_started {
             problems.push("the node is starting".to_owned());
@@ -147,6 +157,7 @@ impl Node {
             cluster_id: self.config.cluster,
             node: self.config.node.0,
             site: self.config.own_site().to_owned(),
+            data_directory,
             version: env!("CARGO_PKG_VERSION"),
             healthy: problems.is_empty(),
             problems,
@@ -178,14 +189,16 @@ fn transport(turn: &Turn<'_>) -> TransportStatus {
     }
 }
 
-fn replica(id: ReplicaId, hosted: &Hosted) -> ReplicaStatus {
+fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatus {
     let base = ReplicaStatus {
         keyspace: hosted.placement.keyspace_name.clone(),
         shard: id.shard.0,
         index: id.index.0,
+        nodes: hosted.placement.nodes.iter().map(|node| node.0).collect(),
         durability: hosted.placement.durability.name(),
         state: "refused",
-        problem: None,
+        problem: hosted.problem(data_directory),
+        accepted_losses: Vec::new(),
         view: 0,
         prepared: 0,
         commits: 0,
@@ -197,20 +210,20 @@ fn replica(id: ReplicaId, hosted: &Hosted) -> ReplicaStatus {
         log_lag_bytes: 0,
     };
     let running = match &hosted.state {
-        State::Refused(reason) => return ReplicaStatus { problem: Some(reason.clone()), ..base },
+        State::Refused(_) => return base,
         State::Running(running) => running,
     };
     let machine = running.replica();
     let (commits, aborts) = running.decided();
-    let (state, problem) = match (machine.status(), &running.event) {
-        (MachineStatus::Normal, _) => ("normal", None),
-        (MachineStatus::ViewChanging, _) => ("view-changing", None),
-        (MachineStatus::Recovering, Some(ReplicaEvent::Lost { lost })) => ("lost", Some(lost_advice(*lost))),
-        (MachineStatus::Recovering, _) => ("recovering", None),
+    let state = match machine.status() {
+        MachineStatus::Normal => "normal",
+        MachineStatus::ViewChanging => "view-changing",
+        MachineStatus::Recovering if hosted.lost().is_some() => "lost",
+        MachineStatus::Recovering => "recovering",
     };
     ReplicaStatus {
         state,
-        problem,
+        accepted_losses: running.accepted_losses.clone(),
         view: machine.view().0,
         prepared: machine.prepared().len(),
         commits,
@@ -222,11 +235,4 @@ fn replica(id: ReplicaId, hosted: &Hosted) -> ReplicaStatus {
         log_lag_bytes: running.log_lag_bytes(),
         ..base
     }
-}
-
-fn lost_advice(lost: usize) -> String {
-    format!(
-        "{lost} replicas of the group have lost their records, which is more than it survives: bring back the disk of \
-         one of them, or restore the keyspace from a backup"
-    )
 }

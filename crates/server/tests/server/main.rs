@@ -3,6 +3,7 @@
 mod client;
 mod cluster;
 mod keyspaces;
+mod losses;
 mod operations;
 mod raw;
 mod restart;

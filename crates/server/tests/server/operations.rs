@@ -85,7 +85,7 @@ async fn a_replica_that_cannot_serve_makes_the_node_unhealthy() {
     let (code, health) = http(cluster.server(1).http_address().unwrap(), "/health");
     assert_eq!(code, 503);
     assert!(health.contains("_system"), "{health}");
-    assert!(problem.contains("bring back the disk"), "{problem}");
+    assert!(problem.contains("bring back the disk") && problem.contains("accept-loss"), "{problem}");
 }
 
 #[tokio::test]

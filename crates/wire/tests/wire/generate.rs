@@ -406,11 +406,13 @@ fn topology() -> BoxedStrategy<Topology> {
     (vec(text(), 0..3), vec(node, 0..3)).prop_map(|(sites, nodes)| Topology { sites, nodes }).boxed()
 }
 
+fn replica() -> impl Strategy<Value = ReplicaId> {
+    (small(), any::<u8>())
+        .prop_map(|(shard, index)| ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) })
+}
+
 fn address() -> impl Strategy<Value = Address> {
-    let replica = (small(), any::<u8>()).prop_map(|(shard, index)| {
-        Address::Replica(ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) })
-    });
-    prop_oneof![replica, client().prop_map(Address::Client)]
+    prop_oneof![replica().prop_map(Address::Replica), client().prop_map(Address::Client)]
 }
 
 pub(crate) fn packet() -> BoxedStrategy<Packet> {
@@ -437,7 +439,12 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         bound().prop_map(|json| Packet::Status { json: json.into() }),
         text().prop_map(|reason| Packet::Goodbye { reason }),
     ];
-    prop_oneof![2 => envelope.boxed(), 1 => others.boxed()].boxed()
+    let of_operators = prop_oneof![
+        (replica(), of(text())).prop_map(|(replica, problem)| Packet::ReplicaService { replica, problem }),
+        (replica(), number()).prop_map(|(replica, view)| Packet::AcceptLoss { replica, view: View(view) }),
+        (replica(), of(text())).prop_map(|(replica, refused)| Packet::AcceptLossReply { replica, refused }),
+    ];
+    prop_oneof![8 => envelope.boxed(), 3 => others.boxed(), 1 => of_operators.boxed()].boxed()
 }
 
 /// The names of the variants that a packet or record is made of, as far as its debug form shows them.

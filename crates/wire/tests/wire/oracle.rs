@@ -466,6 +466,18 @@ messages! {
     struct Busy { #[prost(uint64, tag = 1)] retry_after_micros: u64 }
     struct Status { #[prost(bytes = "vec", tag = 1)] json: Vec<u8> }
     struct Goodbye { #[prost(string, tag = 1)] reason: String }
+    struct ReplicaService {
+        #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
+        #[prost(string, optional, tag = 2)] problem: Option<String>,
+    }
+    struct AcceptLoss {
+        #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
+        #[prost(uint64, tag = 2)] view: u64,
+    }
+    struct AcceptLossReply {
+        #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
+        #[prost(string, optional, tag = 2)] refused: Option<String>,
+    }
     struct Node {
         #[prost(uint32, tag = 1)] id: u32,
         #[prost(uint32, tag = 2)] site: u32,
@@ -493,7 +505,7 @@ messages! {
 
 choices! {
     ProtocolMessage, "ProtocolChoice", "1" = ProtocolChoice { 1 Tapir(Tapir) }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -504,5 +516,8 @@ choices! {
         8 StatusRequest(Empty),
         9 Status(Status),
         10 Goodbye(Goodbye),
+        11 ReplicaService(ReplicaService),
+        12 AcceptLoss(AcceptLoss),
+        13 AcceptLossReply(AcceptLossReply),
     }
 }

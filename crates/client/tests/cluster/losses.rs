@@ -1,0 +1,91 @@
+//! Shards of which more replicas have lost their records than they survive.
+
+use std::time::Duration;
+
+use quorate::{Error, Invalid, Keyspace, KeyspaceOptions, NodeId, ReplicaId, ReplicaIndex, View};
+use tokio::time::Instant;
+
+use crate::support::{Cluster, accounts};
+
+/// Writes until this holds of what comes of it; gives that and how long the last write took.
+async fn write_until(
+    keyspace: &Keyspace,
+    holds: impl Fn(&quorate::Result<()>) -> bool,
+) -> (quorate::Result<()>, Duration) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let before = Instant::now();
+        let outcome = keyspace.put("probe", "1").await;
+        if holds(&outcome) {
+            return (outcome, before.elapsed());
+        }
+        assert!(Instant::now() < deadline, "{outcome:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn has_advice(outcome: &quorate::Result<()>) -> bool {
+    matches!(outcome, Err(Error::Unavailable { missing }) if missing.len() == 2
+        && missing.iter().all(|replica| replica.problem.is_some()))
+}
+
+#[tokio::test]
+async fn a_lost_shard_says_so_at_once_and_goes_on_when_its_loss_is_accepted() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    for number in 0..20 {
+        accounts.put(format!("key{number}"), "1").await.unwrap();
+    }
+    // The last decisions are still on their way.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let shards: Vec<_> = accounts.definition().shards.iter().map(|shard| shard.id).collect();
+    for node in [1, 2] {
+        cluster.crash(node);
+    }
+    for node in [1, 2] {
+        shards.iter().for_each(|shard| cluster.lose_log(node, shard.0));
+        cluster.restart(node);
+    }
+    let (outcome, took) = write_until(&accounts, has_advice).await;
+    assert!(took < Duration::from_secs(1), "nobody waits for answers that cannot come: {took:?}");
+    let error = outcome.unwrap_err();
+    for part in ["node-1", "node-2", "quorate cluster accept-loss accounts", &cluster.addresses()[1]] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
+    let before = Instant::now();
+    let read = accounts.get("key1").await.unwrap_err();
+    assert!(matches!(read, Error::Unavailable { .. }) && before.elapsed() < Duration::from_secs(1), "{read}");
+
+    // What is lost is a shard, and not the cluster.
+    let other = db.create_keyspace("other", KeyspaceOptions::new(quorate::Isolation::Strict)).await.unwrap();
+    other.put("key", "1").await.unwrap();
+
+    let accept = async |node: u16, shard| {
+        let replica = ReplicaId { shard, index: ReplicaIndex(node as u8) };
+        db.accept_loss(NodeId(node), replica, View(1_000)).await
+    };
+    let refused = accept(0, shards[0]).await.unwrap_err();
+    assert!(matches!(refused, Error::Invalid(Invalid::LossNotAccepted { .. })), "{refused}");
+    for shard in &shards {
+        accept(1, *shard).await.unwrap();
+    }
+    write_until(&accounts, Result::is_ok).await.0.unwrap();
+    for node in 0..3 {
+        cluster.crash(node);
+    }
+    for node in 0..3 {
+        cluster.restart(node);
+    }
+    let again = cluster.connect().await;
+    let accounts = again.keyspace("accounts").await.unwrap();
+    for number in 0..20 {
+        let key = format!("key{number}");
+        assert_eq!(accounts.get(&key).await.unwrap().as_deref(), Some(&b"1"[..]), "{key}");
+    }
+    let status = again.status(NodeId(1)).await.unwrap();
+    let status = String::from_utf8_lossy(&status);
+    let accepted =
+        status.matches("\"accepted_losses\":[").count() - status.matches("\"accepted_losses\":[]").count();
+    assert_eq!(accepted, shards.len(), "it is remembered: {status}");
+}

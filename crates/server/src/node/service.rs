@@ -1,0 +1,116 @@
+//! Replicas that do not serve before an operator acts: what is told of them, and how a loss is accepted.
+//!
+//! A replica that has lost its records, with more of its group than the group survives, stays silent for ever; so does
+//! one whose log cannot be used. Clients are told at once, so that they need not wait for answers that never come.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{ReplicaId, View};
+use quorate_runtime::{LinkId, Turn};
+use quorate_tapir::{ReplicaEvent, Status as MachineStatus};
+use quorate_wire::Packet;
+
+use super::Node;
+use super::building::{Order, Origin};
+use super::hosted::{Hosted, State};
+use crate::config::SYSTEM_SHARD;
+
+impl Hosted {
+    /// So many replicas of the group have lost their records, this one among them, that it does not recover by itself.
+    pub(crate) fn lost(&self) -> Option<usize> {
+        let State::Running(running) = &self.state else { return None };
+        match (running.replica().status(), &running.event) {
+            (MachineStatus::Recovering, Some(ReplicaEvent::Lost { lost })) => Some(*lost),
+            _ => None,
+        }
+    }
+
+    /// What keeps the replica from serving until an operator acts, and what to do.
+    pub(crate) fn problem(&self, directory: &str) -> Option<String> {
+        if let State::Refused(reason) = &self.state {
+            return Some(reason.clone());
+        }
+        let lost = self.lost()?;
+        let (name, shard, replicas) =
+            (&self.placement.keyspace_name, self.placement.replica.shard.0, self.placement.nodes.len());
+        Some(format!(
+            "{lost} of the {replicas} replicas of shard {shard} of {name} have lost their records, and it survives the \
+             loss of {}: bring back the disk of one of them (here {directory}), or accept the loss with `quorate \
+             cluster accept-loss {name}`, which says what that means",
+            (replicas - 1) / 2
+        ))
+    }
+}
+
+impl Node {
+    /// Tells clients which replicas have stopped or begun to serve since they were told last.
+    pub(super) fn tell_service(&mut self, turn: &mut Turn<'_>) {
+        if !std::mem::take(&mut self.service_changed) {
+            return;
+        }
+        let directory = self.data.path().display().to_string();
+        let problem = |(id, hosted): (&ReplicaId, &Hosted)| Some((*id, hosted.problem(&directory)?));
+        let problems: BTreeMap<_, _> = self.replicas.iter().filter_map(problem).collect();
+        let told = std::mem::replace(&mut self.problems, problems);
+        for (replica, problem) in &self.problems {
+            if told.get(replica) != Some(problem) {
+                turn.send_to_clients(&service(*replica, Some(problem)));
+            }
+        }
+        for replica in told.keys().filter(|replica| !self.problems.contains_key(replica)) {
+            turn.send_to_clients(&service(*replica, None));
+        }
+    }
+
+    /// Tells a client that has just connected which replicas do not serve.
+    pub(super) fn tell_problems(&self, link: LinkId, turn: &mut Turn<'_>) {
+        for (replica, problem) in &self.problems {
+            turn.send(link, &service(*replica, Some(problem)));
+        }
+    }
+
+    /// Lets a replica that has lost its records go on as a member that has slept since its group was created.
+    ///
+    /// This brings a group back of which too few know their records: with those that do, the sleepers make a majority,
+    /// and the next view change takes over what the others know. The caller sees to it that no more replicas sleep than
+    /// that takes, or they could go on without those that know something.
+    ///
+    /// # Errors
+    /// The replica has nothing to accept, or nothing could come of it; says why.
+    pub(super) fn accept_loss(&mut self, replica: ReplicaId, view: View) -> Result<(), String> {
+        if self.is_draining {
+            return Err("this node is stopping".to_owned());
+        }
+        let Some(hosted) = self.replicas.get(&replica) else {
+            return Err(format!("{replica} is not on this node"));
+        };
+        let Some(lost) = hosted.lost() else {
+            return Err(format!(
+                "{replica} has not lost its records with too many others: there is nothing to accept"
+            ));
+        };
+        if replica.shard == SYSTEM_SHARD && lost == hosted.placement.nodes.len() {
+            return Err("no replica of the catalogue is left: if it began again empty, all keyspaces would be dropped; \
+                        bring back a disk, or create a new cluster"
+                .to_owned());
+        }
+        let Some(Hosted { placement, state: State::Running(running) }) = self.replicas.remove(&replica)
+        else {
+            unreachable!("only a replica that runs can have lost its records");
+        };
+        tracing::warn!(%replica, keyspace = placement.keyspace_name, lost, %view, "an operator accepts the loss of records");
+        self.service_changed = true;
+        if let Err(error) = running.close() {
+            // It holds nothing that counts, and is removed.
+            tracing::warn!(%replica, %error, "the log of a lost replica could not be closed");
+        }
+        let order =
+            Order { origin: Origin::AcceptedLoss { view }, ..self.order(placement, Origin::OldGroup) };
+        self.builder.start(vec![order]);
+        Ok(())
+    }
+}
+
+fn service(replica: ReplicaId, problem: Option<&String>) -> Packet {
+    Packet::ReplicaService { replica, problem: problem.cloned() }
+}
