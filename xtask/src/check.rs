@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::stage::{Outcome, Stage, Verdict};
-use crate::{arrows, determinism, licences, shell, simulation, testing, tidy, wasm};
+use crate::{arrows, determinism, licences, shell, simulation, testing, tidy, torture, wasm};
 
-const STAGES: [Stage; 10] = [
+const STAGES: [Stage; 11] = [
     Stage { name: "format", what: "rustfmt finds nothing to change", run: format },
     Stage { name: "tidy", what: "size of files, leftovers, machine paths", run: tidy::run },
     Stage {
@@ -30,6 +30,11 @@ const STAGES: [Stage; 10] = [
         name: "simulation",
         what: "about a minute of seeds under all faults, then every planted bug",
         run: simulation::run,
+    },
+    Stage {
+        name: "torture",
+        what: "half a minute of faults on real server processes, on each kind of network",
+        run: torture::run,
     },
     Stage { name: "tests", what: "all tests of the workspace", run: testing::run },
 ];

@@ -11,7 +11,7 @@
 //! | [`determinism`], [`hash_order`] | what deterministic crates must not use |
 //! | [`licences`] | what dependencies ask for |
 //! | [`tidy`] | size of files, leftovers, machine paths |
-//! | [`wasm`], [`simulation`], [`testing`] | the stages that need more than one command |
+//! | [`wasm`], [`simulation`], [`torture`], [`testing`] | the stages that need more than one command |
 //!
 //! The standard library is its only dependency, so that a cold check does not begin by building the checker.
 
@@ -27,6 +27,7 @@ mod source;
 mod stage;
 mod testing;
 mod tidy;
+mod torture;
 mod wasm;
 
 use std::path::PathBuf;

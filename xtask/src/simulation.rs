@@ -55,7 +55,7 @@ fn violation(text: &str) -> Option<&str> {
 }
 
 /// The binary, run as users run it, from the clone.
-fn quorate(root: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn quorate(root: &Path, arguments: &[&str]) -> Command {
     shell::cargo_command(
         root,
         &[&["run", "--quiet", "--release", "--locked", "--package", "quorate-cli", "--"], arguments].concat(),

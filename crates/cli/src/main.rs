@@ -7,6 +7,7 @@
 //! | [`exit`] | what commands come to: 0 good, 1 bad, 2 wrongly used |
 //! | [`shell`] | the statements of `quorate shell` |
 //! | [`load`] | keeps workload transactions in flight and measures them |
+//! | [`torture`] | real processes under faults, and what came of it |
 //! | [`output`] | tables, progress |
 
 mod cluster;
@@ -17,6 +18,7 @@ mod output;
 mod parse;
 mod runtime;
 mod shell;
+mod torture;
 
 use std::process::ExitCode;
 

@@ -16,8 +16,10 @@ pub(crate) struct Layout {
     pub(crate) cluster: u64,
     /// The names of the sites.
     pub(crate) sites: Vec<String>,
-    /// For each node: the site it stands in, and where it listens.
+    /// For each node: the site it stands in, and where it is found.
     pub(crate) nodes: Vec<(String, String)>,
+    /// For each node: where it listens, if that is not where it is found; empty if all are found where they listen.
+    pub(crate) listen: Vec<String>,
     /// For each node: where it serves HTTP; empty if nowhere.
     pub(crate) http: Vec<String>,
     /// Under this directory each node has its own.
@@ -32,6 +34,8 @@ pub(crate) struct Layout {
 struct File<'a> {
     node: usize,
     data_directory: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     http: Option<&'a str>,
     sites: &'a [String],
@@ -79,6 +83,7 @@ impl Layout {
         let file = File {
             node,
             data_directory: &data_directory,
+            listen: self.listen.get(node).map(String::as_str),
             http: self.http.get(node).map(String::as_str),
             sites: &self.sites,
             cluster: FileCluster { name: "local", id: self.cluster },
@@ -120,6 +125,7 @@ mod tests {
                 ("east \"x\"".into(), "127.0.0.1:2".into()),
                 ("west".into(), "127.0.0.1:3".into()),
             ],
+            listen: vec!["127.0.0.1:5".into()],
             http: vec!["127.0.0.1:4".into()],
             directory: PathBuf::from("/tmp/a b"),
             wan: None,
@@ -127,7 +133,8 @@ mod tests {
         };
         let config = layout.config(1).unwrap();
         assert_eq!(config.own_site(), "east \"x\"");
-        assert_eq!(config.http, None);
+        assert_eq!((config.http.as_deref(), config.listen_address()), (None, "127.0.0.1:2"));
+        assert_eq!(layout.config(0).unwrap().listen_address(), "127.0.0.1:5");
         assert_eq!(config.data_directory, Path::new("/tmp/a b/node-1"));
         assert_eq!(config.system.shards[0].replicas.len(), 3);
         assert_eq!(layout.config(0).unwrap().http.as_deref(), Some("127.0.0.1:4"));

@@ -1,9 +1,9 @@
-//! Clusters on this machine: of threads for `demo` and `dev`, of processes for `bench --embedded`.
+//! Clusters on this machine: of threads for `demo` and `dev`, of processes for `bench --embedded` and `torture`.
 
 mod layout;
 mod processes;
 mod threads;
 
 pub(crate) use layout::Layout;
-pub(crate) use processes::Processes;
+pub(crate) use processes::{Begin, Launch, Processes, free_addresses};
 pub(crate) use threads::Threads;

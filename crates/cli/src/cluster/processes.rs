@@ -1,9 +1,13 @@
 //! A cluster of processes: this very program, once per node, as `quorate server`.
 
+use std::ffi::OsString;
+use std::fs::File;
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Layout;
 use crate::exit::Failure;
@@ -11,53 +15,181 @@ use crate::exit::Failure;
 /// How long a server may take to drain before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Server processes on loopback. They end with the end of their standard input, so also if this process is killed.
+/// Server processes on this machine. They end with this process: at the end of their standard input, and where the
+/// operating system knows how, also while they stand still.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    children: Vec<Child>,
+    program: PathBuf,
+    servers: Vec<Server>,
+}
+
+/// How the processes are started, beside their configuration.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Launch {
+    /// For each node: a command that runs the server as its last argument; none if it is run directly.
+    pub(crate) wrappers: Vec<Vec<OsString>>,
+    /// True if each node writes what it logs to a file in the directory of the layout, and not to standard error.
+    pub(crate) log_to_files: bool,
+}
+
+/// How a server deals with its data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// It goes on with it.
+    Again,
+    /// It creates it: the node is new.
+    New,
+    /// It creates it: the node has lost its disk.
+    Replace,
+}
+
+/// One of the servers, running or not.
+#[derive(Debug)]
+struct Server {
+    config: PathBuf,
+    wrapper: Vec<OsString>,
+    log: Option<PathBuf>,
+    child: Option<Child>,
+    /// True if it was asked to stop, so that its end is no surprise.
+    is_stopping: bool,
 }
 
 impl Processes {
     /// Fills in the addresses of the layout with free ports, and starts every node, as a new one.
     pub(crate) fn start(layout: &mut Layout) -> Result<Processes, Failure> {
-        choose_ports(layout)?;
-        let program = std::env::current_exe().map_err(Failure::failed)?;
-        let mut processes = Processes { children: Vec::with_capacity(layout.nodes.len()) };
-        for node in 0..layout.nodes.len() {
-            let config = layout.directory.join(format!("node-{node}.toml"));
-            std::fs::write(&config, layout.config_text(node)?)
-                .map_err(|error| Failure::failed(format!("cannot write {}: {error}", config.display())))?;
-            processes.children.push(spawn(&program, &config)?);
+        let addresses = free_addresses(layout.nodes.len())?;
+        for ((_, address), free) in layout.nodes.iter_mut().zip(addresses) {
+            *address = free;
+        }
+        let mut processes = Processes::prepare(layout, &Launch::default())?;
+        for node in 0..processes.servers.len() {
+            processes.start_node(node, Begin::New)?;
         }
         Ok(processes)
     }
 
+    /// Writes the configuration of every node, and starts none.
+    pub(crate) fn prepare(layout: &Layout, launch: &Launch) -> Result<Processes, Failure> {
+        let program = std::env::current_exe().map_err(Failure::failed)?;
+        let mut servers = Vec::with_capacity(layout.nodes.len());
+        for node in 0..layout.nodes.len() {
+            let config = layout.directory.join(format!("node-{node}.toml"));
+            std::fs::write(&config, layout.config_text(node)?)
+                .map_err(|error| Failure::failed(format!("cannot write {}: {error}", config.display())))?;
+            let log = launch.log_to_files.then(|| layout.directory.join(format!("node-{node}.log")));
+            let wrapper = launch.wrappers.get(node).cloned().unwrap_or_default();
+            servers.push(Server { config, wrapper, log, child: None, is_stopping: false });
+        }
+        Ok(Processes { program, servers })
+    }
+
+    /// Starts a node that does not run.
+    pub(crate) fn start_node(&mut self, node: usize, begin: Begin) -> Result<(), Failure> {
+        let server = &mut self.servers[node];
+        assert!(server.child.is_none(), "a node runs once at a time");
+        let mut words = server.wrapper.iter().cloned().chain([self.program.clone().into_os_string()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).arg("server").arg("--config").arg(&server.config);
+        command.args(["--stop-with-input", "--die-with-parent"]);
+        match begin {
+            Begin::Again => &mut command,
+            Begin::New => command.arg("--initialise"),
+            Begin::Replace => command.arg("--initialise=replace"),
+        };
+        if std::env::var_os("RUST_LOG").is_none() {
+            command.env("RUST_LOG", if server.log.is_some() { "info" } else { "warn" });
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        if let Some(log) = &server.log {
+            let open = File::options().create(true).append(true).open(log);
+            let failed = |error| Failure::failed(format!("cannot write {}: {error}", log.display()));
+            command.stderr(open.map_err(failed)?);
+        }
+        let failed = |error| Failure::failed(format!("cannot start {}: {error}", self.program.display()));
+        server.child = Some(command.spawn().map_err(failed)?);
+        server.is_stopping = false;
+        Ok(())
+    }
+
+    /// Kills a node, as a power failure would; one that does not run stays as it is.
+    pub(crate) fn kill_node(&mut self, node: usize) -> Result<(), Failure> {
+        let Some(mut child) = self.servers[node].child.take() else { return Ok(()) };
+        child.kill().and_then(|()| child.wait()).map_err(Failure::failed)?;
+        Ok(())
+    }
+
+    /// Lets a node stand still.
+    pub(crate) fn pause_node(&self, node: usize) -> Result<(), Failure> {
+        self.signal(node, Signal::STOP)
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume_node(&self, node: usize) -> Result<(), Failure> {
+        self.signal(node, Signal::CONT)
+    }
+
+    /// Asks a node to stop in good order.
+    pub(crate) fn ask_node_to_stop(&mut self, node: usize) -> Result<(), Failure> {
+        self.servers[node].is_stopping = true;
+        self.signal(node, Signal::TERM)
+    }
+
+    /// How a node that was asked to stop has ended, once it has.
+    pub(crate) fn take_ended(&mut self, node: usize) -> Result<Option<ExitStatus>, Failure> {
+        let Some(child) = &mut self.servers[node].child else { return Ok(None) };
+        let ended = child.try_wait().map_err(Failure::failed)?;
+        if ended.is_some() {
+            self.servers[node].child = None;
+        }
+        Ok(ended)
+    }
+
+    fn signal(&self, node: usize, signal: Signal) -> Result<(), Failure> {
+        let Some(child) = &self.servers[node].child else { return Ok(()) };
+        kill_process(Pid::from_child(child), signal)
+            .map_err(|error| Failure::failed(format!("cannot signal server {node}: {error}")))
+    }
+
     /// A message about a server that has ended by itself, if one has.
     pub(crate) fn trouble(&mut self) -> Option<String> {
-        let mut ended = self.children.iter_mut().enumerate().filter_map(|(node, child)| {
-            let status = child.try_wait().ok().flatten()?;
+        let running = self.servers.iter_mut().enumerate().filter(|(_, server)| !server.is_stopping);
+        let mut ended = running.filter_map(|(node, server)| {
+            let status = server.child.as_mut()?.try_wait().ok().flatten()?;
             Some(format!("server {node} has ended by itself ({status})"))
         });
         ended.next()
     }
 
-    /// Stops every server in good order.
-    pub(crate) fn stop(mut self) {
-        for child in &mut self.children {
+    /// Stops every server in good order. Names those that did not.
+    pub(crate) fn stop(mut self) -> Vec<String> {
+        for child in self.servers.iter_mut().filter_map(|server| server.child.as_mut()) {
             drop(child.stdin.take());
         }
         let deadline = Instant::now() + STOP_TIMEOUT;
-        while Instant::now() < deadline
-            && self.children.iter_mut().any(|child| matches!(child.try_wait(), Ok(None)))
-        {
-            std::thread::sleep(Duration::from_millis(10));
+        let mut trouble = Vec::new();
+        for (node, server) in self.servers.iter_mut().enumerate() {
+            let Some(child) = &mut server.child else { continue };
+            loop {
+                match child.try_wait() {
+                    Ok(Some(status)) if status.success() => break,
+                    Ok(Some(status)) => trouble.push(format!("server {node} has stopped with {status}")),
+                    Ok(None) if Instant::now() < deadline => {
+                        std::thread::sleep(Duration::from_millis(10));
+                        continue;
+                    }
+                    Ok(None) => trouble.push(format!("server {node} does not stop within {STOP_TIMEOUT:?}")),
+                    Err(error) => trouble.push(format!("server {node}: {error}")),
+                }
+                break;
+            }
         }
+        trouble
     }
 }
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        for child in &mut self.children {
+        for child in self.servers.iter_mut().filter_map(|server| server.child.as_mut()) {
             // One that has ended already cannot be killed, which is no matter.
             let _ = child.kill();
             let _ = child.wait();
@@ -65,24 +197,13 @@ impl Drop for Processes {
     }
 }
 
-/// Ports that are free at the moment. Somebody else could take one before the server does; it says so then.
-fn choose_ports(layout: &mut Layout) -> Result<(), Failure> {
+/// Addresses that are free at the moment. Somebody else could take one before a server does; it says so then.
+pub(crate) fn free_addresses(count: usize) -> Result<Vec<String>, Failure> {
     let failed = |error| Failure::failed(format!("cannot listen on 127.0.0.1: {error}"));
-    let mut reserved = Vec::with_capacity(layout.nodes.len());
-    for (_, address) in &mut layout.nodes {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
-        *address = listener.local_addr().map_err(failed)?.to_string();
-        reserved.push(listener);
-    }
-    Ok(())
-}
-
-fn spawn(program: &Path, config: &Path) -> Result<Child, Failure> {
-    let mut command = Command::new(program);
-    command.arg("server").arg("--config").arg(config).args(["--initialise", "--stop-with-input"]);
-    if std::env::var_os("RUST_LOG").is_none() {
-        command.env("RUST_LOG", "warn");
-    }
-    command.stdin(Stdio::piped()).stdout(Stdio::null());
-    command.spawn().map_err(|error| Failure::failed(format!("cannot start {}: {error}", program.display())))
+    let listeners: Vec<_> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>().map_err(failed)?;
+    listeners
+        .iter()
+        .map(|listener| listener.local_addr().map(|address| address.to_string()).map_err(failed))
+        .collect()
 }

@@ -135,7 +135,9 @@ impl BenchArguments {
             let report = self.measure(workload, &db, &progress).await;
             db.close().await;
             if let Some(embedded) = embedded {
-                embedded.processes.stop();
+                for trouble in embedded.processes.stop() {
+                    progress.say(trouble);
+                }
             }
             drop(progress);
             let report = report?;
@@ -195,6 +197,8 @@ impl BenchArguments {
             round_trip: None,
             history,
             seed: 1,
+            generations: 0,
+            commits: None,
         }
     }
 
@@ -275,6 +279,7 @@ impl Embedded {
         let mut layout = Layout {
             cluster: u64::from(std::process::id()),
             nodes: sites.iter().map(|site| (site.clone(), String::new())).collect(),
+            listen: Vec::new(),
             http: Vec::new(),
             sites,
             directory: directory.path().to_owned(),

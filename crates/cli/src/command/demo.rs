@@ -82,6 +82,7 @@ impl DemoArguments {
         let mut layout = Layout {
             cluster: 1,
             nodes: sites.iter().map(|site| (site.clone(), String::new())).collect(),
+            listen: Vec::new(),
             http: Vec::new(),
             sites: sites.clone(),
             directory: directory.path().to_owned(),
@@ -162,6 +163,8 @@ async fn run(
                 round_trip: Some(round_trip),
                 history: Some(history.clone()),
                 seed: 1,
+                generations: 0,
+                commits: None,
             };
             running.push(load.start());
         }

@@ -60,6 +60,7 @@ impl DevArguments {
         let layout = Layout {
             cluster: memory.cluster,
             nodes: memory.sites.iter().cloned().zip(ports(self.listen)?).collect(),
+            listen: Vec::new(),
             http: match self.http {
                 Some(first) => ports(first)?.take(memory.sites.len()).collect(),
                 None => Vec::new(),

@@ -2,12 +2,14 @@
 
 mod bench;
 mod check;
+mod cluster;
 mod demo;
 mod dev;
 mod keyspace;
 mod server;
 mod shell;
 mod sim;
+mod torture;
 
 use clap::{Args, Subcommand};
 
@@ -26,9 +28,11 @@ pub(crate) enum Command {
     Server(server::ServerArguments),
     Shell(shell::ShellArguments),
     Keyspace(keyspace::KeyspaceArguments),
+    Cluster(cluster::ClusterArguments),
     Bench(bench::BenchArguments),
     Sim(sim::SimArguments),
     Check(check::CheckArguments),
+    Torture(torture::TortureArguments),
 }
 
 impl Command {
@@ -39,9 +43,11 @@ impl Command {
             Command::Server(arguments) => arguments.run(),
             Command::Shell(arguments) => arguments.run(),
             Command::Keyspace(arguments) => arguments.run(),
+            Command::Cluster(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
             Command::Sim(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
+            Command::Torture(arguments) => arguments.run(),
         }
     }
 }

@@ -35,6 +35,9 @@ pub(crate) struct ServerArguments {
     /// Also stop when standard input ends: whoever started this server is gone then.
     #[arg(long, hide = true)]
     stop_with_input: bool,
+    /// Be killed when whoever started this server ends, also while this process stands still.
+    #[arg(long, hide = true)]
+    die_with_parent: bool,
 }
 
 /// How a data directory is created.
@@ -53,6 +56,9 @@ impl ServerArguments {
             return Ok(Verdict::Good);
         };
         log_to_stderr();
+        if self.die_with_parent {
+            die_with_parent().map_err(Failure::failed)?;
+        }
         let config =
             Config::load(&path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
         let initialise = match self.initialise {
@@ -91,4 +97,11 @@ async fn input_end(is_looked_at: bool) {
     });
     // An error would mean that the thread has failed: stop as well.
     let _ = input_ended.await;
+}
+
+/// Asks the operating system to kill this process when its parent ends, where it can be asked.
+fn die_with_parent() -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
 }

@@ -22,13 +22,16 @@ pub(super) async fn run(shared: Arc<Shared>, number: u64) {
     // The generators of neighbouring numbers are neighbours; those that they fork are not.
     let mut random = Random::new(load.seed.wrapping_add(number)).fork();
     let mut workload = Workload::new(load.parameters.clone());
+    while workload.generations() < load.generations {
+        drop(workload.draw(&mut random));
+    }
     while !shared.stop.load(Ordering::Relaxed) {
         let plan = Arc::new(workload.draw(&mut random));
+        shared.generations.fetch_max(workload.generations(), Ordering::Relaxed);
         if let Some(pause) = client.run(plan).await {
             tokio::time::sleep(pause).await;
         }
     }
-    shared.generations.fetch_max(workload.generations(), Ordering::Relaxed);
 }
 
 /// Reads every key of every generation of judged lists once more, so that the history says how each list ended.
@@ -125,6 +128,9 @@ impl<'a> Client<'a> {
         match result {
             Ok(receipt) => {
                 tally.on_commit(latency, commit, self.shared.load.round_trip, receipt.fast);
+                if let Some(commits) = &self.shared.load.commits {
+                    commits.note();
+                }
                 None
             }
             Err(Error::Conflict) => {

@@ -10,7 +10,7 @@ mod tally;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quorate::Keyspace;
 use quorate_workloads::Parameters;
@@ -39,6 +39,27 @@ pub(crate) struct Load {
     pub(crate) history: Option<HistoryLog>,
     /// What the clients draw their transactions from.
     pub(crate) seed: u64,
+    /// How many generations of keys others have touched before: the clients begin with the last of them.
+    pub(crate) generations: u64,
+    /// Where to note when transactions commit, if somebody wants to know.
+    pub(crate) commits: Option<Commits>,
+}
+
+/// When transactions have committed, over all loads that note it here, ascending.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Commits(Arc<Mutex<Vec<Instant>>>);
+
+impl Commits {
+    fn note(&self) {
+        let mut commits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read with the lock held, so that they ascend.
+        commits.push(Instant::now());
+    }
+
+    /// Looks at them.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&[Instant]) -> R) -> R {
+        look(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// A load that runs.
@@ -65,11 +86,11 @@ impl Shared {
 impl Load {
     /// Starts the clients, as tasks on this runtime.
     pub(crate) fn start(self) -> Running {
-        let clients = self.clients;
+        let (clients, generations) = (self.clients, self.generations);
         let shared = Arc::new(Shared {
             load: self,
             stop: AtomicBool::new(false),
-            generations: AtomicU64::new(0),
+            generations: AtomicU64::new(generations),
             tally: Mutex::default(),
         });
         let clients =
@@ -96,13 +117,23 @@ impl Running {
 
     /// Lets every client end its transaction and waits for that; then reads all keys of judged lists once more, so
     /// that the history says how each list ended.
-    pub(crate) async fn stop(self) -> Tally {
+    pub(crate) async fn stop(mut self) -> Tally {
+        self.end().await;
+        client::read_everything(&self.shared).await;
+        std::mem::take(&mut self.shared.tally())
+    }
+
+    /// Lets every client end its transaction and waits for that.
+    pub(crate) async fn end(&mut self) {
         self.begin_to_stop();
-        for client in self.clients {
+        for client in self.clients.drain(..) {
             // A client that panicked has said so already; its transactions stay unknown.
             let _ = client.await;
         }
-        client::read_everything(&self.shared).await;
-        std::mem::take(&mut self.shared.tally())
+    }
+
+    /// How many generations of keys the clients have touched or may touch next.
+    pub(crate) fn generations(&self) -> u64 {
+        self.shared.generations.load(Ordering::Relaxed)
     }
 }

@@ -101,6 +101,11 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     let piped = run_with_input(&["shell", "--connect", &dev.address], "get alice\nget carol\n");
     assert_eq!((piped.code, piped.out.as_str()), (0, "60\n1\n"));
 
+    let status = run(&["cluster", "status", "--json", "--connect", &dev.address]);
+    assert_eq!((status.code, status.json()["ok"].as_bool()), (0, Some(true)), "{}", status.out);
+    let nothing = run(&["cluster", "accept-loss", "accounts", "--confirm", "--connect", &dev.address]);
+    assert!(nothing.code == 1 && nothing.err.contains("nothing to accept"), "{}", nothing.err);
+
     let listed = run(&["keyspace", "list", "--json", "--connect", &dev.address]).json();
     assert_eq!(listed["keyspaces"][0]["name"], "accounts");
     assert_eq!(listed["keyspaces"][0]["shards"].as_array().unwrap().len(), 2);
@@ -110,8 +115,46 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
 
     let dev = Dev::start(directory.path());
     assert_eq!(dev.shell("get alice").out, "60\n");
+    assert_eq!(dev.stop(), Some(0));
+    let dev = lose_and_accept(directory.path());
     assert_eq!(run(&["keyspace", "drop", "accounts", "--connect", &dev.address]).code, 0);
     assert_eq!(dev.stop(), Some(0));
+}
+
+/// Two of three nodes lose the logs of `accounts`; what the third knows comes back once an operator accepts that.
+fn lose_and_accept(directory: &std::path::Path) -> Dev {
+    for node in [1, 2] {
+        for replica in std::fs::read_dir(directory.join(format!("node-{node}/replicas"))).unwrap() {
+            let replica = replica.unwrap().path();
+            if !replica.file_name().unwrap().to_str().unwrap().starts_with("shard-0-") {
+                std::fs::remove_dir_all(replica.join("log")).unwrap();
+            }
+        }
+    }
+    let dev = Dev::start(directory);
+    let connected = |words: &[&str]| run(&[words, &["--connect", &dev.address]].concat());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let lost = loop {
+        let status = connected(&["cluster", "status", "--json"]);
+        let json = status.json();
+        let is_lost =
+            |shard: &&serde_json::Value| shard["keyspace"] == "accounts" && shard["verdict"] == "lost";
+        if json["shards"].as_array().unwrap().iter().filter(is_lost).count() == 2 {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "{json}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(lost.code, 1);
+    let refused = dev.shell("get alice");
+    assert!(refused.code == 1 && refused.err.contains("accept-loss"), "{}", refused.err);
+    let asked = connected(&["cluster", "accept-loss", "accounts"]);
+    assert_eq!(asked.code, 2, "{}", asked.err);
+    assert!(asked.err.contains("ARE LOST") && asked.err.contains("--confirm"), "{}", asked.err);
+    let accepted = connected(&["cluster", "accept-loss", "accounts", "--confirm", "--json"]);
+    assert_eq!((accepted.code, accepted.json()["ok"].as_bool()), (0, Some(true)), "{}", accepted.err);
+    assert_eq!(dev.shell("get alice").out, "60\n", "the first node knew it");
+    dev
 }
 
 #[test]

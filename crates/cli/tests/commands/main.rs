@@ -2,6 +2,7 @@
 
 mod checking;
 mod clusters;
+mod torturing;
 mod usage;
 
 use std::io::Write;

@@ -1,0 +1,236 @@
+//! `quorate cluster accept-loss`: lets a shard go on without what only replicas knew that have lost their records.
+//!
+//! Replicas that have lost their records count for nothing, so of the 2f + 1 replicas of a shard fewer than f + 1 are left
+//! that do. As many of the others as are missing go on as members that have slept since the group was created: with the
+//! survivors they make a majority, exactly, so that nothing is decided without every survivor. The rest learns everything
+//! from them, as after any loss.
+
+use std::time::{Duration, Instant};
+
+use quorate::{Database, NodeId, ReplicaId, ReplicaIndex, ShardId, View};
+use serde::Serialize;
+use serde_json::json;
+
+use super::survey::{ReplicaView, ShardView, survey};
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::output::print_json;
+
+/// How far the group goes on above every view that is known: replicas that have lost their records may have been in later
+/// ones, but not by so much.
+const VIEWS_SKIPPED: u64 = 1_000_000;
+
+/// How long the shard may take to serve again: whole records may have to be transferred.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often nodes are asked meanwhile.
+const POLL: Duration = Duration::from_millis(200);
+
+/// What is to be done to one shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Plan {
+    keyspace: String,
+    shard: u32,
+    /// The replicas that know their records.
+    survivors: Vec<u8>,
+    /// The replicas that have lost them.
+    lost: Vec<u8>,
+    /// Those that go on as if they had slept: index and node.
+    sleepers: Vec<(u8, u16)>,
+    /// They go on above this view.
+    view: u64,
+}
+
+/// Makes plans for all shards that are meant, says them, and carries them out if that was confirmed.
+pub(super) async fn run(
+    db: &Database,
+    keyspace: &str,
+    shard: Option<u32>,
+    confirm: bool,
+    json: bool,
+) -> Outcome {
+    let found = survey(db).await?;
+    let is_meant =
+        |view: &&ShardView| view.keyspace == keyspace && shard.is_none_or(|shard| view.shard == shard);
+    let meant: Vec<_> = found.shards.iter().filter(is_meant).collect();
+    if meant.is_empty() {
+        return Err(Failure::usage(format!("no node that answers hosts such a shard of {keyspace:?}")));
+    }
+    let mut plans = Vec::new();
+    for view in meant {
+        match plan(view) {
+            Ok(Some(plan)) => plans.push(plan),
+            Ok(None) => {}
+            Err(reason) => return Err(Failure::failed(reason)),
+        }
+    }
+    if plans.is_empty() {
+        return Err(Failure::failed(format!(
+            "no such shard of {keyspace:?} has lost more replicas than it survives: there is nothing to accept"
+        )));
+    }
+    for plan in &plans {
+        eprintln!("{}", consequences(plan));
+    }
+    if !confirm {
+        return Err(Failure::usage("nothing was done: repeat the command with --confirm to accept this"));
+    }
+    for plan in &plans {
+        for (index, node) in &plan.sleepers {
+            let replica = ReplicaId { shard: ShardId(plan.shard), index: ReplicaIndex(*index) };
+            db.accept_loss(NodeId(*node), replica, View(plan.view)).await?;
+        }
+    }
+    let is_ok = wait(db, &plans).await?;
+    if json {
+        print_json(&json!({ "ok": is_ok, "accepted": plans }))?;
+    } else if is_ok {
+        println!("all replicas serve again");
+    } else {
+        println!("not all replicas serve within {PATIENCE:?}: see `quorate cluster status`");
+    }
+    Ok(Verdict::good_if(is_ok))
+}
+
+/// What to do to a shard; nothing if it can help itself.
+fn plan(shard: &ShardView) -> Result<Option<Plan>, String> {
+    let ShardView { keyspace, shard: number, replicas } = shard;
+    let name = format!("shard {number} of {keyspace}");
+    let of_states = |states: &[&str]| shard.in_state(states).cloned().collect::<Vec<ReplicaView>>();
+    let lost = of_states(&["lost", "recovering"]);
+    if lost.len() <= shard.survives() {
+        return Ok(None);
+    }
+    if let Some(absent) = of_states(&["unreachable"]).first() {
+        return Err(format!(
+            "node {} does not answer, and its replica may know what others have lost: start it first; if its disk is \
+             gone as well, with --initialise=replace ({name})",
+            absent.node
+        ));
+    }
+    if let Some(refused) = of_states(&["refused", "missing"]).first() {
+        return Err(format!(
+            "the replica on node {} is {}, and may know what others have lost: see to it first ({name}){}",
+            refused.node,
+            refused.state,
+            refused.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default()
+        ));
+    }
+    let survivors: Vec<u8> =
+        of_states(&["normal", "view-changing"]).iter().map(|replica| replica.index).collect();
+    if survivors.is_empty() && *number == 0 {
+        return Err(
+            "no replica of the catalogue is left: if it began again empty, all keyspaces would be dropped; \
+                    bring back a disk, or create a new cluster"
+                .to_owned(),
+        );
+    }
+    let missing = shard.survives() + 1 - survivors.len();
+    Ok(Some(Plan {
+        keyspace: keyspace.clone(),
+        shard: *number,
+        survivors,
+        sleepers: lost.iter().take(missing).map(|replica| (replica.index, replica.node)).collect(),
+        lost: lost.iter().map(|replica| replica.index).collect(),
+        view: replicas.iter().map(|replica| replica.view).max().unwrap_or_default() + VIEWS_SKIPPED,
+    }))
+}
+
+/// What a plan means, for whoever has to decide.
+fn consequences(plan: &Plan) -> String {
+    let Plan { keyspace, shard, survivors, lost, .. } = plan;
+    let list = |indices: &[u8]| indices.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    let mut text = format!("shard {shard} of {keyspace}: replicas {} have lost their records.\n", list(lost));
+    if survivors.is_empty() {
+        text.push_str("  No replica is left: ALL DATA OF THIS SHARD IS LOST, and it begins again empty.\n");
+    } else {
+        text.push_str(&format!(
+            "  The shard goes on with what the replicas {} know. Transactions that were acknowledged without them ARE \
+             LOST.\n",
+            list(survivors)
+        ));
+    }
+    text.push_str(
+        "  A transaction over several shards may be left in part. Clients may read values that are older than what they \
+         have seen.\n  Disks that held replicas of this shard before must not be brought back afterwards: they remember \
+         what the shard has forgotten.",
+    );
+    if *shard == 0 {
+        text.push_str(
+            "\n  This is the catalogue: keyspaces whose creation is lost with it are dropped on all nodes, with their data.",
+        );
+    }
+    text
+}
+
+/// Waits until all replicas of the shards serve; false if they do not in time.
+async fn wait(db: &Database, plans: &[Plan]) -> Result<bool, Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = survey(db).await?;
+        let serves = |plan: &Plan| {
+            let shard = found.shards.iter().find(|shard| shard.shard == plan.shard);
+            shard.is_some_and(|shard| shard.in_state(&["normal"]).count() == shard.replicas.len())
+        };
+        if plans.iter().all(serves) {
+            return Ok(true);
+        }
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(number: u32, states: &[&str]) -> ShardView {
+        let replica = |(state, index): (&&str, u8)| ReplicaView {
+            index,
+            node: 10 + u16::from(index),
+            state: (*state).to_owned(),
+            problem: None,
+            view: 5 + u64::from(index),
+            accepted_losses: vec![],
+        };
+        ShardView {
+            keyspace: "accounts".to_owned(),
+            shard: number,
+            replicas: states.iter().zip(0..).map(replica).collect(),
+        }
+    }
+
+    /// Who survives and who sleeps, if there is anything to do.
+    type Told = Option<(Vec<u8>, Vec<u8>)>;
+
+    fn outcome(states: &[&str]) -> Result<Told, String> {
+        let sleepers = |plan: Plan| plan.sleepers.iter().map(|(index, _)| *index).collect();
+        Ok(plan(&shard(1, states))?.map(|plan| (plan.survivors.clone(), sleepers(plan))))
+    }
+
+    #[test]
+    fn survivors_and_sleepers_make_exactly_a_majority() {
+        let table: [(&[&str], Told); 6] = [
+            (&["normal", "normal", "recovering"], None),
+            (&["normal", "lost", "lost"], Some((vec![0], vec![1]))),
+            (&["lost", "lost", "view-changing"], Some((vec![2], vec![0]))),
+            (&["lost", "recovering", "lost"], Some((vec![], vec![0, 1]))),
+            (&["normal", "lost", "normal", "lost", "lost"], Some((vec![0, 2], vec![1]))),
+            (&["lost", "lost", "normal", "lost", "lost"], Some((vec![2], vec![0, 1]))),
+        ];
+        for (states, expected) in table {
+            assert_eq!(outcome(states), Ok(expected), "{states:?}");
+        }
+        assert_eq!(plan(&shard(1, &["normal", "lost", "lost"])).unwrap().unwrap().view, 7 + VIEWS_SKIPPED);
+    }
+
+    #[test]
+    fn nothing_is_given_up_that_may_still_be_known() {
+        assert!(outcome(&["unreachable", "lost", "lost"]).unwrap_err().contains("node 10 does not answer"));
+        assert!(outcome(&["refused", "lost", "lost"]).unwrap_err().contains("is refused"));
+        let catalogue = plan(&shard(0, &["lost", "lost", "lost"])).unwrap_err();
+        assert!(catalogue.contains("all keyspaces would be dropped"), "{catalogue}");
+        assert!(plan(&shard(0, &["normal", "lost", "lost"])).unwrap().is_some());
+    }
+}

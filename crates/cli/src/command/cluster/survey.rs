@@ -1,0 +1,170 @@
+//! What all nodes of a cluster say of themselves, put together by shard.
+
+use std::collections::BTreeMap;
+
+use quorate::{Database, NodeId};
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+
+/// What was found out about a cluster.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Survey {
+    pub(super) nodes: Vec<NodeView>,
+    pub(super) shards: Vec<ShardView>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct NodeView {
+    pub(super) node: u16,
+    pub(super) site: String,
+    pub(super) address: String,
+    /// Why it does not answer, if it does not.
+    pub(super) unreachable: Option<String>,
+    pub(super) data_directory: Option<String>,
+    pub(super) problems: Vec<String>,
+}
+
+/// A shard, as its replicas see it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct ShardView {
+    pub(super) keyspace: String,
+    pub(super) shard: u32,
+    /// By index; none for a replica whose node does not answer or does not host it.
+    pub(super) replicas: Vec<ReplicaView>,
+}
+
+/// A replica.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct ReplicaView {
+    pub(super) index: u8,
+    pub(super) node: u16,
+    /// As the node says, or `unreachable`, or `missing` if the node does not host it.
+    pub(super) state: String,
+    pub(super) problem: Option<String>,
+    pub(super) view: u64,
+    /// When operators accepted that its records were lost, in seconds since 1970.
+    pub(super) accepted_losses: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+struct NodeStatus {
+    data_directory: String,
+    problems: Vec<String>,
+    replicas: Vec<ReplicaStatus>,
+}
+
+#[derive(Clone, Deserialize)]
+struct ReplicaStatus {
+    keyspace: String,
+    shard: u32,
+    index: u8,
+    nodes: Vec<u16>,
+    state: String,
+    problem: Option<String>,
+    view: u64,
+    accepted_losses: Vec<u64>,
+}
+
+impl ShardView {
+    /// How many replicas it can lose.
+    pub(super) fn survives(&self) -> usize {
+        (self.replicas.len() - 1) / 2
+    }
+
+    /// The replicas in one of these states.
+    pub(super) fn in_state<'a>(&'a self, states: &'a [&str]) -> impl Iterator<Item = &'a ReplicaView> {
+        self.replicas.iter().filter(|replica| states.contains(&replica.state.as_str()))
+    }
+}
+
+/// Asks every node.
+pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
+    let topology = db.topology();
+    let mut nodes = Vec::with_capacity(topology.nodes.len());
+    let mut said: BTreeMap<u16, Vec<ReplicaStatus>> = BTreeMap::new();
+    for node in &topology.nodes {
+        let site = topology.sites.get(usize::from(node.site.0)).cloned().unwrap_or_default();
+        let mut view = NodeView {
+            node: node.id.0,
+            site,
+            address: node.address.clone(),
+            unreachable: None,
+            data_directory: None,
+            problems: Vec::new(),
+        };
+        match status(db, node.id).await? {
+            Ok(status) => {
+                view.data_directory = Some(status.data_directory);
+                view.problems = status.problems;
+                said.insert(node.id.0, status.replicas);
+            }
+            Err(reason) => view.unreachable = Some(reason),
+        }
+        nodes.push(view);
+    }
+    Ok(Survey { nodes, shards: shards(&said) })
+}
+
+/// What a node says, or why it says nothing.
+async fn status(db: &Database, node: NodeId) -> Result<Result<NodeStatus, String>, Failure> {
+    let json = match db.status(node).await {
+        Ok(json) => json,
+        Err(error @ quorate::Error::Connect { .. }) => return Ok(Err(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let unreadable = |error| Failure::failed(format!("the status of {node} cannot be read: {error}"));
+    serde_json::from_slice(&json).map(Ok).map_err(unreadable)
+}
+
+/// Puts together what the nodes that answered say of their replicas.
+fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
+    let mut shards: BTreeMap<u32, ShardView> = BTreeMap::new();
+    for replica in said.values().flatten() {
+        let member = |(index, node): (usize, &u16)| ReplicaView {
+            index: index as u8,
+            node: *node,
+            state: if said.contains_key(node) { "missing" } else { "unreachable" }.to_owned(),
+            problem: None,
+            view: 0,
+            accepted_losses: Vec::new(),
+        };
+        let shard = shards.entry(replica.shard).or_insert_with(|| ShardView {
+            keyspace: replica.keyspace.clone(),
+            shard: replica.shard,
+            replicas: replica.nodes.iter().enumerate().map(member).collect(),
+        });
+        if let Some(known) = shard.replicas.get_mut(usize::from(replica.index)) {
+            known.state = replica.state.clone();
+            known.problem = replica.problem.clone();
+            known.view = replica.view;
+            known.accepted_losses = replica.accepted_losses.clone();
+        }
+    }
+    shards.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_of_silent_nodes_are_unreachable_and_unknown_ones_missing() {
+        let replica = ReplicaStatus {
+            keyspace: "accounts".to_owned(),
+            shard: 4,
+            index: 1,
+            nodes: vec![5, 6, 7],
+            state: "normal".to_owned(),
+            problem: None,
+            view: 9,
+            accepted_losses: vec![],
+        };
+        let shards = shards(&BTreeMap::from([(6, vec![replica]), (7, vec![])]));
+        let [shard] = &shards[..] else { panic!("{shards:?}") };
+        let states: Vec<_> = shard.replicas.iter().map(|replica| replica.state.as_str()).collect();
+        assert_eq!(states, ["unreachable", "normal", "missing"]);
+        assert_eq!((shard.shard, shard.survives(), shard.replicas[1].view), (4, 1, 9));
+    }
+}

@@ -1,0 +1,191 @@
+//! `quorate torture`: real server processes under faults, judged.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use quorate::Durability;
+use quorate_core::GroupSize;
+use quorate_workloads::WorkloadKind;
+use serde_json::{Map, Value, json};
+
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::output::{Align, Progress, Table, print_json, thousands};
+use crate::parse::positive;
+use crate::runtime::{block_on, stop_signal};
+use crate::torture::{self, Fault, Faults, Options, Spread, Tortured};
+
+/// Kill, pause, cut off and rob real server processes while judged clients work, and judge what comes of it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate torture                                  a minute of all faults on three processes
+  quorate torture --seconds 600 --seed 7 --nodes 5
+  quorate torture --faults node-crashes,partitions --workload retwis --json
+  quorate torture --namespaces                     real packet loss, in network namespaces; needs root
+  quorate torture --list-faults
+
+Half of the time one fault strikes after the other, and how long there is no service is measured; then they strike
+together. In the end everything must serve, everybody must commit, and the history is judged. The seed decides what
+strikes, in which order. Exit code 1 if anything is wrong; logs, data and history are kept then.")]
+pub(crate) struct TortureArguments {
+    /// How long faults strike.
+    #[arg(long, value_name = "N", value_parser = positive, default_value = "60")]
+    seconds: u64,
+    /// Which faults: `none`, `all`, or names with commas between them.
+    #[arg(long, default_value = "all")]
+    faults: Faults,
+    /// What decides which faults strike, whom and for how long.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// What clients do; it is recorded and judged.
+    #[arg(long, value_name = "W", default_value_t = WorkloadKind::Lists)]
+    workload: WorkloadKind,
+    /// How many server processes; each holds a replica of every shard.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    nodes: usize,
+    /// Into how many shards the keys are divided.
+    #[arg(long, value_name = "N", value_parser = positive, default_value = "2")]
+    shards: u64,
+    /// What acknowledged writes survive.
+    #[arg(long, default_value_t = Durability::Sync)]
+    durability: Durability,
+    /// Give each node a network namespace instead of a proxy.
+    #[arg(long)]
+    namespaces: bool,
+    /// Write the history to this file.
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// List the faults.
+    #[arg(long)]
+    list_faults: bool,
+    /// Print one JSON object; with a list, a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+impl TortureArguments {
+    pub(crate) fn run(self) -> Outcome {
+        if self.list_faults {
+            return list(self.json);
+        }
+        if self.nodes < 3 {
+            return Err(Failure::usage("at least 3 nodes are needed to survive anything"));
+        }
+        GroupSize::new(self.nodes).map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
+        let options = Options {
+            seed: self.seed,
+            time: Duration::from_secs(self.seconds),
+            faults: self.faults.clone(),
+            workload: self.workload,
+            nodes: self.nodes,
+            shards: self.shards as usize,
+            durability: self.durability,
+            namespaces: self.namespaces,
+            history: self.history.clone(),
+        };
+        let progress = Progress::spinner();
+        block_on(async {
+            // If it is stopped, everything that it has started ends as it is dropped.
+            let tortured = tokio::select! {
+                signal = stop_signal() => return signal.and(Err(Failure::failed("stopped"))),
+                tortured = torture::run(&options, &progress) => tortured?,
+            };
+            drop(progress);
+            if self.json {
+                print_json(&self.report(&tortured))?;
+            } else {
+                println!("{}", self.text(&tortured));
+            }
+            Ok(Verdict::good_if(tortured.is_ok()))
+        })
+    }
+
+    fn report(&self, tortured: &Tortured) -> Value {
+        let Tortured { strikes, recoveries, tally, report, troubles, evidence } = tortured;
+        let of_fault = |fault: Fault, strikes: u64| json!({ "strikes": strikes, "gap": recoveries.gap(fault), "restart": recoveries.restart(fault) });
+        let faults: Map<String, Value> = strikes
+            .iter()
+            .map(|(fault, strikes)| (fault.name().to_owned(), of_fault(*fault, *strikes)))
+            .collect();
+        json!({
+            "ok": tortured.is_ok(),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "nodes": self.nodes,
+            "shards": self.shards,
+            "durability": self.durability.name(),
+            "workload": self.workload.name(),
+            "network": if self.namespaces { "namespaces" } else { "proxies" },
+            "faults": faults,
+            "committed": tally.committed,
+            "aborted": tally.aborted,
+            "unknown": tally.unknown,
+            "refused": tally.refused,
+            "level": report.level,
+            "verdict": report.verdict.name(),
+            "vacuous": report.vacuous,
+            "troubles": troubles,
+            "evidence": evidence,
+        })
+    }
+
+    fn text(&self, tortured: &Tortured) -> String {
+        let Tortured { strikes, recoveries, tally, report, troubles, evidence } = tortured;
+        let mut table = Table::new(&[
+            ("fault", Align::Left),
+            ("strikes", Align::Right),
+            ("no commit for", Align::Right),
+            ("at most", Align::Right),
+            ("restart to service", Align::Right),
+            ("at most", Align::Right),
+        ]);
+        let pair = |spread: Option<Spread>| {
+            spread.map_or([String::new(), String::new()], |spread| {
+                [spread.median_ms, spread.max_ms].map(|millis| format!("{} ms", thousands(millis)))
+            })
+        };
+        for (fault, strikes) in strikes {
+            let [gap, gap_max] = pair(recoveries.gap(*fault));
+            let [restart, restart_max] = pair(recoveries.restart(*fault));
+            table.row([fault.name().to_owned(), thousands(*strikes), gap, gap_max, restart, restart_max]);
+        }
+        let mut text = format!(
+            "{table}\n\n{} committed, {} attempts aborted, {} unknown, {} refused\nthe history of {} commits with {} \
+             conflicts is {} at {}",
+            thousands(tally.committed),
+            thousands(tally.aborted),
+            thousands(tally.unknown),
+            thousands(tally.refused),
+            thousands(report.evidence.commits),
+            thousands(report.evidence.conflict_edges),
+            report.verdict.name(),
+            report.level,
+        );
+        if !report.is_valid() {
+            text.push_str(&format!("\n{report}"));
+        }
+        for trouble in troubles {
+            text.push_str(&format!("\ntrouble: {trouble}"));
+        }
+        if let Some(evidence) = evidence {
+            text.push_str(&format!("\nlogs, data and history are kept in {}", evidence.display()));
+        }
+        text
+    }
+}
+
+/// Lists the faults.
+fn list(json: bool) -> Outcome {
+    if json {
+        let faults = Fault::ALL.map(|fault| json!({ "id": fault.name(), "what": fault.what() }));
+        print_json(&faults)?;
+    } else {
+        let mut table = Table::new(&[("fault", Align::Left), ("what", Align::Left)]);
+        for fault in Fault::ALL {
+            table.row([fault.name(), fault.what()].map(str::to_owned));
+        }
+        println!("{table}");
+    }
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,392 @@
+//! Real processes under faults: servers are killed, paused, cut off, restarted and robbed of their disks while judged
+//! clients work, and in the end everything must serve and nothing that was acknowledged may be missing.
+//!
+//! ```text
+//!   one at a time     a fault strikes, ends, and everything serves again: how long that takes is measured
+//!   together          faults strike while others still last
+//!   healed            everything must serve, every client must commit, every transaction must end
+//!   judged            every key is read once more, and the checker judges the whole history
+//! ```
+//!
+//! What strikes is drawn from a seed. When exactly it strikes, and what the processes do meanwhile, is up to the machine:
+//! the same seed gives the same faults in the same order, and not the same execution, which only the simulator does.
+//!
+//! | file | role |
+//! |---|---|
+//! | `fault`, `schedule` | what can strike, and what does |
+//! | `network` | links that can be cut, by proxies or in namespaces |
+//! | `arena` | the servers, and what is done to them |
+//! | `clients` | the clients of each site |
+//! | `recovery` | how long there was no service |
+//! | `status` | what nodes say of themselves |
+
+mod arena;
+mod clients;
+mod fault;
+mod network;
+mod recovery;
+mod schedule;
+mod status;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions};
+use quorate_checker::{Level, Report, check};
+use quorate_workloads::{Parameters, WorkloadKind};
+
+use crate::cluster::{Launch, Layout, Processes, free_addresses};
+use crate::exit::Failure;
+use crate::load::{HistoryLog, Tally};
+use crate::output::{Progress, thousands};
+use arena::{Arena, Request, Struck};
+use clients::{Clients, Task};
+pub(crate) use fault::{Fault, Faults};
+use network::{Namespaces, Network, Proxies, site_name};
+pub(crate) use recovery::{Recoveries, Spread};
+use schedule::Schedule;
+
+/// The name of the keyspace.
+const KEYSPACE: &str = "torture";
+
+/// How many transactions the clients of each site have in flight.
+const IN_FLIGHT: u64 = 4;
+
+/// The most sites that have clients.
+const CLIENT_SITES_MAX: usize = 3;
+
+/// How long clients may take to commit once everything serves.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many transactions must commit in all, so that the history shows something: clients go on until then.
+const COMMITS_MIN: usize = 500;
+
+/// How long transactions whose clients are gone may stay prepared: recovery is asked for after two seconds, and may
+/// have to be asked for again.
+const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often nodes without their data are looked after while faults strike together.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) seed: u64,
+    /// How long faults strike.
+    pub(crate) time: Duration,
+    pub(crate) faults: Faults,
+    pub(crate) workload: WorkloadKind,
+    /// How many nodes, each of which holds a replica of every shard; odd.
+    pub(crate) nodes: usize,
+    pub(crate) shards: usize,
+    pub(crate) durability: Durability,
+    /// True for network namespaces, false for proxies.
+    pub(crate) namespaces: bool,
+    /// Where to write the history.
+    pub(crate) history: Option<PathBuf>,
+}
+
+/// What came of it.
+pub(crate) struct Tortured {
+    /// The faults that could strike, and how often each did.
+    pub(crate) strikes: BTreeMap<Fault, u64>,
+    /// How long there was no service.
+    pub(crate) recoveries: Recoveries,
+    /// What the clients have come to.
+    pub(crate) tally: Tally,
+    /// What the checker says.
+    pub(crate) report: Report,
+    /// Everything that is wrong beside what the checker says.
+    pub(crate) troubles: Vec<String>,
+    /// Where logs and data are, if something is wrong.
+    pub(crate) evidence: Option<PathBuf>,
+}
+
+impl Tortured {
+    /// True if nothing is wrong.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.troubles.is_empty() && self.report.is_valid()
+    }
+}
+
+impl Options {
+    fn faults(&self) -> Vec<Fault> {
+        // What is only in memory does not survive this.
+        let is_survived = |fault: &Fault| *fault != Fault::PowerLoss || self.durability == Durability::Sync;
+        // Namespaces can neither delay packets nor break connections.
+        let is_possible = |fault: &Fault| {
+            !self.namespaces || !matches!(fault, Fault::DelaySpikes | Fault::BrokenConnections)
+        };
+        match &self.faults {
+            Faults::All => Fault::ALL.into_iter().filter(is_survived).filter(is_possible).collect(),
+            Faults::These(faults) => faults.iter().copied().filter(is_possible).collect(),
+        }
+    }
+
+    fn layout(&self, directory: PathBuf, network: &Network) -> Result<Layout, Failure> {
+        let addresses = network.addresses();
+        let http = match network {
+            Network::Proxies(_) => free_addresses(self.nodes)?,
+            // Everybody has all ports of an address of its own.
+            Network::Namespaces(_) => {
+                let host = |listen: &str| {
+                    listen.rsplit_once(':').map_or(listen.to_owned(), |(host, _)| host.to_owned())
+                };
+                addresses.iter().map(|address| format!("{}:7500", host(&address.listen))).collect()
+            }
+        };
+        Ok(Layout {
+            cluster: u64::from(std::process::id()),
+            sites: (0..self.nodes).map(site_name).collect(),
+            nodes: addresses
+                .iter()
+                .enumerate()
+                .map(|(node, at)| (site_name(node), at.found.clone()))
+                .collect(),
+            listen: addresses.iter().map(|address| address.listen.clone()).collect(),
+            http,
+            directory,
+            wan: None,
+            durability: self.durability,
+        })
+    }
+}
+
+/// Does it.
+pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortured, Failure> {
+    let directory = tempfile::tempdir().map_err(Failure::failed)?;
+    let network = if options.namespaces {
+        Network::Namespaces(Namespaces::start(options.nodes)?)
+    } else {
+        Network::Proxies(Proxies::start(options.nodes)?)
+    };
+    let layout = options.layout(directory.path().to_owned(), &network)?;
+    let launch = Launch { wrappers: network.wrappers(), log_to_files: true };
+    let processes = Processes::prepare(&layout, &launch)?;
+    let addresses = layout.addresses();
+    let mut arena = Arena::start(layout, processes, network)?;
+    arena.serve().await?;
+    let db = quorate::connect(addresses.clone()).await?;
+    let keyspace_options = KeyspaceOptions {
+        durability: options.durability,
+        shards: options.shards,
+        replicas: Some(options.nodes),
+        ..KeyspaceOptions::new(Isolation::Strict)
+    };
+    progress.say(format!(
+        "{} server processes, data and logs in {}",
+        options.nodes,
+        directory.path().display()
+    ));
+    let keyspace = db.create_keyspace(KEYSPACE, keyspace_options).await?;
+    arena.expect_replicas(1 + options.shards);
+    arena.serve().await?;
+
+    let sites = options.nodes.min(CLIENT_SITES_MAX);
+    let mut parameters = Parameters::new(options.workload).for_clients(sites as u64 * IN_FLIGHT);
+    parameters.judged = true;
+    let history = HistoryLog::new();
+    let task = Task {
+        addresses,
+        keyspace: KEYSPACE.to_owned(),
+        parameters,
+        in_flight: IN_FLIGHT,
+        history: history.clone(),
+        seed: options.seed,
+    };
+    let clients = Clients::start(task, sites)?;
+    let schedule = Schedule::new(options.seed, options.faults(), options.nodes, sites);
+    let mut torture = Torture { arena, clients, schedule, recoveries: Recoveries::default(), progress };
+
+    let mut troubles = Vec::new();
+    if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = torture.strike_all(options.time).await {
+        troubles.push(reason);
+    } else {
+        troubles.extend(torture.settle(keyspace).await);
+    }
+    let Torture { mut arena, mut clients, recoveries, .. } = torture;
+    if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = clients.end() {
+        troubles.push(reason);
+    }
+    db.close().await;
+    let strikes = options.faults().into_iter().map(|fault| (fault, arena.strikes(fault))).collect();
+    troubles.extend(arena.trouble());
+    troubles.extend(arena.stop());
+
+    let tally = clients.tally().clone();
+    progress.now(format!("judging what {} transactions saw", thousands(tally.committed)));
+    let report = check(&history.to_history().map_err(Failure::failed)?, Level::StrictSerializable);
+    if report.vacuous {
+        troubles.push("the history has too few conflicts to show anything".to_owned());
+    }
+    if let Some(path) = &options.history {
+        write_history(path, &history)?;
+    }
+    let mut tortured = Tortured { strikes, recoveries, tally, report, troubles, evidence: None };
+    if !tortured.is_ok() {
+        write_history(&directory.path().join("history.jsonl"), &history)?;
+        tortured.evidence = Some(directory.keep());
+    }
+    Ok(tortured)
+}
+
+fn write_history(path: &std::path::Path, history: &HistoryLog) -> Result<(), Failure> {
+    let write = || history.write_json(std::fs::File::create(path)?);
+    write().map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// A run under way.
+struct Torture<'a> {
+    arena: Arena,
+    clients: Clients,
+    schedule: Schedule,
+    recoveries: Recoveries,
+    progress: &'a Progress,
+}
+
+impl Torture<'_> {
+    /// Lets faults strike, half of the time one after the other and then together.
+    async fn strike_all(&mut self, time: Duration) -> Result<(), Failure> {
+        let begin = Instant::now();
+        self.wait_for_commits(begin).await?;
+        while begin.elapsed() < time / 2 && self.strike_alone().await? {}
+        self.strike_together(begin + time).await
+    }
+
+    /// Lets one fault strike, and waits until everything serves again. False if there are no faults.
+    async fn strike_alone(&mut self) -> Result<bool, Failure> {
+        let Some(strike) = self.schedule.draw() else { return Ok(false) };
+        let began = Instant::now();
+        let Struck::Yes(request) = self.arena.strike(&strike)? else { return Ok(true) };
+        self.progress.now(format!("{} for {:?}", strike.fault, strike.lasts));
+        self.fulfil(request)?;
+        while let Some(end) = self.arena.next_ending() {
+            tokio::time::sleep_until(end.into()).await;
+            self.end_what_is_due()?;
+        }
+        for restart in self.arena.serve().await? {
+            self.recoveries.add_restart(restart.fault, restart.took);
+        }
+        let recovered = Instant::now();
+        self.wait_for_commits(recovered).await?;
+        let gap = recovery::longest_gap(&self.clients.commits(), began, recovered);
+        self.recoveries.add_gap(strike.fault, gap);
+        Ok(true)
+    }
+
+    /// Lets faults strike while others last.
+    async fn strike_together(&mut self, end: Instant) -> Result<(), Failure> {
+        let (mut next_strike, mut next_look) = (Instant::now(), Instant::now());
+        while Instant::now() < end {
+            let now = Instant::now();
+            self.end_what_is_due()?;
+            if now >= next_strike {
+                let Some(strike) = self.schedule.draw() else {
+                    next_strike = end;
+                    continue;
+                };
+                next_strike = now + strike.pause;
+                if let Struck::Yes(request) = self.arena.strike(&strike)? {
+                    let left = end.saturating_duration_since(now).as_secs();
+                    self.progress.now(format!("{} for {:?}, {left} s left", strike.fault, strike.lasts));
+                    self.fulfil(request)?;
+                }
+            }
+            if now >= next_look {
+                self.arena.look_after_lost().await;
+                next_look = Instant::now() + LOOK_INTERVAL;
+            }
+            if let Some(trouble) = self.arena.trouble() {
+                return Err(Failure::failed(trouble));
+            }
+            let wake = [Some(next_strike), Some(next_look), Some(end), self.arena.next_ending()];
+            if let Some(wake) = wake.into_iter().flatten().min() {
+                tokio::time::sleep_until(wake.into()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every fault; then everything must serve, every client must commit and every transaction must end. Tells what
+    /// does not.
+    async fn settle(&mut self, keyspace: Keyspace) -> Vec<String> {
+        let mut troubles = Vec::new();
+        self.progress.now("every fault ends");
+        if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = self.heal().await {
+            troubles.push(reason);
+            return troubles;
+        }
+        let (generations, last) = self.clients.read_everything(keyspace).await;
+        if last.committed < generations {
+            troubles.push(format!(
+                "only {} of {generations} final reads committed: {}",
+                last.committed,
+                last.trouble.unwrap_or_else(|| "conflicts".to_owned())
+            ));
+        }
+        let deadline = Instant::now() + LEFTOVERS_TIMEOUT;
+        loop {
+            match self.arena.prepared().await {
+                0 => break,
+                left if Instant::now() >= deadline => {
+                    troubles.push(format!(
+                        "{left} prepares are still open {LEFTOVERS_TIMEOUT:?} after the last client"
+                    ));
+                    break;
+                }
+                _ => tokio::time::sleep(LOOK_INTERVAL).await,
+            }
+        }
+        troubles
+    }
+
+    async fn heal(&mut self) -> Result<(), Failure> {
+        self.arena.hurry();
+        while let Some(end) = self.arena.next_ending() {
+            tokio::time::sleep_until(end.into()).await;
+            self.end_what_is_due()?;
+        }
+        self.arena.serve().await?;
+        let healed = Instant::now();
+        self.wait_for_commits(healed).await?;
+        while self.clients.commits().len() < COMMITS_MIN && healed.elapsed() < COMMIT_TIMEOUT {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        self.clients.end()
+    }
+
+    fn end_what_is_due(&mut self) -> Result<(), Failure> {
+        for request in self.arena.end_what_is_due(Instant::now())? {
+            self.fulfil(Some(request))?;
+        }
+        Ok(())
+    }
+
+    fn fulfil(&mut self, request: Option<Request>) -> Result<(), Failure> {
+        match request {
+            Some(Request::Vanish(site)) => self.clients.vanish(site).map(|_| ()),
+            Some(Request::Start(site)) => self.clients.start_site(site),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the clients of every site have committed something since then.
+    async fn wait_for_commits(&mut self, since: Instant) -> Result<(), Failure> {
+        let deadline = Instant::now() + COMMIT_TIMEOUT;
+        loop {
+            let committed = self.clients.have_committed_since(since);
+            let Some(idle) = committed.iter().position(|has| !has) else { return Ok(()) };
+            if Instant::now() >= deadline {
+                let site = site_name(idle);
+                return Err(Failure::failed(format!(
+                    "the clients of {site} commit nothing for {COMMIT_TIMEOUT:?} although everything serves"
+                )));
+            }
+            if let Some(trouble) = self.arena.trouble() {
+                return Err(Failure::failed(trouble));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a node says of itself over HTTP, which no fault touches.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// How long a node may take to answer: one that stands still does not.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How a node is.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct NodeStatus {
+    /// True if every replica serves.
+    pub(crate) healthy: bool,
+    /// Why not.
+    pub(crate) problems: Vec<String>,
+    /// Its replicas.
+    pub(crate) replicas: Vec<ReplicaStatus>,
+}
+
+/// How a replica is.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct ReplicaStatus {
+    /// Transactions that it holds prepared.
+    pub(crate) prepared: u64,
+    /// What keeps it from serving until an operator acts.
+    pub(crate) problem: Option<String>,
+}
+
+impl NodeStatus {
+    /// What keeps a replica from serving until an operator acts, if anything does.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.replicas.iter().find_map(|replica| replica.problem.as_deref())
+    }
+}
+
+/// Asks a node how it is; none if it does not answer.
+pub(crate) async fn ask(address: &str) -> Option<NodeStatus> {
+    let answer = tokio::time::timeout(TIMEOUT, get(address)).await.ok()?.ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    serde_json::from_str(body).ok()
+}
+
+async fn get(address: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}

@@ -1,0 +1,132 @@
+//! Real processes under faults: what is survived, what is noticed, and that nothing is left behind.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{quorate, run};
+
+#[test]
+fn a_tortured_cluster_serves_again_and_has_lost_nothing() {
+    let faults = ["node-crashes", "pauses", "partitions", "empty-disks"];
+    let tortured =
+        run(&["torture", "--seconds", "10", "--seed", "5", "--faults", &faults.join(","), "--json"]);
+    let json = tortured.json();
+    assert_eq!(tortured.code, 0, "{json}");
+    assert_eq!((json["ok"].as_bool(), json["verdict"].as_str()), (Some(true), Some("valid")), "{json}");
+    for fault in faults {
+        assert!(json["faults"][fault]["strikes"].as_u64().unwrap() > 0, "{fault}: {json}");
+    }
+    assert!(json["committed"].as_u64().unwrap() > 100, "{json}");
+    let measured = |of: &str| json["faults"].as_object().unwrap().values().any(|fault| fault[of].is_object());
+    assert!(measured("gap") && measured("restart"), "{json}");
+}
+
+#[test]
+fn what_does_not_come_back_is_noticed_and_the_evidence_kept() {
+    let arguments = ["--durability", "memory", "--faults", "power-loss"];
+    let tortured = run(&[&["torture", "--seconds", "2", "--json"], &arguments[..]].concat());
+    let json = tortured.json();
+    assert_eq!((tortured.code, json["ok"].as_bool()), (1, Some(false)), "{json}");
+    assert!(json["troubles"][0].as_str().unwrap().contains("have lost their records"), "{json}");
+    let evidence = PathBuf::from(json["evidence"].as_str().unwrap());
+    for file in ["history.jsonl", "node-0.log", "node-2.toml"] {
+        assert!(evidence.join(file).is_file(), "{file}");
+    }
+    std::fs::remove_dir_all(evidence).unwrap();
+}
+
+#[test]
+fn namespaces_are_used_where_they_can_be_and_removed() {
+    let arguments = ["torture", "--seconds", "4", "--namespaces", "--json"];
+    let tortured =
+        run(&[&arguments[..], &["--faults", "partitions,one-way-partitions,node-crashes"]].concat());
+    if tortured.err.contains("network namespaces cannot be used here") {
+        assert!(tortured.code == 1 && tortured.err.contains("run as root"), "{}", tortured.err);
+        return;
+    }
+    let json = tortured.json();
+    assert_eq!((tortured.code, json["network"].as_str()), (0, Some("namespaces")), "{json}");
+    assert!(json["faults"]["partitions"]["strikes"].as_u64().unwrap() > 0, "{json}");
+}
+
+#[test]
+fn the_faults_are_listed() {
+    let listed = run(&["torture", "--list-faults", "--json"]).json();
+    assert!(listed.as_array().unwrap().iter().any(|fault| fault["id"] == "one-way-partitions"), "{listed}");
+    assert_eq!(run(&["torture", "--faults", "earthquake"]).code, 2);
+    assert_eq!(run(&["torture", "--nodes", "4"]).code, 2);
+}
+
+/// A run that is under way.
+struct Tortures {
+    child: Child,
+    directory: PathBuf,
+}
+
+impl Tortures {
+    fn start() -> Tortures {
+        let mut child = quorate()
+            .args(["torture", "--seconds", "60", "--faults", "pauses"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        told.read_line(&mut line).unwrap();
+        let (_, directory) = line.trim_end().rsplit_once(' ').unwrap();
+        let directory = PathBuf::from(directory);
+        assert!(directory.is_dir(), "{line}");
+        // Whatever it says later must not block it.
+        std::thread::spawn(move || told.read_to_end(&mut Vec::new()));
+        Tortures { child, directory }
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+}
+
+/// The processes whose command line names this directory.
+fn processes_in(directory: &Path) -> usize {
+    let directory = directory.to_str().unwrap();
+    let names = |entry: std::io::Result<std::fs::DirEntry>| {
+        let command = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        String::from_utf8_lossy(&command).contains(directory).then_some(())
+    };
+    std::fs::read_dir("/proc").unwrap().filter_map(names).count()
+}
+
+fn ends_without_a_trace(directory: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while processes_in(directory) > 0 {
+        assert!(Instant::now() < deadline, "servers are left");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn whoever_is_interrupted_leaves_nothing_behind() {
+    let mut tortures = Tortures::start();
+    assert_eq!(processes_in(&tortures.directory), 3);
+    std::thread::sleep(Duration::from_millis(700));
+    tortures.signal("-INT");
+    assert_eq!(tortures.child.wait().unwrap().code(), Some(1));
+    ends_without_a_trace(&tortures.directory);
+    assert!(!tortures.directory.exists(), "its data is removed");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn servers_do_not_outlive_whoever_tortures_them() {
+    let mut tortures = Tortures::start();
+    std::thread::sleep(Duration::from_millis(700));
+    tortures.signal("-KILL");
+    tortures.child.wait().unwrap();
+    ends_without_a_trace(&tortures.directory);
+    std::fs::remove_dir_all(&tortures.directory).unwrap();
+}
