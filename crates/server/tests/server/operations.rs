@@ -37,9 +37,18 @@ async fn health_metrics_and_status_over_http() {
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
     }
-    let commits = "quorate_commits_total{keyspace=\"_system\",shard=\"0\",replica=\"0\"} ";
-    let commits = metrics.lines().find_map(|line| line.strip_prefix(commits)).unwrap();
-    assert!(commits.parse::<u64>().unwrap() >= 1, "{commits}");
+    // A replica hears of the decision after the client does.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let (_, metrics) = http(address, "/metrics");
+        let commits = "quorate_commits_total{keyspace=\"_system\",shard=\"0\",replica=\"0\"} ";
+        let commits = metrics.lines().find_map(|line| line.strip_prefix(commits)).unwrap();
+        if commits.parse::<u64>().unwrap() >= 1 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{metrics}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let (code, status) = http(address, "/status");
     assert_eq!(code, 200);
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
