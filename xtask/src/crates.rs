@@ -42,6 +42,7 @@ impl Kind {
 
 const CORE: &str = "quorate-core";
 const STORE: &str = "quorate-store";
+const STORAGE: &str = "quorate-storage";
 const IR: &str = "quorate-ir";
 const TAPIR: &str = "quorate-tapir";
 const CHECKER: &str = "quorate-checker";
@@ -53,9 +54,10 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core and store.
-pub(crate) const CRATES: [Crate; 13] = [
+pub(crate) const CRATES: [Crate; 14] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
+    Crate { package: STORAGE, folder: "crates/storage", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: IR, folder: "crates/protocols/ir", may_import: &[CORE, STORE], kind: Kind::Machine },
     Crate {
         package: TAPIR,
@@ -70,13 +72,13 @@ pub(crate) const CRATES: [Crate; 13] = [
         may_import: &[CORE, CHECKER],
         kind: Kind::Deterministic,
     },
+    Crate { package: WIRE, folder: "crates/wire", may_import: &[CORE, IR, TAPIR], kind: Kind::Pure },
     Crate {
         package: SIMULATOR,
         folder: "crates/simulator",
-        may_import: &[CORE, STORE, IR, TAPIR, CHECKER, WORKLOADS],
+        may_import: &[CORE, STORE, STORAGE, IR, TAPIR, CHECKER, WORKLOADS, WIRE],
         kind: Kind::Deterministic,
     },
-    Crate { package: WIRE, folder: "crates/wire", may_import: &[CORE, IR, TAPIR], kind: Kind::Pure },
     Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, WIRE], kind: Kind::Host },
     Crate {
         package: CLIENT,
@@ -87,7 +89,7 @@ pub(crate) const CRATES: [Crate; 13] = [
     Crate {
         package: SERVER,
         folder: "crates/server",
-        may_import: &[CORE, STORE, IR, TAPIR, WIRE, RUNTIME],
+        may_import: &[CORE, STORE, STORAGE, IR, TAPIR, WIRE, RUNTIME],
         kind: Kind::Host,
     },
     Crate {

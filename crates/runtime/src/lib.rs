@@ -1,4 +1,4 @@
-//! The real world around the machines: timers, sockets, disks.
+//! The real world around the machines: timers and sockets.
 //!
 //! A machine (see [`quorate_core::machine`]) never waits and never does I/O. This crate carries out what machines ask
 //! for, the same way for a server, which hosts replicas, and for a client, which hosts a coordinator:
@@ -17,7 +17,6 @@
 //!   [`Host`], the code that owns the drivers. All of it is tasks on the tokio runtime of whoever
 //!   starts it; the host stands behind one mutex, which on a `current_thread` runtime is never contended, so a call of
 //!   a user steps the coordinator in place, without a hop to another task or thread.
-//! * [`storage`]: the durable log of each replica, and the thread that syncs them.
 //! * [`wan`]: emulated wide-area delay between sites.
 //! * [`clock`]: the two kinds of time, read once per turn.
 //!
@@ -58,7 +57,6 @@
 
 pub mod clock;
 pub mod driver;
-pub mod storage;
 pub mod transport;
 pub mod wan;
 

@@ -1,13 +1,14 @@
 //! What a log holds after whatever happened to it.
 
-use std::path::{Path, PathBuf};
+use std::cmp::Ordering;
 use std::vec;
 
 use bytes::Bytes;
 
+use super::directory::Directory;
 use super::format::{self, Entry, Header, RECORDS_OFFSET};
 use super::segment::{self, Segment};
-use super::{LogError, LogIdentity, Position};
+use super::{Files, LogError, LogIdentity, Position};
 
 /// What recovery had to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,22 +20,25 @@ pub struct Recovery {
 }
 
 /// A log as it was found, and where it goes on.
-pub(super) struct Found {
+pub(super) struct Found<D: Directory> {
     /// The segment that the log begins with.
     pub(super) first: u32,
     /// The segment that the log goes on in.
-    pub(super) tail: Segment,
+    pub(super) tail: Segment<D>,
     /// The one before it.
-    pub(super) previous: Option<Segment>,
+    pub(super) previous: Option<Segment<D>>,
     /// Where in it.
     pub(super) offset: u32,
     pub(super) recovery: Recovery,
-    pub(super) records: Records,
+    pub(super) records: Records<D>,
 }
 
-/// Decides where the log begins, reads all segments from there, decides where it ends, cuts off what is torn and makes durable what remains: a machine is
-/// about to rely on it.
-pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, LogError> {
+/// Decides where the log begins, reads all segments from there, decides where it ends, cuts off what is torn and makes
+/// durable what remains: a machine is about to rely on it.
+///
+/// What is not known to be durable is written once more first. After a sync that failed, the operating system shows what
+/// it could not write and takes it for written, so a sync alone would succeed and do nothing.
+pub(super) fn recover<D: Directory>(directory: &D, identity: LogIdentity) -> Result<Found<D>, LogError> {
     let Contiguous { segments, incarnation } = contiguous(directory, identity)?;
 
     let mut recovery = Recovery::default();
@@ -42,8 +46,8 @@ pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, 
     let mut end: Option<End> = None;
     let mut durable = Position::ZERO;
     let mut headers = Vec::with_capacity(segments.len());
-    for (at, (number, path)) in segments.iter().enumerate() {
-        let (header, bytes) = segment::read(path, *number, identity)?;
+    for (at, number) in segments.iter().enumerate() {
+        let (header, bytes) = segment::read(directory, *number, identity)?;
         headers.push(header);
         durable = durable.max(format::decode_mark(&bytes, incarnation).unwrap_or_default());
         let (floor, beyond) = match &end {
@@ -51,6 +55,7 @@ pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, 
             None => {
                 let scanned = scan(&bytes, &header);
                 recovery.records += scanned.records;
+                durable = durable.max(scanned.durable);
                 if scanned.sealed && at + 1 < segments.len() {
                     continue;
                 }
@@ -65,12 +70,11 @@ pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, 
 
     let end = end.expect("the last segment, at the latest, is where the log ends");
     let (position, End { at: last, header, scanned }) = (end.position(), end);
-    let (_, path) = &segments[last];
     if durable > position {
         return Err(match scanned.sealed {
             true => LogError::MissingSegment { file: segment::path(directory, header.number + 1) },
             false => LogError::Corrupt {
-                file: path.clone(),
+                file: segment::path(directory, header.number),
                 offset: scanned.end.into(),
                 what: "records that had been made durable cannot be read",
             },
@@ -78,49 +82,66 @@ pub(super) fn recover(directory: &Path, identity: LogIdentity) -> Result<Found, 
     }
     recovery.torn_bytes = u64::from(scanned.written_end - scanned.end);
 
-    let tail = Segment::open(path.clone(), header)?;
+    let unproven = |number: u32| match number.cmp(&durable.segment()) {
+        Ordering::Less => None,
+        Ordering::Equal => Some(durable.offset().max(RECORDS_OFFSET)),
+        Ordering::Greater => Some(RECORDS_OFFSET),
+    };
+    let tail = Segment::open(directory, header)?;
     tail.blank(scanned.end.into(), scanned.written_end.into())?;
+    if let Some(from) = unproven(header.number) {
+        tail.rewrite(from, scanned.end)?;
+    }
     // Segments that nothing was written to yet, or only what is torn.
     segment::remove(directory, &segments[last + 1..])?;
-    let first = segments[0].0;
+    let first = segments[0];
     let mut segments = segments;
     segments.truncate(last + 1);
     let mut previous = None;
-    for (earlier, header) in headers.into_iter().enumerate().take(last) {
-        let segment = Segment::open(segments[earlier].1.clone(), header)?;
+    for header in headers.into_iter().take(last) {
+        let segment = Segment::open(directory, header)?;
+        if let Some(from) = unproven(header.number) {
+            segment.rewrite(from, header.bytes)?;
+        }
+        if header.number == first && first > 1 {
+            segment.begin()?;
+        }
         segment.sync()?;
         previous = Some(segment);
+    }
+    if header.number == first && first > 1 {
+        tail.begin()?;
     }
     tail.sync()?;
     // Now it is durable that the log begins where it does.
     segment::remove_before(directory, first)?;
-    let records = Records { identity, end: position, segments: segments.into_iter(), reading: None };
+    let records = Records { directory: directory.clone(), identity, end: position, segments: segments.into_iter(), reading: None };
     Ok(Found { first, tail, previous, offset: scanned.end, recovery, records })
 }
 
 /// The segments of a log, from the one that it begins with, without a gap.
 struct Contiguous {
-    segments: Vec<(u32, PathBuf)>,
+    segments: Vec<u32>,
     incarnation: u64,
 }
 
 /// Finds out where a log begins. What a crash has left of the segments before that is not needed.
-fn contiguous(directory: &Path, identity: LogIdentity) -> Result<Contiguous, LogError> {
+fn contiguous(directory: &impl Directory, identity: LogIdentity) -> Result<Contiguous, LogError> {
     let mut segments = segment::list(directory)?;
     let mut first = 1;
     let mut known = None;
-    for (number, path) in &segments {
-        let (header, is_beginning) = segment::peek(path, *number, identity)?;
+    for number in &segments {
+        let (header, is_beginning) = segment::peek(directory, *number, identity)?;
         if *known.get_or_insert(header.incarnation) != header.incarnation {
-            return Err(LogError::ForeignIncarnation { file: path.clone() });
+            return Err(LogError::ForeignIncarnation { file: segment::path(directory, *number) });
         }
         if is_beginning {
             first = *number;
         }
     }
-    let Some(incarnation) = known else { return Err(LogError::Missing { directory: directory.to_owned() }) };
-    segments.retain(|(number, _)| *number >= first);
-    match segments.iter().zip(first..).find(|((found, _), expected)| found != expected) {
+    let Some(incarnation) = known else { return Err(LogError::Missing { directory: directory.path().to_owned() }) };
+    segments.retain(|number| *number >= first);
+    match segments.iter().zip(first..).find(|(found, expected)| *found != expected) {
         Some((_, expected)) => Err(LogError::MissingSegment { file: segment::path(directory, expected) }),
         None => Ok(Contiguous { segments, incarnation }),
     }
@@ -147,20 +168,30 @@ struct Scanned {
     /// True if that is a seal. One that no segment follows was written just before a crash, and is taken back.
     sealed: bool,
     records: u64,
+    /// How far its records say that the log was durable.
+    durable: Position,
     /// After the last byte that is not zero; at least `end`.
     written_end: u32,
 }
 
 fn scan(bytes: &[u8], header: &Header) -> Scanned {
-    let mut scanned = Scanned { end: RECORDS_OFFSET, sealed: false, records: 0, written_end: RECORDS_OFFSET };
+    let mut scanned = Scanned {
+        end: RECORDS_OFFSET,
+        sealed: false,
+        records: 0,
+        durable: Position::ZERO,
+        written_end: RECORDS_OFFSET,
+    };
     loop {
         match format::entry_at(bytes, header, scanned.end) {
-            Entry::Record { next, .. } => {
+            Entry::Record { next, durable, .. } => {
                 scanned.records += 1;
+                scanned.durable = scanned.durable.max(durable);
                 scanned.end = next;
             }
-            Entry::Seal { .. } => {
+            Entry::Seal { durable } => {
                 scanned.sealed = true;
+                scanned.durable = scanned.durable.max(durable);
                 break;
             }
             Entry::Blank | Entry::Unreadable => break,
@@ -175,10 +206,11 @@ fn scan(bytes: &[u8], header: &Header) -> Scanned {
 
 /// The records of a log, in the order in which they were appended. Reads one segment at a time.
 #[derive(Debug)]
-pub struct Records {
+pub struct Records<D: Directory = Files> {
+    directory: D,
     identity: LogIdentity,
     end: Position,
-    segments: vec::IntoIter<(u32, PathBuf)>,
+    segments: vec::IntoIter<u32>,
     reading: Option<Reading>,
 }
 
@@ -186,22 +218,21 @@ pub struct Records {
 #[derive(Debug)]
 struct Reading {
     header: Header,
-    path: PathBuf,
     bytes: Bytes,
     offset: u32,
 }
 
-impl Iterator for Records {
+impl<D: Directory> Iterator for Records<D> {
     type Item = Result<Bytes, LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let Some(reading) = &mut self.reading else {
-                let (number, path) = self.segments.next()?;
-                match segment::read(&path, number, self.identity) {
+                let number = self.segments.next()?;
+                match segment::read(&self.directory, number, self.identity) {
                     Ok((header, bytes)) => {
                         let bytes = Bytes::from(bytes);
-                        self.reading = Some(Reading { header, path, bytes, offset: RECORDS_OFFSET });
+                        self.reading = Some(Reading { header, bytes, offset: RECORDS_OFFSET });
                     }
                     Err(error) => return Some(Err(self.stop(error))),
                 }
@@ -219,7 +250,8 @@ impl Iterator for Records {
                 }
                 Entry::Seal { .. } => self.reading = None,
                 Entry::Blank | Entry::Unreadable => {
-                    let (file, offset) = (reading.path.clone(), reading.offset.into());
+                    let file = segment::path(&self.directory, reading.header.number);
+                    let offset = reading.offset.into();
                     let what = "it has changed since it was checked";
                     return Some(Err(self.stop(LogError::Corrupt { file, offset, what })));
                 }
@@ -228,7 +260,7 @@ impl Iterator for Records {
     }
 }
 
-impl Records {
+impl<D: Directory> Records<D> {
     /// Ends the iteration with an error.
     fn stop(&mut self, error: LogError) -> LogError {
         self.end = Position::ZERO;

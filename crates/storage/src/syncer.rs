@@ -139,8 +139,9 @@ pub(super) struct Idle {
 }
 
 pub(super) fn sync(unsynced: Unsynced, idle: &mut Vec<Idle>) -> Report {
-    let result = unsynced.sync().map(|()| unsynced.through);
-    let Unsynced { log, mark, through, .. } = unsynced;
+    let result = unsynced.sync().map(|()| unsynced.through());
+    let through = unsynced.through();
+    let Unsynced { log, mark, .. } = unsynced;
     let replica = log.identity.replica;
     idle.retain(|known| !Arc::ptr_eq(&known.log, &log));
     if result.is_ok() {

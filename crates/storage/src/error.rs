@@ -125,7 +125,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    pub(super) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> LogError + 'a {
+    pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> LogError + 'a {
         move |source| LogError::Io { action, path: path.to_owned(), source }
     }
 }

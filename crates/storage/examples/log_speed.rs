@@ -1,6 +1,6 @@
 //! How many records a log makes durable in a second, by the number of records in a batch.
 //!
-//! `cargo run --release -p quorate-runtime --example log_speed -- [DIRECTORY]`
+//! `cargo run --release -p quorate-storage --example log_speed -- [DIRECTORY]`
 //!
 //! One batch in flight: append, write, submit, wait for the report. `pipelined` appends the next batch while the
 //! previous one is being synced, as an event loop does.
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use quorate_core::{ReplicaId, ReplicaIndex, ShardId};
-use quorate_runtime::storage::{Log, LogIdentity, LogOptions, Position, Report, Syncer};
+use quorate_storage::{Log, LogIdentity, LogOptions, Position, Report, Syncer};
 
 const RECORD: &[u8] = &[7; 250];
 const MEASURED: Duration = Duration::from_secs(2);

@@ -55,7 +55,7 @@ fn waiting_submissions_share_a_sync() {
     let mut write = |at: usize| {
         logs[at].append(b"record");
         let unsynced = logs[at].write().unwrap().unwrap();
-        let through = unsynced.through;
+        let through = unsynced.through();
         syncer.submit(unsynced);
         through
     };

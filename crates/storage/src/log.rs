@@ -1,19 +1,19 @@
 //! Appending to a log, and writing what was appended.
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, File};
 use std::hash::BuildHasher;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use bytes::BytesMut;
 
+use super::directory::Directory;
 use super::format::{self, Header, RECORD_HEADER_BYTES, RECORDS_OFFSET};
 use super::recovery::{self, Records, Recovery};
 use super::segment::{self, Segment};
-use super::{LogError, LogIdentity, LogOptions, Position, RECORD_BYTES_MAX};
+use super::{Files, LogError, LogIdentity, LogOptions, Position, RECORD_BYTES_MAX};
 
 /// The buffer of appended records keeps at most so much room between writes.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
@@ -24,17 +24,17 @@ const BUFFER_BYTES_KEPT: usize = 1 << 20;
 /// [`Syncer`](super::Syncer) makes them durable. After a failed write or sync the log refuses everything: what the disk
 /// holds then is unknown until it has been read again.
 #[derive(Debug)]
-pub struct Log {
-    shared: Arc<Shared>,
+pub struct Log<D: Directory = Files> {
+    shared: Arc<Shared<D>>,
     options: LogOptions,
     /// The number of the segment that the log begins with.
     first: u32,
     /// The segment that was written to last.
-    current: Arc<Segment>,
+    current: Arc<Segment<D>>,
     /// The segment before that.
-    previous: Option<Arc<Segment>>,
+    previous: Option<Arc<Segment<D>>>,
     /// Segments before the current one that may not be durable yet.
-    sealed: Vec<Arc<Segment>>,
+    sealed: Vec<Arc<Segment<D>>>,
     /// Where the next record goes, counting those that were not written yet.
     tail: Tail,
     /// Chunks of segments that have been filled, oldest first.
@@ -44,26 +44,26 @@ pub struct Log {
     /// True once the segment that follows the tail's has been asked for.
     next_requested: bool,
     recovery: Recovery,
-    lock: Arc<File>,
+    lock: Arc<D::Lock>,
 }
 
 /// What a log and the thread that syncs it both know.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) directory: PathBuf,
+pub(super) struct Shared<D: Directory = Files> {
+    pub(super) directory: D,
     pub(super) identity: LogIdentity,
     incarnation: u64,
     /// Everything before this position is durable.
     durable: AtomicU64,
     failed: AtomicBool,
-    next: Mutex<Next>,
+    next: Mutex<Next<D>>,
 }
 
 /// The segment that will be needed next.
 #[derive(Debug)]
-struct Next {
+struct Next<D: Directory> {
     number: u32,
-    prepared: Option<Segment>,
+    prepared: Option<Segment<D>>,
 }
 
 /// Where a log goes on.
@@ -86,44 +86,44 @@ struct Chunk {
 /// Something that was written and is not durable yet. Give it to a [`Syncer`](super::Syncer).
 #[derive(Debug)]
 #[must_use = "what is not synced is not durable"]
-pub struct Unsynced {
-    pub(super) log: Arc<Shared>,
+pub struct Unsynced<D: Directory = Files> {
+    pub(super) log: Arc<Shared<D>>,
     /// The segments that were written to, in order.
-    pub(super) segments: Vec<Arc<Segment>>,
+    pub(super) segments: Vec<Arc<Segment<D>>>,
     /// Where it is noted that they are durable.
-    pub(super) mark: Mark,
+    pub(super) mark: Mark<D>,
     /// Everything before this is durable once they are synced.
-    pub(super) through: Position,
+    through: Position,
     /// A segment to create ahead of time.
-    pub(super) prepare: Option<Prepare>,
+    pub(super) prepare: Option<Prepare<D>>,
 }
 
 /// Where a log notes how far it is durable: in the segment that it goes on in, and in the one before, in case that the
 /// last one is lost as a whole.
 #[derive(Debug)]
-pub(super) struct Mark {
-    current: Arc<Segment>,
-    previous: Option<Arc<Segment>>,
+pub(super) struct Mark<D: Directory = Files> {
+    current: Arc<Segment<D>>,
+    previous: Option<Arc<Segment<D>>>,
 }
 
 /// A segment to create ahead of time.
 #[derive(Debug)]
-pub(super) struct Prepare {
-    log: Arc<Shared>,
+pub(super) struct Prepare<D: Directory = Files> {
+    log: Arc<Shared<D>>,
     header: Header,
     /// Nobody else may open the log meanwhile.
-    _lock: Arc<File>,
+    _lock: Arc<D::Lock>,
 }
 
 /// Segments that are not needed any more. Give it to a [`Syncer`](super::Syncer).
 #[derive(Debug)]
 #[must_use = "nothing is given up before this is done"]
-pub struct Truncation {
-    log: Arc<Shared>,
+pub struct Truncation<D: Directory = Files> {
+    log: Arc<Shared<D>>,
     /// The number of the segment that the log begins with from now on.
     first: u32,
     /// Nobody else may open the log meanwhile.
-    _lock: Arc<File>,
+    _lock: Arc<D::Lock>,
 }
 
 impl Log {
@@ -132,19 +132,7 @@ impl Log {
     /// # Errors
     /// The directory holds a log already, or the operating system refuses.
     pub fn create(directory: &Path, identity: LogIdentity, options: LogOptions) -> Result<Log, LogError> {
-        fs::create_dir_all(directory).map_err(LogError::io("create", directory))?;
-        let lock = segment::lock(directory)?;
-        if !segment::list(directory)?.is_empty() {
-            return Err(LogError::Exists { directory: directory.to_owned() });
-        }
-        let (incarnation, bytes) = (random_incarnation(), options.segment_bytes(1));
-        let header = Header { identity, incarnation, number: 1, bytes };
-        let segment = Segment::create(directory, header)?;
-        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            segment::sync_directory(parent)?;
-        }
-        segment.mark(Position::new(1, RECORDS_OFFSET))?;
-        Ok(Log::starting_at(directory, segment, RECORDS_OFFSET, options, Recovery::default(), lock))
+        Log::create_in(&Files::at(directory), identity, options, random_incarnation())
     }
 
     /// Opens the log of a replica that has run before, and returns what it holds. All of it is durable.
@@ -157,8 +145,51 @@ impl Log {
         identity: LogIdentity,
         options: LogOptions,
     ) -> Result<(Log, Records), LogError> {
+        Log::open_in(&Files::at(directory), identity, options)
+    }
+
+    /// True if the directory holds a log, whoever's.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn exists(directory: &Path) -> Result<bool, LogError> {
+        Ok(!segment::list(&Files::at(directory))?.is_empty())
+    }
+}
+
+impl<D: Directory> Log<D> {
+    /// Like [`Log::create`], in any directory. No other log may ever have the same incarnation.
+    ///
+    /// # Errors
+    /// As [`Log::create`].
+    pub fn create_in(
+        directory: &D,
+        identity: LogIdentity,
+        options: LogOptions,
+        incarnation: u64,
+    ) -> Result<Self, LogError> {
+        directory.create().map_err(LogError::io("create", directory.path()))?;
+        let lock = segment::lock(directory)?;
+        if !segment::list(directory)?.is_empty() {
+            return Err(LogError::Exists { directory: directory.path().to_owned() });
+        }
+        let header = Header { identity, incarnation, number: 1, bytes: options.segment_bytes(1) };
+        let segment = Segment::create(directory, header)?;
+        segment.mark(Position::new(1, RECORDS_OFFSET))?;
+        Ok(Log::starting_at(directory, segment, RECORDS_OFFSET, options, Recovery::default(), lock))
+    }
+
+    /// Like [`Log::open`], in any directory.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn open_in(
+        directory: &D,
+        identity: LogIdentity,
+        options: LogOptions,
+    ) -> Result<(Self, Records<D>), LogError> {
         if segment::list(directory)?.is_empty() {
-            return Err(LogError::Missing { directory: directory.to_owned() });
+            return Err(LogError::Missing { directory: directory.path().to_owned() });
         }
         let lock = segment::lock(directory)?;
         let found = recovery::recover(directory, identity)?;
@@ -169,25 +200,17 @@ impl Log {
         Ok((log, found.records))
     }
 
-    /// True if the directory holds a log, whoever's.
-    ///
-    /// # Errors
-    /// The operating system refuses, or the log has a gap.
-    pub fn exists(directory: &Path) -> Result<bool, LogError> {
-        Ok(!segment::list(directory)?.is_empty())
-    }
-
     fn starting_at(
-        directory: &Path,
-        segment: Segment,
+        directory: &D,
+        segment: Segment<D>,
         offset: u32,
         options: LogOptions,
         recovery: Recovery,
-        lock: File,
-    ) -> Log {
+        lock: D::Lock,
+    ) -> Self {
         let Header { identity, incarnation, number, bytes: segment_bytes } = segment.header;
         let shared = Shared {
-            directory: directory.to_owned(),
+            directory: directory.clone(),
             identity,
             incarnation,
             durable: AtomicU64::new(Position::new(number, offset).0),
@@ -287,7 +310,7 @@ impl Log {
     ///
     /// # Errors
     /// The operating system refuses, or something has failed before. The log cannot be used any more.
-    pub fn write(&mut self) -> Result<Option<Unsynced>, LogError> {
+    pub fn write(&mut self) -> Result<Option<Unsynced<D>>, LogError> {
         if self.shared.has_failed() {
             return Err(self.shared.failed_before());
         }
@@ -301,7 +324,7 @@ impl Log {
         result.map(Some)
     }
 
-    fn write_chunks(&mut self) -> Result<Unsynced, LogError> {
+    fn write_chunks(&mut self) -> Result<Unsynced<D>, LogError> {
         for chunk in std::mem::take(&mut self.filled) {
             self.write_chunk(&chunk)?;
         }
@@ -331,7 +354,7 @@ impl Log {
     ///
     /// # Panics
     /// If something from there on could still be lost: then the records before it may be needed after all.
-    pub fn truncate(&mut self, up_to: Position) -> Option<Truncation> {
+    pub fn truncate(&mut self, up_to: Position) -> Option<Truncation<D>> {
         assert!(up_to <= self.durable(), "what stays of a log is durable before the rest goes");
         let first = up_to.segment();
         if first <= self.first {
@@ -343,7 +366,7 @@ impl Log {
     }
 
     /// Everything that was written and may not be durable, also what was returned before.
-    fn unsynced(&mut self) -> Unsynced {
+    fn unsynced(&mut self) -> Unsynced<D> {
         let durable = self.durable();
         self.sealed.retain(|segment| segment.header.number >= durable.segment());
         let segments = self.sealed.iter().chain([&self.current]).map(Arc::clone).collect();
@@ -351,12 +374,12 @@ impl Log {
         Unsynced { log, segments, mark, through: self.end(), prepare: self.next_segment() }
     }
 
-    fn mark(&self) -> Mark {
+    fn mark(&self) -> Mark<D> {
         Mark { current: Arc::clone(&self.current), previous: self.previous.clone() }
     }
 
     /// The segment to create ahead of time, once the one at the tail is half full.
-    fn next_segment(&mut self) -> Option<Prepare> {
+    fn next_segment(&mut self) -> Option<Prepare<D>> {
         if self.next_requested || self.tail.offset < self.tail.segment_bytes / 2 {
             return None;
         }
@@ -368,12 +391,12 @@ impl Log {
 
     /// Puts another file under the log, for tests of what failing disks do.
     #[cfg(test)]
-    pub(super) fn replace_segment(&mut self, replace: impl FnOnce(&Segment) -> Segment) {
+    pub(super) fn replace_segment(&mut self, replace: impl FnOnce(&Segment<D>) -> Segment<D>) {
         self.current = Arc::new(replace(&self.current));
     }
 
     #[cfg(test)]
-    pub(super) fn current_segment(&self) -> Arc<Segment> {
+    pub(super) fn current_segment(&self) -> Arc<Segment<D>> {
         Arc::clone(&self.current)
     }
 
@@ -411,10 +434,18 @@ impl Log {
     }
 }
 
-impl Unsynced {
-    /// Makes it durable. After a failure the log is refused from then on: a second sync could succeed and have lost
-    /// what the first one could not write.
-    pub(super) fn sync(&self) -> Result<(), LogError> {
+impl<D: Directory> Unsynced<D> {
+    /// Everything before this is durable once this is.
+    pub fn through(&self) -> Position {
+        self.through
+    }
+
+    /// Makes it durable, and waits for that. After a failure the log is refused from then on: a second sync could
+    /// succeed and have lost what the first one could not write.
+    ///
+    /// # Errors
+    /// The operating system refuses, or something has failed before. The log cannot be used any more.
+    pub fn sync(&self) -> Result<(), LogError> {
         if self.log.has_failed() {
             return Err(self.log.failed_before());
         }
@@ -427,7 +458,7 @@ impl Unsynced {
     }
 
     /// Takes in what was written to the same log later, so that one sync serves both.
-    pub(super) fn merge(&mut self, later: Unsynced) {
+    pub fn merge(&mut self, later: Unsynced<D>) {
         for segment in later.segments {
             if !self.segments.iter().any(|known| Arc::ptr_eq(known, &segment)) {
                 self.segments.push(segment);
@@ -439,7 +470,7 @@ impl Unsynced {
     }
 }
 
-impl Mark {
+impl<D: Directory> Mark<D> {
     /// Notes that the log is durable up to a position. The note itself need not be durable: it is worth most when a
     /// disk decays, long after it was written.
     pub(super) fn write(&self, durable: Position) -> Result<(), LogError> {
@@ -450,12 +481,12 @@ impl Mark {
         self.places().try_for_each(|segment| segment.sync())
     }
 
-    fn places(&self) -> impl Iterator<Item = &Arc<Segment>> {
+    fn places(&self) -> impl Iterator<Item = &Arc<Segment<D>>> {
         self.previous.iter().chain([&self.current])
     }
 }
 
-impl Prepare {
+impl<D: Directory> Prepare<D> {
     /// Creates the segment, unless it has been needed meanwhile.
     pub(super) fn run(self) -> Result<(), LogError> {
         let mut next = self.log.next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -466,7 +497,7 @@ impl Prepare {
     }
 }
 
-impl Truncation {
+impl<D: Directory> Truncation<D> {
     /// Notes durably where the log begins, and removes what lies before.
     ///
     /// # Errors
@@ -484,14 +515,13 @@ impl Truncation {
         noted.and_then(|()| segment::remove_before(&self.log.directory, self.first))
     }
 
-    fn first_segment(&self) -> Result<Segment, LogError> {
-        let path = segment::path(&self.log.directory, self.first);
-        let (header, _) = segment::peek(&path, self.first, self.log.identity)?;
-        Segment::open(path, header)
+    fn first_segment(&self) -> Result<Segment<D>, LogError> {
+        let (header, _) = segment::peek(&self.log.directory, self.first, self.log.identity)?;
+        Segment::open(&self.log.directory, header)
     }
 }
 
-impl Shared {
+impl<D: Directory> Shared<D> {
     pub(super) fn durable(&self) -> Position {
         Position(self.durable.load(Ordering::Acquire))
     }
@@ -505,11 +535,11 @@ impl Shared {
     }
 
     fn failed_before(&self) -> LogError {
-        LogError::Failed { directory: self.directory.clone() }
+        LogError::Failed { directory: self.directory.path().to_owned() }
     }
 
     /// The segment that was created ahead of time, else one that is created now. Waits while it is being created.
-    fn take_next(&self, header: Header) -> Result<Segment, LogError> {
+    fn take_next(&self, header: Header) -> Result<Segment<D>, LogError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let prepared = next.prepared.take();
         next.number = header.number + 1;

@@ -32,7 +32,9 @@
 //! A log is created by an explicit act, [`Log::create`], and never because it is missing: an empty disk in place of a
 //! lost log would forget promises. [`Log::open`] refuses a missing log and [`Log::create`] an existing one.
 
+mod directory;
 mod error;
+mod files;
 mod format;
 mod log;
 mod recovery;
@@ -43,7 +45,9 @@ mod tests;
 
 use quorate_core::ReplicaId;
 
+pub use directory::{Directory, LogFile};
 pub use error::LogError;
+pub use files::Files;
 pub use log::{Log, Truncation, Unsynced};
 pub use recovery::{Records, Recovery};
 pub use syncer::{Report, Syncer};
@@ -75,11 +79,13 @@ impl Position {
         Position(u64::from(segment) << 32 | u64::from(offset))
     }
 
-    fn segment(self) -> u32 {
+    /// The number of the segment that it lies in.
+    pub const fn segment(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    fn offset(self) -> u32 {
+    /// Where in the segment, in bytes.
+    pub const fn offset(self) -> u32 {
         self.0 as u32
     }
 
