@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Topology};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId,
 };
 use quorate_ir::Status;
-use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Replica, ReplicaConfig, Routes};
+use quorate_storage::LogError;
+use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Record, Replica, ReplicaConfig, Routes};
 
 use crate::digest;
 use crate::fault::Fault;
-use crate::injector::Strike;
+use crate::injector::{Ending, Strike};
 use crate::scenario::{SITES, Scenario};
 use crate::world::clock::PhysicalClock;
-use crate::world::disk::Medium;
+use crate::world::disk::{Condition, Crash, Decay, Disk};
 use crate::world::network::Network;
 use crate::world::trace::{Trace, TraceHash, TraceText};
 use crate::world::{Protocol, World};
@@ -32,6 +34,17 @@ impl Protocol for Strict {
 
     fn digest(message: &quorate_tapir::Message, hash: &mut TraceHash) {
         digest::message(message, hash);
+    }
+
+    fn encode_record(epoch: Epoch, record: &Record, out: &mut BytesMut) {
+        quorate_wire::encode_record(epoch, record, out);
+    }
+
+    fn decode_record(bytes: &[u8]) -> Record {
+        match quorate_wire::decode_record(bytes) {
+            Ok((_, record)) => record,
+            Err(error) => unreachable!("what a replica has written can be read: {error}"),
+        }
     }
 }
 
@@ -60,6 +73,8 @@ pub struct Cluster {
     replicas: Vec<ReplicaId>,
     /// Per server: true from the loss of its records until it is normal again.
     lost: Vec<bool>,
+    /// Per server: true from the decay of its disk until that is found out, or is found to be harmless.
+    decayed: Vec<bool>,
     /// Per server: true once it has been normal.
     founded: Vec<bool>,
     /// The clients that are alive, as the world numbers them.
@@ -85,6 +100,7 @@ impl Cluster {
             keyspace,
             replicas: Vec::new(),
             lost: Vec::new(),
+            decayed: Vec::new(),
             founded: Vec::new(),
             live_clients: Vec::new(),
             random,
@@ -96,15 +112,16 @@ impl Cluster {
 
     /// Boots every replica for the first time.
     fn found(&mut self) {
-        let medium = match self.scenario.durability {
-            Durability::Sync => Medium::Disk,
-            Durability::Memory => Medium::Memory,
-        };
         for shard in self.keyspace.shards.clone() {
             for (replica, node) in shard.replica_ids().zip(&shard.replicas) {
-                let server = self.world.add_server(replica.into(), usize::from(node.0), medium);
+                let disk = match self.scenario.durability {
+                    Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),
+                    Durability::Memory => Disk::memory(),
+                };
+                let server = self.world.add_server(replica.into(), usize::from(node.0), disk);
                 self.replicas.push(replica);
                 self.lost.push(false);
+                self.decayed.push(false);
                 self.founded.push(false);
                 self.boot_server(server);
             }
@@ -197,53 +214,141 @@ impl Cluster {
         }
     }
 
-    fn boot_server(&mut self, server: usize) {
+    /// Boots a replica from what its disk holds; false if the disk is refused and may not be replaced yet.
+    fn boot_server(&mut self, server: usize) -> bool {
         let replica = self.replicas[server];
-        let records = self.world.records(server).to_vec();
+        let Some(records) = self.records(server) else { return false };
         // Initialisation is an explicit act that is repeated until it is durable; after that, missing records are lost
         // records.
         let boot = if self.founded[server] || self.lost[server] { Boot::Rejoin } else { Boot::Initialise };
         let config = ReplicaConfig { replica, boot, ..self.scenario.replica.clone() };
         self.world.boot_server(server, Replica::restore(config, records));
         self.hint(replica, true);
+        true
     }
 
-    /// Crashes every replica on a node. Those in memory, or whose disk is wiped as well, lose their records.
-    pub fn crash_node(&mut self, node: usize, wipe: bool) {
-        let loses = wipe || self.scenario.durability == Durability::Memory;
-        for server in self.servers_of(node) {
-            let is_up = self.world.server(server).is_some();
-            if is_up || wipe {
-                self.world.crash_server(server, wipe);
+    /// What the disk of a server holds. If it says that it has lost something, somebody replaces it, as its error
+    /// advises; unless too many of the group have lost their records already.
+    fn records(&mut self, server: usize) -> Option<Vec<Record>> {
+        let error = match self.world.open_disk(server) {
+            Ok(records) => {
+                self.decayed[server] = false;
+                return Some(records);
             }
-            if is_up {
+            // It may answer later.
+            Err(LogError::Io { .. }) => return None,
+            Err(error) => error,
+        };
+        assert!(self.decayed[server], "a disk that has not decayed is refused: {error}");
+        if !self.may_lose_records(server) {
+            return None;
+        }
+        self.world.replace_disk(server);
+        self.decayed[server] = false;
+        self.lost[server] = true;
+        // It works as long as nothing else happens to it.
+        self.world.open_disk(server).ok()
+    }
+
+    /// Crashes every replica on a node. Those in memory lose their records, and the others at most what was not durable.
+    pub fn crash_node(&mut self, node: usize, crash: Crash) {
+        for server in self.servers_of(node) {
+            if self.world.server(server).is_some() {
+                self.world.crash_server(server, crash);
                 self.hint(self.replicas[server], false);
-            }
-            if loses {
-                self.lost[server] = true;
+                self.lost[server] |= self.scenario.durability == Durability::Memory;
             }
         }
     }
 
-    /// Restarts every replica on a node that is down.
-    pub fn restart_node(&mut self, node: usize) {
+    /// Replaces the disk of a node that is down by an empty one.
+    pub fn replace_disk(&mut self, node: usize) {
         for server in self.servers_of(node) {
-            if self.world.server(server).is_none() {
-                self.boot_server(server);
-            }
+            self.world.replace_disk(server);
+            self.decayed[server] = false;
+            self.lost[server] = true;
         }
+    }
+
+    /// Lets a disk on a node change something that it is known to hold; false if there is none that does.
+    pub fn decay_disk(&mut self, node: usize, decay: Decay) -> bool {
+        let servers = self.servers_of(node);
+        if !self.may_lose(node) || servers.is_empty() {
+            return false;
+        }
+        let server = servers[self.random.index(servers.len())];
+        let decays = !self.decayed[server] && self.world.decay_disk(server, decay);
+        self.decayed[server] |= decays;
+        decays
+    }
+
+    /// What every disk of a node does from now on.
+    pub fn set_disk_condition(&mut self, node: usize, condition: Condition) {
+        for server in self.servers_of(node) {
+            self.world.set_disk_condition(server, condition);
+        }
+    }
+
+    /// True if a loss of power could lose or tear something on a node.
+    pub fn has_unsynced(&self, node: usize) -> bool {
+        self.servers_of(node).into_iter().any(|server| self.world.disk(server).is_dirty())
+    }
+
+    /// Attaches the disk of another replica to one on a node that is down. It must be refused, and stays as it was; false
+    /// if there is no such disk.
+    pub fn attach_wrong_disk(&mut self, node: usize) -> bool {
+        let other = self.random.index(self.world.servers());
+        let Some(&server) = self.servers_of(node).iter().find(|server| **server != other) else {
+            return false;
+        };
+        match self.world.disk(server).open_wrong(self.world.disk(other)) {
+            None => return false,
+            // The other disk may have decayed as well.
+            Some(Err(LogError::ForeignReplica { .. })) => {}
+            Some(Err(error)) if self.decayed[other] => {
+                self.world.note(|| format!("the wrong disk is refused, as it has decayed: {error}"));
+            }
+            Some(result) => panic!("the disk of another replica is not refused for what it is: {result:?}"),
+        }
+        let (ours, theirs) = (self.replicas[server], self.replicas[other]);
+        self.world.note(|| format!("{ours} is given the disk of {theirs}, and refuses it"));
+        true
+    }
+
+    /// Restarts every replica on a node that is down; those whose disk is refused try again later.
+    pub fn restart_node(&mut self, node: usize) {
+        let mut is_up = true;
+        for server in self.servers_of(node) {
+            is_up &= self.world.server(server).is_some() || self.boot_server(server);
+        }
+        if !is_up {
+            self.restart_later(node);
+        }
+    }
+
+    fn restart_later(&mut self, node: usize) {
+        let after = Duration::from_millis(self.random.between(50, 1_000));
+        self.world.set_alarm(after, Alarm::Strike(Strike::End(Ending::Restart(node))));
+    }
+
+    /// A server has ended because its disk failed: whoever watches over it starts it again.
+    pub fn on_stopped(&mut self, server: usize) {
+        self.hint(self.replicas[server], false);
+        self.restart_later(self.world.node_of_server(server));
     }
 
     /// True if the replicas on a node may lose their records now: no group may miss more than f at a time.
     pub fn may_lose(&self, node: usize) -> bool {
-        self.servers_of(node).into_iter().all(|server| {
-            let shard = self.replicas[server].shard;
-            let lost = (0..self.world.servers())
-                .filter(|other| *other != server && self.replicas[*other].shard == shard)
-                .filter(|other| self.lost[*other])
-                .count();
-            self.founded[server] && lost < self.scenario.group.failures()
-        })
+        self.servers_of(node).into_iter().all(|server| self.may_lose_records(server))
+    }
+
+    fn may_lose_records(&self, server: usize) -> bool {
+        let shard = self.replicas[server].shard;
+        let lost = (0..self.world.servers())
+            .filter(|other| *other != server && self.replicas[*other].shard == shard)
+            .filter(|other| self.lost[*other] || self.decayed[*other])
+            .count();
+        self.founded[server] && lost < self.scenario.group.failures()
     }
 
     /// A replica has said that it is normal.
@@ -260,6 +365,7 @@ impl Cluster {
         for node in 0..self.scenario.server_nodes + self.scenario.clients + 1 {
             self.world.clock(node).thaw();
             self.world.set_sync_time(node, Duration::from_micros(50), Duration::from_millis(2));
+            self.set_disk_condition(node, Condition::Works);
             self.restart_node(node);
         }
         for server in 0..self.world.servers() {

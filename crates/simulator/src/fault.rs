@@ -18,6 +18,9 @@ const ORDER: &[Invariant] = &[Isolation, Timestamps, Liveness];
 /// What crashes must not touch.
 const SURVIVAL: &[Invariant] = &[Isolation, Durability, Liveness];
 
+/// What disks that change what they hold must not touch.
+const DETECTED: &[Invariant] = &[Durability, Agreement, Sanity];
+
 /// Declares every fault once: its name as users write it, what must hold all the same, and what it does.
 macro_rules! faults {
     ($($fault:ident = $name:literal, $must_hold:expr, $what:literal;)*) => {
@@ -96,10 +99,37 @@ faults! {
     LongPauses = "long-pauses", SURVIVAL,
         "a node or a client stands still until others have taken over what it was at, and then goes on";
     SlowDisks = "slow-disks", &[Durability, Liveness, Sanity], "syncs take up to a second";
+    TornWrites = "torn-writes", DETECTED,
+        "a node loses power while it writes, and any of the sectors that were not synced may be there";
+    BitRot = "bit-rot", DETECTED, "a bit of a disk flips, at most on f disks of a group at a time";
+    MisdirectedWrites = "misdirected-writes", DETECTED,
+        "a sector of a disk lies where another one was, at most on f disks of a group at a time";
+    WrongDisks = "wrong-disks", &[Isolation, Durability, Agreement],
+        "a node restarts with the disk of another replica attached, and later with its own";
+    FullDisks = "full-disks", &[Durability, Liveness, Sanity], "a disk has no room for a while";
+    FailingDisks = "failing-disks", &[Durability, Liveness, Sanity],
+        "nothing can be read from a disk or written to it for a while";
+    FailedSyncs = "failed-syncs", &[Durability, Liveness, Sanity],
+        "a sync fails after it has written some of the sectors";
     ViewChanges = "view-changes", ALL, "replicas change views all the time, for no reason";
 }
 
 impl Fault {
+    /// True if it is about disks: there is none where records are kept in memory.
+    pub const fn needs_disks(self) -> bool {
+        matches!(
+            self,
+            Fault::SlowDisks
+                | Fault::TornWrites
+                | Fault::BitRot
+                | Fault::MisdirectedWrites
+                | Fault::WrongDisks
+                | Fault::FullDisks
+                | Fault::FailingDisks
+                | Fault::FailedSyncs
+        )
+    }
+
     /// The position in [`Fault::ALL`].
     pub const fn index(self) -> usize {
         self as usize
@@ -125,8 +155,14 @@ impl FromStr for Fault {
 }
 
 /// How often each fault was injected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultCounts([u64; Fault::ALL.len()]);
+
+impl Default for FaultCounts {
+    fn default() -> Self {
+        FaultCounts([0; Fault::ALL.len()])
+    }
+}
 
 impl FaultCounts {
     /// One more.

@@ -16,7 +16,7 @@
 //! | [`report`] | what was found |
 //! | [`listing`] | which faults and plants there are |
 //!
-//! Not simulated yet: processor time, bandwidth, torn and corrupted disk pages, changes of membership.
+//! Not simulated yet: processor time, bandwidth, changes of membership.
 
 pub mod clients;
 pub mod cluster;

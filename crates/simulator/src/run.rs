@@ -24,6 +24,7 @@ use crate::options::Options;
 use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
 use crate::world::Happening;
+use crate::world::disk::Crash;
 use crate::world::network::Network;
 use crate::world::trace::{TraceHash, TraceText};
 
@@ -180,6 +181,7 @@ impl Simulation {
                         .nonsense
                         .push(format!("{name} heard of {epoch}, and nobody changed the membership"));
                 }
+                Happening::Stopped(server) => self.cluster.on_stopped(server),
                 Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
@@ -281,7 +283,7 @@ impl Simulation {
                 continue;
             };
             let node = self.cluster.world.node_of_server(server);
-            self.cluster.crash_node(node, false);
+            self.cluster.crash_node(node, Crash::Process);
             self.cluster.restart_node(node);
             let hosted: Vec<_> = self.cluster.servers_of(node);
             shards.retain(|shard| !hosted.iter().any(|server| self.cluster.replica(*server).shard == *shard));

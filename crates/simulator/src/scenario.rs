@@ -184,7 +184,7 @@ fn draw_faults(choice: &Faults, random: &mut Random) -> Vec<Fault> {
     }
 }
 
-/// One fault of messages, one of clocks, one of processes: most known mistakes need a late message, a wrong clock and a
+/// One fault of messages, one of clocks, one of processes or disks: most known mistakes need a late message, a wrong clock and a
 /// coordinator that is no more. The likeliest of each stand twice.
 fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
     const MESSAGES: [Fault; 14] = [
@@ -213,7 +213,7 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::FrozenClocks,
         Fault::FarClocks,
     ];
-    const PROCESSES: [Fault; 16] = [
+    const PROCESSES: [Fault; 15] = [
         Fault::ClientCrashes,
         Fault::ClientCrashes,
         Fault::ClientCrashes,
@@ -229,20 +229,30 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::RecoveryCrashes,
         Fault::RecoveryDuels,
         Fault::ViewChanges,
-        Fault::SlowDisks,
     ];
+    const DISKS: [Fault; 8] = [
+        Fault::SlowDisks,
+        Fault::TornWrites,
+        Fault::BitRot,
+        Fault::MisdirectedWrites,
+        Fault::WrongDisks,
+        Fault::FullDisks,
+        Fault::FailingDisks,
+        Fault::FailedSyncs,
+    ];
+    let of_processes: &[Fault] = if random.chance(0.2) { &DISKS } else { &PROCESSES };
     let mut faults = vec![
         MESSAGES[random.index(MESSAGES.len())],
         CLOCKS[random.index(CLOCKS.len())],
-        PROCESSES[random.index(PROCESSES.len())],
+        of_processes[random.index(of_processes.len())],
     ];
     faults.sort_unstable();
     faults
 }
 
-/// Memory cannot survive a loss of power, and has no disk that could be slow.
+/// Memory cannot survive a loss of power, and has no disk to which anything could happen.
 fn draw_durability(choice: &Faults, faults: &[Fault], random: &mut Random) -> Durability {
-    let needs_disks = |fault: &Fault| matches!(fault, Fault::PowerLoss | Fault::SlowDisks);
+    let needs_disks = |fault: &Fault| *fault == Fault::PowerLoss || fault.needs_disks();
     let disks_named = matches!(choice, Faults::Named(_)) && faults.contains(&Fault::EmptyDisks);
     let memory = random.chance(0.3) && !disks_named && !faults.iter().any(needs_disks);
     if memory { Durability::Memory } else { Durability::Sync }

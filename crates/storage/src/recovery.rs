@@ -115,7 +115,13 @@ pub(super) fn recover<D: Directory>(directory: &D, identity: LogIdentity) -> Res
     tail.sync()?;
     // Now it is durable that the log begins where it does.
     segment::remove_before(directory, first)?;
-    let records = Records { directory: directory.clone(), identity, end: position, segments: segments.into_iter(), reading: None };
+    let records = Records {
+        directory: directory.clone(),
+        identity,
+        end: position,
+        segments: segments.into_iter(),
+        reading: None,
+    };
     Ok(Found { first, tail, previous, offset: scanned.end, recovery, records })
 }
 
@@ -139,7 +145,9 @@ fn contiguous(directory: &impl Directory, identity: LogIdentity) -> Result<Conti
             first = *number;
         }
     }
-    let Some(incarnation) = known else { return Err(LogError::Missing { directory: directory.path().to_owned() }) };
+    let Some(incarnation) = known else {
+        return Err(LogError::Missing { directory: directory.path().to_owned() });
+    };
     segments.retain(|number| *number >= first);
     match segments.iter().zip(first..).find(|(found, expected)| *found != expected) {
         Some((_, expected)) => Err(LogError::MissingSegment { file: segment::path(directory, expected) }),

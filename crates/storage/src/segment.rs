@@ -27,9 +27,7 @@ impl<D: Directory> Segment<D> {
         let name_new = format!("{:010}.{EXTENSION_NEW}", header.number);
         let path_new = directory.path().join(&name_new);
         let file = directory.create_file(&name_new).map_err(LogError::io("create", &path_new))?;
-        fill(&file, &header)
-            .and_then(|()| file.sync())
-            .map_err(LogError::io("preallocate", &path_new))?;
+        fill(&file, &header).and_then(|()| file.sync()).map_err(LogError::io("preallocate", &path_new))?;
         directory.rename(&name_new, &name).map_err(LogError::io("rename", &path_new))?;
         sync_directory(directory)?;
         Ok(Segment { header, path, file })

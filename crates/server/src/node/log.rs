@@ -13,8 +13,8 @@ use quorate_core::hash::FixedMap;
 use quorate_core::quorum::InvalidGroupSize;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_runtime::driver::Mark;
-use quorate_storage::{self as storage, Log, LogIdentity, LogOptions, Position, Report, Syncer};
 use quorate_runtime::transport::TurnWaker;
+use quorate_storage::{self as storage, Log, LogIdentity, LogOptions, Position, Report, Syncer};
 use quorate_tapir::Record;
 use quorate_wire::{DecodeError, decode_record, encode_record};
 

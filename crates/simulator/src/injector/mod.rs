@@ -7,10 +7,12 @@
 //! |---|---|
 //! | `links` | what goes wrong between nodes |
 //! | `clocks` | what goes wrong with physical clocks |
-//! | `processes` | crashes, restarts, pauses, disks |
+//! | `processes` | crashes, restarts, pauses |
+//! | `disks` | what goes wrong with disks |
 //! | `recoveries` | what goes wrong while others settle a transaction; view changes for no reason |
 
 mod clocks;
+mod disks;
 mod links;
 mod processes;
 mod recoveries;
@@ -21,6 +23,7 @@ use quorate_core::Random;
 
 use crate::cluster::{Alarm, Cluster};
 use crate::fault::{Fault, FaultCounts};
+use crate::world::disk::{Condition, Crash, Decay};
 
 /// Something that the injector does at an instant.
 #[derive(Clone, Debug)]
@@ -92,6 +95,8 @@ pub enum Ending {
     Near(usize),
     /// Syncs take their usual time again.
     Disk(usize),
+    /// A disk works again.
+    Condition(usize),
     /// A new incarnation of a client starts.
     Client(usize),
 }
@@ -209,16 +214,19 @@ impl Injector {
             Fault::ClockStrobes => self.strobe(cluster, node),
             Fault::FrozenClocks => self.freeze(cluster, node),
             Fault::FarClocks => self.move_far(cluster),
-            Fault::NodeCrashes => self.may_crash(cluster, server) && self.crash(cluster, server, false),
+            Fault::NodeCrashes => {
+                let crash = if self.random.chance(0.5) { Crash::Process } else { Crash::Power };
+                self.may_crash(cluster, server) && self.crash(cluster, server, crash)
+            }
             Fault::RestartStorms => {
                 let left = self.random.between(2, 8) as u32;
                 self.storm(cluster, server, left)
             }
             Fault::RollingRestarts => self.roll(cluster, 0),
-            Fault::EmptyDisks => cluster.may_lose(server) && self.crash(cluster, server, true),
+            Fault::EmptyDisks => cluster.may_lose(server) && self.lose_disk(cluster, server),
             Fault::PowerLoss => {
                 for node in 0..servers {
-                    self.crash(cluster, node, false);
+                    self.crash(cluster, node, Crash::Power);
                 }
                 true
             }
@@ -233,6 +241,13 @@ impl Injector {
                 self.pause(cluster, node, timeout, 3 * timeout)
             }
             Fault::SlowDisks => self.slow_disk(cluster, server),
+            Fault::TornWrites => self.tear(cluster, server),
+            Fault::BitRot => self.decay(cluster, server, Decay::BitRot),
+            Fault::MisdirectedWrites => self.decay(cluster, server, Decay::Misdirected),
+            Fault::WrongDisks => self.confuse_disks(cluster, server),
+            Fault::FullDisks => self.disturb_disk(cluster, server, Condition::Full),
+            Fault::FailingDisks => self.disturb_disk(cluster, server, Condition::Fails),
+            Fault::FailedSyncs => self.disturb_disk(cluster, server, Condition::FailsToSync),
             Fault::ViewChanges => self.change_view(cluster, server),
             Fault::Loss
             | Fault::Duplication
@@ -280,6 +295,7 @@ impl Injector {
             Ending::Disk(node) => {
                 cluster.world.set_sync_time(node, Duration::from_micros(50), Duration::from_millis(2));
             }
+            Ending::Condition(node) => cluster.set_disk_condition(node, Condition::Works),
             Ending::Client(slot) => return Some(Request::StartClient(slot)),
         }
         None

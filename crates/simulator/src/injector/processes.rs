@@ -1,4 +1,4 @@
-//! What goes wrong with processes: crashes, restarts, pauses, slow disks.
+//! What goes wrong with processes: crashes, restarts, pauses.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use quorate_core::topology::Durability;
 
 use super::{Ending, Injector, Step};
 use crate::cluster::Cluster;
+use crate::world::disk::Crash;
 
 impl Injector {
     /// True if a node may crash: what is kept in memory is lost with it.
@@ -13,13 +14,12 @@ impl Injector {
         cluster.scenario.durability == Durability::Sync || cluster.may_lose(node)
     }
 
-    pub(super) fn crash(&mut self, cluster: &mut Cluster, node: usize, wipe: bool) -> bool {
-        let runs = cluster.is_up(node) && !cluster.servers_of(node).is_empty();
-        // A node that is down already can still lose its disk; that it restarts is arranged already.
-        if !runs && !wipe {
+    pub(super) fn crash(&mut self, cluster: &mut Cluster, node: usize, crash: Crash) -> bool {
+        // That one restarts which is down already is arranged.
+        if !cluster.is_up(node) || cluster.servers_of(node).is_empty() {
             return false;
         }
-        cluster.crash_node(node, wipe);
+        cluster.crash_node(node, crash);
         self.end_after(cluster, 10, 3_000, Ending::Restart(node))
     }
 
@@ -27,7 +27,7 @@ impl Injector {
     pub(super) fn storm(&mut self, cluster: &mut Cluster, node: usize, left: u32) -> bool {
         let crashes = cluster.is_up(node) && self.may_crash(cluster, node);
         if crashes {
-            cluster.crash_node(node, false);
+            cluster.crash_node(node, Crash::Power);
             self.end_after(cluster, 1, 50, Ending::Restart(node));
         }
         if left > 0 {
@@ -44,7 +44,7 @@ impl Injector {
         }
         let crashes = cluster.is_up(node) && self.may_crash(cluster, node);
         if crashes {
-            cluster.crash_node(node, false);
+            cluster.crash_node(node, Crash::Process);
             self.end_after(cluster, 10, 200, Ending::Restart(node));
         }
         self.next_after(cluster, Duration::from_millis(200), Duration::from_secs(1), Step::Roll(node + 1));
@@ -62,11 +62,5 @@ impl Injector {
         let until = cluster.instant_after(pause);
         cluster.world.pause(node, until);
         true
-    }
-
-    pub(super) fn slow_disk(&mut self, cluster: &mut Cluster, node: usize) -> bool {
-        cluster.world.set_sync_time(node, Duration::from_millis(20), Duration::from_millis(900));
-        cluster.world.note(|| format!("the disk of node {node} becomes slow"));
-        self.end_after(cluster, 200, 3_000, Ending::Disk(node))
     }
 }

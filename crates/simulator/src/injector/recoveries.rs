@@ -7,6 +7,7 @@ use quorate_tapir::Message;
 
 use super::{Injector, Request, Step};
 use crate::cluster::Cluster;
+use crate::world::disk::Crash;
 
 impl Injector {
     /// A client vanishes; then whoever settles what it has left behind is hunted.
@@ -33,7 +34,7 @@ impl Injector {
             return false;
         }
         let node = leaders[self.random.index(leaders.len())];
-        self.crash(cluster, node, false)
+        self.crash(cluster, node, Crash::Process)
     }
 
     /// Has a transaction that is being prepared taken over by some replicas of each of its shards, as its client may ask

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use quorate_core::machine::{InputOf, OutboxOf, PersistToken};
 use quorate_core::{Address, ClockTime, Context, Effect, Epoch, Input, Instant, Machine, Random};
+use quorate_storage::LogError;
 
-use super::disk::{Disk, Medium};
+use super::disk::{Anchor, Crash, Disk, Medium};
 
 /// What a host asks of the world around it.
 pub(super) trait Surroundings<M: Machine> {
@@ -23,6 +25,8 @@ pub(super) trait Surroundings<M: Machine> {
     fn schedule(&mut self, after: Duration, event: HostEvent<M::Timer>);
     /// How long the sync that begins now takes.
     fn sync_time(&mut self, node: usize) -> Duration;
+    /// The machine has lost its disk, and has ended because of that.
+    fn stopped(&mut self, host: usize, why: &str);
 }
 
 /// Something that happens to a host by itself. It concerns one incarnation, and nobody after it.
@@ -50,11 +54,14 @@ pub(super) struct Envelope<Message> {
     pub(super) message: Message,
 }
 
+/// Appends the bytes of a record that is written under a membership.
+type Encode<R> = fn(Epoch, &R, &mut BytesMut);
+
 /// An effect that waits for the disk.
 enum Held<M: Machine> {
     Send(Envelope<M::Message>),
     Emit(M::Event),
-    Truncate { up_to: u64 },
+    Truncate(Anchor),
 }
 
 /// A machine and what it needs.
@@ -64,28 +71,35 @@ pub(super) struct Host<M: Machine> {
     pub(super) node: usize,
     /// None while it is down.
     pub(super) machine: Option<M>,
-    pub(super) disk: Disk<M::Record>,
+    pub(super) disk: Disk,
+    /// Appends the bytes of a record.
+    encode: Encode<M::Record>,
     incarnation: u32,
     timers: BTreeMap<M::Timer, u64>,
     timers_set: u64,
     held: VecDeque<(u64, Held<M>)>,
-    /// The end of the disk when the machine set its latest anchor.
-    anchor: Option<u64>,
+    /// What the machine's latest anchor names.
+    anchor: Option<Anchor>,
     durable: VecDeque<PersistToken>,
     random: Random,
 }
 
-impl<M: Machine> Host<M>
-where
-    M::Record: Clone,
-{
-    pub(super) fn new(id: usize, address: Address, node: usize, medium: Medium, random: Random) -> Self {
+impl<M: Machine> Host<M> {
+    pub(super) fn new(
+        id: usize,
+        address: Address,
+        node: usize,
+        disk: Disk,
+        encode: Encode<M::Record>,
+        random: Random,
+    ) -> Self {
         Host {
             id,
             address,
             node,
             machine: None,
-            disk: Disk::new(medium),
+            disk,
+            encode,
             incarnation: 0,
             timers: BTreeMap::new(),
             timers_set: 0,
@@ -103,14 +117,14 @@ where
     }
 
     /// The machine is gone, with everything that it had not made durable or said.
-    pub(super) fn crash(&mut self) {
+    pub(super) fn crash(&mut self, crash: Crash) {
         self.machine = None;
         self.incarnation += 1;
         self.timers.clear();
         self.held.clear();
         self.anchor = None;
         self.durable.clear();
-        self.disk.crash(&mut self.random);
+        self.disk.crash(crash);
     }
 
     /// True if an event concerns the machine that runs now.
@@ -136,9 +150,10 @@ where
                 self.step(Input::Timer(timer), outbox, around);
             }
             HostEventKind::Synced => {
-                self.end_sync(around);
-                self.notify(outbox, around);
-                self.begin_sync(around);
+                if self.end_sync(around) {
+                    self.notify(outbox, around);
+                    self.begin_sync(around);
+                }
             }
         }
     }
@@ -158,8 +173,8 @@ where
     /// Tells the machine which of its records are durable, for as long as that makes more of them so.
     fn notify(&mut self, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
         loop {
-            if self.disk.medium() == Medium::Memory && self.disk.begin_sync() {
-                self.end_sync(around);
+            if self.disk.medium() == Medium::Memory && self.disk.begin_sync() && !self.end_sync(around) {
+                return;
             }
             let Some(token) = self.durable.pop_front() else { return };
             self.step_once(Input::Persisted(token), outbox, around);
@@ -190,12 +205,23 @@ where
                 Effect::CancelTimer(timer) => {
                     self.timers.remove(&timer);
                 }
-                Effect::Persist { record, notify } => self.disk.append(record, notify),
+                Effect::Persist { record, notify } => {
+                    let mut contents = BytesMut::new();
+                    if self.disk.medium() == Medium::Disk {
+                        (self.encode)(machine.epoch(self.address), &record, &mut contents);
+                    }
+                    self.disk.append(contents.freeze(), notify);
+                }
                 Effect::Emit(event) => self.held.push_back((self.disk.appended(), Held::Emit(event))),
-                Effect::Anchor => self.anchor = Some(self.disk.appended()),
+                Effect::Anchor => self.anchor = self.disk.anchor(),
                 Effect::Truncate => {
-                    let up_to = self.anchor.take().expect("a machine truncates at an anchor");
-                    self.held.push_back((self.disk.appended(), Held::Truncate { up_to }));
+                    let anchor = self.anchor.take();
+                    assert!(
+                        anchor.is_some() || self.disk.medium() == Medium::Memory,
+                        "a machine truncates at an anchor"
+                    );
+                    let after = self.disk.appended();
+                    self.held.extend(anchor.map(|anchor| (after, Held::Truncate(anchor))));
                 }
             }
         }
@@ -209,14 +235,25 @@ where
             match self.held.pop_front() {
                 Some((_, Held::Send(envelope))) => around.transmit(self.node, envelope),
                 Some((_, Held::Emit(event))) => around.emitted(self.id, event),
-                Some((_, Held::Truncate { up_to })) => self.disk.truncate(up_to, &mut self.random),
+                Some((_, Held::Truncate(anchor))) => {
+                    if let Err(error) = self.disk.truncate(anchor) {
+                        return self.stop(&error, around);
+                    }
+                }
                 None => break,
             }
         }
     }
 
+    /// Writes what was persisted, and begins to sync it unless a sync is under way.
     fn begin_sync(&mut self, around: &mut impl Surroundings<M>) {
-        if self.disk.medium() == Medium::Disk && self.disk.begin_sync() {
+        if self.machine.is_none() || self.disk.medium() == Medium::Memory {
+            return;
+        }
+        if let Err(error) = self.disk.write() {
+            return self.stop(&error, around);
+        }
+        if self.disk.begin_sync() {
             let after = around.sync_time(self.node);
             let event =
                 HostEvent { host: self.id, incarnation: self.incarnation, what: HostEventKind::Synced };
@@ -224,8 +261,18 @@ where
         }
     }
 
-    fn end_sync(&mut self, around: &mut impl Surroundings<M>) {
-        self.disk.end_sync(&mut self.durable);
-        self.release(around);
+    /// False if the disk has failed.
+    fn end_sync(&mut self, around: &mut impl Surroundings<M>) -> bool {
+        match self.disk.end_sync(&mut self.durable) {
+            Ok(()) => self.release(around),
+            Err(error) => self.stop(&error, around),
+        }
+        self.machine.is_some()
+    }
+
+    /// The log has failed: nothing may be acknowledged any more, so the process ends.
+    fn stop(&mut self, error: &LogError, around: &mut impl Surroundings<M>) {
+        self.crash(Crash::Process);
+        around.stopped(self.id, &error.to_string());
     }
 }

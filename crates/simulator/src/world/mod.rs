@@ -5,7 +5,8 @@
 //!      │ command, crash, restart, pause, alarm        ▲ Happening: what a machine emitted, or an alarm
 //!      ▼                                              │
 //!    World ── queue of events, ordered by (time, order of scheduling) ── now
-//!      ├── host: a machine, its timers, its disk, what waits for the disk
+//!      ├── host: a machine, its timers, what waits for its disk
+//!      ├── disk: the log that servers use, on sectors that are lost, torn and changed
 //!      ├── network: delay, loss, duplication, reordering, cuts
 //!      └── clocks: one per node, skewed, drifting, jumping
 //! ```
@@ -26,12 +27,14 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Outbox, Random};
+use quorate_storage::LogError;
 
 use clock::PhysicalClock;
-use disk::Medium;
+use disk::{Condition, Crash, Decay, Disk};
 use host::{Envelope, Host, HostEvent, Surroundings};
 use network::Network;
 use queue::EventQueue;
@@ -42,12 +45,18 @@ pub trait Protocol: Sized {
     /// What they say to each other.
     type Message: Clone + Debug;
     /// The machine that keeps data.
-    type Server: Machine<Message = Self::Message, Record: Clone + Debug, Timer: Debug, Event: Debug, Command: Debug>;
+    type Server: Machine<Message = Self::Message, Timer: Debug, Event: Debug, Command: Debug>;
     /// The machine inside a client.
-    type Client: Machine<Message = Self::Message, Record: Clone + Debug, Timer: Debug, Event: Debug, Command: Debug>;
+    type Client: Machine<Message = Self::Message, Timer: Debug, Event: Debug, Command: Debug>;
 
     /// Folds a message into the hash of an execution, so that two executions that differ in it differ in their hash.
     fn digest(message: &Self::Message, hash: &mut TraceHash);
+
+    /// Appends the bytes of what a server persists under a membership; never none.
+    fn encode_record(epoch: Epoch, record: &<Self::Server as Machine>::Record, out: &mut BytesMut);
+
+    /// Reads back what [`Protocol::encode_record`] has written.
+    fn decode_record(bytes: &[u8]) -> <Self::Server as Machine>::Record;
 }
 
 /// What whoever runs the simulation is told.
@@ -57,6 +66,8 @@ pub enum Happening<P: Protocol, A> {
     Server(usize, <P::Server as Machine>::Event),
     /// A client emitted an event.
     Client(usize, <P::Client as Machine>::Event),
+    /// A server has ended because its disk failed.
+    Stopped(usize),
     /// An alarm goes off.
     Alarm(A),
 }
@@ -84,6 +95,7 @@ mod kind {
     pub(super) const CLIENT_EMITTED: u64 = 6;
     pub(super) const CRASHED: u64 = 7;
     pub(super) const BOOTED: u64 = 8;
+    pub(super) const STOPPED: u64 = 9;
 }
 
 /// What hosts share.
@@ -287,11 +299,11 @@ impl<P: Protocol, A> World<P, A> {
 
 /// Servers.
 impl<P: Protocol, A> World<P, A> {
-    /// Adds a server, down and with an empty disk, and returns its number.
-    pub fn add_server(&mut self, address: Address, node: usize, medium: Medium) -> usize {
+    /// Adds a server that is down, and returns its number.
+    pub fn add_server(&mut self, address: Address, node: usize, disk: Disk) -> usize {
         let id = self.servers.len();
         let random = self.fabric.random.fork();
-        self.servers.push(Host::new(id, address, node, medium, random));
+        self.servers.push(Host::new(id, address, node, disk, P::encode_record, random));
         self.fabric.endpoints.insert(address, (Endpoint::Server(id), node));
         id
     }
@@ -316,32 +328,61 @@ impl<P: Protocol, A> World<P, A> {
         self.servers[server].address
     }
 
-    /// What the disk of a server holds.
-    pub fn records(&self, server: usize) -> &[<P::Server as Machine>::Record] {
-        self.servers[server].disk.records()
+    /// Opens the disk of a server that is to restart, and returns what it holds.
+    ///
+    /// # Errors
+    /// The log is refused.
+    pub fn open_disk(&mut self, server: usize) -> Result<Vec<<P::Server as Machine>::Record>, LogError> {
+        let host = &mut self.servers[server];
+        let opened = host.disk.open();
+        self.fabric.trace.line(self.fabric.now, || match &opened {
+            Ok(records) => format!("{} finds {} records", host.address, records.len()),
+            Err(error) => format!("{} ✗ {error}", host.address),
+        });
+        Ok(opened?.iter().map(|bytes| P::decode_record(bytes)).collect())
+    }
+
+    /// The disk of a server, to be looked at.
+    pub fn disk(&self, server: usize) -> &Disk {
+        &self.servers[server].disk
+    }
+
+    /// What the disk of a server does from now on.
+    pub fn set_disk_condition(&mut self, server: usize, condition: Condition) {
+        let host = &self.servers[server];
+        self.fabric.trace.line(self.fabric.now, || format!("the disk of {}: {condition:?}", host.address));
+        host.disk.set_condition(condition);
+    }
+
+    /// Lets the disk of a server change something that it is known to hold; false if there is no such thing.
+    pub fn decay_disk(&mut self, server: usize, decay: Decay) -> bool {
+        let host = &mut self.servers[server];
+        self.fabric.trace.line(self.fabric.now, || format!("the disk of {}: {decay:?}", host.address));
+        host.disk.decay(decay)
+    }
+
+    /// An empty disk takes the place of that of a server, which is down.
+    pub fn replace_disk(&mut self, server: usize) {
+        let host = &mut self.servers[server];
+        assert!(host.machine.is_none(), "disks are replaced while nobody uses them");
+        self.fabric.trace.line(self.fabric.now, || format!("{} gets an empty disk", host.address));
+        host.disk.wipe();
     }
 
     /// Boots a machine that was restored from the server's records.
     pub fn boot_server(&mut self, server: usize, machine: P::Server) {
         self.fabric.trace.event(self.fabric.now, kind::BOOTED, server as u64, 0);
         let host = &mut self.servers[server];
-        self.fabric.trace.line(self.fabric.now, || {
-            format!("{} boots from {} records", host.address, host.disk.records().len())
-        });
+        self.fabric.trace.line(self.fabric.now, || format!("{} boots", host.address));
         host.boot(machine, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
     }
 
-    /// Crashes a server: what it had not made durable is lost. With `wipe`, so is the rest.
-    pub fn crash_server(&mut self, server: usize, wipe: bool) {
-        self.fabric.trace.event(self.fabric.now, kind::CRASHED, server as u64, u64::from(wipe));
+    /// Crashes a server: what it had not made durable is lost, or at least what it had not written.
+    pub fn crash_server(&mut self, server: usize, crash: Crash) {
+        self.fabric.trace.event(self.fabric.now, kind::CRASHED, server as u64, crash as u64);
         let host = &mut self.servers[server];
-        self.fabric.trace.line(self.fabric.now, || {
-            format!("{} crashes{}", host.address, if wipe { " and loses its disk" } else { "" })
-        });
-        host.crash();
-        if wipe {
-            host.disk.wipe();
-        }
+        self.fabric.trace.line(self.fabric.now, || format!("{} crashes: {crash:?}", host.address));
+        host.crash(crash);
     }
 }
 
@@ -352,7 +393,8 @@ impl<P: Protocol, A> World<P, A> {
         let id = self.clients.len();
         let random = self.fabric.random.fork();
         self.fabric.endpoints.insert(address, (Endpoint::Client(id), node));
-        self.clients.push(Host::new(id, address, node, Medium::Memory, random));
+        let encode = |_, _: &_, _: &mut BytesMut| unreachable!("clients keep nothing");
+        self.clients.push(Host::new(id, address, node, Disk::memory(), encode, random));
         self.fabric.trace.event(self.fabric.now, kind::BOOTED, (1 << 32) + id as u64, 0);
         self.fabric.trace.line(self.fabric.now, || format!("{address} starts"));
         self.clients[id].boot(machine, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
@@ -384,7 +426,7 @@ impl<P: Protocol, A> World<P, A> {
         if silenced {
             self.fabric.silenced.insert(host.address);
         }
-        host.crash();
+        host.crash(Crash::Process);
     }
 }
 
@@ -448,6 +490,12 @@ macro_rules! surroundings {
 
             fn sync_time(&mut self, node: usize) -> Duration {
                 self.0.sync_time(node)
+            }
+
+            fn stopped(&mut self, host: usize, why: &str) {
+                self.0.trace.event(self.0.now, kind::STOPPED, host as u64, 0);
+                self.0.trace.line(self.0.now, || format!("{} {host} ends: {why}", stringify!($event)));
+                self.0.happenings.push_back(Happening::Stopped(host));
             }
         }
     };

@@ -5,6 +5,9 @@ use std::convert::Infallible;
 use quorate_core::machine::PersistToken;
 use quorate_core::{ClientId, Context, Input, ReplicaId};
 
+use bytes::{Buf, BufMut};
+
+use super::disk::Medium;
 use super::network::Misfortunes;
 use super::trace::TraceText;
 use super::*;
@@ -105,6 +108,14 @@ impl Protocol for Toy {
             Message::Gossip(count) => hash.fold(count << 32),
         }
     }
+
+    fn encode_record(_: Epoch, record: &u64, out: &mut BytesMut) {
+        out.put_u64(*record);
+    }
+
+    fn decode_record(mut bytes: &[u8]) -> u64 {
+        bytes.get_u64()
+    }
 }
 
 const SERVER: usize = 0;
@@ -120,7 +131,12 @@ fn traced_world(medium: Medium, seed: u64, text: Option<TraceText>) -> World<Toy
     let clocks = vec![PhysicalClock::default(), PhysicalClock::default()];
     let mut world = World::new(network, clocks, Random::new(seed + 1), Trace::new(text));
     let address = Address::Replica(ReplicaId::default());
-    world.add_server(address, 0, medium);
+    let disk = match medium {
+        Medium::Disk => Disk::new(1, ReplicaId::default(), Random::new(seed)),
+        Medium::Memory => Disk::memory(),
+    };
+    world.add_server(address, 0, disk);
+    assert_eq!(world.open_disk(SERVER).unwrap(), [0; 0]);
     world.set_sync_time(0, Duration::from_millis(5), Duration::from_millis(5));
     world.boot_server(SERVER, Counter::restore((), []));
     world.add_client(Address::Client(ClientId(1)), 1, Asker::restore(address, []));
@@ -139,6 +155,7 @@ fn run(world: &mut World<Toy, &'static str>, limit: Instant) -> Vec<(u64, String
         told.push(match happening {
             Happening::Server(_, count) => (at, format!("server {count}")),
             Happening::Client(_, message) => (at, format!("client {message:?}")),
+            Happening::Stopped(server) => (at, format!("server {server} stopped")),
             Happening::Alarm(alarm) => (at, format!("alarm {alarm}")),
         });
     }
@@ -165,7 +182,8 @@ fn in_memory_nothing_waits() {
     let expected = [(10, "server 1"), (20, "client Gossip(1)"), (20, "client Counted(1)")];
     assert_eq!(run(&mut world, millis(100)), told(&expected));
     assert_eq!(world.server(SERVER).unwrap().told_durable, 1);
-    assert!(world.records(SERVER).is_empty());
+    world.crash_server(SERVER, Crash::Process);
+    assert!(world.open_disk(SERVER).unwrap().is_empty());
 }
 
 #[test]
@@ -173,9 +191,9 @@ fn a_crash_before_the_sync_ends_keeps_the_reply_back() {
     let mut world = world(Medium::Disk, 1);
     world.command(CLIENT, ());
     assert!(run(&mut world, millis(12)).is_empty());
-    world.crash_server(SERVER, false);
+    world.crash_server(SERVER, Crash::Power);
     assert!(world.server(SERVER).is_none());
-    let durable = world.records(SERVER).to_vec();
+    let durable = world.open_disk(SERVER).unwrap();
     world.boot_server(SERVER, Counter::restore((), durable));
     assert_eq!(run(&mut world, millis(100)), told(&[(20, "client Gossip(1)")]));
 }
@@ -187,16 +205,36 @@ fn what_was_durable_survives_a_crash_but_not_a_wipe() {
         world.command(CLIENT, ());
     }
     run(&mut world, millis(100));
-    world.crash_server(SERVER, false);
-    assert_eq!(world.records(SERVER), [1, 2, 3]);
-    world.crash_server(SERVER, true);
-    assert!(world.records(SERVER).is_empty());
+    world.crash_server(SERVER, Crash::Power);
+    assert_eq!(world.open_disk(SERVER).unwrap(), [1, 2, 3]);
+    world.replace_disk(SERVER);
+    assert!(world.open_disk(SERVER).unwrap().is_empty());
+}
+
+/// Nothing is acknowledged that the disk has refused, and the machine ends.
+#[test]
+fn a_machine_ends_when_its_disk_fails() {
+    for condition in [Condition::Fails, Condition::FailsToSync] {
+        let mut world = world(Medium::Disk, 1);
+        world.set_disk_condition(SERVER, condition);
+        world.command(CLIENT, ());
+        let stopped = if condition == Condition::Fails { 10 } else { 15 };
+        let expected = [(stopped, "server 0 stopped"), (20, "client Gossip(1)")];
+        assert_eq!(run(&mut world, millis(100)), told(&expected));
+        assert!(world.server(SERVER).is_none());
+        assert_eq!(world.open_disk(SERVER).is_ok(), condition == Condition::FailsToSync);
+        world.set_disk_condition(SERVER, Condition::Works);
+        let durable = world.open_disk(SERVER).unwrap();
+        world.boot_server(SERVER, Counter::restore((), durable));
+        world.command(CLIENT, ());
+        assert!(run(&mut world, millis(200)).iter().any(|(_, what)| what.starts_with("client Counted")));
+    }
 }
 
 #[test]
 fn messages_to_a_machine_that_is_down_are_lost() {
     let mut world = world(Medium::Disk, 1);
-    world.crash_server(SERVER, false);
+    world.crash_server(SERVER, Crash::Power);
     world.command(CLIENT, ());
     assert!(run(&mut world, millis(100)).is_empty());
     world.crash_client(CLIENT, false);

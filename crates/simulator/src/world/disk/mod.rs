@@ -1,0 +1,361 @@
+//! The durable memory of one machine: the log that servers use, on a simulated disk.
+//!
+//! Beside the log stands the list of what was given to it. Whatever a restarted machine finds must be on the list, in
+//! order and without a gap, and nothing may be missing that had become durable: a disk may be refused, but it must never
+//! be believed when it is wrong. That is asserted here, whenever a log is opened.
+
+mod directory;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use quorate_core::machine::PersistToken;
+use quorate_core::{Random, ReplicaId};
+use quorate_storage::{Log, LogError, LogIdentity, LogOptions, Position, Unsynced};
+
+pub use directory::{Condition, SECTOR_BYTES, SimulatedDirectory, SimulatedFile};
+
+/// Whether records outlive a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Records reach a disk with the next sync.
+    Disk,
+    /// Records are as good as durable at once, and a crash loses them all.
+    Memory,
+}
+
+/// What ends when a machine crashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// The process: what was written is there, synced or not.
+    Process,
+    /// Power: what was not synced may be there, or not, or in part.
+    Power,
+}
+
+/// How a disk changes what it holds by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decay {
+    /// One bit flips.
+    BitRot,
+    /// A sector lies where another one was.
+    Misdirected,
+}
+
+/// What the disk held when a machine set an anchor.
+#[derive(Clone, Copy, Debug)]
+pub struct Anchor(Position);
+
+/// The records of one machine, durable and not yet durable.
+#[derive(Debug)]
+pub struct Disk {
+    unsynced: VecDeque<Option<PersistToken>>,
+    /// How many records were ever appended; names positions, so it never falls.
+    appended: u64,
+    /// Up to which position records are durable.
+    synced: u64,
+    /// Up to which position the sync that is under way reaches.
+    syncing: Option<u64>,
+    /// None for memory.
+    store: Option<Store>,
+}
+
+/// A log, and what it should hold.
+#[derive(Debug)]
+struct Store {
+    directory: SimulatedDirectory,
+    identity: LogIdentity,
+    /// None while the machine is down.
+    log: Option<Log<SimulatedDirectory>>,
+    /// What was written and waits for a sync to begin, and what a sync is under way for.
+    written: Option<Unsynced<SimulatedDirectory>>,
+    syncing: Option<Unsynced<SimulatedDirectory>>,
+    /// What the log should hold, from the first segment that it keeps on.
+    ideal: VecDeque<Ideal>,
+    /// How many of those are durable.
+    durable: usize,
+    /// How far durable records say that the log was durable before them.
+    proven: Position,
+    random: Random,
+}
+
+#[derive(Debug)]
+struct Ideal {
+    contents: Bytes,
+    segment: u32,
+    /// Up to where the log was known to be durable when it was appended.
+    testimony: Position,
+}
+
+/// Segments are small, so that there are many.
+const OPTIONS: LogOptions = LogOptions { segment_bytes_first: 4 * 1024, segment_bytes_max: 32 * 1024 };
+
+impl Disk {
+    /// Memory.
+    pub fn memory() -> Self {
+        Disk { unsynced: VecDeque::new(), appended: 0, synced: 0, syncing: None, store: None }
+    }
+
+    /// The disk of a replica with an empty log.
+    pub fn new(cluster: u64, replica: ReplicaId, mut random: Random) -> Self {
+        let path = PathBuf::from(format!("/{replica}"));
+        let directory = SimulatedDirectory::new(path, random.fork());
+        let mut store = Store {
+            directory,
+            identity: LogIdentity { cluster, replica },
+            log: None,
+            written: None,
+            syncing: None,
+            ideal: VecDeque::new(),
+            durable: 0,
+            proven: Position::ZERO,
+            random,
+        };
+        store.create();
+        Disk { store: Some(store), ..Disk::memory() }
+    }
+
+    /// Where records go.
+    pub fn medium(&self) -> Medium {
+        if self.store.is_some() { Medium::Disk } else { Medium::Memory }
+    }
+
+    /// Appends a record. In memory it is durable at once, and its contents do not matter.
+    pub fn append(&mut self, contents: Bytes, notify: Option<PersistToken>) {
+        self.appended += 1;
+        self.unsynced.push_back(notify);
+        if let Some(store) = &mut self.store {
+            store.append(contents);
+        }
+    }
+
+    /// Up to which position records were appended.
+    pub fn appended(&self) -> u64 {
+        self.appended
+    }
+
+    /// Up to which position records are durable.
+    pub fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// The place of the next record; nothing in memory.
+    pub fn anchor(&self) -> Option<Anchor> {
+        self.store.as_ref().map(|store| Anchor(store.running().end()))
+    }
+
+    /// The records before an anchor are not needed any more; those after it are durable.
+    pub fn truncate(&mut self, anchor: Anchor) -> Result<(), LogError> {
+        match &mut self.store {
+            Some(store) => store.truncate(anchor),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands what was appended to the operating system.
+    pub fn write(&mut self) -> Result<(), LogError> {
+        match &mut self.store {
+            Some(store) => store.write(),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins a sync of everything appended so far; false if there is nothing to do or one is under way.
+    pub fn begin_sync(&mut self) -> bool {
+        let begins = self.syncing.is_none() && self.appended > self.synced;
+        if begins {
+            self.syncing = Some(self.appended);
+            if let Some(store) = &mut self.store {
+                store.syncing = store.written.take();
+            }
+        }
+        begins
+    }
+
+    /// Ends the sync that is under way; the tokens of what became durable are added to `tokens`.
+    pub fn end_sync(&mut self, tokens: &mut VecDeque<PersistToken>) -> Result<(), LogError> {
+        let Some(reached) = self.syncing.take() else { return Ok(()) };
+        let became_durable = (reached - self.synced) as usize;
+        if let Some(store) = &mut self.store {
+            store.sync(became_durable)?;
+        }
+        tokens.extend(self.unsynced.drain(..became_durable).flatten());
+        self.synced = reached;
+        Ok(())
+    }
+
+    /// The machine is gone.
+    pub fn crash(&mut self, crash: Crash) {
+        self.unsynced.clear();
+        self.syncing = None;
+        self.synced = self.appended;
+        if let Some(store) = &mut self.store {
+            store.log = None;
+            store.written = None;
+            store.syncing = None;
+            if crash == Crash::Power {
+                store.directory.lose_power();
+            }
+        }
+    }
+
+    /// An empty disk takes the place of this one.
+    pub fn wipe(&mut self) {
+        if let Some(store) = &mut self.store {
+            store.create();
+        }
+    }
+
+    /// Opens the log for a machine that restarts, and returns what it holds; nothing in memory.
+    ///
+    /// # Errors
+    /// The log is refused.
+    ///
+    /// # Panics
+    /// If the log is believed and holds something else than it should.
+    pub fn open(&mut self) -> Result<Vec<Bytes>, LogError> {
+        match &mut self.store {
+            Some(store) => store.open(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Tries to open the log of another machine in place of this one's, as if the wrong disk had been attached.
+    pub fn open_wrong(&self, other: &Disk) -> Option<Result<(), LogError>> {
+        let (ours, theirs) = self.store.as_ref().zip(other.store.as_ref())?;
+        Some(Log::open_in(&theirs.directory.copy(), ours.identity, OPTIONS).map(drop))
+    }
+
+    /// What the disk does from now on.
+    pub fn set_condition(&self, condition: Condition) {
+        if let Some(store) = &self.store {
+            store.directory.set_condition(condition);
+        }
+    }
+
+    /// True if a loss of power could lose or tear something.
+    pub fn is_dirty(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| store.directory.is_dirty())
+    }
+
+    /// Lets the disk change something that it is known to hold; false if there is no such thing.
+    ///
+    /// Only what later records testify for: the newest ones cannot be told from what a crash has torn, by nobody who
+    /// looks at one disk alone.
+    pub fn decay(&mut self, decay: Decay) -> bool {
+        self.store.as_mut().is_some_and(|store| store.decay(decay))
+    }
+}
+
+impl Store {
+    fn create(&mut self) {
+        self.directory.wipe();
+        self.directory.set_condition(Condition::Works);
+        let incarnation = self.random.below(u64::MAX);
+        let created = Log::create_in(&self.directory, self.identity, OPTIONS, incarnation);
+        match created.and_then(Log::close) {
+            Ok(()) => {}
+            Err(error) => unreachable!("a disk that works refuses a new log: {error}"),
+        }
+        self.log = None;
+        self.ideal.clear();
+        self.durable = 0;
+        self.proven = Position::ZERO;
+    }
+
+    fn running(&self) -> &Log<SimulatedDirectory> {
+        self.log.as_ref().expect("only a machine that runs uses its disk")
+    }
+
+    fn append(&mut self, contents: Bytes) {
+        let log = self.log.as_mut().expect("only a machine that runs uses its disk");
+        let testimony = log.durable();
+        let segment = log.append(&contents).segment();
+        self.ideal.push_back(Ideal { contents, segment, testimony });
+    }
+
+    fn write(&mut self) -> Result<(), LogError> {
+        let log = self.log.as_mut().expect("only a machine that runs uses its disk");
+        if let Some(later) = log.write()? {
+            match &mut self.written {
+                Some(earlier) => earlier.merge(later),
+                None => self.written = Some(later),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, became_durable: usize) -> Result<(), LogError> {
+        if let Some(unsynced) = self.syncing.take() {
+            unsynced.sync()?;
+        }
+        let news = self.ideal.range(self.durable..self.durable + became_durable);
+        self.proven = news.map(|record| record.testimony).fold(self.proven, Position::max);
+        self.durable += became_durable;
+        Ok(())
+    }
+
+    fn truncate(&mut self, Anchor(up_to): Anchor) -> Result<(), LogError> {
+        let log = self.log.as_mut().expect("only a machine that runs uses its disk");
+        let Some(truncation) = log.truncate(up_to) else { return Ok(()) };
+        truncation.run()?;
+        while self.ideal.front().is_some_and(|record| record.segment < up_to.segment()) {
+            self.ideal.pop_front();
+            self.durable -= 1;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<Vec<Bytes>, LogError> {
+        let (log, records) = Log::open_in(&self.directory, self.identity, OPTIONS)?;
+        let records: Vec<Bytes> = records.collect::<Result<_, _>>()?;
+        assert!(
+            records.len() >= self.durable,
+            "{} is believed with {} records, and {} of them had become durable",
+            self.directory_name(),
+            records.len(),
+            self.durable
+        );
+        assert!(
+            records.len() <= self.ideal.len()
+                && records.iter().zip(&self.ideal).all(|(found, kept)| *found == kept.contents),
+            "{} returns what was never written to it",
+            self.directory_name()
+        );
+        self.ideal.truncate(records.len());
+        self.durable = records.len();
+        self.log = Some(log);
+        Ok(records)
+    }
+
+    fn decay(&mut self, decay: Decay) -> bool {
+        let proven = self.proven;
+        let is_proven = |(name, sector): &(String, usize)| {
+            let number = name.strip_suffix(".log").and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
+            let end = ((sector + 1) * SECTOR_BYTES) as u64;
+            match number.cmp(&proven.segment()) {
+                // The second sector only holds marks, of which no copy needs to be right.
+                _ if *sector == 1 => false,
+                std::cmp::Ordering::Less => true,
+                std::cmp::Ordering::Equal => end <= u64::from(proven.offset()),
+                std::cmp::Ordering::Greater => false,
+            }
+        };
+        let sectors: Vec<_> = self.directory.sectors().into_iter().filter(is_proven).collect();
+        let mut draw = || (!sectors.is_empty()).then(|| &sectors[self.random.index(sectors.len())]);
+        let (Some(target), Some(source)) = (draw(), draw()) else { return false };
+        match decay {
+            Decay::BitRot => self.directory.rot(target, &mut self.random),
+            Decay::Misdirected if source == target => return false,
+            Decay::Misdirected => self.directory.misdirect(target, source),
+        }
+        true
+    }
+
+    fn directory_name(&self) -> String {
+        format!("the log of {}", self.identity.replica)
+    }
+}
