@@ -4,6 +4,7 @@
 //! for a turn whenever a replica is ready.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -46,16 +47,33 @@ pub(crate) struct Builder {
     under_way: BTreeSet<ReplicaId>,
     ready: (Sender<Hosted>, Receiver<Hosted>),
     threads: Vec<JoinHandle<()>>,
+    /// What builds a replica, and what starts a thread. Tests put others in their places.
+    means: Means,
+}
+
+#[derive(Clone, Copy)]
+struct Means {
+    build: fn(Order, &DataDirectory, &Logs) -> Hosted,
+    spawn: fn(Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>,
 }
 
 impl Builder {
     pub(crate) fn new(data: Arc<DataDirectory>, logs: Logs, waker: TurnWaker) -> Self {
-        Builder { data, logs, waker, under_way: BTreeSet::new(), ready: channel(), threads: Vec::new() }
+        let means = Means { build, spawn };
+        Builder {
+            data,
+            logs,
+            waker,
+            under_way: BTreeSet::new(),
+            ready: channel(),
+            threads: Vec::new(),
+            means,
+        }
     }
 
     /// Builds a replica now, in this thread.
     pub(crate) fn build(&self, order: Order) -> Hosted {
-        build(order, &self.data, &self.logs)
+        (self.means.build)(order, &self.data, &self.logs)
     }
 
     /// Builds replicas in another thread, one after the other: they share the disk anyway.
@@ -65,8 +83,8 @@ impl Builder {
         }
         let replicas: Vec<_> = orders.iter().map(|order| order.placement.replica).collect();
         let (data, logs, waker) = (Arc::clone(&self.data), self.logs.clone(), self.waker.clone());
-        let ready = self.ready.0.clone();
-        let thread = thread::Builder::new().name("replica-builder".to_owned()).spawn(move || {
+        let (ready, Means { build, spawn }) = (self.ready.0.clone(), self.means);
+        let thread = spawn(Box::new(move || {
             for order in orders {
                 // Nobody waits any more if the node has stopped.
                 if ready.send(build(order, &data, &logs)).is_err() {
@@ -74,7 +92,7 @@ impl Builder {
                 }
                 waker.wake();
             }
-        });
+        }));
         match thread {
             Ok(thread) => {
                 self.threads.push(thread);
@@ -117,6 +135,102 @@ impl Builder {
     }
 }
 
+fn spawn(work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("replica-builder".to_owned()).spawn(work)
+}
+
 fn build(order: Order, data: &DataDirectory, logs: &Logs) -> Hosted {
     Hosted::build(order.placement, data, order.origin, logs, order.seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::{Duration, Instant};
+
+    use quorate_core::NodeId;
+    use quorate_core::topology::Durability;
+
+    use super::*;
+    use crate::config::system_keyspace;
+    use crate::data::Initialise;
+
+    const CLUSTER: u64 = 7;
+
+    struct Fixture {
+        builder: Builder,
+        placement: Placement,
+        _directory: tempfile::TempDir,
+    }
+
+    impl Fixture {
+        fn new(means: Means) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("node");
+            let data = DataDirectory::open(&path, CLUSTER, NodeId(0), Initialise::New, 1).unwrap();
+            let waker = TurnWaker::default();
+            let logs = Logs::start(CLUSTER, waker.clone()).unwrap();
+            let builder = Builder { means, ..Builder::new(Arc::new(data), logs, waker) };
+            let keyspace = system_keyspace(vec![NodeId(0)], Durability::Sync);
+            let placement = Placement::on_node(&keyspace, NodeId(0)).remove(0);
+            Fixture { builder, placement, _directory: directory }
+        }
+
+        fn start(&mut self) {
+            let placement = self.placement.clone();
+            self.builder.start(vec![Order { placement, origin: Origin::NewGroup, seed: 1 }]);
+        }
+
+        /// Takes until something is ready.
+        fn take(&mut self) -> Vec<Hosted> {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            loop {
+                let ready = self.builder.take_ready();
+                if !ready.is_empty() {
+                    return ready;
+                }
+                assert!(Instant::now() < deadline, "nothing becomes ready");
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_replica_is_under_way_until_it_is_taken() {
+        let mut fixture = Fixture::new(Means { build, spawn });
+        let replica = fixture.placement.replica;
+        fixture.start();
+        assert!(fixture.builder.is_building(replica));
+        assert_eq!(fixture.take().remove(0).placement.replica, replica);
+        assert!(!fixture.builder.is_building(replica));
+    }
+
+    #[test]
+    fn a_panic_while_building_is_not_swallowed() {
+        let mut fixture = Fixture::new(Means { build: |_, _, _| panic!("the disk lies"), spawn });
+        fixture.start();
+        let panic = catch_unwind(AssertUnwindSafe(|| fixture.take())).err().expect("it goes on");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"the disk lies"));
+    }
+
+    #[test]
+    fn a_node_that_stops_closes_in_spite_of_a_panic() {
+        let mut fixture = Fixture::new(Means { build: |_, _, _| panic!("the disk lies"), spawn });
+        fixture.start();
+        fixture.builder.close();
+        assert!(fixture.builder.threads.is_empty());
+    }
+
+    #[test]
+    fn without_a_thread_a_replica_can_be_asked_for_again() {
+        let no_thread: fn(Box<dyn FnOnce() + Send>) -> _ = |_| Err(io::Error::other("no more threads"));
+        let mut fixture = Fixture::new(Means { build, spawn: no_thread });
+        let replica = fixture.placement.replica;
+        fixture.start();
+        assert!(!fixture.builder.is_building(replica), "the next reading of the catalogue asks again");
+        assert!(fixture.builder.take_ready().is_empty());
+        fixture.builder.means.spawn = spawn;
+        fixture.start();
+        assert_eq!(fixture.take().len(), 1);
+    }
 }
