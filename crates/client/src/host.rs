@@ -272,7 +272,10 @@ impl Host for ClientHost {
                 let Some(node) = turn.remote(link).and_then(node_id) else { return Ok(()) };
                 let reachable = problem.is_none();
                 self.waiters.set_problem(node, replica, problem);
-                self.step(Input::Command(Command::Reachable { replica, reachable }), turn);
+                // One of a keyspace that is not known yet counts as soon as that is.
+                if self.nodes.hosted.contains_key(&replica) {
+                    self.step(Input::Command(Command::Reachable { replica, reachable }), turn);
+                }
             }
             Packet::AcceptLossReply { replica, refused } => {
                 if let Some(position) = self.losses.iter().position(|(asked, _)| *asked == replica) {

@@ -84,6 +84,9 @@ impl TortureArguments {
             namespaces: self.namespaces,
             history: self.history.clone(),
         };
+        if let Some(fault) = options.impossible().first() {
+            return Err(Failure::usage(format!("{fault} cannot be injected with --namespaces")));
+        }
         let progress = Progress::spinner();
         block_on(async {
             // If it is stopped, everything that it has started ends as it is dropped.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use quorate::{Error, Receipt, Transaction};
 use quorate_checker::RecordedTxn;
 use quorate_core::Random;
-use quorate_workloads::{Execution, Operation, Plan, Step, UniqueValues, Workload, WorkloadKind};
+use quorate_workloads::{Execution, Operation, Plan, Step, UniqueValues, Workload};
 
 use super::Shared;
 
@@ -34,10 +34,14 @@ pub(super) async fn run(shared: Arc<Shared>, number: u64) {
     }
 }
 
-/// Reads every key of every generation of judged lists once more, so that the history says how each list ended.
+/// So many keys of one generation are read in one transaction at the end; more are not read.
+const FINAL_READ_KEYS_MAX: u64 = 1_000;
+
+/// Reads every key of every generation once more, if the history is judged and the keys are few, so that it says how each
+/// one ended.
 pub(super) async fn read_everything(shared: &Shared) {
     let load = &shared.load;
-    if load.history.is_none() || load.parameters.kind != WorkloadKind::Lists {
+    if load.history.is_none() || load.parameters.keys > FINAL_READ_KEYS_MAX {
         return;
     }
     let workload = Workload::new(load.parameters.clone());

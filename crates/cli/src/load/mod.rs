@@ -115,8 +115,8 @@ impl Running {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Lets every client end its transaction and waits for that; then reads all keys of judged lists once more, so
-    /// that the history says how each list ended.
+    /// Lets every client end its transaction and waits for that; then reads all keys of a judged history once more, if
+    /// they are few, so that it says how each one ended.
     pub(crate) async fn stop(mut self) -> Tally {
         self.end().await;
         client::read_everything(&self.shared).await;

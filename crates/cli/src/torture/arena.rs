@@ -275,14 +275,13 @@ impl Arena {
         }
     }
 
-    /// How many transactions are held prepared, over all replicas of all nodes that answer.
-    pub(crate) async fn prepared(&self) -> u64 {
+    /// How many transactions are held prepared, over all replicas; none if a node does not answer.
+    pub(crate) async fn prepared(&self) -> Option<u64> {
         let mut prepared = 0;
         for address in &self.layout.http {
-            let replicas = ask(address).await.map(|status| status.replicas).unwrap_or_default();
-            prepared += replicas.iter().map(|replica| replica.prepared).sum::<u64>();
+            prepared += ask(address).await?.replicas.iter().map(|replica| replica.prepared).sum::<u64>();
         }
-        prepared
+        Some(prepared)
     }
 
     fn has_recovered(&self, status: Option<&NodeStatus>) -> bool {

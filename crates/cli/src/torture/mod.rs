@@ -53,6 +53,9 @@ const KEYSPACE: &str = "torture";
 /// How many transactions the clients of each site have in flight.
 const IN_FLIGHT: u64 = 4;
 
+/// How many keys workloads use that have no generations: few enough to be read once more, and to be in dispute.
+const KEYS: u64 = 500;
+
 /// The most sites that have clients.
 const CLIENT_SITES_MAX: usize = 3;
 
@@ -111,17 +114,37 @@ impl Tortured {
 }
 
 impl Options {
+    /// The faults that were asked for and that the network cannot inject: namespaces neither delay nor break.
+    pub(crate) fn impossible(&self) -> Vec<Fault> {
+        let is_impossible = |fault: &Fault| matches!(fault, Fault::DelaySpikes | Fault::BrokenConnections);
+        match &self.faults {
+            Faults::These(faults) if self.namespaces => {
+                faults.iter().copied().filter(is_impossible).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn faults(&self) -> Vec<Fault> {
-        // What is only in memory does not survive this.
-        let is_survived = |fault: &Fault| *fault != Fault::PowerLoss || self.durability == Durability::Sync;
-        // Namespaces can neither delay packets nor break connections.
-        let is_possible = |fault: &Fault| {
-            !self.namespaces || !matches!(fault, Fault::DelaySpikes | Fault::BrokenConnections)
+        let is_survived_and_possible = |fault: &Fault| match fault {
+            // What is only in memory does not survive this.
+            Fault::PowerLoss => self.durability == Durability::Sync,
+            Fault::DelaySpikes | Fault::BrokenConnections => !self.namespaces,
+            _ => true,
         };
         match &self.faults {
-            Faults::All => Fault::ALL.into_iter().filter(is_survived).filter(is_possible).collect(),
-            Faults::These(faults) => faults.iter().copied().filter(is_possible).collect(),
+            Faults::All => Fault::ALL.into_iter().filter(is_survived_and_possible).collect(),
+            Faults::These(faults) => faults.clone(),
         }
+    }
+
+    fn parameters(&self, clients: u64) -> Parameters {
+        let mut parameters = Parameters::new(self.workload).for_clients(clients);
+        parameters.judged = true;
+        if self.workload != WorkloadKind::Lists {
+            parameters.keys = KEYS;
+        }
+        parameters
     }
 
     fn layout(&self, directory: PathBuf, network: &Network) -> Result<Layout, Failure> {
@@ -184,8 +207,7 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
     arena.serve().await?;
 
     let sites = options.nodes.min(CLIENT_SITES_MAX);
-    let mut parameters = Parameters::new(options.workload).for_clients(sites as u64 * IN_FLIGHT);
-    parameters.judged = true;
+    let parameters = options.parameters(sites as u64 * IN_FLIGHT);
     let history = HistoryLog::new();
     let task = Task {
         addresses,
@@ -327,16 +349,18 @@ impl Torture<'_> {
         }
         let deadline = Instant::now() + LEFTOVERS_TIMEOUT;
         loop {
-            match self.arena.prepared().await {
-                0 => break,
-                left if Instant::now() >= deadline => {
-                    troubles.push(format!(
-                        "{left} prepares are still open {LEFTOVERS_TIMEOUT:?} after the last client"
-                    ));
-                    break;
-                }
-                _ => tokio::time::sleep(LOOK_INTERVAL).await,
+            let left = self.arena.prepared().await;
+            if left == Some(0) {
+                break;
             }
+            if Instant::now() >= deadline {
+                let left = left.map_or("an unknown number of".to_owned(), |left| left.to_string());
+                troubles.push(format!(
+                    "{left} prepares are still open {LEFTOVERS_TIMEOUT:?} after the last client"
+                ));
+                break;
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
         }
         troubles
     }

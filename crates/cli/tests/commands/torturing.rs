@@ -57,6 +57,7 @@ fn the_faults_are_listed() {
     assert!(listed.as_array().unwrap().iter().any(|fault| fault["id"] == "one-way-partitions"), "{listed}");
     assert_eq!(run(&["torture", "--faults", "earthquake"]).code, 2);
     assert_eq!(run(&["torture", "--nodes", "4"]).code, 2);
+    assert_eq!(run(&["torture", "--namespaces", "--faults", "delay-spikes"]).code, 2);
 }
 
 /// A run that is under way.

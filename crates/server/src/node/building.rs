@@ -54,8 +54,11 @@ pub(crate) struct Builder {
 #[derive(Clone, Copy)]
 struct Means {
     build: fn(Order, &DataDirectory, &Logs) -> Hosted,
-    spawn: fn(Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>,
+    spawn: fn(Work) -> io::Result<JoinHandle<()>>,
 }
+
+/// What a thread does.
+type Work = Box<dyn FnOnce() + Send>;
 
 impl Builder {
     pub(crate) fn new(data: Arc<DataDirectory>, logs: Logs, waker: TurnWaker) -> Self {
@@ -135,7 +138,7 @@ impl Builder {
     }
 }
 
-fn spawn(work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+fn spawn(work: Work) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("replica-builder".to_owned()).spawn(work)
 }
 
@@ -223,7 +226,7 @@ mod tests {
 
     #[test]
     fn without_a_thread_a_replica_can_be_asked_for_again() {
-        let no_thread: fn(Box<dyn FnOnce() + Send>) -> _ = |_| Err(io::Error::other("no more threads"));
+        let no_thread: fn(Work) -> _ = |_| Err(io::Error::other("no more threads"));
         let mut fixture = Fixture::new(Means { build, spawn: no_thread });
         let replica = fixture.placement.replica;
         fixture.start();
