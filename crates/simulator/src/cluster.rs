@@ -15,13 +15,14 @@ use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Record, Repli
 
 use crate::digest;
 use crate::fault::Fault;
+use crate::frames;
 use crate::injector::{Ending, Strike};
 use crate::scenario::{SITES, Scenario};
 use crate::world::clock::PhysicalClock;
 use crate::world::disk::{Condition, Crash, Decay, Disk};
 use crate::world::network::Network;
 use crate::world::trace::{Trace, TraceHash, TraceText};
-use crate::world::{Protocol, World};
+use crate::world::{Envelope, Protocol, World};
 
 /// The machines of a strict keyspace.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,14 @@ impl Protocol for Strict {
 
     fn digest(message: &quorate_tapir::Message, hash: &mut TraceHash) {
         digest::message(message, hash);
+    }
+
+    fn carry(envelope: Envelope<quorate_tapir::Message>) -> Envelope<quorate_tapir::Message> {
+        frames::carry(envelope)
+    }
+
+    fn damage(envelope: &Envelope<quorate_tapir::Message>, random: &mut Random) {
+        frames::damage(envelope, random);
     }
 
     fn encode_record(epoch: Epoch, record: &Record, out: &mut BytesMut) {
@@ -365,6 +374,7 @@ impl Cluster {
         for node in 0..self.scenario.server_nodes + self.scenario.clients + 1 {
             self.world.clock(node).thaw();
             self.world.set_sync_time(node, Duration::from_micros(50), Duration::from_millis(2));
+            self.world.set_service_time(node, Duration::ZERO);
             self.set_disk_condition(node, Condition::Works);
             self.restart_node(node);
         }

@@ -65,6 +65,8 @@ faults! {
         "messages arrive again minutes later, across restarts and view changes";
     Reordering = "reordering", ALL, "messages overtake each other";
     LateMessages = "late-messages", ALL, "single messages take seconds";
+    CorruptedFrames = "corrupted-frames", &[Isolation, Durability, Liveness, Sanity],
+        "frames are damaged on their way or malformed, and with each one its connection is lost";
     DelaySpikes = "delay-spikes", ALL, "for a while, everything that one node sends takes much longer";
     Partitions = "partitions", ALL, "a node is cut off from all others for a while";
     OneWayPartitions = "one-way-partitions", ALL,
@@ -98,6 +100,8 @@ faults! {
     Pauses = "pauses", &[Isolation, Liveness], "a node or a client stands still for a while and then goes on";
     LongPauses = "long-pauses", SURVIVAL,
         "a node or a client stands still until others have taken over what it was at, and then goes on";
+    SlowNodes = "slow-nodes", &[Isolation, Liveness],
+        "for a while, a node or a client takes up to five milliseconds for each message and timer";
     SlowDisks = "slow-disks", &[Durability, Liveness, Sanity], "syncs take up to a second";
     TornWrites = "torn-writes", DETECTED,
         "a node loses power while it writes, and any of the sectors that were not synced may be there";

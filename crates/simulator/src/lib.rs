@@ -10,18 +10,20 @@
 //! | [`options`], [`scenario`] | what to simulate, and what a seed makes of it |
 //! | [`world`] | virtual time, network, clocks, disks: knows no protocol |
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
+//! | `frames` | messages as bytes, and damage to them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
 //! | [`mod@run`] | the phases of a run |
 //! | [`invariants`] | what must hold, one file each |
 //! | [`report`] | what was found |
 //! | [`listing`] | which faults and plants there are |
 //!
-//! Not simulated yet: processor time, bandwidth, changes of membership.
+//! Not simulated yet: bandwidth, changes of membership. Processors take no time unless a fault makes them slow.
 
 pub mod clients;
 pub mod cluster;
 mod digest;
 pub mod fault;
+mod frames;
 pub mod injector;
 pub mod invariants;
 pub mod listing;

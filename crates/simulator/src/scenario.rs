@@ -187,7 +187,7 @@ fn draw_faults(choice: &Faults, random: &mut Random) -> Vec<Fault> {
 /// One fault of messages, one of clocks, one of processes or disks: most known mistakes need a late message, a wrong clock and a
 /// coordinator that is no more. The likeliest of each stand twice.
 fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
-    const MESSAGES: [Fault; 14] = [
+    const MESSAGES: [Fault; 15] = [
         Fault::Reordering,
         Fault::Reordering,
         Fault::LateMessages,
@@ -195,6 +195,7 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::Loss,
         Fault::Duplication,
         Fault::LateDuplicates,
+        Fault::CorruptedFrames,
         Fault::DelaySpikes,
         Fault::Partitions,
         Fault::OneWayPartitions,
@@ -213,7 +214,7 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::FrozenClocks,
         Fault::FarClocks,
     ];
-    const PROCESSES: [Fault; 15] = [
+    const PROCESSES: [Fault; 16] = [
         Fault::ClientCrashes,
         Fault::ClientCrashes,
         Fault::ClientCrashes,
@@ -226,6 +227,7 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::EmptyDisks,
         Fault::Pauses,
         Fault::LongPauses,
+        Fault::SlowNodes,
         Fault::RecoveryCrashes,
         Fault::RecoveryDuels,
         Fault::ViewChanges,
@@ -269,6 +271,7 @@ fn draw_misfortunes(faults: &[Fault], random: &mut Random) -> Misfortunes {
         late_duplicate: draw(Fault::LateDuplicates, 0.005, 0.05),
         reordering: draw(Fault::Reordering, 0.02, 0.5),
         late: draw(Fault::LateMessages, 0.005, 0.1),
+        corruption: draw(Fault::CorruptedFrames, 0.001, 0.03),
     }
 }
 

@@ -93,6 +93,8 @@ pub enum Ending {
     Thaw(usize),
     /// A clock that was far off is set right.
     Near(usize),
+    /// A node is as fast as usual again.
+    Processor(usize),
     /// Syncs take their usual time again.
     Disk(usize),
     /// A disk works again.
@@ -146,7 +148,8 @@ impl Injector {
                 | Fault::Duplication
                 | Fault::LateDuplicates
                 | Fault::Reordering
-                | Fault::LateMessages => {}
+                | Fault::LateMessages
+                | Fault::CorruptedFrames => {}
                 Fault::ClockSkew | Fault::ClockDrift => injector.counts.add(fault),
                 _ => injector.schedule(cluster, fault, QUIET_START),
             }
@@ -240,6 +243,7 @@ impl Injector {
                 let timeout = cluster.scenario.replica.recovery_timeout;
                 self.pause(cluster, node, timeout, 3 * timeout)
             }
+            Fault::SlowNodes => self.slow_node(cluster, node),
             Fault::SlowDisks => self.slow_disk(cluster, server),
             Fault::TornWrites => self.tear(cluster, server),
             Fault::BitRot => self.decay(cluster, server, Decay::BitRot),
@@ -254,6 +258,7 @@ impl Injector {
             | Fault::LateDuplicates
             | Fault::Reordering
             | Fault::LateMessages
+            | Fault::CorruptedFrames
             | Fault::ClockSkew
             | Fault::ClockDrift => false,
         };
@@ -295,6 +300,7 @@ impl Injector {
             Ending::Disk(node) => {
                 cluster.world.set_sync_time(node, Duration::from_micros(50), Duration::from_millis(2));
             }
+            Ending::Processor(node) => cluster.world.set_service_time(node, Duration::ZERO),
             Ending::Condition(node) => cluster.set_disk_condition(node, Condition::Works),
             Ending::Client(slot) => return Some(Request::StartClient(slot)),
         }

@@ -63,4 +63,11 @@ impl Injector {
         cluster.world.pause(node, until);
         true
     }
+
+    /// From ten to a thousand times as slow as a server that takes a few microseconds for a message.
+    pub(super) fn slow_node(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+        let service_time = Duration::from_micros(50).mul_f64(100_f64.powf(self.random.unit()));
+        cluster.world.set_service_time(node, service_time);
+        self.end_after(cluster, 100, 3_000, Ending::Processor(node))
+    }
 }

@@ -47,11 +47,15 @@ pub(super) enum HostEventKind<T> {
 
 /// A message on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Envelope<Message> {
-    pub(super) from: Address,
-    pub(super) to: Address,
-    pub(super) epoch: Epoch,
-    pub(super) message: Message,
+pub struct Envelope<Message> {
+    /// Who sends it.
+    pub from: Address,
+    /// Who is to receive it.
+    pub to: Address,
+    /// Under which membership it is said.
+    pub epoch: Epoch,
+    /// What it says.
+    pub message: Message,
 }
 
 /// Appends the bytes of a record that is written under a membership.

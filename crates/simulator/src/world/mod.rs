@@ -7,6 +7,7 @@
 //!    World ── queue of events, ordered by (time, order of scheduling) ── now
 //!      ├── host: a machine, its timers, what waits for its disk
 //!      ├── disk: the log that servers use, on sectors that are lost, torn and changed
+//!      ├── processors: one per node, which may take its time for each input
 //!      ├── network: delay, loss, duplication, reordering, cuts
 //!      └── clocks: one per node, skewed, drifting, jumping
 //! ```
@@ -35,7 +36,8 @@ use quorate_storage::LogError;
 
 use clock::PhysicalClock;
 use disk::{Condition, Crash, Decay, Disk};
-use host::{Envelope, Host, HostEvent, Surroundings};
+pub use host::Envelope;
+use host::{Host, HostEvent, Surroundings};
 use network::Network;
 use queue::EventQueue;
 use trace::{Trace, TraceHash};
@@ -51,6 +53,12 @@ pub trait Protocol: Sized {
 
     /// Folds a message into the hash of an execution, so that two executions that differ in it differ in their hash.
     fn digest(message: &Self::Message, hash: &mut TraceHash);
+
+    /// Sends a message through the bytes of a connection that works, and returns what comes out.
+    fn carry(envelope: Envelope<Self::Message>) -> Envelope<Self::Message>;
+
+    /// Damages the bytes of a message and sees to it that this is noticed.
+    fn damage(envelope: &Envelope<Self::Message>, random: &mut Random);
 
     /// Appends the bytes of what a server persists under a membership; never none.
     fn encode_record(epoch: Epoch, record: &<Self::Server as Machine>::Record, out: &mut BytesMut);
@@ -77,6 +85,8 @@ enum Event<P: Protocol, A> {
     Server(HostEvent<<P::Server as Machine>::Timer>),
     Client(HostEvent<<P::Client as Machine>::Timer>),
     Alarm(A),
+    /// One of the above, for which the processor of its node has taken its time.
+    Served(Box<Event<P, A>>),
 }
 
 #[derive(Clone, Copy)]
@@ -107,6 +117,8 @@ struct Fabric<P: Protocol, A> {
     /// Per node, between which bounds a sync takes.
     sync_times: Vec<(Duration, Duration)>,
     endpoints: FixedMap<Address, (Endpoint, usize)>,
+    /// Connections that were lost, from a node to another, and until when nothing is sent over them.
+    resets: FixedMap<(usize, usize), Instant>,
     /// Whose messages are lost on their way, because they vanished together with the sender.
     silenced: FixedSet<Address>,
     random: Random,
@@ -115,12 +127,20 @@ struct Fabric<P: Protocol, A> {
     messages: u64,
 }
 
+/// The processor of a node: serves one input after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Processor {
+    service_time: Duration,
+    busy_until: Instant,
+}
+
 /// A deterministic world of machines.
 pub struct World<P: Protocol, A> {
     fabric: Fabric<P, A>,
     servers: Vec<Host<P::Server>>,
     clients: Vec<Host<P::Client>>,
     paused_until: Vec<Instant>,
+    processors: Vec<Processor>,
     server_outbox: OutboxOf<P::Server>,
     client_outbox: OutboxOf<P::Client>,
 }
@@ -138,6 +158,7 @@ impl<P: Protocol, A> World<P, A> {
                 clocks,
                 sync_times: vec![(Duration::from_micros(50), Duration::from_millis(2)); nodes],
                 endpoints: FixedMap::default(),
+                resets: FixedMap::default(),
                 silenced: FixedSet::default(),
                 random,
                 happenings: VecDeque::new(),
@@ -147,6 +168,7 @@ impl<P: Protocol, A> World<P, A> {
             servers: Vec::new(),
             clients: Vec::new(),
             paused_until: vec![Instant::START; nodes],
+            processors: vec![Processor::default(); nodes],
             server_outbox: Outbox::new(),
             client_outbox: Outbox::new(),
         }
@@ -170,6 +192,12 @@ impl<P: Protocol, A> World<P, A> {
     /// Between which bounds a sync of a node takes from now on.
     pub fn set_sync_time(&mut self, node: usize, low: Duration, high: Duration) {
         self.fabric.sync_times[node] = (low, high);
+    }
+
+    /// How long the processor of a node takes from now on for each message, timer and sync. At first that is no time.
+    pub fn set_service_time(&mut self, node: usize, service_time: Duration) {
+        self.note(|| format!("node {node} takes {service_time:?} for each input"));
+        self.processors[node] = Processor { service_time, busy_until: self.fabric.now };
     }
 
     /// How many messages were delivered.
@@ -228,19 +256,34 @@ impl<P: Protocol, A> World<P, A> {
         self.paused_until.fill(Instant::START);
     }
 
-    fn happen(&mut self, event: Event<P, A>) {
-        let node = match &event {
+    /// The node that something happens to; none for alarms.
+    fn node_of(&self, event: &Event<P, A>) -> Option<usize> {
+        match event {
             Event::Deliver(envelope) => self.fabric.endpoints.get(&envelope.to).map(|(_, node)| *node),
             Event::Server(event) => Some(self.servers[event.host].node),
             Event::Client(event) => Some(self.clients[event.host].node),
             Event::Alarm(_) => None,
-        };
-        if let Some(until) = node.map(|node| self.paused_until[node]).filter(|until| *until > self.fabric.now)
-        {
+            Event::Served(event) => self.node_of(event),
+        }
+    }
+
+    fn happen(&mut self, event: Event<P, A>) {
+        let now = self.fabric.now;
+        let node = self.node_of(&event);
+        if let Some(until) = node.map(|node| self.paused_until[node]).filter(|until| *until > now) {
             self.fabric.queue.push(until, event);
             return;
         }
-        let now = self.fabric.now;
+        let event = match (event, node) {
+            (Event::Served(event), _) => *event,
+            (event, Some(node)) if self.processors[node].service_time > Duration::ZERO => {
+                let Processor { service_time, busy_until } = &mut self.processors[node];
+                *busy_until = now.max(*busy_until) + *service_time;
+                self.fabric.queue.push(*busy_until, Event::Served(Box::new(event)));
+                return;
+            }
+            (event, _) => event,
+        };
         match event {
             Event::Deliver(envelope) => self.deliver(envelope),
             Event::Server(event) if self.servers[event.host].concerns(&event) => {
@@ -255,6 +298,7 @@ impl<P: Protocol, A> World<P, A> {
                 self.fabric.trace.line(now, || format!("{} {:?}", host.address, event.what));
                 host.happen(event.what, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
             }
+            Event::Served(_) => unreachable!("the processor serves everything once"),
             // The machine that this concerned has set its timer again or is gone.
             Event::Server(_) | Event::Client(_) => {}
             Event::Alarm(alarm) => {
@@ -434,7 +478,23 @@ impl<P: Protocol, A> Fabric<P, A> {
     fn transmit(&mut self, node: usize, envelope: Envelope<P::Message>) {
         // Whoever is not known here is an incarnation of a client that never was.
         let Some(&(_, receiver)) = self.endpoints.get(&envelope.to) else { return };
+        if self.resets.get(&(node, receiver)).is_some_and(|until| *until > self.now) {
+            let Envelope { from, to, message, .. } = &envelope;
+            self.trace.line(self.now, || format!("{from} → {to} ✗ not connected  {message:?}"));
+            return;
+        }
+        let encodes = self.network.misfortunes.corruption > 0.0;
         let arrivals = self.network.route(node, receiver);
+        if arrivals.damaged {
+            P::damage(&envelope, &mut self.random);
+            // The sender learns of it when its receiver has, and connects again.
+            let round_trip = self.network.delay(node, receiver) + self.network.delay(receiver, node);
+            self.resets.insert((node, receiver), self.now + round_trip);
+            let Envelope { from, to, message, .. } = &envelope;
+            self.trace.line(self.now, || format!("{from} → {to} ✗ damaged  {message:?}"));
+            return;
+        }
+        let envelope = if encodes { P::carry(envelope) } else { envelope };
         if arrivals.first.is_none() {
             let Envelope { from, to, message, .. } = &envelope;
             self.trace.line(self.now, || format!("{from} → {to} ✗ lost  {message:?}"));

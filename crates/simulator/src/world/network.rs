@@ -19,6 +19,8 @@ pub struct Misfortunes {
     pub reordering: f64,
     /// It takes seconds, up to [`Network::LATE_MAX`].
     pub late: f64,
+    /// It is damaged on its way.
+    pub corruption: f64,
 }
 
 /// When a message arrives, if it does, and when a second copy of it does.
@@ -28,6 +30,8 @@ pub struct Arrivals {
     pub first: Option<Duration>,
     /// The copy.
     pub second: Option<Duration>,
+    /// True if what arrives is damaged: then nothing else does.
+    pub damaged: bool,
 }
 
 /// Links between nodes.
@@ -115,7 +119,11 @@ impl Network {
             return Arrivals::default();
         }
         let misfortunes = self.misfortunes;
-        let mut arrivals = Arrivals { first: Some(self.draw_delay(from, to)), second: None };
+        let first = Some(self.draw_delay(from, to));
+        if self.strikes(misfortunes.corruption, Fault::CorruptedFrames) {
+            return Arrivals { damaged: true, ..Arrivals::default() };
+        }
+        let mut arrivals = Arrivals { first, ..Arrivals::default() };
         if self.strikes(misfortunes.duplication, Fault::Duplication) {
             arrivals.second = Some(self.draw_delay(from, to) * 3);
         }
@@ -185,14 +193,26 @@ mod tests {
 
     #[test]
     fn every_misfortune_strikes_and_is_counted_and_ends_with_healing() {
-        let all =
-            Misfortunes { loss: 0.3, duplication: 0.3, late_duplicate: 0.3, reordering: 0.3, late: 0.3 };
+        let all = Misfortunes {
+            loss: 0.3,
+            duplication: 0.3,
+            late_duplicate: 0.3,
+            reordering: 0.3,
+            late: 0.3,
+            corruption: 0.3,
+        };
         let mut network = network(all);
         let routes: Vec<Arrivals> = (0..1_000).map(|_| network.route(0, 1)).collect();
-        for fault in
-            [Fault::Loss, Fault::Duplication, Fault::LateDuplicates, Fault::Reordering, Fault::LateMessages]
-        {
-            assert!((200..400).contains(&network.injected.of(fault)), "{fault}");
+        for fault in [
+            Fault::Loss,
+            Fault::Duplication,
+            Fault::LateDuplicates,
+            Fault::Reordering,
+            Fault::LateMessages,
+            Fault::CorruptedFrames,
+        ] {
+            let expected = if fault == Fault::CorruptedFrames { 300 } else { 210 };
+            assert!(network.injected.of(fault).abs_diff(expected) < 80, "{fault}");
         }
         let firsts = || routes.iter().filter_map(|arrivals| arrivals.first);
         assert!(firsts().count() < 800);

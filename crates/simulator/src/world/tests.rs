@@ -109,6 +109,12 @@ impl Protocol for Toy {
         }
     }
 
+    fn carry(envelope: Envelope<Message>) -> Envelope<Message> {
+        envelope
+    }
+
+    fn damage(_: &Envelope<Message>, _: &mut Random) {}
+
     fn encode_record(_: Epoch, record: &u64, out: &mut BytesMut) {
         out.put_u64(*record);
     }
@@ -274,8 +280,14 @@ fn the_same_seed_gives_the_same_trace_and_another_one_does_not() {
     let trace = |seed| {
         let text = TraceText::default();
         let mut world = traced_world(Medium::Disk, seed, Some(text.clone()));
-        world.network().misfortunes =
-            Misfortunes { loss: 0.2, duplication: 0.2, reordering: 0.2, late: 0.1, late_duplicate: 0.1 };
+        world.network().misfortunes = Misfortunes {
+            loss: 0.2,
+            duplication: 0.2,
+            reordering: 0.2,
+            late: 0.1,
+            late_duplicate: 0.1,
+            corruption: 0.0,
+        };
         for _ in 0..100 {
             world.command(CLIENT, ());
         }
@@ -296,4 +308,32 @@ fn what_a_vanished_client_has_sent_arrives_unless_it_is_silenced() {
         let expected = if silenced { told(&[]) } else { told(&[(10, "server 1")]) };
         assert_eq!(run(&mut world, millis(100)), expected);
     }
+}
+
+/// The connection is lost, and with it what is under way behind the damage. A new one takes its place.
+#[test]
+fn a_damaged_message_takes_the_connection_with_it() {
+    let mut world = world(Medium::Memory, 1);
+    world.network().misfortunes.corruption = 1.0;
+    world.command(CLIENT, ());
+    world.network().misfortunes.corruption = 0.0;
+    world.command(CLIENT, ());
+    assert!(run(&mut world, millis(30)).is_empty());
+    world.command(CLIENT, ());
+    assert_eq!(run(&mut world, millis(45)), told(&[(40, "server 1")]));
+}
+
+/// One input after the other: a queue forms, and what is served leaves at the end of its service.
+#[test]
+fn a_slow_processor_serves_one_message_after_the_other() {
+    let mut world = world(Medium::Memory, 1);
+    world.set_service_time(0, Duration::from_millis(7));
+    world.command(CLIENT, ());
+    world.command(CLIENT, ());
+    let served: Vec<_> =
+        run(&mut world, millis(100)).into_iter().filter(|(_, what)| what.starts_with("server")).collect();
+    assert_eq!(served, told(&[(17, "server 1"), (24, "server 2")]));
+    world.set_service_time(0, Duration::ZERO);
+    world.command(CLIENT, ());
+    assert!(run(&mut world, millis(200)).contains(&(110, "server 3".to_owned())));
 }
