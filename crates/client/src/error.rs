@@ -4,9 +4,9 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use quorate_core::ReplicaId;
 use quorate_core::topology::PlacementError;
 use quorate_core::transaction::LimitExceeded;
+use quorate_core::{ReplicaId, Timestamp};
 
 use crate::token::{InvalidToken, Token};
 
@@ -59,6 +59,12 @@ pub enum Error {
         token: Token,
         /// How long outcomes are kept.
         retention: Duration,
+    },
+    /// A read in the past wanted to go further back than versions are kept. Nothing was read.
+    #[error("versions before {} are not kept any more: read at that timestamp, or later", oldest.micros)]
+    SnapshotTooOld {
+        /// The oldest timestamp that can be read, in microseconds since the Unix epoch and with the client that chose it.
+        oldest: Timestamp,
     },
     /// No node of the cluster could be reached.
     #[error("cannot reach the cluster ({}): check the address, and that a server runs there", reasons(tried))]

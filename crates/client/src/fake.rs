@@ -151,6 +151,14 @@ impl State {
             Command::Resolve { transaction, .. } => {
                 Some(Event::Resolved { transaction, outcome: self.outcomes.pop_front().flatten() })
             }
+            Command::ReadOnly { transaction, keys, .. } => {
+                for key in keys {
+                    let value = self.data.get(&key).cloned();
+                    self.waiters.deliver(Event::Got { transaction, key, value });
+                }
+                self.open.insert(transaction, BTreeMap::new());
+                self.on_commit(transaction)
+            }
             Command::Route(_) | Command::Reachable { .. } => None,
         }
     }

@@ -359,6 +359,7 @@ impl Inner {
             Failure::Unknown { participants } => {
                 Error::Unknown { token: Token { participants, ..self.token() } }
             }
+            Failure::TooOld { oldest } => Error::SnapshotTooOld { oldest },
             Failure::Invalid(invalid) => self.invalid(invalid).into(),
         }
     }

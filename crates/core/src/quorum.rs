@@ -54,6 +54,12 @@ impl GroupSize {
     pub const fn fast_witnesses(self) -> usize {
         self.failures().div_ceil(2) + 1
     }
+
+    /// The snapshot quorum ⌊3f/2⌋ + 1: so many replicas promise to let nothing in below a timestamp. A result that only
+    /// the others may have given is at fewer than ⌈f/2⌉ + 1 replicas, so no view change takes it for decided.
+    pub const fn snapshot_quorum(self) -> usize {
+        3 * self.failures() / 2 + 1
+    }
 }
 
 impl fmt::Display for GroupSize {
@@ -68,14 +74,21 @@ mod tests {
 
     #[test]
     fn quorums_as_a_table() {
-        //  n, f, majority, fast quorum, fast witnesses
-        let table = [(1, 0, 1, 1, 1), (3, 1, 2, 3, 2), (5, 2, 3, 4, 2), (7, 3, 4, 6, 3), (9, 4, 5, 7, 3)];
-        for (n, f, majority, fast, witnesses) in table {
+        //  n, f, majority, fast quorum, fast witnesses, snapshot quorum
+        let table = [
+            (1, 0, 1, 1, 1, 1),
+            (3, 1, 2, 3, 2, 2),
+            (5, 2, 3, 4, 2, 4),
+            (7, 3, 4, 6, 3, 5),
+            (9, 4, 5, 7, 3, 7),
+        ];
+        for (n, f, majority, fast, witnesses, snapshot) in table {
             let group = GroupSize::new(n).unwrap();
             assert_eq!(group.failures(), f, "f of {n}");
             assert_eq!(group.majority(), majority, "majority of {n}");
             assert_eq!(group.fast_quorum(), fast, "fast quorum of {n}");
             assert_eq!(group.fast_witnesses(), witnesses, "fast witnesses of {n}");
+            assert_eq!(group.snapshot_quorum(), snapshot, "snapshot quorum of {n}");
         }
     }
 
@@ -90,6 +103,11 @@ mod tests {
                 "two fast results cannot both have witnesses"
             );
             assert!(group.fast_quorum() <= n);
+            assert!(
+                n - group.snapshot_quorum() < group.fast_witnesses(),
+                "what a snapshot missed is not decided"
+            );
+            assert!(group.snapshot_quorum() >= group.majority());
         }
     }
 

@@ -169,6 +169,9 @@ pub struct Transaction {
     pub ranges: Vec<KeyRange>,
     /// Every shard that takes part in the transaction, sorted.
     pub participants: Vec<ShardId>,
+    /// True if it reads whatever is newest where and when it is prepared, as strict read-only transactions do: then the
+    /// versions in `reads` are blank, and there is nothing in them to validate.
+    pub reads_when_prepared: bool,
 }
 
 impl Transaction {

@@ -17,7 +17,7 @@ use crate::digest;
 use crate::fault::Fault;
 use crate::frames;
 use crate::injector::{Ending, Strike};
-use crate::scenario::{SITES, Scenario};
+use crate::scenario::{CLOCK_ERROR, SITES, Scenario};
 use crate::world::clock::PhysicalClock;
 use crate::world::disk::{Condition, Crash, Decay, Disk};
 use crate::world::network::Network;
@@ -456,7 +456,7 @@ fn draw_clocks(scenario: &Scenario, nodes: usize, random: &mut Random) -> Vec<Ph
     let slack = if random.chance(0.5) { 2 * scenario.round_trip() } else { Duration::ZERO };
     let mut clocks = Vec::with_capacity(nodes);
     for node in 0..nodes {
-        let (mut offset, mut drift) = (random.between(0, 1_000 + slack.as_micros() as u64), 0);
+        let (mut offset, mut drift) = (random.between(0, (CLOCK_ERROR + slack).as_micros() as u64), 0);
         if node != auditor && scenario.has(Fault::ClockSkew) && random.chance(0.7) {
             // Every order of magnitude from a millisecond upwards is equally likely.
             let magnitude = 1_000.0 * (Cluster::CLOCK_ERROR_MAX_MICROS as f64 / 1_000.0).powf(random.unit());

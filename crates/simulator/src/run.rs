@@ -236,7 +236,7 @@ impl Simulation {
     /// more.
     fn await_evidence(&mut self) {
         for _ in 0..EXTENSIONS_MAX {
-            let history = self.clients.recorder().to_history();
+            let history = self.clients.strict_recorder().to_history();
             if history.is_ok_and(|history| !check(&history, LEVEL).vacuous) {
                 return;
             }
@@ -322,7 +322,8 @@ impl Simulation {
             );
         }
         note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
-        judge_history(report, self.clients.recorder());
+        let strict = self.clients.strict_recorder();
+        judge_history(report, &strict, self.clients.recorder());
         self.summarise()
     }
 
@@ -349,14 +350,15 @@ impl Simulation {
             let lasting = network.of(fault) > 0 || matches!(fault, Fault::ClockSkew | Fault::ClockDrift);
             report.overlapped[fault.index()] |= lasting && report.faults.of(fault) > 0;
         }
-        SeedRun { report: self.report, history: self.clients.into_recorder() }
+        SeedRun { report: self.report, history: self.clients.strict_recorder() }
     }
 }
 
-fn judge_history(report: &mut SeedReport, recorder: &Recorder) {
-    let history = match recorder.to_history() {
-        Ok(history) => history,
-        Err(error) => {
+/// Judges what must be strict, and with it everything that was read in the past: that is serializable, at its timestamp.
+fn judge_history(report: &mut SeedReport, strict: &Recorder, all: &Recorder) {
+    let (history, all) = match (strict.to_history(), all.to_history()) {
+        (Ok(history), Ok(all)) => (history, all),
+        (Err(error), _) | (_, Err(error)) => {
             let told = format!("the history is malformed: {error}");
             note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&[told]));
             return;
@@ -365,8 +367,12 @@ fn judge_history(report: &mut SeedReport, recorder: &Recorder) {
     let (isolation, evidence) = invariants::isolation_holds(&check(&history, LEVEL));
     note(report, Invariant::Isolation, isolation);
     note(report, Invariant::Evidence, evidence);
-    let timestamps = invariants::timestamps_explain_reads(&check_timestamps(&history));
+    if all.txn_count() > history.txn_count() {
+        let (isolation, _) = invariants::isolation_holds(&check(&all, Level::Serializable));
+        note(report, Invariant::Isolation, isolation);
+    }
+    let timestamps = invariants::timestamps_explain_reads(&check_timestamps(&all));
     note(report, Invariant::Timestamps, timestamps);
-    let orders = invariants::timestamps_order_versions(&cross_check(&history));
+    let orders = invariants::timestamps_order_versions(&cross_check(&all));
     note(report, Invariant::Timestamps, orders);
 }

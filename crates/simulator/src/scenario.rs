@@ -74,6 +74,9 @@ pub struct Scenario {
 /// A simulation has so many sites.
 pub const SITES: usize = 3;
 
+/// How far off a clock is that a time service keeps right, beyond a few round trips.
+pub const CLOCK_ERROR: Duration = Duration::from_millis(1);
+
 /// The fewest transactions that a seed begins.
 pub const TRANSACTIONS_MIN: u64 = 200;
 
@@ -132,6 +135,24 @@ impl Scenario {
     /// True if this fault is injected.
     pub fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
+    }
+
+    /// True if all clocks are as right as a time service makes them.
+    pub fn has_right_clocks(&self) -> bool {
+        let wrong = [
+            Fault::ClockSkew,
+            Fault::ClockDrift,
+            Fault::ClockJumps,
+            Fault::ClockStrobes,
+            Fault::FrozenClocks,
+            Fault::FarClocks,
+        ];
+        !wrong.into_iter().any(|fault| self.has(fault))
+    }
+
+    /// How far apart any two clocks are if all are right.
+    pub fn clock_bound(&self) -> Duration {
+        2 * (CLOCK_ERROR + 2 * self.round_trip())
     }
 
     /// How many transactions run side by side.

@@ -58,8 +58,12 @@ fn every_plant_is_caught() {
         (Plant::SmallestPendingWrite, "all", 150),
         (Plant::OlderPrepareDisplaces, needs, 100),
         (Plant::PrepareAfterOutcome, "all", 20),
+        (Plant::ReadTimestampTrusted, "all", 20),
+        (Plant::SnapshotTakenAsStrict, "all", 50),
+        (Plant::PendingWriteOverlooked, "all", 20),
         (Plant::UnvalidatedAbsence, "none", 10),
         (Plant::AbstainIsSuccess, "none", 10),
+        (Plant::ShardsReadApart, "all", 50),
     ];
     assert_eq!(table.map(|(plant, _, _)| plant), Plant::ALL);
     for (plant, faults, seeds) in table {

@@ -5,13 +5,16 @@
 //! | [`versions`] | the multi-version key space: a hash index for points, an ordered index for scans |
 //! | [`read_timestamps`] | at which timestamps keys and ranges have been read, so that no write slips below a read |
 //! | [`prepared`] | transactions that are prepared and not yet decided, and the keys that they hold |
+//! | [`validated`] | which versions are known to have been the newest until when |
 //!
 //! Nothing here decides anything: protocols look things up and draw their own conclusions.
 
 pub mod prepared;
 pub mod read_timestamps;
+pub mod validated;
 pub mod versions;
 
 pub use prepared::{Prepared, PreparedSet};
 pub use read_timestamps::ReadTimestamps;
+pub use validated::{ValidatedVersions, Validity};
 pub use versions::{Version, Versions};

@@ -126,6 +126,11 @@ impl PreparedSet {
         others(self.writers.get(key), id)
     }
 
+    /// The smallest timestamp at which a transaction is about to write `key`.
+    pub fn first_write(&self, key: &[u8]) -> Option<Timestamp> {
+        self.writers.get(key)?.iter().map(|holder| holder.timestamp).min()
+    }
+
     /// The other transactions that have read `key` by itself or in a scan.
     pub fn other_readers<'a>(
         &'a self,
@@ -206,7 +211,7 @@ mod tests {
                 .collect(),
             writes: writes.iter().map(|name| Write { key: key(name), value: None }).collect(),
             ranges: ranges.iter().map(|(from, to)| KeyRange { from: key(from), to: Some(key(to)) }).collect(),
-            participants: Vec::new(),
+            ..Transaction::default()
         };
         Prepared { transaction: Arc::new(transaction), timestamp: at(5), since: Instant::from_nanos(9) }
     }
@@ -231,6 +236,15 @@ mod tests {
         assert_eq!(set.other_writers_in(&range("c", "d"), id(2)).count(), 0);
         assert_eq!(set.other_writers_in(&range("d", "a"), id(2)).count(), 0);
         assert_eq!(set.other_writers_in(&KeyRange { from: key("a"), to: None }, id(2)).count(), 2);
+    }
+
+    #[test]
+    fn the_first_write_of_a_key_is_found() {
+        let mut set = PreparedSet::new();
+        set.insert(id(1), Prepared { timestamp: at(7), ..prepared(&["b"], &["a"], &[]) });
+        set.insert(id(2), prepared(&[], &["a"], &[]));
+        assert_eq!(set.first_write(b"a"), Some(at(5)));
+        assert_eq!(set.first_write(b"b"), None);
     }
 
     #[test]

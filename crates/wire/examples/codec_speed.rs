@@ -44,6 +44,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         writes: vec![Write { key: key.clone(), value: Some(value.clone()) }],
         ranges: Vec::new(),
         participants: vec![ShardId(3)],
+        ..Transaction::default()
     });
     let prepare_id = OperationId { transaction, number: 1 };
     let commit_id = OperationId { transaction, number: 0 };

@@ -28,6 +28,7 @@ alternatives!(Record, "tapir.Record", messages {
     11 Completed { 1 below: Nested }
     12 FloorRaised { 1 floor: Nested }
     13 ViewState { 1 view: Varint, 2 state: Nested }
+    30 ReadsPromised { 1 until: Nested }
 });
 
 /// The field of a record that holds its epoch. It stands outside the alternatives, which pass over it.

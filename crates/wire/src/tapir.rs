@@ -1,7 +1,10 @@
 //! The field numbers of TAPIR.
 
 use quorate_core::{Ballot, Timestamp, TransactionId};
-use quorate_tapir::message::{Decision, Prepare, Promise, ScannedKey, StatePage, Supplement, Vote};
+use quorate_tapir::message::{
+    Decision, FoundVersion, Prepare, Promise, ScannedKey, SnapshotVersion, StatePage, Supplement,
+    ValidatedVersion, Vote,
+};
 use quorate_tapir::{Message, Outcome};
 
 use crate::codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
@@ -68,6 +71,22 @@ message!(ScannedKey, "tapir.ScannedKey", {
     3 value: Optional<ValueBytes>,
 });
 
+message!(FoundVersion, "tapir.FoundVersion", {
+    1 version: Nested,
+    2 value: Optional<ValueBytes>,
+});
+
+message!(SnapshotVersion, "tapir.SnapshotVersion", {
+    1 found: Nested,
+    2 newest: Nested,
+    3 pending: Optional<Nested>,
+});
+
+message!(ValidatedVersion, "tapir.ValidatedVersion", {
+    1 found: Nested,
+    2 until: Nested,
+});
+
 alternatives!(Message, "tapir.Message",
     messages {
         1 Read { 1 transaction: Nested, 2 key: KeyBytes }
@@ -104,6 +123,13 @@ alternatives!(Message, "tapir.Message",
         27 CompleteReply { 1 view: Varint, 2 below: Nested }
         28 RaiseFloor { 1 floor: Nested }
         29 Forgotten { 1 transaction: Nested }
+        30 HeldReads { 1 id: Nested, 2 view: Varint, 3 vote: Nested, 4 finalized: Varint, 5 found: Repeated<Nested> }
+        31 QuorumRead { 1 transaction: Nested, 2 round: Varint, 3 timestamp: Nested, 4 keys: Repeated<KeyBytes> }
+        32 QuorumReadReply { 1 transaction: Nested, 2 round: Varint, 3 view: Varint, 4 found: Repeated<Nested> }
+        33 SnapshotTooOld { 1 transaction: Nested, 2 oldest: Nested }
+        34 ReadValidated { 1 transaction: Nested, 2 keys: Repeated<KeyBytes> }
+        35 ReadValidatedReply { 1 transaction: Nested, 2 found: Repeated<Nested> }
+        36 Validated { 1 timestamp: Nested, 2 reads: Repeated<Nested> }
         60 Outdated {}
     },
     fields {

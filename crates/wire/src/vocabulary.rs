@@ -52,6 +52,7 @@ message!(Transaction, "Transaction", {
     2 writes: Repeated<Nested, TRANSACTION_ENTRIES_MAX>,
     3 ranges: Repeated<Nested, TRANSACTION_ENTRIES_MAX>,
     4 participants: Packed,
+    20 reads_when_prepared: Varint,
 }, check validate_transaction);
 
 /// What everybody who handles a transaction relies on: it is within the limits that the client should have checked, and

@@ -1,5 +1,6 @@
 //! One attempt at a transaction: what to do next, given what was read so far.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_checker::{MicroOp, Observed};
@@ -27,6 +28,14 @@ pub enum Step {
     Put(Key, Option<Value>),
     /// Commit: everything is done.
     Commit,
+}
+
+/// A key that was to be read and was not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key {key} was not read")]
+pub struct Unread {
+    /// The key, readable.
+    pub key: String,
 }
 
 /// One attempt at a [`Plan`]: ask for the next step, answer reads, until it says commit.
@@ -134,6 +143,19 @@ impl Execution {
         }
         let at = if self.pending.is_some() { self.done } else { self.done - 1 };
         self.seen[at] = Seen::Value(value);
+        Ok(())
+    }
+
+    /// Everything that a plan of reads names holds this: for plans that read all at once, see [`Plan::keys_read`].
+    ///
+    /// # Errors
+    /// A key was not read.
+    pub fn got_all(&mut self, values: &BTreeMap<Key, Option<Value>>) -> Result<(), Unread> {
+        while let Step::Get(key) = self.next_step() {
+            let Some(value) = values.get(&key) else { return Err(Unread { key: readable(&key) }) };
+            self.seen[self.done] = Seen::Value(value.clone());
+            self.done += 1;
+        }
         Ok(())
     }
 
@@ -290,6 +312,21 @@ mod tests {
             MicroOp::Read("b".into(), Observed::Null),
             MicroOp::Write("b".into(), SECOND),
         ];
+        assert_eq!(execution.observed(), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_read_at_once_is_recorded_alike() {
+        let mut execution = execution(vec![Operation::Get(key("a")), Operation::Get(key("b"))]);
+        let keys = execution.plan().keys_read().unwrap();
+        assert_eq!(keys, [key("a"), key("b")]);
+        let mut values = BTreeMap::from([(key("b"), Some(Content::Register(7).encode(0)))]);
+        assert_eq!(execution.got_all(&values), Err(Unread { key: "\"a\"".to_owned() }));
+        values.insert(key("a"), None);
+        assert_eq!(execution.got_all(&values), Ok(()));
+        assert_eq!(execution.next_step(), Step::Commit);
+        let expected =
+            vec![MicroOp::Read("a".into(), Observed::Null), MicroOp::Read("b".into(), Observed::Register(7))];
         assert_eq!(execution.observed(), Ok(expected));
     }
 

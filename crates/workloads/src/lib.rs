@@ -29,7 +29,7 @@ pub mod value;
 pub mod workload;
 pub mod zipf;
 
-pub use execution::{Execution, Step};
+pub use execution::{Execution, Step, Unread};
 pub use operation::{Operation, Plan};
 pub use unique::UniqueValues;
 pub use value::{Content, Undecodable};

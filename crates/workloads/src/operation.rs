@@ -69,6 +69,15 @@ impl Plan {
         self.operations.iter().all(|operation| operation.key_written().is_none())
     }
 
+    /// The keys, if all that it does is to read keys, which are then known beforehand.
+    pub fn keys_read(&self) -> Option<Vec<Key>> {
+        let key = |operation: &Operation| match operation {
+            Operation::Get(key) => Some(key.clone()),
+            _ => None,
+        };
+        self.operations.iter().map(key).collect()
+    }
+
     /// True if a history with this transaction can be judged by what was read.
     pub fn is_judgeable(&self) -> bool {
         self.operations.iter().all(Operation::is_judgeable)

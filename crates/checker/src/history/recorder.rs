@@ -37,7 +37,7 @@ pub enum Observed {
 }
 
 /// Names a transaction of one recorder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordedTxn(usize);
 
 #[derive(Debug, Clone, Default)]
@@ -208,6 +208,13 @@ impl Recorder {
     /// The same as [`History::read`] of what [`Recorder::write_json`] writes.
     pub fn into_history(self) -> Result<History, ReadError> {
         self.to_history()
+    }
+
+    /// What this recorder would hold without some transactions.
+    #[must_use]
+    pub fn without(&self, is_left_out: impl Fn(RecordedTxn) -> bool) -> Recorder {
+        let events = self.events.iter().filter(|(_, txn, _)| !is_left_out(*txn)).cloned().collect();
+        Recorder { txns: self.txns.clone(), events }
     }
 
     /// The history so far; the recorder can go on.

@@ -38,7 +38,7 @@ pub use message::{Message, OperationId, Part};
 pub use record::{
     ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State, Summary,
 };
-pub use replica::{Fact, Host, Replica, Status, Upcalls};
+pub use replica::{Answer, Fact, Host, Replica, Status, Upcalls};
 
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,23 @@ pub struct Routes {
     pub nearest: Vec<Vec<ReplicaIndex>>,
 }
 
+/// How fresh the answer to [`Command::ReadOnly`] must be, and how it is made so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Strictly serializable: everything that had committed before. One round trip; a write that is under way on one of
+    /// the keys is a conflict.
+    Strict,
+    /// Serializable, in the past: everything that commits at or below this timestamp, now or later. May wait for such
+    /// writes that are under way.
+    At(Timestamp),
+    /// Serializable: a timestamp that lies no further back than this by the client's clock. Where the nearest replicas
+    /// have validated the keys recently enough, nobody else is asked.
+    Stale(Duration),
+    /// Strictly serializable if no two clocks are further apart than this: the client waits so long, and then reads at
+    /// its clock's time plus this. Nobody waits for writers above that timestamp, and they for nobody.
+    ClockBound(Duration),
+}
+
 /// What the client wants.
 ///
 /// A transaction is named by the client. Each command about it is answered by exactly one event (but
@@ -73,6 +90,20 @@ pub enum Command {
     Commit {
         /// The transaction.
         transaction: TransactionId,
+    },
+    /// Read keys, all at once, in a transaction of its own that writes nothing. Answered by [`Event::Got`] for each key and
+    /// [`Event::Finished`]; what was got counts only if it has committed.
+    ReadOnly {
+        /// The transaction. After a conflict it may be run again as the next attempt.
+        transaction: TransactionId,
+        /// Where it reads.
+        keyspace: KeyspaceId,
+        /// The keys; each is answered once.
+        keys: Vec<Key>,
+        /// How fresh.
+        freshness: Freshness,
+        /// By when the client wants an answer, whatever it is.
+        patience: Duration,
     },
     /// Drop the transaction. Nothing has been sent about its writes, so this needs no answer from anybody; answered by
     /// [`Event::Finished`].
@@ -160,6 +191,11 @@ pub enum Failure {
     Conflict,
     /// The client aborted it.
     Aborted,
+    /// It wanted to read further back than versions are kept. Nothing to commit.
+    TooOld {
+        /// The oldest timestamp that can be read.
+        oldest: Timestamp,
+    },
     /// These replicas did not answer while it read, or were known to be unreachable when it was to commit. Surely not
     /// committed: no prepare had left.
     Unavailable {

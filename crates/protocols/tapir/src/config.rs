@@ -6,6 +6,10 @@ use quorate_core::{ClientId, Epoch, GroupSize, ReplicaId};
 
 use crate::rules::Rules;
 
+/// So far ahead replicas persist that they promise reads, so that few reads wait for the disk. After a restart, writes may
+/// have to lie above it.
+pub(crate) const READ_PROMISE_AHEAD: Duration = Duration::from_millis(50);
+
 /// How a replica that has no records begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
@@ -91,6 +95,8 @@ pub struct CoordinatorConfig {
     pub retries_max: u32,
     /// The most keys in one page of a scan.
     pub scan_page_max: u32,
+    /// After so many attempts, a strict read-only transaction is run as any other: reads first, then a prepare.
+    pub read_only_attempts_max: u32,
 }
 
 impl CoordinatorConfig {
@@ -106,6 +112,7 @@ impl CoordinatorConfig {
             abandon_after: Duration::from_secs(10),
             retries_max: 10,
             scan_page_max: 1_000,
+            read_only_attempts_max: 3,
         }
     }
 }

@@ -43,7 +43,7 @@ mod recovery;
 mod replica;
 pub mod rules;
 
-pub use command::{Command, Committed, Event, Failure, Invalid, Routes};
+pub use command::{Command, Committed, Event, Failure, Freshness, Invalid, Routes};
 pub use config::{Boot, CoordinatorConfig, ReplicaConfig};
 pub use coordinator::{Coordinator, CoordinatorTimer};
 pub use message::{Message, Outcome, Tapir};

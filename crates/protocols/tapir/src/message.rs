@@ -10,7 +10,9 @@
 
 use std::sync::Arc;
 
-use quorate_core::{Ballot, Key, KeyRange, ShardId, Timestamp, Transaction, TransactionId, Value, View};
+use quorate_core::{
+    Ballot, Key, KeyRange, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Value, View,
+};
 use quorate_ir::{Cursor, Operations};
 
 /// The operations that TAPIR invokes through inconsistent replication.
@@ -159,6 +161,35 @@ pub struct ScannedKey {
     pub version: Timestamp,
     /// Its value; none if that version deleted it.
     pub value: Option<Value>,
+}
+
+/// What a replica found of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundVersion {
+    /// The version: [`Timestamp::ZERO`] if none was there.
+    pub version: Timestamp,
+    /// Its value; none if the key was absent or deleted.
+    pub value: Option<Value>,
+}
+
+/// What a replica found of a key at the timestamp of a [`Message::QuorumRead`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotVersion {
+    /// The newest version that is not above the timestamp.
+    pub found: FoundVersion,
+    /// The newest version of all.
+    pub newest: Timestamp,
+    /// The smallest timestamp at which a prepared transaction is about to write the key.
+    pub pending: Option<Timestamp>,
+}
+
+/// A version of a key of which a replica knows for how long it was the newest, without asking the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedVersion {
+    /// The version.
+    pub found: FoundVersion,
+    /// No version will ever lie between `found` and this timestamp.
+    pub until: Timestamp,
 }
 
 /// What coordinators and replicas say to each other.
@@ -380,5 +411,74 @@ pub enum Message {
     Forgotten {
         /// The transaction.
         transaction: TransactionId,
+    },
+    /// Replica → coordinator, in place of the `ConsensusReply` to the [`Prepare`] of a transaction that reads when it is
+    /// prepared: my vote and, if I hold the keys from this moment on, what I found. From a quorum for the vote, and f + 1
+    /// of it with what they found: the newest version of each key is what the transaction reads.
+    HeldReads {
+        /// The prepare operation.
+        id: quorate_ir::OperationId,
+        /// The view of the replica.
+        view: View,
+        /// Its vote.
+        vote: Vote,
+        /// True if the vote is final.
+        finalized: bool,
+        /// For each key of the prepare, in its order, the newest version. Empty unless the hold began with this very
+        /// answer: what is there later may belong to a transaction that others let in.
+        found: Vec<FoundVersion>,
+    },
+    /// Coordinator → replicas of a shard: what do these keys hold at this timestamp? Whoever answers never again votes OK
+    /// on a write to them that is not above it.
+    QuorumRead {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// Counts the rounds of the transaction: replies of different rounds do not count together.
+        round: u32,
+        /// The timestamp of the snapshot.
+        timestamp: Timestamp,
+        /// The keys.
+        keys: Vec<Key>,
+    },
+    /// Replica → coordinator: what I have. From enough replicas of one view, none of which has a write pending that
+    /// matters, the newest version of each key is what it holds at the timestamp, for ever.
+    QuorumReadReply {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The round.
+        round: u32,
+        /// The view of the replica.
+        view: View,
+        /// For each key, in the order of the request.
+        found: Vec<SnapshotVersion>,
+    },
+    /// Replica → coordinator: versions that old are not kept.
+    SnapshotTooOld {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The oldest timestamp at which I can be read.
+        oldest: Timestamp,
+    },
+    /// Coordinator → one replica, the nearest: which versions of these keys have you validated, and until when?
+    ReadValidated {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The keys.
+        keys: Vec<Key>,
+    },
+    /// Replica → coordinator: these. True whatever I have missed, so one replica is enough.
+    ReadValidatedReply {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// For each key, in the order of the request; empty unless all are validated.
+        found: Vec<ValidatedVersion>,
+    },
+    /// Coordinator → the nearest replica, after a quorum read: at this timestamp, these are the versions. Nothing breaks if
+    /// it is lost.
+    Validated {
+        /// The timestamp.
+        timestamp: Timestamp,
+        /// The keys and their versions.
+        reads: Vec<ReadVersion>,
     },
 }

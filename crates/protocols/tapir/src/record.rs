@@ -97,4 +97,10 @@ pub enum Record {
         /// The page.
         state: StatePage,
     },
+    /// Quorum reads are answered up to this timestamp: after a restart no write is let in below it. Persisted ahead, so
+    /// that a read rarely waits for it.
+    ReadsPromised {
+        /// The timestamp.
+        until: Timestamp,
+    },
 }

@@ -28,22 +28,35 @@ pub enum Plant {
     OlderPrepareDisplaces,
     /// T11: a prepare that arrives after its transaction's outcome is prepared all the same.
     PrepareAfterOutcome,
+    /// T16: a version is taken as valid up to the read timestamp of its key, at a replica that may lack the version that
+    /// was read.
+    ReadTimestampTrusted,
+    /// T17: a snapshot at the client's clock is taken for strict.
+    SnapshotTakenAsStrict,
+    /// T18: a strict quorum read overlooks pending writes.
+    PendingWriteOverlooked,
     /// T19: absent keys and scanned ranges are not validated.
     UnvalidatedAbsence,
     /// T21: the coordinator counts ABSTAIN as success.
     AbstainIsSuccess,
+    /// T27: a strict read-only transaction reads shard after shard, without holds.
+    ShardsReadApart,
 }
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 7] = [
+    pub const ALL: [Plant; 11] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
         Plant::OlderPrepareDisplaces,
         Plant::PrepareAfterOutcome,
+        Plant::ReadTimestampTrusted,
+        Plant::SnapshotTakenAsStrict,
+        Plant::PendingWriteOverlooked,
         Plant::UnvalidatedAbsence,
         Plant::AbstainIsSuccess,
+        Plant::ShardsReadApart,
     ];
 
     /// The id, as in the protocol note.
@@ -54,8 +67,12 @@ impl Plant {
             Plant::SmallestPendingWrite => "T3",
             Plant::OlderPrepareDisplaces => "T9",
             Plant::PrepareAfterOutcome => "T11",
+            Plant::ReadTimestampTrusted => "T16",
+            Plant::SnapshotTakenAsStrict => "T17",
+            Plant::PendingWriteOverlooked => "T18",
             Plant::UnvalidatedAbsence => "T19",
             Plant::AbstainIsSuccess => "T21",
+            Plant::ShardsReadApart => "T27",
         }
     }
 
@@ -75,6 +92,12 @@ impl Plant {
             Plant::PrepareAfterOutcome => "a prepare that arrives after commit or abort is prepared for ever",
             Plant::UnvalidatedAbsence => "absent keys and scanned ranges are not validated",
             Plant::AbstainIsSuccess => "ABSTAIN is counted as success",
+            Plant::ReadTimestampTrusted => {
+                "a version is taken as valid up to the read timestamp of its key, also where it is not the one read"
+            }
+            Plant::SnapshotTakenAsStrict => "a snapshot at the client's clock is taken for strict",
+            Plant::PendingWriteOverlooked => "a strict quorum read overlooks pending writes",
+            Plant::ShardsReadApart => "a strict read-only transaction reads its shards without holds",
         }
     }
 
@@ -87,6 +110,10 @@ impl Plant {
             Plant::PrepareAfterOutcome => "5.1.3",
             Plant::UnvalidatedAbsence => "5.1.1",
             Plant::AbstainIsSuccess => "5.1.2",
+            Plant::ReadTimestampTrusted
+            | Plant::SnapshotTakenAsStrict
+            | Plant::PendingWriteOverlooked
+            | Plant::ShardsReadApart => "6.1",
         }
     }
 }

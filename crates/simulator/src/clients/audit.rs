@@ -98,7 +98,8 @@ impl Clients {
             Some(Outcome::Committed(timestamp)) => {
                 let (id, began) = (undecided.id, undecided.began);
                 let execution = undecided.execution.clone();
-                let attempt = Attempt { id, began, execution, recorded, commit_asked: true, thinks: false };
+                let (commit_asked, thinks, read_only) = (true, false, None);
+                let attempt = Attempt { id, began, execution, recorded, commit_asked, thinks, read_only };
                 self.record_committed(&attempt, timestamp, false, cluster);
             }
             Some(Outcome::Aborted) if !reported => self.record_failed(recorded, cluster),

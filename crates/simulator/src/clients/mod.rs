@@ -1,6 +1,7 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
 mod audit;
+mod read_only;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,11 +10,12 @@ use std::time::Duration;
 use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
 use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId};
-use quorate_tapir::{Command, Committed, Event, Failure, Outcome};
+use quorate_tapir::{Command, Committed, Event, Failure, Freshness, Outcome};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::injector::{Ending, Strike};
+use read_only::ReadOnly;
 
 /// Clients wait for so long at most, beyond a few round trips.
 const PATIENCE_MAX: Duration = Duration::from_secs(6);
@@ -78,6 +80,8 @@ struct Attempt {
     commit_asked: bool,
     /// True while the client thinks before the next step.
     thinks: bool,
+    /// How it reads all at once, if it does.
+    read_only: Option<ReadOnly>,
 }
 
 /// A transaction that its client gave up without knowing its fate.
@@ -120,6 +124,8 @@ pub struct Clients {
     by_transaction: FixedMap<TransactionId, usize>,
     undecided: Vec<Undecided>,
     recorder: Recorder,
+    /// The transactions that read in the past, ascending: the strict level says nothing about them.
+    past: Vec<RecordedTxn>,
     recorded_until: i64,
     unique: UniqueValues,
     processes: u64,
@@ -145,6 +151,7 @@ impl Clients {
             by_transaction: FixedMap::default(),
             undecided: Vec::new(),
             recorder: Recorder::new(),
+            past: Vec::new(),
             recorded_until: 0,
             unique: UniqueValues::new(0),
             processes: 0,
@@ -189,9 +196,9 @@ impl Clients {
         &self.recorder
     }
 
-    /// The history, when everything is over.
-    pub fn into_recorder(self) -> Recorder {
-        self.recorder
+    /// The history without the transactions that read in the past: what must be strict.
+    pub fn strict_recorder(&self) -> Recorder {
+        self.recorder.without(|txn| self.past.binary_search(&txn).is_ok())
     }
 
     /// True if an attempt is under way.
@@ -333,12 +340,24 @@ impl Clients {
         }
         self.tally.attempts += 1;
         self.by_transaction.insert(id, session);
+        let read_only = self.draw_read_only(session, &execution, cluster);
+        let keys = read_only.is_some().then(|| execution.plan().keys_read()).flatten();
+        let freshness = read_only.as_ref().map(|read_only| read_only.freshness);
+        if read_only.as_ref().is_some_and(|read_only| !read_only.is_strict) {
+            self.past.push(recorded);
+        }
         self.sessions[session].attempt =
-            Some(Attempt { id, began, execution, recorded, commit_asked: false, thinks: false });
+            Some(Attempt { id, began, execution, recorded, commit_asked: false, thinks: false, read_only });
         let share = self.random.unit() * self.random.unit();
         let patience =
             8 * cluster.scenario.round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share);
         let client = self.slots[slot].client;
+        if let (Some(keys), Some(freshness)) = (keys, freshness) {
+            let keyspace = KEYSPACE;
+            let command = Command::ReadOnly { transaction: id, keyspace, keys, freshness, patience };
+            cluster.world.command(client, command);
+            return;
+        }
         cluster.world.command(client, Command::Begin { transaction: id, keyspace: KEYSPACE, patience });
         self.drive(session, cluster);
     }
@@ -389,6 +408,10 @@ impl Clients {
             Event::Got { transaction, key, value } => {
                 let Some(session) = self.session_of(transaction) else { return };
                 let Some(attempt) = &mut self.sessions[session].attempt else { return };
+                if let Some(read_only) = &mut attempt.read_only {
+                    read_only.got.insert(key, value);
+                    return;
+                }
                 if let Err(error) = attempt.execution.got(value) {
                     self.nonsense.push(format!("{transaction} read {key:?}: {error}"));
                     let client = self.slots[self.sessions[session].slot].client;
@@ -430,6 +453,9 @@ impl Clients {
             self.nonsense.push(format!("{transaction} finished twice: {result:?}"));
             return;
         };
+        if self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.read_only.is_some()) {
+            return self.on_read_only_finished(session, result, cluster);
+        }
         match result {
             Ok(committed) => {
                 self.tally.fast += u64::from(committed.fast);
@@ -459,7 +485,12 @@ impl Clients {
                 self.sessions[session].current = None;
                 self.end_aborted(session, cluster);
             }
-            Err(Failure::Conflict | Failure::Unavailable { .. } | Failure::Invalid(_)) => {
+            Err(
+                Failure::Conflict
+                | Failure::Unavailable { .. }
+                | Failure::TooOld { .. }
+                | Failure::Invalid(_),
+            ) => {
                 self.end_aborted(session, cluster);
             }
         }
@@ -487,7 +518,10 @@ impl Clients {
 
     fn end_aborted(&mut self, session: usize, cluster: &mut Cluster) {
         let Some(attempt) = self.take_attempt(session) else { return };
-        self.told.push((attempt.id, Outcome::Aborted));
+        // To replicas, a transaction that wrote nothing may have committed all the same.
+        if attempt.read_only.is_none() {
+            self.told.push((attempt.id, Outcome::Aborted));
+        }
         self.record_failed(attempt.recorded, cluster);
         let audits = self.sessions[session].queue.is_some();
         if let Some((_, _, attempts)) = &mut self.sessions[session].current {
@@ -554,7 +588,9 @@ impl Clients {
             }
         };
         self.tally.committed += 1;
-        self.told.push((attempt.id, Outcome::Committed(timestamp)));
+        if attempt.read_only.is_none() {
+            self.told.push((attempt.id, Outcome::Committed(timestamp)));
+        }
         for op in &ops {
             match op {
                 MicroOp::Append(key, element) => self.acknowledged.push((key.clone(), *element)),
@@ -564,7 +600,16 @@ impl Clients {
                 _ => {}
             }
         }
-        self.recorder.timestamp(attempt.recorded, in_history(timestamp));
+        let mut in_history = in_history(timestamp);
+        if attempt
+            .read_only
+            .as_ref()
+            .is_some_and(|read_only| !matches!(read_only.freshness, Freshness::Strict))
+        {
+            // A snapshot holds what was written at its very timestamp; a history knows only what was written below.
+            in_history.client += 1;
+        }
+        self.recorder.timestamp(attempt.recorded, in_history);
         let time = self.time(cluster.world.now());
         self.recorder.ok(attempt.recorded, time, ops);
     }

@@ -19,7 +19,8 @@ use quorate_ir::{
     RecordPage, State,
 };
 use quorate_tapir::message::{
-    Decision, Prepare, Promise, RecordedVote, ScannedKey, StatePage, Supplement, Vote,
+    Decision, FoundVersion, Prepare, Promise, RecordedVote, ScannedKey, SnapshotVersion, StatePage,
+    Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Outcome, Record, Tapir};
 use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, Welcome};
@@ -80,11 +81,11 @@ fn participants() -> impl Strategy<Value = Vec<ShardId>> {
 pub(crate) fn transaction() -> BoxedStrategy<Arc<Transaction>> {
     let reads = btree_map(key(), timestamp(), 0..4);
     let writes = btree_map(key(), value(), 0..4);
-    (reads, writes, vec(range(), 0..3), participants())
-        .prop_map(|(reads, writes, ranges, participants)| {
+    (reads, writes, vec(range(), 0..3), participants(), any::<bool>())
+        .prop_map(|(reads, writes, ranges, participants, reads_when_prepared)| {
             let reads = reads.into_iter().map(|(key, version)| ReadVersion { key, version }).collect();
             let writes = writes.into_iter().map(|(key, value)| Write { key, value }).collect();
-            Arc::new(Transaction { reads, writes, ranges, participants })
+            Arc::new(Transaction { reads, writes, ranges, participants, reads_when_prepared })
         })
         .boxed()
 }
@@ -262,6 +263,45 @@ fn coordinator_change_reply() -> BoxedStrategy<Message> {
         .boxed()
 }
 
+fn found_version() -> BoxedStrategy<FoundVersion> {
+    (timestamp(), value()).prop_map(|(version, value)| FoundVersion { version, value }).boxed()
+}
+
+/// What read-only transactions say and hear.
+fn snapshots() -> BoxedStrategy<Message> {
+    let at_timestamp = (found_version(), timestamp(), of(timestamp()))
+        .prop_map(|(found, newest, pending)| SnapshotVersion { found, newest, pending });
+    let validated =
+        (found_version(), timestamp()).prop_map(|(found, until)| ValidatedVersion { found, until });
+    let read = (key(), timestamp()).prop_map(|(key, version)| ReadVersion { key, version });
+    let quorum = prop_oneof![
+        (operation_id(), view(), vote(), any::<bool>(), vec(found_version(), 0..4)).prop_map(
+            |(id, view, vote, finalized, found)| Message::HeldReads { id, view, vote, finalized, found }
+        ),
+        (transaction_id(), small(), timestamp(), vec(key(), 0..4)).prop_map(
+            |(transaction, round, timestamp, keys)| Message::QuorumRead {
+                transaction,
+                round,
+                timestamp,
+                keys
+            }
+        ),
+        (transaction_id(), small(), view(), vec(at_timestamp, 0..4)).prop_map(
+            |(transaction, round, view, found)| Message::QuorumReadReply { transaction, round, view, found }
+        ),
+        (transaction_id(), timestamp())
+            .prop_map(|(transaction, oldest)| Message::SnapshotTooOld { transaction, oldest }),
+    ];
+    let validated = prop_oneof![
+        (transaction_id(), vec(key(), 0..4))
+            .prop_map(|(transaction, keys)| Message::ReadValidated { transaction, keys }),
+        (transaction_id(), vec(validated, 0..4))
+            .prop_map(|(transaction, found)| Message::ReadValidatedReply { transaction, found }),
+        (timestamp(), vec(read, 0..4)).prop_map(|(timestamp, reads)| Message::Validated { timestamp, reads }),
+    ];
+    prop_oneof![quorum.boxed(), validated.boxed()].boxed()
+}
+
 pub(crate) fn message() -> BoxedStrategy<Message> {
     let reads = prop_oneof![
         (transaction_id(), key()).prop_map(|(transaction, key)| Message::Read { transaction, key }),
@@ -301,6 +341,7 @@ pub(crate) fn message() -> BoxedStrategy<Message> {
     ];
     prop_oneof![
         1 => reads.boxed(),
+        1 => snapshots(),
         3 => ir().prop_map(Message::Ir),
         2 => recovery.boxed(),
         2 => checkpoint(),
@@ -368,6 +409,7 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
         timestamp().prop_map(|below| Record::Completed { below }),
         timestamp().prop_map(|floor| Record::FloorRaised { floor }),
         (view(), state_page()).prop_map(|(view, state)| Record::ViewState { view, state }),
+        timestamp().prop_map(|until| Record::ReadsPromised { until }),
     ]
     .boxed()
 }

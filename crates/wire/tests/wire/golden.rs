@@ -68,6 +68,7 @@ fn a_vote_in_a_log() {
         ],
         ranges: Vec::new(),
         participants: vec![ShardId(3), ShardId(200)],
+        ..Transaction::default()
     };
     let record = Record::Voted {
         id: OperationId { transaction: transaction(), number: 2 },

@@ -54,6 +54,7 @@ messages! {
         #[prost(message, repeated, tag = 2)] writes: Vec<Write>,
         #[prost(message, repeated, tag = 3)] ranges: Vec<KeyRange>,
         #[prost(uint32, repeated, tag = 4)] participants: Vec<u32>,
+        #[prost(bool, tag = 20)] reads_when_prepared: bool,
     }
     struct OperationId {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
@@ -330,10 +331,58 @@ messages! {
     }
     struct RaiseFloor { #[prost(message, optional, tag = 1)] floor: Option<Timestamp> }
     struct Forgotten { #[prost(message, optional, tag = 1)] transaction: Option<TransactionId> }
+    struct FoundVersion {
+        #[prost(message, optional, tag = 1)] version: Option<Timestamp>,
+        #[prost(bytes = "vec", optional, tag = 2)] value: Option<Vec<u8>>,
+    }
+    struct SnapshotVersion {
+        #[prost(message, optional, tag = 1)] found: Option<FoundVersion>,
+        #[prost(message, optional, tag = 2)] newest: Option<Timestamp>,
+        #[prost(message, optional, tag = 3)] pending: Option<Timestamp>,
+    }
+    struct ValidatedVersion {
+        #[prost(message, optional, tag = 1)] found: Option<FoundVersion>,
+        #[prost(message, optional, tag = 2)] until: Option<Timestamp>,
+    }
+    struct HeldReads {
+        #[prost(message, optional, tag = 1)] id: Option<OperationId>,
+        #[prost(uint64, tag = 2)] view: u64,
+        #[prost(message, optional, tag = 3)] vote: Option<Vote>,
+        #[prost(bool, tag = 4)] finalized: bool,
+        #[prost(message, repeated, tag = 5)] found: Vec<FoundVersion>,
+    }
+    struct QuorumRead {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] round: u32,
+        #[prost(message, optional, tag = 3)] timestamp: Option<Timestamp>,
+        #[prost(bytes = "vec", repeated, tag = 4)] keys: Vec<Vec<u8>>,
+    }
+    struct QuorumReadReply {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] round: u32,
+        #[prost(uint64, tag = 3)] view: u64,
+        #[prost(message, repeated, tag = 4)] found: Vec<SnapshotVersion>,
+    }
+    struct SnapshotTooOld {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(message, optional, tag = 2)] oldest: Option<Timestamp>,
+    }
+    struct ReadValidated {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(bytes = "vec", repeated, tag = 2)] keys: Vec<Vec<u8>>,
+    }
+    struct ReadValidatedReply {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(message, repeated, tag = 2)] found: Vec<ValidatedVersion>,
+    }
+    struct Validated {
+        #[prost(message, optional, tag = 1)] timestamp: Option<Timestamp>,
+        #[prost(message, repeated, tag = 2)] reads: Vec<ReadVersion>,
+    }
 }
 
 choices! {
-    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 60"
+    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 60"
         = TapirChoice {
         1 Read(Read),
         2 ReadReply(ReadReply),
@@ -359,6 +408,13 @@ choices! {
         27 CompleteReply(Complete),
         28 RaiseFloor(RaiseFloor),
         29 Forgotten(Forgotten),
+        30 HeldReads(HeldReads),
+        31 QuorumRead(QuorumRead),
+        32 QuorumReadReply(QuorumReadReply),
+        33 SnapshotTooOld(SnapshotTooOld),
+        34 ReadValidated(ReadValidated),
+        35 ReadValidatedReply(ReadValidatedReply),
+        36 Validated(Validated),
         60 Outdated(Empty),
     }
 }
@@ -396,10 +452,11 @@ messages! {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(message, optional, tag = 2)] state: Option<StatePage>,
     }
+    struct ReadsPromised { #[prost(message, optional, tag = 1)] until: Option<Timestamp> }
 }
 
 choices! {
-    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = RecordChoice {
+    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30" = RecordChoice {
         1 Initialised(Empty),
         2 ViewEntered(JustView),
         3 Voted(Voted),
@@ -413,6 +470,7 @@ choices! {
         11 Completed(Below),
         12 FloorRaised(RaiseFloor),
         13 ViewState(ViewState),
+        30 ReadsPromised(ReadsPromised),
     }
 }
 

@@ -63,6 +63,13 @@ fn the_generators_reach_every_variant() {
         "RecoverReply",
         "ClockAhead",
         "CommitPrepared",
+        "HeldReads",
+        "QuorumRead",
+        "QuorumReadReply",
+        "SnapshotTooOld",
+        "ReadValidated",
+        "ReadValidatedReply",
+        "Validated",
         "Outdated",
         "ProposeInconsistent",
         "ProposeConsensus",
@@ -106,6 +113,7 @@ fn the_generators_reach_every_variant() {
         "Promised",
         "ViewPage",
         "ViewInstalled",
+        "ReadsPromised",
     ];
     for word in words {
         assert!(

@@ -17,6 +17,7 @@ use quorate_core::{Address, Ballot, GroupSize, ReplicaIndex, Timestamp, Transact
 use crate::Operations;
 use crate::message::{Message, OperationId};
 use crate::record::{ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State};
+pub use operations::Answer;
 use view_change::{Received, ViewChange};
 
 /// What a replica is doing.

@@ -7,6 +7,17 @@ use crate::Operations;
 use crate::message::{Message, OperationId};
 use crate::record::{ConsensusEntry, State};
 
+/// A replica's answer to a consensus operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer<V> {
+    /// Its verdict.
+    pub verdict: V,
+    /// True if the verdict is final.
+    pub finalized: bool,
+    /// True if the operation has run just now; else this repeats what was found earlier.
+    pub is_new: bool,
+}
+
 impl<O: Operations> Replica<O> {
     /// Records an inconsistent operation and says so.
     pub fn on_propose_inconsistent<H: Host<O>>(
@@ -56,20 +67,30 @@ impl<O: Operations> Replica<O> {
         operation: O::Consensus,
         host: &mut H,
     ) {
+        if let Some(Answer { verdict, finalized, .. }) = self.answer_consensus(id, operation, host) {
+            host.send(from, Message::ConsensusReply { id, view: self.view, verdict, finalized });
+        }
+    }
+
+    /// What this replica answers to a consensus operation, now recorded; none while it is silent. For a protocol whose
+    /// replies carry more than the verdict, which sends them itself, after what this persists.
+    pub fn answer_consensus<H: Host<O>>(
+        &mut self,
+        id: OperationId,
+        operation: O::Consensus,
+        host: &mut H,
+    ) -> Option<Answer<O::Verdict>> {
         if self.status != Status::Normal {
-            return;
+            return None;
         }
         if let Some(settled) = self.record.inconsistent(id.transaction)
             && let Some(verdict) = host.protocol().verdict_after(id, &operation, settled)
         {
-            let finalized = true;
-            host.send(from, Message::ConsensusReply { id, view: self.view, verdict, finalized });
-            return;
+            return Some(Answer { verdict, finalized: true, is_new: false });
         }
         if let Some(known) = self.record.consensus(id) {
             let (verdict, finalized) = (known.verdict.clone(), known.state.is_finalized());
-            host.send(from, Message::ConsensusReply { id, view: self.view, verdict, finalized });
-            return;
+            return Some(Answer { verdict, finalized, is_new: false });
         }
         let verdict = host.protocol().execute_consensus(id, &operation);
         host.persist(Fact::ConsensusRecorded { id, operation: operation.clone(), verdict: verdict.clone() });
@@ -80,7 +101,7 @@ impl<O: Operations> Replica<O> {
             state: State::Tentative,
         };
         self.record.record_consensus(id.transaction, entry);
-        host.send(from, Message::ConsensusReply { id, view: self.view, verdict, finalized: false });
+        Some(Answer { verdict, finalized: false, is_new: true })
     }
 
     /// Makes a verdict final if it was decided in this view and nothing of an equal or greater ballot stands against

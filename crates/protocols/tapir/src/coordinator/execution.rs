@@ -29,6 +29,8 @@ pub(super) struct Execution {
     pending_reads: Vec<PendingRead>,
     pending_scans: Vec<PendingScan>,
     scans: u32,
+    /// True if it is a read-only transaction that commits by itself once everything is read.
+    pub(super) commits_when_read: bool,
 }
 
 #[derive(Debug)]
@@ -69,6 +71,7 @@ impl Execution {
             pending_reads: Vec::new(),
             pending_scans: Vec::new(),
             scans: 0,
+            commits_when_read: false,
         }
     }
 
@@ -238,7 +241,7 @@ impl Coordinator {
     }
 
     fn fail_limit(&mut self, id: TransactionId, limit: LimitExceeded, outbox: &mut Out) {
-        self.fail_execution(id, Failure::Invalid(Invalid::Limit(limit)), outbox);
+        self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox);
     }
 
     pub(super) fn on_get(&mut self, id: TransactionId, key: Key, context: &Context<'_>, outbox: &mut Out) {
@@ -283,6 +286,7 @@ impl Coordinator {
         self.unreachable = unreachable;
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_read_reply(
         &mut self,
         from: ReplicaId,
@@ -290,6 +294,7 @@ impl Coordinator {
         key: Key,
         version: Timestamp,
         value: Option<Value>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(execution) = self.execution(id) else { return };
@@ -307,7 +312,11 @@ impl Coordinator {
         let (version, value) = execution.known(&key).unwrap_or((version, value));
         execution.reads.insert(key.clone(), (version, value.clone()));
         let value = execution.writes.get(&key).cloned().unwrap_or(value);
+        let commits = execution.commits_when_read && execution.pending_reads.is_empty();
         outbox.emit(Event::Got { transaction: id, key, value });
+        if commits {
+            self.on_commit(id, context, outbox);
+        }
     }
 
     pub(super) fn on_put(&mut self, id: TransactionId, key: Key, value: Option<Value>, outbox: &mut Out) {

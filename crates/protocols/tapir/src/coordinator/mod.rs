@@ -16,9 +16,13 @@
 //! | `prepare` | the prepare phase: votes, the slow path, retries, the decision |
 //! | `tell` | COMMIT and ABORT until f + 1 replicas of every shard hold them |
 //! | `resolve` | what became of a transaction that others settle |
+//! | `read_only` | read-only transactions: which way each goes |
+//! | `reading` | quorum reads and reads of validated versions |
 
 mod execution;
 mod prepare;
+mod read_only;
+mod reading;
 mod resolve;
 mod tell;
 
@@ -39,6 +43,7 @@ use crate::config::CoordinatorConfig;
 use crate::message::{Message, Outcome, Tapir};
 use execution::Execution;
 use prepare::Preparing;
+use reading::Reading;
 use resolve::Resolving;
 use tell::Telling;
 
@@ -97,6 +102,7 @@ struct Open {
 #[derive(Debug)]
 enum Phase {
     Executing(Box<Execution>),
+    Reading(Box<Reading>),
     Preparing(Box<Preparing>),
     Resolving(Box<Resolving>),
     Telling(Box<Telling>),
@@ -178,6 +184,10 @@ impl Coordinator {
             }
             Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
             Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+                let deadline = context.now + patience;
+                self.on_read_only(transaction, keyspace, keys, freshness, deadline, context, outbox);
+            }
             Command::Abort { transaction } => self.on_abort(transaction, outbox),
             Command::Resolve { transaction, participants, timestamp, patience } => {
                 let deadline = context.now + patience;
@@ -203,13 +213,25 @@ impl Coordinator {
         }
         match message {
             Message::ReadReply { transaction, key, version, value } => {
-                self.on_read_reply(from, transaction, key, version, value, outbox);
+                self.on_read_reply(from, transaction, key, version, value, context, outbox);
             }
             Message::ScanReply { transaction, request, keys, next } => {
                 self.on_scan_reply(from, transaction, request, keys, next, outbox);
             }
             Message::Ir(Ir::ConsensusReply { id, view, verdict, finalized }) => {
-                self.on_prepare_reply(from, id, view, verdict, finalized, context, outbox);
+                self.on_prepare_reply(from, id, view, verdict, finalized, Vec::new(), context, outbox);
+            }
+            Message::HeldReads { id, view, vote, finalized, found } => {
+                self.on_prepare_reply(from, id, view, vote, finalized, found, context, outbox);
+            }
+            Message::QuorumReadReply { transaction, round, view, found } => {
+                self.on_quorum_read_reply(from, transaction, round, view, found, context, outbox);
+            }
+            Message::SnapshotTooOld { transaction, oldest } => {
+                self.on_snapshot_too_old(transaction, oldest, context, outbox);
+            }
+            Message::ReadValidatedReply { transaction, found } => {
+                self.on_read_validated_reply(from, transaction, found, context, outbox);
             }
             Message::Ir(Ir::Confirm { id, view, verdict }) => {
                 self.on_confirm(from, id, view, verdict, context, outbox);
@@ -220,6 +242,9 @@ impl Coordinator {
             Message::Superseded { transaction, .. } => self.on_superseded(transaction, None, context, outbox),
             Message::ClockAhead { transaction, ahead_micros, ahead_max_micros } => {
                 let invalid = Invalid::ClockAhead { ahead_micros, ahead_max_micros };
+                if self.is_reading(transaction) {
+                    return self.on_reading_clock_ahead(from, transaction, invalid, outbox);
+                }
                 self.on_clock_ahead(from, transaction, invalid, context, outbox);
             }
             Message::RecoverReply { transaction, outcome } => {
@@ -239,6 +264,9 @@ impl Coordinator {
             | Message::RaiseFloor { .. }
             | Message::Read { .. }
             | Message::Scan { .. }
+            | Message::QuorumRead { .. }
+            | Message::ReadValidated { .. }
+            | Message::Validated { .. }
             | Message::Ir(_)
             | Message::CommitPrepared { .. }
             | Message::Recover { .. }
@@ -304,8 +332,8 @@ impl Coordinator {
         }
     }
 
-    /// Ends a transaction that is still executing: nothing of it has left this client but reads.
-    fn fail_execution(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
+    /// Ends a transaction of which nothing has left this client but reads.
+    fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
         self.transactions.remove(&id);
         finish(outbox, id, Err(failure));
     }
@@ -376,7 +404,12 @@ impl Coordinator {
             match &open.phase {
                 Phase::Executing(execution) => {
                     let missing = execution.unanswered();
-                    self.fail_execution(id, Failure::Unavailable { missing }, outbox);
+                    self.fail(id, Failure::Unavailable { missing }, outbox);
+                    return None;
+                }
+                Phase::Reading(reading) => {
+                    let failure = reading.failure();
+                    self.fail(id, failure, outbox);
                     return None;
                 }
                 Phase::Preparing(preparing) => {
@@ -397,6 +430,7 @@ impl Coordinator {
         }
         match &self.transactions.get(&id)?.phase {
             Phase::Executing(_) => self.attend_execution(id, context, outbox),
+            Phase::Reading(_) => self.attend_reading(id, context, outbox),
             Phase::Preparing(_) => self.attend_preparing(id, context, outbox),
             Phase::Resolving(_) => self.attend_resolving(id, context, outbox),
             Phase::Telling(_) => self.attend_telling(id, context, outbox),

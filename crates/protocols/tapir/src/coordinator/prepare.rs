@@ -1,18 +1,19 @@
 //! The prepare phase: one consensus operation per shard, one round trip if all goes well (TAPIR paper, section 5.1.2).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{
-    Ballot, Context, GroupSize, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
-    TransactionId, View,
+    Ballot, Context, GroupSize, Instant, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
+    Transaction, TransactionId, View,
 };
 use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
 
 use super::tell::Share;
-use super::{Coordinator, Ir, Out, Phase, finish, replicas};
-use crate::command::{Committed, Failure, Invalid};
-use crate::message::{Message, Outcome, Prepare, Tapir, Vote};
+use super::{Coordinator, Ir, Open, Out, Phase, finish, replicas};
+use crate::command::{Committed, Event, Failure, Invalid};
+use crate::message::{FoundVersion, Message, Outcome, Prepare, Tapir, Vote};
 use crate::rules::Plant;
 
 /// A transaction that is being prepared.
@@ -34,6 +35,8 @@ struct Part {
     group: GroupSize,
     transaction: Arc<Transaction>,
     call: ConsensusCall<Tapir>,
+    /// What those found that vote on a transaction which reads when it is prepared, and in which view.
+    found: BTreeMap<ReplicaIndex, (View, Vec<FoundVersion>)>,
     /// When f + 1 replicas had replied, but no fast quorum alike.
     quorum_at: Option<Instant>,
     /// The replicas that cast no vote because the timestamp lies too far ahead of their clocks.
@@ -44,8 +47,8 @@ struct Part {
 /// What a shard has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
-    /// The vote is final.
-    Final { vote: Vote, fast: bool },
+    /// The vote is final, in this view.
+    Final { vote: Vote, fast: bool, view: View },
     /// No vote is final, but the transaction can only be prepared above this timestamp.
     Retry(Timestamp),
 }
@@ -119,14 +122,35 @@ impl Coordinator {
             self.transactions.remove(&id);
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }
+        self.start_preparing(id, timestamp, shares, context, outbox);
+    }
+
+    /// Prepares the parts of a transaction at a timestamp.
+    pub(super) fn start_preparing(
+        &mut self,
+        id: TransactionId,
+        timestamp: Timestamp,
+        shares: Vec<(ShardId, Arc<Transaction>)>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
         let missing = self.missing_quorum(shares.iter().map(|(shard, _)| *shard));
         if !missing.is_empty() {
-            return self.fail_execution(id, Failure::Unavailable { missing }, outbox);
+            return self.fail(id, Failure::Unavailable { missing }, outbox);
         }
         let part = |(shard, transaction): (ShardId, Arc<Transaction>)| {
             let group = self.groups[&shard].size;
             let call = ConsensusCall::new(group);
-            Part { shard, group, transaction, call, quorum_at: None, behind: Vec::new(), settled: None }
+            Part {
+                shard,
+                group,
+                transaction,
+                call,
+                found: BTreeMap::new(),
+                quorum_at: None,
+                behind: Vec::new(),
+                settled: None,
+            }
         };
         let preparing = Preparing {
             parts: shares.into_iter().map(part).collect(),
@@ -136,7 +160,7 @@ impl Coordinator {
             sent_at: context.now,
             resend_after: self.config.resend_timeout,
         };
-        let open = self.transactions.get_mut(&id).expect("it was just looked at");
+        let open = self.transactions.get_mut(&id).expect("whoever prepares it has looked at it");
         open.phase = Phase::Preparing(Box::new(preparing));
         self.send_prepare(id, outbox);
         self.wake_at(id, context.now + self.config.resend_timeout);
@@ -184,6 +208,7 @@ impl Coordinator {
         view: View,
         vote: Vote,
         finalized: bool,
+        found: Vec<FoundVersion>,
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
@@ -199,6 +224,9 @@ impl Coordinator {
         let vote = if rules.has(Plant::AbstainIsSuccess) && vote == Vote::Abstain { Vote::Ok } else { vote };
         let Some(part) = preparing.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
         part.call.on_reply(from.index, view, vote, finalized);
+        if !found.is_empty() && found.len() == part.transaction.reads.len() {
+            part.found.insert(from.index, (view, found));
+        }
         send_higher_view(part, outbox);
         self.advance(id.transaction, context, outbox);
     }
@@ -264,10 +292,10 @@ impl Coordinator {
             }
             match part.call.progress() {
                 ConsensusProgress::Waiting | ConsensusProgress::Finalizing => {}
-                ConsensusProgress::Final { verdict, fast, .. } => {
+                ConsensusProgress::Final { verdict, fast, view } => {
                     part.settled = Some(match verdict {
                         Vote::Retry(timestamp) if !exhausted => Settled::Retry(timestamp),
-                        vote => Settled::Final { vote, fast },
+                        vote => Settled::Final { vote, fast, view },
                     });
                 }
                 ConsensusProgress::Follow { verdict, view } => {
@@ -327,6 +355,7 @@ impl Coordinator {
             part.settled = None;
             part.quorum_at = None;
             part.behind.clear();
+            part.found.clear();
             if !mixes_votes {
                 part.call = ConsensusCall::new(part.group);
             }
@@ -345,13 +374,18 @@ impl Coordinator {
     ) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Preparing(preparing) = &open.phase else { return };
-        let (timestamp, retries, shares) = (preparing.timestamp, preparing.retries, preparing.shares());
+        let (timestamp, retries, mut shares) = (preparing.timestamp, preparing.retries, preparing.shares());
         let prepare = OperationId { transaction: id, number: preparing.number };
-        let (result, outcome) = if commit {
-            (Ok(Committed { timestamp, fast, retries }), Outcome::Committed(timestamp))
-        } else {
-            (Err(Failure::Conflict), Outcome::Aborted)
-        };
+        let outcome = if commit { Outcome::Committed(timestamp) } else { Outcome::Aborted };
+        let mut result =
+            if commit { Ok(Committed { timestamp, fast, retries }) } else { Err(Failure::Conflict) };
+        if commit && preparing.reads_when_prepared() {
+            match preparing.newest_found() {
+                Some(found) => tell_reads(open, id, found, &mut shares, outbox),
+                // The holds were all there, but what was found under them did not arrive. To the replicas it commits.
+                None => result = Err(Failure::Conflict),
+            }
+        }
         Self::answer(open, id, result, outbox);
         self.start_telling(prepare, outcome, timestamp, shares, context, outbox);
     }
@@ -404,7 +438,41 @@ impl Coordinator {
     }
 }
 
+/// Tells the client what a transaction found when it was prepared, and puts it into what the replicas are told.
+fn tell_reads(
+    open: &Open,
+    id: TransactionId,
+    found: Vec<Vec<FoundVersion>>,
+    shares: &mut [Share],
+    outbox: &mut Out,
+) {
+    for (share, found) in shares.iter_mut().zip(found) {
+        let blank = std::mem::take(&mut share.transaction);
+        let mut reads = Vec::with_capacity(found.len());
+        for (read, FoundVersion { version, value }) in blank.reads.iter().zip(found) {
+            reads.push(ReadVersion { key: read.key.clone(), version });
+            if !open.answered {
+                outbox.emit(Event::Got { transaction: id, key: read.key.clone(), value });
+            }
+        }
+        let participants = blank.participants.clone();
+        share.transaction = Arc::new(Transaction { reads, participants, ..Transaction::default() });
+        // The replicas have it with blank versions, and would learn nothing from a short COMMIT.
+        share.prepared.clear();
+    }
+}
+
 impl Preparing {
+    pub(super) fn reads_when_prepared(&self) -> bool {
+        self.parts.iter().any(|part| part.transaction.reads_when_prepared)
+    }
+
+    /// For each shard, the newest version of each key that f + 1 of those found that hold it; none if so many of some
+    /// shard have not told.
+    fn newest_found(&self) -> Option<Vec<Vec<FoundVersion>>> {
+        self.parts.iter().map(Part::newest_found).collect()
+    }
+
     fn prepare_message(&self, id: TransactionId, part: &Part) -> Message {
         Message::Ir(Ir::ProposeConsensus {
             id: OperationId { transaction: id, number: self.number },
@@ -434,6 +502,23 @@ impl Preparing {
 }
 
 impl Part {
+    fn newest_found(&self) -> Option<Vec<FoundVersion>> {
+        let Some(Settled::Final { view: settled_in, .. }) = self.settled else { return None };
+        let mut told = self.found.values().filter(|(view, _)| *view == settled_in).map(|(_, found)| found);
+        if told.clone().count() < self.group.majority() {
+            return None;
+        }
+        let mut newest = told.next()?.clone();
+        for found in told {
+            for (newest, found) in newest.iter_mut().zip(found) {
+                if found.version > newest.version {
+                    *newest = found.clone();
+                }
+            }
+        }
+        Some(newest)
+    }
+
     /// Takes the slow path: makes this vote final at f + 1 replicas.
     fn finalize(&mut self, id: TransactionId, number: u32, vote: Vote, view: View, outbox: &mut Out) {
         self.call.start_finalizing(vote, view);

@@ -18,6 +18,8 @@ pub(super) struct Resolving {
     group: GroupSize,
     /// What to tell the client if it turns out to be aborted, where that is more than a conflict.
     invalid: Option<Invalid>,
+    /// True if it was to read when it was prepared: if it has committed, what it read is lost all the same.
+    reads_lost: bool,
     attempts: u64,
     asked_at: Instant,
 }
@@ -69,7 +71,8 @@ impl Coordinator {
         now: Instant,
     ) -> Resolving {
         let group = self.groups[&participants[0]].size;
-        Resolving { participants, timestamp, group, invalid, attempts: 0, asked_at: now }
+        let reads_lost = false;
+        Resolving { participants, timestamp, group, invalid, reads_lost, attempts: 0, asked_at: now }
     }
 
     /// A replica no longer follows this coordinator, or gives it no vote: somebody else must settle the transaction.
@@ -84,7 +87,9 @@ impl Coordinator {
             return;
         };
         let (participants, timestamp) = (preparing.participants(), preparing.timestamp());
-        let resolving = self.resolving(participants, timestamp, invalid, context.now);
+        let reads_lost = preparing.reads_when_prepared();
+        let resolving =
+            Resolving { reads_lost, ..self.resolving(participants, timestamp, invalid, context.now) };
         if let Some(open) = self.transactions.get_mut(&id) {
             open.phase = Phase::Resolving(Box::new(resolving));
         }
@@ -113,6 +118,7 @@ impl Coordinator {
             return;
         };
         let result = match outcome {
+            Outcome::Committed(_) if resolving.reads_lost => Err(Failure::Conflict),
             Outcome::Committed(timestamp) => Ok(Committed { timestamp, fast: false, retries: 0 }),
             Outcome::Aborted => Err(resolving.invalid.take().map_or(Failure::Conflict, Failure::Invalid)),
         };

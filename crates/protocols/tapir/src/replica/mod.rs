@@ -8,6 +8,8 @@
 //! | `validate` | the votes, as pure functions |
 //! | `participant` | what is kept, and how operations run: the upcalls of inconsistent replication |
 //! | `reads` | reads and scans |
+//! | `holds` | what read-only transactions read and hold at once |
+//! | `snapshots` | quorum reads at a timestamp, and validated versions |
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
@@ -16,9 +18,11 @@
 mod checkpoint;
 mod currency;
 mod desk;
+mod holds;
 mod participant;
 mod promises;
 mod reads;
+mod snapshots;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -39,6 +43,7 @@ use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints
 use currency::Currency;
 use desk::Desk;
 use participant::{Participant, outcome_of};
+use snapshots::ReadPromise;
 
 type Ir = quorate_ir::Message<Tapir>;
 
@@ -89,6 +94,7 @@ pub struct Replica {
     asked: BTreeMap<TransactionId, u64>,
     currency: Currency,
     checkpoints: Checkpoints,
+    promise: ReadPromise,
     /// True if the replica's creation is not on disk yet.
     newborn: bool,
     /// The greatest membership that it has heard of.
@@ -123,6 +129,7 @@ impl Machine for Replica {
             checkpoints: Checkpoints::default(),
             asked: BTreeMap::new(),
             currency: Currency::default(),
+            promise: ReadPromise::default(),
             newborn,
             newest_epoch: config.epoch,
             config,
@@ -159,7 +166,7 @@ impl Machine for Replica {
                 self.with_desk(context.random, outbox, |ir, desk| ir.on_view_change_timeout(desk));
             }
             Input::Timer(ReplicaTimer::Sweep) => self.on_sweep_timeout(context, outbox),
-            Input::Persisted(_) => {}
+            Input::Persisted(token) => self.promise.on_persisted(token),
             Input::Command(never) => match never {},
         }
     }
@@ -174,6 +181,10 @@ impl Replica {
             Record::Initialised => return,
             Record::Promised { transaction, promise } => {
                 self.participant.promises.insert(transaction, promise);
+                return;
+            }
+            Record::ReadsPromised { until } => {
+                self.participant.take_over_promise(until);
                 return;
             }
             Record::ViewEntered { view } => Fact::ViewEntered(view),
@@ -267,6 +278,13 @@ impl Replica {
             Message::Scan { transaction, request, range, limit } => {
                 self.on_scan(from, transaction, request, range, limit, outbox);
             }
+            Message::QuorumRead { transaction, round, timestamp, keys } => {
+                self.on_quorum_read(from, transaction, round, timestamp, keys, context, outbox);
+            }
+            Message::ReadValidated { transaction, keys } => {
+                self.on_read_validated(from, transaction, &keys, outbox);
+            }
+            Message::Validated { timestamp, reads } => self.on_validated(timestamp, &reads),
             Message::Ir(message) => self.on_ir(from, message, context, outbox),
             Message::CommitPrepared { id, timestamp } => {
                 self.on_commit_prepared(from, id, timestamp, context, outbox)
@@ -316,7 +334,11 @@ impl Replica {
             | Message::ReadReply { .. }
             | Message::ScanReply { .. }
             | Message::RecoverReply { .. }
-            | Message::ClockAhead { .. } => {}
+            | Message::ClockAhead { .. }
+            | Message::HeldReads { .. }
+            | Message::QuorumReadReply { .. }
+            | Message::SnapshotTooOld { .. }
+            | Message::ReadValidatedReply { .. } => {}
         }
     }
 
@@ -333,6 +355,9 @@ impl Replica {
                 let decided = self.ir.record().inconsistent(id.transaction).is_some();
                 if !decided && self.refuses_prepare(from, id, operation.timestamp, context, outbox) {
                     return;
+                }
+                if operation.transaction.reads_when_prepared {
+                    return self.on_hold_reads(from, id, operation, context, outbox);
                 }
                 let floor = self.participant.floor;
                 self.currency.note(&operation.transaction, &self.participant.versions, floor, context.now);

@@ -4,18 +4,32 @@ use std::collections::BTreeMap;
 
 use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
-use quorate_store::{Prepared, PreparedSet, ReadTimestamps, Versions};
+use quorate_store::{Prepared, PreparedSet, ReadTimestamps, ValidatedVersions, Versions};
 
 use super::validate::{Shelf, validate_prepare};
 use crate::message::{Decision, Outcome, Prepare, Promise, ScannedKey, StatePage, Supplement, Tapir, Vote};
 use crate::rules::{Plant, Rules};
+
+/// Whether promises to readers bind a prepare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Promises {
+    /// It is new, or surely has not succeeded.
+    Bind,
+    /// It may have succeeded without this replica, and then no reader has found enough replicas that promised.
+    Spare,
+}
 
 /// The state of a replica beside its record.
 #[derive(Debug)]
 pub(crate) struct Participant {
     pub(crate) rules: Rules,
     pub(crate) versions: Versions,
+    /// At which timestamps keys have been read by committed transactions.
     pub(crate) reads: ReadTimestamps,
+    /// Up to which timestamps quorum reads were answered. They bind new prepares, but not those that a view change finds
+    /// to have succeeded: this replica may have answered a reader that then found too few others.
+    pub(crate) promised_reads: ReadTimestamps,
+    pub(crate) validated: ValidatedVersions,
     pub(crate) prepared: PreparedSet,
     /// Promises to backup coordinators of undecided transactions. Ordered, because they travel.
     pub(crate) promises: BTreeMap<TransactionId, Promise>,
@@ -42,6 +56,8 @@ impl Participant {
             rules,
             versions: Versions::new(),
             reads: ReadTimestamps::new(),
+            promised_reads: ReadTimestamps::new(),
+            validated: ValidatedVersions::new(),
             prepared: PreparedSet::new(),
             promises: BTreeMap::new(),
             pending_read_floor: Timestamp::ZERO,
@@ -60,9 +76,16 @@ impl Participant {
         self.promises.get(&transaction).map_or(Ballot::ORIGINAL, |promise| promise.ballot)
     }
 
+    /// Readers may have been promised in an earlier life that nothing is let in below this timestamp. Binds from the start
+    /// of the next view, which every restart brings.
+    pub(crate) fn take_over_promise(&mut self, until: Timestamp) {
+        self.pending_read_floor = self.pending_read_floor.max(until);
+    }
+
     /// A view has started: what other replicas know of reads is in force from now on.
     pub(crate) fn raise_read_floor(&mut self) {
         self.reads.raise_floor(self.pending_read_floor);
+        self.promised_reads.raise_floor(self.pending_read_floor);
     }
 
     /// Gives no favourable vote on new prepares below this.
@@ -93,6 +116,7 @@ impl Participant {
         }
     }
 
+    /// Votes on a prepare, and holds what it votes OK on.
     fn prepare(&mut self, id: TransactionId, prepare: &Prepare) -> Vote {
         if let Some(held) = self.prepared.entry(id) {
             if held.timestamp == prepare.timestamp {
@@ -106,14 +130,15 @@ impl Participant {
         if prepare.timestamp < self.refusal {
             return Vote::Retry(self.refusal);
         }
-        self.validate(id, prepare)
+        self.validate(id, prepare, Promises::Bind)
     }
 
     /// Votes on a prepare as if nothing were refused.
-    fn validate(&mut self, id: TransactionId, prepare: &Prepare) -> Vote {
+    fn validate(&mut self, id: TransactionId, prepare: &Prepare, promises: Promises) -> Vote {
         let shelf = Shelf {
             versions: &self.versions,
             reads: &self.reads,
+            promised_reads: (promises == Promises::Bind).then_some(&self.promised_reads),
             prepared: &self.prepared,
             deletions: self.refusal,
         };
@@ -177,6 +202,9 @@ impl Upcalls<Tapir> for Participant {
             // Of a key that it writes as well, its own version keeps later writers above it.
             if !contents.writes_key(&read.key) {
                 self.reads.read_key(&read.key, *timestamp);
+                if !contents.reads_when_prepared {
+                    self.validated.validate(&read.key, read.version, *timestamp);
+                }
             }
         }
         for range in &contents.ranges {
@@ -223,10 +251,12 @@ impl Upcalls<Tapir> for Participant {
             votes[at] = match entry.verdict {
                 // Had it succeeded, a replica that is complete would have executed it.
                 Vote::Ok if entry.operation.timestamp < self.complete => Vote::Retry(self.refusal),
-                Vote::Ok => self.validate(*id, &entry.operation),
+                Vote::Ok => self.validate(*id, &entry.operation, Promises::Spare),
                 vote => vote,
             };
         }
+        // What others have promised to readers binds the rest at once, and everything from the start of the view.
+        self.promised_reads.raise_floor(self.pending_read_floor);
         votes.extend(undecided.iter().map(|(id, entry)| self.prepare(*id, &entry.operation)));
         votes
     }
@@ -234,7 +264,11 @@ impl Upcalls<Tapir> for Participant {
     fn contribution(&self) -> Supplement {
         Supplement {
             promises: self.promises(),
-            read_floor: self.reads.greatest().max(self.pending_read_floor),
+            read_floor: self
+                .reads
+                .greatest()
+                .max(self.promised_reads.greatest())
+                .max(self.pending_read_floor),
             refusal: self.refusal,
             complete: self.complete,
         }
@@ -272,6 +306,7 @@ impl Upcalls<Tapir> for Participant {
         self.complete = self.complete.max(floor);
         self.refusal = self.refusal.max(floor);
         self.reads.collect(floor);
+        self.promised_reads.collect(floor);
     }
 
     fn state(&self, bytes_max: usize) -> Vec<StatePage> {

@@ -34,10 +34,23 @@ impl Replica {
             self.send_superseded(from, transaction, promised, outbox);
             return true;
         }
-        let allowed = context.clock.saturating_add(self.config.timestamp_ahead_max).as_micros();
         // A vote that was given is given again, whatever the clock has done since. One on a further prepare of the same
         // transaction is a new one: the client's clock may have run away in between.
-        if timestamp.micros > allowed && self.ir.record().consensus(id).is_none() {
+        self.ir.record().consensus(id).is_none()
+            && self.refuses_timestamp(from, transaction, timestamp, context, outbox)
+    }
+
+    /// Says so if a timestamp is too far in the future to be let in.
+    pub(super) fn refuses_timestamp(
+        &self,
+        from: Address,
+        transaction: TransactionId,
+        timestamp: Timestamp,
+        context: &Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) -> bool {
+        let allowed = context.clock.saturating_add(self.config.timestamp_ahead_max).as_micros();
+        if timestamp.micros > allowed {
             let ahead_micros = timestamp.micros - context.clock.as_micros();
             let ahead_max_micros = self.config.timestamp_ahead_max.as_micros() as u64;
             outbox.send(from, Message::ClockAhead { transaction, ahead_micros, ahead_max_micros });

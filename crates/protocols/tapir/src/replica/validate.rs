@@ -17,6 +17,8 @@ use crate::rules::{Plant, Rules, Validation};
 pub(crate) struct Shelf<'a> {
     pub(crate) versions: &'a Versions,
     pub(crate) reads: &'a ReadTimestamps,
+    /// What was promised to readers, if that is to bind.
+    pub(crate) promised_reads: Option<&'a ReadTimestamps>,
     pub(crate) prepared: &'a PreparedSet,
     /// Deletions below this may have been collected elsewhere, so that readers find the key absent: both are the same.
     pub(crate) deletions: Timestamp,
@@ -48,20 +50,20 @@ pub(crate) fn validate_prepare(
     if pending {
         return Vote::Abstain;
     }
-    match write_floor(shelf, transaction) {
+    match write_floor(shelf, transaction).max(read_floor(shelf, transaction)) {
         Some(floor) if timestamp < floor => Vote::Retry(floor),
         _ => Vote::Ok,
     }
 }
 
 /// A committed transaction has overwritten what was read. (A version above the newest one here is no conflict: this
-/// replica missed its commit.)
+/// replica missed its commit.) What is read only now cannot be stale.
 fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction) -> bool {
     let overwritten = |newest, read| shelf.is_overwritten(read, newest);
-    transaction
-        .reads
-        .iter()
-        .any(|read| shelf.versions.newest(&read.key).is_some_and(|newest| overwritten(newest, read.version)))
+    !transaction.reads_when_prepared
+        && transaction.reads.iter().any(|read| {
+            shelf.versions.newest(&read.key).is_some_and(|newest| overwritten(newest, read.version))
+        })
 }
 
 /// A committed transaction has written a key into a range that was scanned without it (T19).
@@ -144,11 +146,18 @@ fn has_pending_conflict_by_timestamp(
 /// The timestamp that the writes of a transaction must not lie below: that of the newest version, and of the latest
 /// read, of each key (T2).
 fn write_floor(shelf: &Shelf<'_>, transaction: &Transaction) -> Option<Timestamp> {
-    transaction
-        .writes
-        .iter()
-        .map(|write| shelf.versions.newest_timestamp(&write.key).max(shelf.reads.of(&write.key)))
-        .max()
+    let floor = |key: &[u8]| {
+        let promised = shelf.promised_reads.map_or(Timestamp::ZERO, |promised| promised.of(key));
+        shelf.versions.newest_timestamp(key).max(shelf.reads.of(key)).max(promised)
+    };
+    transaction.writes.iter().map(|write| floor(&write.key)).max()
+}
+
+/// The timestamp that a transaction must not lie below because it reads just now: that of the newest version of each key.
+/// The others know what they have read, and lie above it.
+fn read_floor(shelf: &Shelf<'_>, transaction: &Transaction) -> Option<Timestamp> {
+    let reads = if transaction.reads_when_prepared { transaction.reads.as_slice() } else { &[] };
+    reads.iter().map(|read| shelf.versions.newest_timestamp(&read.key)).max()
 }
 
 #[cfg(test)]
@@ -167,7 +176,7 @@ mod tests {
         Timestamp { micros, client: ClientId(1) }
     }
 
-    /// "rK@V" reads K at version V, "wK" writes K, "sA-B" scans [A, B).
+    /// "rK@V" reads K at version V, "hK" reads K when it is prepared, "wK" writes K, "sA-B" scans [A, B).
     fn transaction(text: &str) -> Transaction {
         let mut transaction = Transaction::default();
         for word in text.split_whitespace() {
@@ -180,6 +189,11 @@ mod tests {
                         micros => at(micros),
                     };
                     transaction.reads.push(ReadVersion { key: Key::from(key.to_owned()), version });
+                }
+                "h" => {
+                    let key = Key::from(rest.to_owned());
+                    transaction.reads.push(ReadVersion { key, version: Timestamp::ZERO });
+                    transaction.reads_when_prepared = true;
                 }
                 "w" => transaction.writes.push(Write { key: Key::from(rest.to_owned()), value: None }),
                 "s" => {
@@ -196,10 +210,11 @@ mod tests {
     struct Replica {
         versions: Versions,
         reads: ReadTimestamps,
+        promised_reads: ReadTimestamps,
         prepared: PreparedSet,
     }
 
-    /// A replica where a@10 and c@10 are committed, b was read at 20, and `pending` is prepared at 15.
+    /// A replica where a@10 and c@10 are committed, b was read at 20, p was promised to a reader at 20, and `pending` is prepared at 15.
     fn replica(pending: &str) -> Replica {
         let mut versions = Versions::new();
         versions.install(&Key::from("a"), at(10), None);
@@ -207,10 +222,12 @@ mod tests {
         versions.install(&Key::from("d"), at(3), None);
         let mut reads = ReadTimestamps::new();
         reads.read_key(&Key::from("b"), at(20));
+        let mut promised_reads = ReadTimestamps::new();
+        promised_reads.read_key(&Key::from("p"), at(20));
         let mut prepared = PreparedSet::new();
         let transaction = Arc::new(transaction(pending));
         prepared.insert(OTHER, Prepared { transaction, timestamp: at(15), since: Instant::START });
-        Replica { versions, reads, prepared }
+        Replica { versions, reads, promised_reads, prepared }
     }
 
     fn vote(pending: &str, text: &str, timestamp: u64, rules: Rules) -> Vote {
@@ -218,6 +235,7 @@ mod tests {
         let shelf = Shelf {
             versions: &replica.versions,
             reads: &replica.reads,
+            promised_reads: Some(&replica.promised_reads),
             prepared: &replica.prepared,
             deletions: at(4),
         };
@@ -241,6 +259,8 @@ mod tests {
             ("", "wa", 5, Vote::Retry(at(10))),
             ("", "wb", 15, Vote::Retry(at(20))),
             ("", "wb", 25, Vote::Ok),
+            ("", "wp", 15, Vote::Retry(at(20))),
+            ("", "wp", 25, Vote::Ok),
             ("wx", "rx@0", 30, Vote::Abstain),
             ("wx", "rx@0", 12, Vote::Abstain),
             ("wx", "wx", 30, Vote::Abstain),
@@ -251,6 +271,13 @@ mod tests {
             ("wx", "sy-z", 30, Vote::Ok),
             ("wx", "ra@0 rx@0", 30, Vote::Abort),
             ("wx", "wx wb", 5, Vote::Abstain),
+            ("", "ha hb", 30, Vote::Ok),
+            ("", "ha", 5, Vote::Retry(at(10))),
+            ("", "hb", 5, Vote::Ok),
+            ("wx", "ha hx", 30, Vote::Abstain),
+            ("wx", "ha hx", 5, Vote::Abstain),
+            ("hx", "wx", 30, Vote::Abstain),
+            ("hx", "hx", 30, Vote::Ok),
         ];
         for (pending, text, timestamp, expected) in table {
             assert_eq!(
@@ -289,5 +316,18 @@ mod tests {
         assert_eq!(vote("wx", "rx@0", 30, smallest), Vote::Abstain);
         let unvalidated = Rules::planted(Plant::UnvalidatedAbsence);
         assert_eq!(vote("", "sa-d ra@10", 30, unvalidated), Vote::Ok);
+    }
+
+    #[test]
+    fn promises_to_readers_do_not_speak_against_what_may_have_succeeded() {
+        let replica = replica("");
+        let shelf = Shelf {
+            versions: &replica.versions,
+            reads: &replica.reads,
+            promised_reads: None,
+            prepared: &replica.prepared,
+            deletions: at(4),
+        };
+        assert_eq!(validate_prepare(&shelf, SELF, &transaction("wp"), at(15), Rules::EXCLUSIVE), Vote::Ok);
     }
 }

@@ -1,8 +1,10 @@
 //! Messages and events in a few words.
 
-use quorate_core::{ClientId, Timestamp, Transaction, TransactionId};
+use quorate_core::{ClientId, ReadVersion, Timestamp, Transaction, TransactionId};
 use quorate_ir::{Cursor, Message as Ir, OperationEntries};
-use quorate_tapir::message::{Decision, Prepare, ScannedKey, Tapir, Vote};
+use quorate_tapir::message::{
+    Decision, FoundVersion, Prepare, ScannedKey, SnapshotVersion, Tapir, ValidatedVersion, Vote,
+};
 use quorate_tapir::{Event, Failure, Message, Outcome};
 
 pub(super) fn client(id: ClientId) -> String {
@@ -31,7 +33,11 @@ fn value(value: Option<&bytes::Bytes>) -> String {
 
 fn contents(transaction: &Transaction) -> String {
     let mut words = Vec::new();
-    words.extend(transaction.reads.iter().map(|read| format!("r({}@{})", text(&read.key), at(read.version))));
+    let read = |read: &ReadVersion| match transaction.reads_when_prepared {
+        true => format!("h({})", text(&read.key)),
+        false => format!("r({}@{})", text(&read.key), at(read.version)),
+    };
+    words.extend(transaction.reads.iter().map(read));
     words.extend(transaction.ranges.iter().map(|range| format!("s{range:?}")));
     words.extend(
         transaction.writes.iter().map(|w| format!("w({}={})", text(&w.key), value(w.value.as_ref()))),
@@ -130,6 +136,16 @@ fn ir(message: &Ir<Tapir>) -> String {
     }
 }
 
+fn found(version: &FoundVersion) -> String {
+    format!("{}@{}", value(version.value.as_ref()), at(version.version))
+}
+
+fn snapshot(version: &SnapshotVersion) -> String {
+    let newer = if version.newest > version.found.version { " newer" } else { "" };
+    let pending = version.pending.map_or(String::new(), |pending| format!(" pending {}", at(pending)));
+    format!("{}{newer}{pending}", found(&version.found))
+}
+
 pub(super) fn message(message: &Message) -> String {
     match message {
         Message::Read { transaction: id, key } => format!("READ {} {}", transaction(*id), text(key)),
@@ -222,6 +238,39 @@ pub(super) fn message(message: &Message) -> String {
         Message::ClockAhead { transaction: id, ahead_micros, .. } => {
             format!("{} is {ahead_micros} µs ahead", transaction(*id))
         }
+        Message::HeldReads { id, view, vote: given, finalized, found: reads } => {
+            let state = if *finalized { " (final)" } else { "" };
+            let (number, vote) = (id.number, vote(*given));
+            let found: Vec<String> = reads.iter().map(found).collect();
+            let found = if found.is_empty() { String::new() } else { format!(" [{}]", found.join(" ")) };
+            format!("{}#{number} {vote} in {view}{state}{found}", transaction(id.transaction))
+        }
+        Message::QuorumRead { transaction: id, round, timestamp, keys } => {
+            let keys: Vec<String> = keys.iter().map(|key| text(key)).collect();
+            format!("QUORUM-READ {}~{round} {} at {}", transaction(*id), keys.join(" "), at(*timestamp))
+        }
+        Message::QuorumReadReply { transaction: id, round, view, found: versions } => {
+            let versions: Vec<String> = versions.iter().map(snapshot).collect();
+            format!("{}~{round} [{}] in {view}", transaction(*id), versions.join(" "))
+        }
+        Message::SnapshotTooOld { transaction: id, oldest } => {
+            format!("{} reads below {}", transaction(*id), at(*oldest))
+        }
+        Message::ReadValidated { transaction: id, keys } => {
+            let keys: Vec<String> = keys.iter().map(|key| text(key)).collect();
+            format!("READ {} {}, if validated", transaction(*id), keys.join(" "))
+        }
+        Message::ReadValidatedReply { transaction: id, found: versions } => {
+            let version =
+                |version: &ValidatedVersion| format!("{} until {}", found(&version.found), at(version.until));
+            let versions: Vec<String> = versions.iter().map(version).collect();
+            format!("{} [{}]", transaction(*id), versions.join(" "))
+        }
+        Message::Validated { timestamp, reads } => {
+            let reads: Vec<String> =
+                reads.iter().map(|read| format!("{}@{}", text(&read.key), at(read.version))).collect();
+            format!("VALIDATED {} at {}", reads.join(" "), at(*timestamp))
+        }
     }
 }
 
@@ -244,6 +293,7 @@ pub(super) fn event(event: &Event) -> String {
                 }
                 Err(Failure::Conflict) => "CONFLICT".to_owned(),
                 Err(Failure::Aborted) => "ABORTED".to_owned(),
+                Err(Failure::TooOld { oldest }) => format!("TOO OLD, oldest {}", at(*oldest)),
                 Err(Failure::Unavailable { missing }) => format!("UNAVAILABLE, missing {missing:?}"),
                 Err(Failure::Unknown { participants }) => format!("UNKNOWN, participants {participants:?}"),
                 Err(Failure::Invalid(invalid)) => format!("INVALID, {invalid}"),

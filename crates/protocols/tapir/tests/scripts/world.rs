@@ -11,8 +11,8 @@ use quorate_core::{
     KeyspaceId, Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_tapir::{
-    Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Record, Replica, ReplicaConfig,
-    ReplicaEvent, ReplicaTimer, Routes, Rules, Status,
+    Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Freshness, Message, Record, Replica,
+    ReplicaConfig, ReplicaEvent, ReplicaTimer, Routes, Rules, Status,
 };
 
 use super::describe;
@@ -280,6 +280,24 @@ impl World {
                 Command::Scan { transaction, range: KeyRange { from, to }, limit: 10 }
             }
             ("commit", []) => Command::Commit { transaction },
+            ("read" | "read-at" | "read-stale" | "read-clock", words) => {
+                let (freshness, words) = match (verb, words) {
+                    ("read", words) => (Freshness::Strict, words),
+                    (_, [number, words @ ..]) => {
+                        let number: u64 = number.parse().unwrap();
+                        let freshness = match verb {
+                            "read-at" => Freshness::At(Timestamp { micros: number, client }),
+                            "read-stale" => Freshness::Stale(Duration::from_micros(number)),
+                            _ => Freshness::ClockBound(Duration::from_micros(number)),
+                        };
+                        (freshness, words)
+                    }
+                    _ => panic!("{verb} needs a number"),
+                };
+                let keys = words.iter().map(|word| key(word, shards)).collect();
+                let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(5));
+                Command::ReadOnly { transaction, keyspace, keys, freshness, patience }
+            }
             ("abort", []) => Command::Abort { transaction },
             ("resolve", []) => {
                 let participants = routes.keyspace.shards.iter().map(|shard| shard.id).collect();

@@ -1,0 +1,571 @@
+//! Quorum reads and reads of validated versions, as the coordinator sees them. Why they are right stands with the replica,
+//! in `snapshots`.
+//!
+//! The nearest replicas that make a quorum are asked first, the others only if those do not agree, have writes pending, or
+//! are slow. Nothing is held anywhere, so nothing need be told afterwards.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::{
+    Context, GroupSize, Instant, Key, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
+    TransactionId, View,
+};
+
+use super::{Coordinator, Ir, Out, Phase, finish};
+use crate::command::{Committed, Event, Failure, Invalid, Routes};
+use crate::message::{FoundVersion, Message, SnapshotVersion, ValidatedVersion};
+use crate::rules::{Plant, Rules};
+
+/// Which snapshot is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Snapshot {
+    /// The newest versions; none lies above this timestamp, or a greater one is tried.
+    Newest(Timestamp),
+    /// The versions at this timestamp.
+    At(Timestamp),
+    /// The versions at some timestamp, no less than this, at which one replica of each shard has validated them all.
+    Validated { oldest: Timestamp },
+}
+
+/// A read-only transaction that is being read.
+#[derive(Debug)]
+pub(super) struct Reading {
+    snapshot: Snapshot,
+    parts: Vec<Part>,
+    /// Counts the rounds, from one.
+    round: u32,
+    /// Nothing is sent before this instant.
+    starts_at: Option<Instant>,
+    sent_at: Instant,
+    resend_after: Duration,
+    /// True if some replica has answered that a write is in the way.
+    obstructed: bool,
+}
+
+/// One shard's share.
+#[derive(Debug)]
+struct Part {
+    shard: ShardId,
+    group: GroupSize,
+    keys: Vec<Key>,
+    /// The replicas, the nearest first.
+    nearest: Vec<ReplicaIndex>,
+    asked: Vec<ReplicaIndex>,
+    replies: BTreeMap<ReplicaIndex, (View, Vec<SnapshotVersion>)>,
+    /// The replicas that find the timestamp too far ahead of their clocks.
+    behind: Vec<ReplicaIndex>,
+    validated: Option<Vec<ValidatedVersion>>,
+    read: Option<Vec<FoundVersion>>,
+}
+
+/// What the replies of a shard amount to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Progress {
+    /// This is what the keys hold.
+    Read(Vec<FoundVersion>),
+    /// A version lies above the timestamp: the newest must be read at a greater one than this.
+    Above(Timestamp),
+    /// More replies may tell.
+    Wait {
+        /// True if those that were there did not agree, or a write is pending.
+        obstructed: bool,
+    },
+}
+
+impl Reading {
+    pub(super) fn new(routes: &Arc<Routes>, shards: BTreeMap<ShardId, Vec<Key>>, snapshot: Snapshot) -> Self {
+        let part = |(id, keys)| {
+            let shards = &routes.keyspace.shards;
+            let position = shards.iter().position(|shard| shard.id == id).expect("keys belong to shards");
+            let (group, nearest) = (shards[position].group_size(), routes.nearest[position].clone());
+            Part {
+                shard: id,
+                group,
+                keys,
+                nearest,
+                asked: Vec::new(),
+                replies: BTreeMap::new(),
+                behind: Vec::new(),
+                validated: None,
+                read: None,
+            }
+        };
+        Reading {
+            snapshot,
+            parts: shards.into_iter().map(part).collect(),
+            round: 0,
+            starts_at: None,
+            sent_at: Instant::START,
+            resend_after: Duration::ZERO,
+            obstructed: false,
+        }
+    }
+
+    /// Nothing is to be sent before so long from now.
+    pub(super) fn after(self, wait: Duration, now: Instant) -> Self {
+        Reading { starts_at: Some(now + wait), ..self }
+    }
+
+    /// Why time ran out.
+    pub(super) fn failure(&self) -> Failure {
+        if self.obstructed {
+            return Failure::Conflict;
+        }
+        let unanswered = |part: &Part| {
+            let shard = part.shard;
+            let silent = part.asked.iter().filter(|index| !part.replies.contains_key(index));
+            silent.map(move |index| ReplicaId { shard, index: *index }).collect::<Vec<_>>()
+        };
+        let open = self.parts.iter().filter(|part| part.read.is_none());
+        let mut missing: Vec<ReplicaId> = open.flat_map(unanswered).collect();
+        missing.sort_unstable();
+        Failure::Unavailable { missing }
+    }
+
+    /// The timestamp of the quorum read.
+    fn timestamp(&self) -> Timestamp {
+        match self.snapshot {
+            Snapshot::Newest(timestamp) | Snapshot::At(timestamp) => timestamp,
+            Snapshot::Validated { oldest } => oldest,
+        }
+    }
+
+    fn message(&self, id: TransactionId, part: &Part) -> Message {
+        let keys = part.keys.clone();
+        match self.snapshot {
+            Snapshot::Newest(timestamp) | Snapshot::At(timestamp) => {
+                Message::QuorumRead { transaction: id, round: self.round, timestamp, keys }
+            }
+            Snapshot::Validated { .. } => Message::ReadValidated { transaction: id, keys },
+        }
+    }
+
+    /// The greatest timestamp at which every replica that was asked has validated all versions, if it is not too old.
+    fn validated_at(&self, oldest: Timestamp) -> Option<Timestamp> {
+        let validated = || self.parts.iter().flat_map(|part| part.validated.iter().flatten());
+        let until = validated().map(|version| version.until).min()?;
+        let newest = validated().map(|version| version.found.version).max()?;
+        (until >= newest && until >= oldest).then_some(until)
+    }
+}
+
+impl Part {
+    /// What the replies amount to. Only those of the greatest view count together.
+    fn progress(&self, snapshot: Snapshot, rules: Rules) -> Progress {
+        let view = self.replies.values().map(|(view, _)| *view).max();
+        let current =
+            || self.replies.values().filter(move |(known, _)| Some(*known) == view).map(|(_, found)| found);
+        let quorum = self.group.snapshot_quorum();
+        match snapshot {
+            Snapshot::At(timestamp) => {
+                let is_settled =
+                    |version: &SnapshotVersion| version.pending.is_none_or(|pending| pending > timestamp);
+                let settled: Vec<_> = current().filter(|found| found.iter().all(is_settled)).collect();
+                if settled.len() >= quorum {
+                    return Progress::Read(newest_of(&settled));
+                }
+                Progress::Wait { obstructed: current().count() >= quorum }
+            }
+            Snapshot::Newest(timestamp) => {
+                let overlooks = rules.has(Plant::PendingWriteOverlooked);
+                let is_settled = |version: &SnapshotVersion| version.pending.is_none() || overlooks;
+                let settled: Vec<_> = current().filter(|found| found.iter().all(is_settled)).collect();
+                let newest = current().flatten().map(|version| version.newest).max();
+                if let Some(newest) = newest.filter(|newest| *newest > timestamp) {
+                    return Progress::Above(newest);
+                }
+                for one in &settled {
+                    if settled.iter().filter(|other| agree(one, other)).count() >= quorum {
+                        return Progress::Read(one.iter().map(|version| version.found.clone()).collect());
+                    }
+                }
+                Progress::Wait { obstructed: current().count() >= quorum }
+            }
+            Snapshot::Validated { .. } => Progress::Wait { obstructed: false },
+        }
+    }
+
+    /// The next replicas to ask, so that `wanted` have been: the nearest first, those that are known to be down last.
+    fn next_to_ask(&self, wanted: usize, is_up: impl Fn(ReplicaId) -> bool) -> Vec<ReplicaIndex> {
+        let up = |index: &ReplicaIndex| is_up(ReplicaId { shard: self.shard, index: *index });
+        let order = self
+            .nearest
+            .iter()
+            .filter(|index| up(index))
+            .chain(self.nearest.iter().filter(|index| !up(index)));
+        let missing = wanted.saturating_sub(self.asked.len());
+        order.filter(|index| !self.asked.contains(index)).take(missing).copied().collect()
+    }
+
+    fn reset(&mut self) {
+        self.asked.clear();
+        self.replies.clear();
+        self.behind.clear();
+        self.validated = None;
+        self.read = None;
+    }
+}
+
+fn newest_of(replies: &[&Vec<SnapshotVersion>]) -> Vec<FoundVersion> {
+    let keys = replies.first().map_or(0, |found| found.len());
+    let newest = |at: usize| {
+        let versions = replies.iter().map(|found| &found[at].found);
+        versions.max_by_key(|found| found.version).expect("a quorum is not empty").clone()
+    };
+    (0..keys).map(newest).collect()
+}
+
+fn agree(one: &[SnapshotVersion], other: &[SnapshotVersion]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one.found.version == other.found.version)
+}
+
+impl Coordinator {
+    fn reading(&mut self, id: TransactionId) -> Option<&mut Reading> {
+        match &mut self.transactions.get_mut(&id)?.phase {
+            Phase::Reading(reading) => Some(reading),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_reading(&self, id: TransactionId) -> bool {
+        self.transactions.get(&id).is_some_and(|open| matches!(open.phase, Phase::Reading(_)))
+    }
+
+    pub(super) fn start_reading(
+        &mut self,
+        id: TransactionId,
+        reading: Reading,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let starts_at = reading.starts_at;
+        if let Some(open) = self.transactions.get_mut(&id) {
+            open.phase = Phase::Reading(Box::new(reading));
+        }
+        match starts_at {
+            Some(starts_at) if starts_at > context.now => self.wake_at(id, starts_at),
+            _ => self.begin_round(id, context, outbox),
+        }
+    }
+
+    /// Asks for the snapshot, in every shard.
+    fn begin_round(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let read_timeout = self.config.read_timeout;
+        let reads_apart = self.config.rules.has(Plant::ShardsReadApart);
+        let Some(reading) = self.reading(id) else { return };
+        reading.round += 1;
+        reading.starts_at = None;
+        reading.sent_at = context.now;
+        reading.resend_after = read_timeout;
+        for part in reading.parts.iter_mut().filter(|part| part.read.is_none() || !reads_apart) {
+            part.reset();
+        }
+        self.ask(id, false, outbox);
+        self.wake_at(id, context.now + read_timeout);
+    }
+
+    /// Asks a quorum of every shard that is not read yet, or everybody there.
+    fn ask(&mut self, id: TransactionId, everybody: bool, outbox: &mut Out) {
+        let unreachable = std::mem::take(&mut self.unreachable);
+        let Some(reading) = self.reading(id) else {
+            self.unreachable = unreachable;
+            return;
+        };
+        for at in 0..reading.parts.len() {
+            let part = &reading.parts[at];
+            let wanted = match reading.snapshot {
+                _ if part.read.is_some() => 0,
+                _ if everybody => part.group.replicas(),
+                Snapshot::Newest(_) | Snapshot::At(_) => part.group.snapshot_quorum(),
+                Snapshot::Validated { .. } => 1,
+            };
+            let next = part.next_to_ask(wanted, |replica| !unreachable.contains(&replica));
+            for index in &next {
+                outbox.send(ReplicaId { shard: part.shard, index: *index }, reading.message(id, part));
+            }
+            reading.parts[at].asked.extend(next);
+        }
+        self.unreachable = unreachable;
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_quorum_read_reply(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        round: u32,
+        view: View,
+        found: Vec<SnapshotVersion>,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let rules = self.config.rules;
+        let Some(reading) = self.reading(id).filter(|reading| reading.round == round) else { return };
+        let snapshot = reading.snapshot;
+        let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        if part.read.is_some() || found.len() != part.keys.len() {
+            return;
+        }
+        part.replies.insert(from.index, (view, found));
+        let greatest = part.replies.values().map(|(view, _)| *view).max().unwrap_or(view);
+        for (index, (view, _)) in &part.replies {
+            if *view < greatest {
+                let message = Message::Ir(Ir::HigherView { view: greatest });
+                outbox.send(ReplicaId { shard: part.shard, index: *index }, message);
+            }
+        }
+        match part.progress(snapshot, rules) {
+            Progress::Read(found) => {
+                part.read = Some(found);
+                if reading.parts.iter().all(|part| part.read.is_some()) {
+                    self.finish_reading(id, outbox);
+                }
+            }
+            Progress::Above(newest) => self.read_above(id, newest, context, outbox),
+            Progress::Wait { obstructed } => {
+                let everybody_answered = part.replies.len() == part.group.replicas();
+                reading.obstructed |= obstructed;
+                if obstructed && everybody_answered && matches!(snapshot, Snapshot::Newest(_)) {
+                    self.fail(id, Failure::Conflict, outbox);
+                } else if obstructed {
+                    self.ask(id, true, outbox);
+                }
+            }
+        }
+    }
+
+    /// The newest version lies above the timestamp that was tried.
+    fn read_above(&mut self, id: TransactionId, newest: Timestamp, context: &Context<'_>, outbox: &mut Out) {
+        let retries_max = self.config.retries_max;
+        let timestamp = self.next_timestamp(context.clock, newest);
+        let Some(reading) = self.reading(id) else { return };
+        if reading.round > retries_max {
+            return self.fail(id, Failure::Conflict, outbox);
+        }
+        reading.snapshot = Snapshot::Newest(timestamp);
+        self.begin_round(id, context, outbox);
+    }
+
+    pub(super) fn on_read_validated_reply(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        found: Vec<ValidatedVersion>,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(reading) = self.reading(id) else { return };
+        let Snapshot::Validated { oldest } = reading.snapshot else { return };
+        let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        if found.len() == part.keys.len() {
+            part.validated = Some(found);
+        } else {
+            return self.read_at_clock(id, context, outbox);
+        }
+        if reading.parts.iter().any(|part| part.validated.is_none()) {
+            return;
+        }
+        let Some(timestamp) = reading.validated_at(oldest) else {
+            return self.read_at_clock(id, context, outbox);
+        };
+        for part in &mut reading.parts {
+            let validated = part.validated.take().unwrap_or_default();
+            part.read = Some(validated.into_iter().map(|version| version.found).collect());
+        }
+        reading.snapshot = Snapshot::Validated { oldest: timestamp };
+        self.finish_reading(id, outbox);
+    }
+
+    /// What the nearest replicas know does not do: a quorum is asked, which is as fresh as can be.
+    fn read_at_clock(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
+        let Some(reading) = self.reading(id) else { return };
+        reading.snapshot = Snapshot::At(timestamp);
+        self.begin_round(id, context, outbox);
+    }
+
+    /// A replica finds the timestamp too far ahead of its clock. As long as the others make a quorum, it is asked too much.
+    pub(super) fn on_reading_clock_ahead(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        invalid: Invalid,
+        outbox: &mut Out,
+    ) {
+        let Some(reading) = self.reading(id) else { return };
+        let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        if !part.behind.contains(&from.index) {
+            part.behind.push(from.index);
+        }
+        if part.behind.len() > part.group.replicas() - part.group.snapshot_quorum() {
+            self.fail(id, Failure::Invalid(invalid), outbox);
+        } else {
+            self.ask(id, true, outbox);
+        }
+    }
+
+    /// A replica has collected what was there at the timestamp. Who wants the newest versions has a slow clock.
+    pub(super) fn on_snapshot_too_old(
+        &mut self,
+        id: TransactionId,
+        oldest: Timestamp,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(reading) = self.reading(id) else { return };
+        match reading.snapshot {
+            Snapshot::Newest(timestamp) if timestamp < oldest => self.read_above(id, oldest, context, outbox),
+            Snapshot::At(timestamp) if timestamp < oldest => {
+                self.fail(id, Failure::TooOld { oldest }, outbox);
+            }
+            // It is late, and was said of an earlier round.
+            _ => {}
+        }
+    }
+
+    /// Tells the client, and after a quorum read the nearest replicas what they now may serve by themselves.
+    fn finish_reading(&mut self, id: TransactionId, outbox: &mut Out) {
+        let Some(open) = self.transactions.remove(&id) else { return };
+        let Phase::Reading(reading) = open.phase else { return };
+        let timestamp = reading.timestamp();
+        for part in reading.parts {
+            let Part { shard, keys, nearest, read, .. } = part;
+            let mut reads = Vec::new();
+            for (key, FoundVersion { version, value }) in keys.into_iter().zip(read.unwrap_or_default()) {
+                if matches!(reading.snapshot, Snapshot::At(_)) {
+                    reads.push(ReadVersion { key: key.clone(), version });
+                }
+                outbox.emit(Event::Got { transaction: id, key, value });
+            }
+            if let Some(index) = nearest.first().filter(|_| !reads.is_empty()) {
+                outbox.send(ReplicaId { shard, index: *index }, Message::Validated { timestamp, reads });
+            }
+        }
+        let retries = reading.round.saturating_sub(1);
+        finish(outbox, id, Ok(Committed { timestamp, fast: true, retries }));
+    }
+
+    /// Begins what was to begin later, and asks others, or once more, for what has not been answered or was obstructed.
+    pub(super) fn attend_reading(
+        &mut self,
+        id: TransactionId,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Instant> {
+        let deadline = self.transactions.get(&id)?.deadline;
+        let read_timeout = self.config.read_timeout;
+        let reading = self.reading(id)?;
+        if let Some(starts_at) = reading.starts_at {
+            if starts_at > context.now {
+                return Some(starts_at.min(deadline));
+            }
+            self.begin_round(id, context, outbox);
+            return Some(deadline);
+        }
+        if context.now - reading.sent_at < reading.resend_after {
+            return Some((reading.sent_at + reading.resend_after).min(deadline));
+        }
+        if matches!(reading.snapshot, Snapshot::Validated { .. }) {
+            self.read_at_clock(id, context, outbox);
+            return Some(deadline);
+        }
+        // What was obstructed is read anew; to those that were silent it may be news.
+        reading.sent_at = context.now;
+        reading.resend_after = (reading.resend_after * 2).min(read_timeout * 8);
+        reading.round += 1;
+        for part in reading.parts.iter_mut().filter(|part| part.read.is_none()) {
+            part.reset();
+        }
+        let resend_after = reading.resend_after;
+        self.ask(id, true, outbox);
+        Some((context.now + resend_after).min(deadline))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::ClientId;
+
+    use super::*;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    /// Replies to a read of two keys at 10, one a replica: "version version", with `!` where a write is pending at 9, with
+    /// `?` where one is at 12, and with `+` where a version above 10 is known; after `v` the view, if it is not 0.
+    fn part(replicas: usize, replies: &[&str]) -> Part {
+        let nearest = (0..replicas as u8).map(ReplicaIndex).collect();
+        let reply = |text: &&str| {
+            let (text, view) = text.split_once(" v").unwrap_or((text, "0"));
+            let version = |word: &str| {
+                let number = word.trim_end_matches(['!', '?', '+']).parse().unwrap();
+                let version = if number == 0 { Timestamp::ZERO } else { at(number) };
+                let newest = if word.ends_with('+') { at(11) } else { version };
+                let pending =
+                    if word.ends_with('!') { Some(at(9)) } else { word.ends_with('?').then(|| at(12)) };
+                SnapshotVersion { found: FoundVersion { version, value: None }, newest, pending }
+            };
+            (View(view.parse().unwrap()), text.split(' ').map(version).collect())
+        };
+        let replies = (0..).map(ReplicaIndex).zip(replies.iter().map(reply)).collect();
+        Part {
+            shard: ShardId(1),
+            group: GroupSize::new(replicas).unwrap(),
+            keys: vec![Key::from("a"), Key::from("b")],
+            nearest,
+            asked: Vec::new(),
+            replies,
+            behind: Vec::new(),
+            validated: None,
+            read: None,
+        }
+    }
+
+    fn outcome(progress: Progress) -> String {
+        match progress {
+            Progress::Read(found) => {
+                let versions: Vec<String> =
+                    found.iter().map(|found| found.version.micros.to_string()).collect();
+                versions.join(" ")
+            }
+            Progress::Above(newest) => format!("above {}", newest.micros),
+            Progress::Wait { obstructed: true } => "obstructed".to_owned(),
+            Progress::Wait { obstructed: false } => "wait".to_owned(),
+        }
+    }
+
+    #[test]
+    fn progress_as_a_table() {
+        let table: &[(usize, &[&str], &str, &str)] = &[
+            // replicas, replies, strict, at 10
+            (3, &["5 0"], "wait", "wait"),
+            (3, &["5 0", "5 0"], "5 0", "5 0"),
+            (3, &["5 0", "5 0 v1"], "wait", "wait"),
+            (3, &["5 0!", "5 0"], "obstructed", "obstructed"),
+            (3, &["5 0?", "5 0"], "obstructed", "5 0"),
+            (3, &["5 0", "5 0+"], "above 11", "5 0"),
+            // The newest of each key would be a state that never was, if 7 was written after 6, which nobody here has.
+            (3, &["5 0", "5 7"], "obstructed", "5 7"),
+            (3, &["5 0", "5 7", "5 7"], "5 7", "5 7"),
+            (3, &["5 7", "6 0", "5 0!"], "obstructed", "6 7"),
+            (5, &["5 0", "5 0", "5 0"], "wait", "wait"),
+            (5, &["5 0", "5 0", "5 0", "5 0"], "5 0", "5 0"),
+        ];
+        for (replicas, replies, strict, past) in table {
+            let part = part(*replicas, replies);
+            let progress = |snapshot| outcome(part.progress(snapshot, Rules::EXCLUSIVE));
+            assert_eq!(progress(Snapshot::Newest(at(10))), *strict, "{replies:?}, strict");
+            assert_eq!(progress(Snapshot::At(at(10))), *past, "{replies:?}, at 10");
+        }
+    }
+
+    #[test]
+    fn a_pending_write_is_overlooked_only_by_the_plant() {
+        let part = part(3, &["5 0!", "5 0!"]);
+        let planted = Rules::planted(Plant::PendingWriteOverlooked);
+        assert_eq!(outcome(part.progress(Snapshot::Newest(at(10)), planted)), "5 0");
+    }
+}
