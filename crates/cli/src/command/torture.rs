@@ -25,8 +25,8 @@ Examples:
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
   quorate torture --list-faults
 
-Half of the time one fault strikes after the other, and how long there is no service is measured; then they strike
-together. In the end everything must serve, everybody must commit, and the history is judged. The seed decides what
+Half of the time one fault strikes after the other, each at least once, and how long there is no service is measured; then
+they strike together. In the end everything must serve, everybody must commit, and the history is judged. The seed decides what
 strikes, in which order. Exit code 1 if anything is wrong; logs, data and history are kept then.")]
 pub(crate) struct TortureArguments {
     /// How long faults strike.

@@ -268,11 +268,16 @@ struct Torture<'a> {
 }
 
 impl Torture<'_> {
-    /// Lets faults strike, half of the time one after the other and then together.
+    /// Lets faults strike, half of the time one after the other, but each at least once, and then together.
     async fn strike_all(&mut self, time: Duration) -> Result<(), Failure> {
         let begin = Instant::now();
         self.wait_for_commits(begin).await?;
-        while begin.elapsed() < time / 2 && self.strike_alone().await? {}
+        let mut struck = 0;
+        while (begin.elapsed() < time / 2 || struck < self.schedule.round_len())
+            && self.strike_alone().await?
+        {
+            struck += 1;
+        }
         self.strike_together(begin + time).await
     }
 

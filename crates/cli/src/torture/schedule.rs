@@ -67,6 +67,11 @@ impl Schedule {
         Schedule { random: Random::new(seed).fork(), faults, nodes, clients, round: Vec::new() }
     }
 
+    /// After so many strikes each fault has struck once.
+    pub(crate) fn round_len(&self) -> usize {
+        self.faults.len()
+    }
+
     /// The next strike; none if there are no faults.
     pub(crate) fn draw(&mut self) -> Option<Strike> {
         if self.round.is_empty() {
