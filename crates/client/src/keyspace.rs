@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::topology::{Durability, Isolation};
-use quorate_core::{TransactionId, Value};
-use quorate_tapir::Outcome;
+use quorate_core::{Key, Timestamp, TransactionId, Value};
+use quorate_tapir::{Freshness, Outcome};
 
 use crate::batch::{Applied, Batch};
 use crate::database::Shared;
@@ -13,6 +13,15 @@ use crate::error::{Error, Result};
 use crate::retry::Retries;
 use crate::token::Token;
 use crate::transaction::{Page, Receipt, Transaction};
+
+/// What keys hold at a timestamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The values, in the order in which the keys were given.
+    pub values: Vec<Option<Value>>,
+    /// The timestamp: everything that commits at or below it is seen, and nothing else.
+    pub timestamp: Timestamp,
+}
 
 /// A handle on one keyspace. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -159,6 +168,72 @@ impl Keyspace {
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let key = key.as_ref();
         self.transact(async |txn| txn.get(key).await).await
+    }
+
+    /// Reads keys at once, strictly: everything that had committed before the call is seen, and nothing of later ones
+    /// without what they saw. One round trip. The values are in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Keyspace::transact`], but never [`Error::Unknown`].
+    pub async fn read_only(
+        &self,
+        keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<Vec<Option<Value>>> {
+        self.read_as(keys, Freshness::Strict).await.map(|snapshot| snapshot.values)
+    }
+
+    /// Reads keys as they are at a timestamp, such as that of a [`Receipt`]: everything that commits at or below it. A
+    /// serializable snapshot over all shards; not strict, because timestamps do not follow real time.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`] names the oldest timestamp that can be read; else as [`Keyspace::read_only`].
+    pub async fn read_at(
+        &self,
+        timestamp: Timestamp,
+        keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<Vec<Option<Value>>> {
+        self.read_as(keys, Freshness::At(timestamp)).await.map(|snapshot| snapshot.values)
+    }
+
+    /// Reads keys as they were no longer ago than `staleness` by this machine's clock, at the nearest replicas alone if they
+    /// know enough. A serializable snapshot over all shards, which says at which timestamp it lies.
+    ///
+    /// # Errors
+    /// As [`Keyspace::read_only`].
+    pub async fn read_stale(
+        &self,
+        staleness: Duration,
+        keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<Snapshot> {
+        self.read_as(keys, Freshness::Stale(staleness)).await
+    }
+
+    async fn read_as(
+        &self,
+        keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        freshness: Freshness,
+    ) -> Result<Snapshot> {
+        let wanted: Vec<Key> = keys.into_iter().map(|key| Key::copy_from_slice(key.as_ref())).collect();
+        let mut keys = wanted.clone();
+        keys.sort_unstable();
+        keys.dedup();
+        let first = self.shared.session.next_transaction();
+        let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
+        loop {
+            let (attempt, patience) = retries.begin();
+            let txn = self.open(TransactionId { attempt, ..first }, patience)?;
+            match txn.read_only(&keys, freshness).await {
+                Ok((found, timestamp)) => {
+                    let value = |key: &Key| keys.binary_search(key).ok().and_then(|at| found[at].clone());
+                    return Ok(Snapshot { values: wanted.iter().map(value).collect(), timestamp });
+                }
+                Err(Error::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+            if !retries.pause().await {
+                return Err(Error::Conflict);
+            }
+        }
     }
 
     /// Writes a key in a transaction of its own.

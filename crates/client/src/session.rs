@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorate_core::topology::Keyspace;
-use quorate_core::{ClientId, Key, KeyRange, ReplicaId, Timestamp, TransactionId, Value};
-use quorate_tapir::{Command, Failure};
+use quorate_core::{ClientId, Key, KeyRange, KeyspaceId, ReplicaId, Timestamp, TransactionId, Value};
+use quorate_tapir::{Command, Failure, Freshness};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use crate::waiters::{FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters};
@@ -20,6 +20,9 @@ pub(crate) trait Port: Send + Sync {
     /// Ends the host: nothing is sent or received any more.
     fn shut(&self);
 }
+
+/// Who answers for each key of a read-only transaction, and for its end.
+pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
 
 /// The shared part of all handles.
 pub(crate) struct Session {
@@ -139,6 +142,31 @@ impl Session {
     ) {
         let mut both = [begin, Some(Command::Put { transaction, key, value })];
         self.port.with(&mut |_, commands| commands.extend(both.iter_mut().filter_map(Option::take)));
+    }
+
+    /// Asks for keys in a read-only transaction; gives who answers for each key, and for the whole.
+    pub(crate) fn read_only(
+        &self,
+        transaction: TransactionId,
+        keyspace: KeyspaceId,
+        keys: &[Key],
+        freshness: Freshness,
+        patience: Duration,
+    ) -> Option<ReadOnlyReceivers> {
+        let mut values = Vec::with_capacity(keys.len());
+        let finish = self.ask(
+            None,
+            |waiters, sender| {
+                for key in keys {
+                    let (sender, receiver) = oneshot::channel();
+                    values.push(receiver);
+                    waiters.expect_get(transaction, key.clone(), sender);
+                }
+                waiters.expect_finish(transaction, sender)
+            },
+            || Command::ReadOnly { transaction, keyspace, keys: keys.to_vec(), freshness, patience },
+        )?;
+        Some((values, finish))
     }
 
     /// Asks to commit.

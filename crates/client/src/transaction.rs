@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
-use quorate_tapir::{Command, Failure};
+use quorate_tapir::{Command, Failure, Freshness};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -119,6 +119,33 @@ impl Transaction {
             keyspace,
         };
         Ok(Transaction { inner: Arc::new(inner) })
+    }
+
+    /// Reads keys in this transaction, which is new and writes nothing, and ends it. The keys ascend, each once.
+    pub(crate) async fn read_only(
+        self,
+        keys: &[Key],
+        freshness: Freshness,
+    ) -> Result<(Vec<Option<Value>>, Timestamp)> {
+        let inner = &self.inner;
+        inner.end()?;
+        let patience = inner.deadline.saturating_duration_since(Instant::now());
+        let (session, keyspace) = (&inner.shared.session, inner.keyspace.id);
+        let asked = session.read_only(inner.id, keyspace, keys, freshness, patience);
+        let (receivers, finish) = asked.ok_or_else(|| inner.ended())?;
+        let committed = match inner.ending(finish).await {
+            Some(Ok(committed)) => committed,
+            // It has written nothing, so whatever its fate is at the replicas, it can be run again.
+            Some(Err(Failure::Unknown { .. })) => return Err(Error::Conflict),
+            Some(Err(failure)) => return Err(inner.error(failure)),
+            None => return Err(inner.ended()),
+        };
+        let mut values = Vec::with_capacity(receivers.len());
+        for receiver in receivers {
+            // Every key is told before the end is.
+            values.push(inner.answer(receiver).await?);
+        }
+        Ok((values, committed.timestamp))
     }
 
     /// A second handle on the same transaction, to be given to the closure of a user.

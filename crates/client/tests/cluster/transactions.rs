@@ -134,3 +134,33 @@ async fn thousands_of_transactions_are_in_flight_at_once() {
     }
     assert_eq!(db.counters().refused, 0);
 }
+
+#[tokio::test]
+async fn keys_are_read_at_once_now_and_in_the_past() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    let keys: Vec<String> = (0..8).map(|number| format!("key{number}")).collect();
+    let write = async |value: &'static str| {
+        let keys = &keys;
+        let written =
+            accounts.transact_with_receipt(async |txn| keys.iter().try_for_each(|key| txn.put(key, value)));
+        written.await.unwrap().1
+    };
+    let first = write("first").await;
+    let second = write("second").await;
+    let all = |value: &'static str| vec![Some(Value::from(value)); keys.len()];
+    assert_eq!(accounts.read_only(&keys).await.unwrap(), all("second"));
+    assert_eq!(accounts.read_at(first.timestamp, &keys).await.unwrap(), all("first"));
+    let asked = ["absent", "key1", "key1"];
+    let one = accounts.read_only(asked).await.unwrap();
+    assert_eq!(one, [None, Some(Value::from("second")), Some(Value::from("second"))]);
+    let stale = accounts.read_stale(std::time::Duration::from_secs(5), &keys).await.unwrap();
+    // The nearest replica may not have heard of the second commit yet; it says so by its timestamp.
+    let expected = if stale.timestamp >= second.timestamp { all("second") } else { all("first") };
+    assert_eq!(stale.values, expected);
+    assert!(stale.timestamp >= first.timestamp);
+    let none: [&str; 0] = [];
+    assert!(accounts.read_only(none).await.unwrap().is_empty());
+    assert!(matches!(accounts.read_only([""]).await, Err(Error::Invalid(_))));
+}
