@@ -1,4 +1,5 @@
 //! Golden scripts: the protocol as stories, message by message, and the claims of the paper one by one.
 
 mod epochs;
+mod late_recovery;
 mod scripts;

@@ -182,6 +182,12 @@ impl Replica {
         if !self.follows(from, transaction, ballot, outbox) {
             return;
         }
+        if self.decision(transaction).is_some_and(|decision| outcome_of(decision) != outcome) {
+            // A later backup coordinator has settled it otherwise, and the promise that fenced off this one has ended with
+            // the outcome. To agree would make two outcomes of one; when it asks again it learns the right one.
+            self.send_superseded(from, transaction, Ballot(ballot.0.saturating_add(1)), outbox);
+            return;
+        }
         let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);
         if !settled {
             let promise = self.participant.promises.entry(transaction).or_default();
