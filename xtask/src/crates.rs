@@ -48,13 +48,14 @@ const TAPIR: &str = "quorate-tapir";
 const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
 const SIMULATOR: &str = "quorate-simulator";
+const EXPERIMENTS: &str = "quorate-experiments";
 const WIRE: &str = "quorate-wire";
 const RUNTIME: &str = "quorate-runtime";
 const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core and store.
-pub(crate) const CRATES: [Crate; 14] = [
+pub(crate) const CRATES: [Crate; 15] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: STORAGE, folder: "crates/storage", may_import: &[CORE], kind: Kind::Pure },
@@ -79,6 +80,12 @@ pub(crate) const CRATES: [Crate; 14] = [
         may_import: &[CORE, STORE, STORAGE, IR, TAPIR, CHECKER, WORKLOADS, WIRE],
         kind: Kind::Deterministic,
     },
+    Crate {
+        package: EXPERIMENTS,
+        folder: "crates/experiments",
+        may_import: &[CORE, TAPIR, WORKLOADS, SIMULATOR],
+        kind: Kind::Deterministic,
+    },
     Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, WIRE], kind: Kind::Host },
     Crate {
         package: CLIENT,
@@ -95,7 +102,7 @@ pub(crate) const CRATES: [Crate; 14] = [
     Crate {
         package: "quorate-cli",
         folder: "crates/cli",
-        may_import: &[CORE, TAPIR, CHECKER, WORKLOADS, SIMULATOR, WIRE, RUNTIME, CLIENT, SERVER],
+        may_import: &[CORE, TAPIR, CHECKER, WORKLOADS, SIMULATOR, EXPERIMENTS, WIRE, RUNTIME, CLIENT, SERVER],
         kind: Kind::Host,
     },
     Crate { package: "xtask", folder: "xtask", may_import: &[], kind: Kind::Host },

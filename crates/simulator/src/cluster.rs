@@ -387,7 +387,9 @@ impl Cluster {
     pub fn is_quiet(&self) -> bool {
         (0..self.world.servers()).all(|server| {
             let replica = self.world.server(server);
-            replica.is_some_and(|replica| replica.status() == Status::Normal && replica.prepared().is_empty())
+            replica.is_some_and(|replica| {
+                replica.status() == Status::Normal && replica.prepared().is_empty() && replica.waiting() == 0
+            })
         })
     }
 
@@ -401,6 +403,9 @@ impl Cluster {
             }
             let held: Vec<String> =
                 replica.prepared().ids().iter().take(3).map(ToString::to_string).collect();
+            if held.is_empty() && replica.waiting() > 0 {
+                return Some(format!("{name} lets {} prepares wait", replica.waiting()));
+            }
             (!held.is_empty()).then(|| format!("{name} still holds {} prepared", held.join(", ")))
         })
     }

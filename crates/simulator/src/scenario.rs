@@ -313,6 +313,9 @@ fn draw_coordinator_config(round_trip: Duration, rules: Rules, random: &mut Rand
         abandon_after: Duration::from_millis(random.between(500, 10_000)),
         decision_resends_max: random.between(1, 4) as u32,
         scan_page_max: [1, 3, 1_000][random.index(3)],
+        deadlines: random.chance(0.5),
+        reads_in_turn: random.chance(0.5),
+        far_round_trip: Duration::from_millis([0, 5][random.index(2)]),
         ..CoordinatorConfig::new(quorate_core::ClientId::default())
     }
 }
@@ -338,6 +341,8 @@ fn draw_replica_config(
         page_bytes_max: [200, 2_000, 4 * 1024 * 1024][random.index(3)],
         scan_page_max: [1, 2, 1_000][random.index(3)],
         checkpoint_page_max: [1, 5, 4_096][random.index(3)],
+        deadline_ahead_max: Duration::from_millis([0, 50, 500][random.index(3)]),
+        prepare_wait_max: Duration::from_millis([0, 20, 1_000][random.index(3)]),
         ..initial
     }
 }

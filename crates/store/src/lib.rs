@@ -14,7 +14,7 @@ pub mod read_timestamps;
 pub mod validated;
 pub mod versions;
 
-pub use prepared::{Prepared, PreparedSet};
+pub use prepared::{Holder, Prepared, PreparedSet};
 pub use read_timestamps::ReadTimestamps;
 pub use validated::{ValidatedVersions, Validity};
 pub use versions::{Version, Versions};

@@ -130,6 +130,10 @@ alternatives!(Message, "tapir.Message",
         34 ReadValidated { 1 transaction: Nested, 2 keys: Repeated<KeyBytes> }
         35 ReadValidatedReply { 1 transaction: Nested, 2 found: Repeated<Nested> }
         36 Validated { 1 timestamp: Nested, 2 reads: Repeated<Nested> }
+        45 ClockProbe { 1 sent: Varint, 2 deadlines: Varint }
+        46 ClockProbeReply { 1 sent: Varint, 2 arrived: Varint }
+        47 ReadInTurn { 1 transaction: Nested, 2 key: KeyBytes }
+        48 ReadWaits { 1 transaction: Nested, 2 key: KeyBytes }
         60 Outdated {}
     },
     fields {

@@ -5,6 +5,7 @@ mod check;
 mod cluster;
 mod demo;
 mod dev;
+mod experiment;
 mod keyspace;
 mod server;
 mod shell;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Sim(sim::SimArguments),
     Check(check::CheckArguments),
     Torture(torture::TortureArguments),
+    Experiment(experiment::ExperimentArguments),
 }
 
 impl Command {
@@ -48,6 +50,7 @@ impl Command {
             Command::Sim(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
             Command::Torture(arguments) => arguments.run(),
+            Command::Experiment(arguments) => arguments.run(),
         }
     }
 }

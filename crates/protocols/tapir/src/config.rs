@@ -50,6 +50,12 @@ pub struct ReplicaConfig {
     /// The most transactions in one page of what replicas compare when they look for a floor, and the most that one
     /// round of collection looks at.
     pub checkpoint_page_max: usize,
+    /// A prepare whose timestamp is at most so far ahead of the local clock waits for its time before it is voted on.
+    /// Zero: none waits.
+    pub deadline_ahead_max: Duration,
+    /// How long a prepare whose time has come waits for the outcome of conflicting ones with lower timestamps before it
+    /// is voted on. Zero: it does not wait.
+    pub prepare_wait_max: Duration,
 }
 
 impl ReplicaConfig {
@@ -69,6 +75,8 @@ impl ReplicaConfig {
             checkpoint_interval: Duration::from_secs(5),
             checkpoint_lag: Duration::from_secs(10),
             checkpoint_page_max: 4_096,
+            deadline_ahead_max: Duration::from_millis(500),
+            prepare_wait_max: Duration::from_millis(1_000),
         }
     }
 }
@@ -97,6 +105,14 @@ pub struct CoordinatorConfig {
     pub scan_page_max: u32,
     /// After so many attempts, a strict read-only transaction is run as any other: reads first, then a prepare.
     pub read_only_attempts_max: u32,
+    /// True if timestamps are deadlines: far enough ahead for a prepare to reach a fast quorum of every shard before its
+    /// time, by measured delays. Only shards that are far away get them.
+    pub deadlines: bool,
+    /// True if reads of keys that others are about to write wait for their turn, in shards that are far away.
+    pub reads_in_turn: bool,
+    /// A shard is far away if the round trip to its fast quorum takes so long. Nearer by, conflicts are so short that it
+    /// is not worth while to wait.
+    pub far_round_trip: Duration,
 }
 
 impl CoordinatorConfig {
@@ -113,6 +129,9 @@ impl CoordinatorConfig {
             retries_max: 10,
             scan_page_max: 1_000,
             read_only_attempts_max: 3,
+            deadlines: true,
+            reads_in_turn: true,
+            far_round_trip: Duration::from_millis(5),
         }
     }
 }

@@ -25,6 +25,8 @@
 //!   makes OK final before it commits: nothing that was reported can be decided otherwise later.
 //! * ABSTAIN ends the attempt, and the client backs off, instead of preparing again at a new timestamp.
 //! * Read timestamps of committed transactions keep writers above them (T2), absent keys and ranges are validated (T19).
+//! * Timestamps are deadlines by measured delays, prepares wait for conflicting ones at lower timestamps, and reads of
+//!   contended keys take turns: only about when votes are given, never about which.
 //! * Replicas send no vote for timestamps far ahead of their clocks, so that one wild clock cannot drag all others along.
 //!
 //! # Invariants
@@ -45,7 +47,7 @@ pub mod rules;
 
 pub use command::{Command, Committed, Event, Failure, Freshness, Invalid, Routes};
 pub use config::{Boot, CoordinatorConfig, ReplicaConfig};
-pub use coordinator::{Coordinator, CoordinatorTimer};
+pub use coordinator::{Coordinator, CoordinatorTimer, Tally};
 pub use message::{Message, Outcome, Tapir};
 pub use quorate_ir::Status;
 pub use record::Record;

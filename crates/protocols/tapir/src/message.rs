@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    Ballot, Key, KeyRange, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Value, View,
+    Ballot, ClockTime, Key, KeyRange, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Value,
+    View,
 };
 use quorate_ir::{Cursor, Operations};
 
@@ -322,6 +323,36 @@ pub enum Message {
         transaction: TransactionId,
         /// Its fate.
         outcome: Outcome,
+    },
+    /// Coordinator → the nearest replica: like READ, but if others are about to write the key, answer when they have, and
+    /// answer those who ask you one after the other.
+    ReadInTurn {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+    },
+    /// Replica → coordinator: your read waits for its turn. Ask again now and then to show that you wait too.
+    ReadWaits {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+    },
+    /// Coordinator → replica, along with a prepare now and then: this is what my clock shows.
+    ClockProbe {
+        /// The coordinator's clock when the probe left.
+        sent: ClockTime,
+        /// True if my timestamps are deadlines: let my prepares wait for them.
+        deadlines: bool,
+    },
+    /// Replica → coordinator: and that is what mine showed when the probe arrived. The difference contains the delay and
+    /// the skew of both clocks, which is what a deadline has to allow for.
+    ClockProbeReply {
+        /// The coordinator's clock when the probe left.
+        sent: ClockTime,
+        /// The replica's clock when it arrived.
+        arrived: ClockTime,
     },
     /// Replica → coordinator: I cast no vote, because the proposed timestamp lies too far ahead of my clock.
     ClockAhead {

@@ -32,13 +32,19 @@ fn a_late_backup_coordinator_gets_no_agreement_on_another_outcome() {
     let group = GroupSize::new(3).expect("three is odd");
     let config = ReplicaConfig::new(member(0), group, Boot::Initialise);
     let mut replica = Replica::restore(config, []);
-    let late = Message::CoordinatorChange { transaction: TRANSACTION, ballot: Ballot(3) };
+    let late =
+        Message::CoordinatorChange { transaction: TRANSACTION, ballot: Ballot(3), timestamp: TIMESTAMP };
     hears(&mut replica, 2, late);
-    let later = Message::CoordinatorChange { transaction: TRANSACTION, ballot: Ballot(4) };
+    let later =
+        Message::CoordinatorChange { transaction: TRANSACTION, ballot: Ballot(4), timestamp: TIMESTAMP };
     hears(&mut replica, 1, later);
     let commit = Ir::ProposeInconsistent {
         id: OperationId { transaction: TRANSACTION, number: OperationId::INCONSISTENT },
-        operation: Decision::Commit { transaction: Arc::new(Transaction::default()), timestamp: TIMESTAMP },
+        operation: Decision::Commit {
+            transaction: Arc::new(Transaction::default()),
+            timestamp: TIMESTAMP,
+            last: TIMESTAMP,
+        },
     };
     hears(&mut replica, 1, Message::Ir(commit));
     assert_eq!(replica.outcome(TRANSACTION), Some(Outcome::Committed(TIMESTAMP)));

@@ -25,7 +25,7 @@ pub(crate) enum Class {
 /// What a message from a client is.
 pub(crate) fn classify(message: &Message) -> Class {
     match message {
-        Message::Read { .. } | Message::Scan { .. } => Class::Early,
+        Message::Read { .. } | Message::ReadInTurn { .. } | Message::Scan { .. } => Class::Early,
         Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus { .. }) => Class::Prepare,
         _ => Class::Always,
     }

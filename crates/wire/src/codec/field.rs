@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
 use quorate_core::{
-    Ballot, ClientId, Epoch, Key, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, Value, View,
+    Ballot, ClientId, ClockTime, Epoch, Key, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, Value, View,
 };
 
 use super::reader::{Reader, WireType};
@@ -286,6 +286,17 @@ impl Scalar for bool {
 
     fn from_u64(number: u64) -> Option<Self> {
         Some(number != 0)
+    }
+}
+
+/// Microseconds since the Unix epoch.
+impl Scalar for ClockTime {
+    fn to_u64(&self) -> u64 {
+        self.as_micros()
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        Some(ClockTime::from_micros(number))
     }
 }
 

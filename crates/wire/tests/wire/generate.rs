@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
-    Address, Ballot, ClientId, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId,
+    Address, Ballot, ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId,
     ReplicaIndex, ShardId, SiteId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{
@@ -68,6 +68,10 @@ fn transaction_id() -> impl Strategy<Value = TransactionId> {
 
 fn timestamp() -> impl Strategy<Value = Timestamp> {
     (number(), client()).prop_map(|(micros, client)| Timestamp { micros, client })
+}
+
+fn clock_time() -> impl Strategy<Value = ClockTime> {
+    number().prop_map(ClockTime::from_micros)
 }
 
 fn range() -> impl Strategy<Value = KeyRange> {
@@ -337,6 +341,10 @@ pub(crate) fn message() -> BoxedStrategy<Message> {
             Message::ClockAhead { transaction, ahead_micros, ahead_max_micros }
         }),
         (operation_id(), timestamp()).prop_map(|(id, timestamp)| Message::CommitPrepared { id, timestamp }),
+        (transaction_id(), key()).prop_map(|(transaction, key)| Message::ReadInTurn { transaction, key }),
+        (transaction_id(), key()).prop_map(|(transaction, key)| Message::ReadWaits { transaction, key }),
+        (clock_time(), any::<bool>()).prop_map(|(sent, deadlines)| Message::ClockProbe { sent, deadlines }),
+        (clock_time(), clock_time()).prop_map(|(sent, arrived)| Message::ClockProbeReply { sent, arrived }),
         Just(Message::Outdated),
     ];
     prop_oneof![

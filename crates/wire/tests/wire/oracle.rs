@@ -379,10 +379,18 @@ messages! {
         #[prost(message, optional, tag = 1)] timestamp: Option<Timestamp>,
         #[prost(message, repeated, tag = 2)] reads: Vec<ReadVersion>,
     }
+    struct ClockProbe {
+        #[prost(uint64, tag = 1)] sent: u64,
+        #[prost(bool, tag = 2)] deadlines: bool,
+    }
+    struct ClockProbeReply {
+        #[prost(uint64, tag = 1)] sent: u64,
+        #[prost(uint64, tag = 2)] arrived: u64,
+    }
 }
 
 choices! {
-    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 60"
+    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 45, 46, 47, 48, 60"
         = TapirChoice {
         1 Read(Read),
         2 ReadReply(ReadReply),
@@ -415,6 +423,10 @@ choices! {
         34 ReadValidated(ReadValidated),
         35 ReadValidatedReply(ReadValidatedReply),
         36 Validated(Validated),
+        45 ClockProbe(ClockProbe),
+        46 ClockProbeReply(ClockProbeReply),
+        47 ReadInTurn(Read),
+        48 ReadWaits(Read),
         60 Outdated(Empty),
     }
 }

@@ -40,6 +40,8 @@ struct PendingRead {
     /// How many replicas have been asked.
     asked: usize,
     asked_at: Instant,
+    /// The replica that has said, since it was asked last, that the read waits for its turn.
+    waits_at: Option<ReplicaId>,
 }
 
 #[derive(Debug)]
@@ -260,6 +262,7 @@ impl Coordinator {
             shard,
             asked: 0,
             asked_at: context.now,
+            waits_at: None,
         });
         self.ask_to_read(id, &key, context.now, outbox);
         self.wake_at(id, context.now + self.config.read_timeout);
@@ -276,14 +279,37 @@ impl Coordinator {
             let first = execution.first_rank(key);
             let reachable = |asked: usize| !unreachable.contains(&execution.replica(shard, first + asked));
             let skip = (asked..asked + replicas).find(|asked| reachable(*asked)).unwrap_or(asked);
-            asked = skip + 1;
-            let replica = execution.replica(shard, first + skip);
+            let mut replica = execution.replica(shard, first + skip);
             let read = &mut execution.pending_reads[at];
+            match read.waits_at.take() {
+                // It only wants to know that somebody still waits.
+                Some(waits_at) if !unreachable.contains(&waits_at) => replica = waits_at,
+                _ => asked = skip + 1,
+            }
             read.asked = asked;
             read.asked_at = now;
-            outbox.send(replica, Message::Read { transaction: id, key: key.clone() });
+            let key = key.clone();
+            let group = [(replica.shard, self.groups[&replica.shard].size)].into_iter();
+            let far = self.config.far_round_trip;
+            let in_turn = self.config.reads_in_turn && self.deadlines.is_far(group, |_| true, far);
+            outbox.send(
+                replica,
+                match in_turn {
+                    true => Message::ReadInTurn { transaction: id, key },
+                    false => Message::Read { transaction: id, key },
+                },
+            );
         }
         self.unreachable = unreachable;
+    }
+
+    /// A replica lets a read wait for its turn.
+    pub(super) fn on_read_waits(&mut self, from: ReplicaId, id: TransactionId, key: &Key, now: Instant) {
+        let Some(execution) = self.execution(id) else { return };
+        if let Some(read) = execution.pending_reads.iter_mut().find(|read| read.key == *key) {
+            read.waits_at = Some(from);
+            read.asked_at = now;
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]

@@ -13,17 +13,21 @@
 //! | file | role |
 //! |---|---|
 //! | `execution` | reads, buffered writes, scans, limits |
+//! | `deadline` | timestamps ahead of time, so that replicas agree on the order |
 //! | `prepare` | the prepare phase: votes, the slow path, retries, the decision |
 //! | `tell` | COMMIT and ABORT until f + 1 replicas of every shard hold them |
 //! | `resolve` | what became of a transaction that others settle |
 //! | `read_only` | read-only transactions: which way each goes |
 //! | `reading` | quorum reads and reads of validated versions |
+//! | `tally` | how transactions ended, and why |
 
+mod deadline;
 mod execution;
 mod prepare;
 mod read_only;
 mod reading;
 mod resolve;
+mod tally;
 mod tell;
 
 use std::cmp::Reverse;
@@ -41,10 +45,12 @@ use quorate_core::{
 use crate::command::{Command, Event, Failure, Invalid, Routes};
 use crate::config::CoordinatorConfig;
 use crate::message::{Message, Outcome, Tapir};
+use deadline::Deadlines;
 use execution::Execution;
 use prepare::Preparing;
 use reading::Reading;
 use resolve::Resolving;
+pub use tally::Tally;
 use tell::Telling;
 
 type Ir = quorate_ir::Message<Tapir>;
@@ -73,6 +79,8 @@ pub struct Coordinator {
     /// When transactions want attention. An entry counts only if it is the one that its transaction has noted.
     wakeups: BinaryHeap<Reverse<(Instant, TransactionId)>>,
     timer: Option<Instant>,
+    deadlines: Deadlines,
+    tally: Tally,
 }
 
 /// The replicas of a shard, as this client knows them.
@@ -127,6 +135,8 @@ impl Machine for Coordinator {
             silent: FixedSet::default(),
             wakeups: BinaryHeap::new(),
             timer: None,
+            deadlines: Deadlines::default(),
+            tally: Tally::default(),
         }
     }
 
@@ -171,9 +181,14 @@ impl Coordinator {
         self.transactions.is_empty()
     }
 
+    /// How its transactions ended.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
         match command {
-            Command::Route(routes) => self.on_route(routes),
+            Command::Route(routes) => self.on_route(routes, context, outbox),
             Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
             Command::Begin { transaction, keyspace, patience } => {
                 self.on_begin(transaction, keyspace, context.now + patience, context, outbox);
@@ -251,6 +266,12 @@ impl Coordinator {
                 self.on_recover_reply(transaction, outcome, outbox)
             }
             Message::Forgotten { transaction } => self.on_forgotten(transaction, outbox),
+            Message::ClockProbeReply { sent, arrived } => {
+                self.deadlines.on_answer(from, sent, arrived, context.now);
+            }
+            Message::ReadWaits { transaction, key } => {
+                self.on_read_waits(from, transaction, &key, context.now)
+            }
             // The envelope has said it already; the rest is what only replicas are asked, and say to each other.
             Message::Outdated
             | Message::Gather { .. }
@@ -263,6 +284,8 @@ impl Coordinator {
             | Message::CompleteReply { .. }
             | Message::RaiseFloor { .. }
             | Message::Read { .. }
+            | Message::ReadInTurn { .. }
+            | Message::ClockProbe { .. }
             | Message::Scan { .. }
             | Message::QuorumRead { .. }
             | Message::ReadValidated { .. }
@@ -277,11 +300,14 @@ impl Coordinator {
         }
     }
 
-    fn on_route(&mut self, routes: Arc<Routes>) {
+    fn on_route(&mut self, routes: Arc<Routes>, context: &Context<'_>, outbox: &mut Out) {
         for shard in &routes.keyspace.shards {
             let (keyspace, epoch) = (routes.keyspace.id, routes.keyspace.epoch);
             let group = Group { size: shard.group_size(), keyspace, epoch, newest_epoch: epoch };
             self.groups.insert(shard.id, group);
+            for replica in shard.replica_ids() {
+                self.probe(replica, context, outbox);
+            }
         }
         self.keyspaces.insert(routes.keyspace.id, routes);
     }
@@ -437,13 +463,41 @@ impl Coordinator {
         }
     }
 
+    /// Measures how far ahead a timestamp has to be to reach a replica before its time, unless that is known.
+    fn probe(&mut self, replica: ReplicaId, context: &Context<'_>, outbox: &mut Out) {
+        if (self.config.deadlines || self.config.reads_in_turn)
+            && self.deadlines.begin_probe(replica, context.now)
+        {
+            let shard = [(replica.shard, self.groups[&replica.shard].size)].into_iter();
+            let deadlines =
+                self.config.deadlines && self.deadlines.is_far(shard, |_| true, self.config.far_round_trip);
+            outbox.send(replica, Message::ClockProbe { sent: context.clock, deadlines });
+        }
+    }
+
     /// A new timestamp: not below the clock, above everything that was read, and above every earlier one of this client.
     fn next_timestamp(&mut self, clock: ClockTime, above: Timestamp) -> Timestamp {
         self.last_timestamp = self.last_timestamp.max(above).successor(clock, self.config.client);
         self.last_timestamp
     }
 
-    /// True if no message can be expected from a replica soon.
+    /// The same for a transaction that is prepared in these shards: a deadline where that is of use.
+    fn next_deadline(
+        &mut self,
+        clock: ClockTime,
+        above: Timestamp,
+        shards: impl Iterator<Item = (ShardId, GroupSize)>,
+    ) -> Timestamp {
+        let far = self.config.far_round_trip;
+        let clock = if self.config.deadlines {
+            self.deadlines.clock(clock, shards, |replica| self.is_expected(replica), far)
+        } else {
+            clock
+        };
+        self.next_timestamp(clock, above)
+    }
+
+    /// True if messages can be expected from a replica soon.
     fn is_expected(&self, replica: ReplicaId) -> bool {
         !self.unreachable.contains(&replica) && !self.silent.contains(&replica)
     }

@@ -71,6 +71,10 @@ impl Preparing {
         self.parts.iter().map(|part| part.shard).collect()
     }
 
+    fn groups(&self) -> impl Iterator<Item = (ShardId, GroupSize)> + '_ {
+        self.parts.iter().map(|part| (part.shard, part.group))
+    }
+
     /// What the replicas of each shard are to be told about.
     fn shares(&self) -> Vec<Share> {
         let share = |part: &Part| Share {
@@ -116,8 +120,10 @@ impl Coordinator {
         let routes = execution.routes().clone();
         let empty = super::Execution::new(routes, id.attempt);
         let execution = std::mem::replace(execution.as_mut(), empty);
-        let timestamp = self.next_timestamp(context.clock, greatest);
         let shares = execution.into_parts(self.config.rules);
+        let groups: Vec<(ShardId, GroupSize)> =
+            shares.iter().map(|(shard, _)| (*shard, self.groups[shard].size)).collect();
+        let timestamp = self.next_deadline(context.clock, greatest, groups.into_iter());
         if shares.is_empty() {
             self.transactions.remove(&id);
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
@@ -162,7 +168,7 @@ impl Coordinator {
         };
         let open = self.transactions.get_mut(&id).expect("whoever prepares it has looked at it");
         open.phase = Phase::Preparing(Box::new(preparing));
-        self.send_prepare(id, outbox);
+        self.send_prepare(id, context, outbox);
         self.wake_at(id, context.now + self.config.resend_timeout);
     }
 
@@ -191,7 +197,14 @@ impl Coordinator {
     }
 
     /// Sends the prepare to every replica of every shard.
-    fn send_prepare(&mut self, id: TransactionId, outbox: &mut Out) {
+    fn send_prepare(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let Some(preparing) = self.preparing(id) else { return };
+        let groups: Vec<(ShardId, GroupSize)> = preparing.groups().collect();
+        for (shard, group) in groups {
+            for replica in replicas(shard, group) {
+                self.probe(replica, context, outbox);
+            }
+        }
         let Some(preparing) = self.preparing(id) else { return };
         for part in &preparing.parts {
             for replica in replicas(part.shard, part.group) {
@@ -344,8 +357,11 @@ impl Coordinator {
 
     /// Prepares again at a higher timestamp, without running the transaction again.
     fn retry(&mut self, id: TransactionId, above: Timestamp, context: &Context<'_>, outbox: &mut Out) {
-        let timestamp = self.next_timestamp(context.clock, above);
+        let Some(preparing) = self.preparing(id) else { return };
+        let groups: Vec<(ShardId, GroupSize)> = preparing.groups().collect();
+        let timestamp = self.next_deadline(context.clock, above, groups.into_iter());
         let mixes_votes = self.config.rules.has(Plant::OlderPrepareDisplaces);
+        self.tally.retries += 1;
         let Some(preparing) = self.preparing(id) else { return };
         preparing.timestamp = timestamp;
         preparing.number += 1;
@@ -360,7 +376,7 @@ impl Coordinator {
                 part.call = ConsensusCall::new(part.group);
             }
         }
-        self.send_prepare(id, outbox);
+        self.send_prepare(id, context, outbox);
     }
 
     /// The outcome is decided: the client hears it, and then the replicas.
@@ -379,6 +395,11 @@ impl Coordinator {
         let outcome = if commit { Outcome::Committed(timestamp) } else { Outcome::Aborted };
         let mut result =
             if commit { Ok(Committed { timestamp, fast, retries }) } else { Err(Failure::Conflict) };
+        if commit {
+            self.tally.count_commit(fast);
+        } else {
+            self.tally.count_abort(preparing.parts.iter().flat_map(|part| part.call.verdicts()));
+        }
         if commit && preparing.reads_when_prepared() {
             match preparing.newest_found() {
                 Some(found) => tell_reads(open, id, found, &mut shares, outbox),

@@ -6,15 +6,18 @@
 //! | file | role |
 //! |---|---|
 //! | `validate` | the votes, as pure functions |
+//! | `agenda` | prepares that wait, for their time or for earlier ones |
 //! | `participant` | what is kept, and how operations run: the upcalls of inconsistent replication |
 //! | `reads` | reads and scans |
 //! | `holds` | what read-only transactions read and hold at once |
 //! | `snapshots` | quorum reads at a timestamp, and validated versions |
+//! | `turns` | reads of contended keys, one after the other |
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
+mod agenda;
 mod checkpoint;
 mod currency;
 mod desk;
@@ -23,6 +26,7 @@ mod participant;
 mod promises;
 mod reads;
 mod snapshots;
+mod turns;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -36,14 +40,16 @@ use quorate_ir::{Fact, OperationId, Status};
 use quorate_store::{PreparedSet, Versions};
 
 use crate::config::{Boot, ReplicaConfig};
-use crate::message::{Decision, Message, Outcome, Tapir};
+use crate::message::{Decision, Message, Outcome, Prepare, Tapir};
 use crate::record::Record;
 use crate::recovery::{Recoveries, backup_replica};
+use agenda::{Agenda, Waiting};
 use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints};
 use currency::Currency;
 use desk::Desk;
 use participant::{Participant, outcome_of};
 use snapshots::ReadPromise;
+use turns::Turns;
 
 type Ir = quorate_ir::Message<Tapir>;
 
@@ -52,6 +58,10 @@ type Ir = quorate_ir::Message<Tapir>;
 pub enum ReplicaTimer {
     /// A view change has taken too long.
     ViewChange,
+    /// The time of a prepare that waits has come, or it has waited long enough.
+    Agenda,
+    /// A read may have its turn.
+    Turn,
     /// Time to look for transactions whose coordinator may have died.
     Sweep,
 }
@@ -95,6 +105,12 @@ pub struct Replica {
     currency: Currency,
     checkpoints: Checkpoints,
     promise: ReadPromise,
+    agenda: Agenda,
+    /// When the timer of the agenda fires.
+    agenda_timer: Option<Instant>,
+    turns: Turns,
+    /// When the timer of the turns fires.
+    turns_timer: Option<Instant>,
     /// True if the replica's creation is not on disk yet.
     newborn: bool,
     /// The greatest membership that it has heard of.
@@ -130,6 +146,10 @@ impl Machine for Replica {
             asked: BTreeMap::new(),
             currency: Currency::default(),
             promise: ReadPromise::default(),
+            agenda: Agenda::new(config.deadline_ahead_max, config.prepare_wait_max),
+            agenda_timer: None,
+            turns: Turns::default(),
+            turns_timer: None,
             newborn,
             newest_epoch: config.epoch,
             config,
@@ -166,9 +186,13 @@ impl Machine for Replica {
                 self.with_desk(context.random, outbox, |ir, desk| ir.on_view_change_timeout(desk));
             }
             Input::Timer(ReplicaTimer::Sweep) => self.on_sweep_timeout(context, outbox),
+            Input::Timer(ReplicaTimer::Agenda) => self.agenda_timer = None,
+            Input::Timer(ReplicaTimer::Turn) => self.turns_timer = None,
             Input::Persisted(token) => self.promise.on_persisted(token),
             Input::Command(never) => match never {},
         }
+        self.attend_agenda(context, outbox);
+        self.attend_turns(context, outbox);
     }
 }
 
@@ -275,6 +299,9 @@ impl Replica {
     ) {
         match message {
             Message::Read { transaction, key } => self.on_read(from, transaction, key, outbox),
+            Message::ReadInTurn { transaction, key } => {
+                self.on_read_in_turn(from, transaction, key, context, outbox);
+            }
             Message::Scan { transaction, request, range, limit } => {
                 self.on_scan(from, transaction, request, range, limit, outbox);
             }
@@ -329,9 +356,18 @@ impl Replica {
                     self.recoveries.on_message(replica, message, context.now, outbox);
                 }
             }
+            Message::ClockProbe { sent, deadlines } => {
+                if let Address::Client(client) = from {
+                    self.agenda.note_client(client, deadlines, context.now);
+                }
+                // About the clock and nothing else, so it need not wait for the disk.
+                outbox.send_unordered(from, Message::ClockProbeReply { sent, arrived: context.clock });
+            }
             // Answers that only coordinators in clients ask for; and a replica of this membership is not outdated by another.
             Message::Outdated
             | Message::ReadReply { .. }
+            | Message::ReadWaits { .. }
+            | Message::ClockProbeReply { .. }
             | Message::ScanReply { .. }
             | Message::RecoverReply { .. }
             | Message::ClockAhead { .. }
@@ -346,24 +382,14 @@ impl Replica {
         let peer = self.peer(from);
         match message {
             Ir::ProposeInconsistent { id, operation } => {
+                self.agenda.remove(id.transaction);
                 self.with_desk(context.random, outbox, |ir, desk| {
                     ir.on_propose_inconsistent(from, id, operation, desk);
                 });
                 self.collect(COLLECTED_WITH_DECISION_MAX);
             }
             Ir::ProposeConsensus { id, operation } => {
-                let decided = self.ir.record().inconsistent(id.transaction).is_some();
-                if !decided && self.refuses_prepare(from, id, operation.timestamp, context, outbox) {
-                    return;
-                }
-                if operation.transaction.reads_when_prepared {
-                    return self.on_hold_reads(from, id, operation, context, outbox);
-                }
-                let floor = self.participant.floor;
-                self.currency.note(&operation.transaction, &self.participant.versions, floor, context.now);
-                self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_propose_consensus(from, id, operation, desk)
-                });
+                self.on_prepare(from, id, operation, context, outbox);
             }
             Ir::FinalizeInconsistent { id } => {
                 self.with_desk(context.random, outbox, |ir, desk| {
@@ -430,6 +456,69 @@ impl Replica {
         }
     }
 
+    /// A prepare gets its vote, now or when its time has come and nothing earlier is in its way.
+    fn on_prepare(
+        &mut self,
+        from: Address,
+        id: OperationId,
+        prepare: Prepare,
+        context: &mut Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        let decided = self.ir.record().inconsistent(id.transaction).is_some();
+        if !decided && self.refuses_prepare(from, id, prepare.timestamp, context, outbox) {
+            return;
+        }
+        if prepare.transaction.reads_when_prepared {
+            return self.on_hold_reads(from, id, prepare, context, outbox);
+        }
+        let floor = self.participant.floor;
+        self.currency.note(&prepare.transaction, &self.participant.versions, floor, context.now);
+        let answered = decided || self.ir.record().consensus(id).is_some();
+        if !answered && self.agenda.keys().entry(id.transaction).is_none() {
+            for read in &prepare.transaction.reads {
+                let writes = prepare.transaction.writes_key(&read.key);
+                self.turns.on_prepare(id.transaction, &read.key, writes, context.now);
+            }
+        }
+        let now = if answered {
+            Some((from, id, prepare))
+        } else {
+            self.agenda.admit((from, id, prepare), &self.participant.prepared, context)
+        };
+        if let Some((from, id, prepare)) = now {
+            self.with_desk(context.random, outbox, |ir, desk| {
+                ir.on_propose_consensus(from, id, prepare, desk)
+            });
+        }
+    }
+
+    /// Gives their votes to prepares that have waited, and asks to be woken for the others.
+    fn attend_agenda(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        if self.agenda.len() == 0 {
+            return;
+        }
+        if self.ir.status() != Status::Normal {
+            return self.agenda.clear();
+        }
+        while let Some(Waiting { from, id, prepare, .. }) =
+            self.agenda.next(&self.participant.prepared, context.now)
+        {
+            // A backup coordinator may have come meanwhile.
+            if !self.refuses_prepare(from, id, prepare.timestamp, context, outbox) {
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_propose_consensus(from, id, prepare, desk)
+                });
+            }
+        }
+        if let Some(at) = self.agenda.wakes_at()
+            && self.agenda_timer.is_none_or(|planned| at < planned)
+        {
+            self.agenda_timer = Some(at);
+            outbox.set_timer(ReplicaTimer::Agenda, at - context.now);
+        }
+    }
+
     /// A COMMIT that leaves the contents out, because this replica has them.
     fn on_commit_prepared(
         &mut self,
@@ -477,6 +566,7 @@ impl Replica {
         const ASKED_AT_ONCE_MAX: usize = 256;
 
         outbox.set_timer(ReplicaTimer::Sweep, self.config.recovery_timeout / 4);
+        self.turns.sweep(context.now);
         self.recoveries.sweep(context.now, context.random, outbox);
         if self.ir.status() != Status::Normal {
             return;
@@ -526,6 +616,11 @@ impl Replica {
     /// The transactions that it holds prepared, ascending.
     pub fn prepared(&self) -> &PreparedSet {
         &self.participant.prepared
+    }
+
+    /// How many prepares wait for their time or for others.
+    pub fn waiting(&self) -> usize {
+        self.agenda.len()
     }
 
     /// The versions that it stores.

@@ -3,11 +3,15 @@
 //! What they return may be stale and reveals nothing that a crash could take back in a way that matters: whatever a
 //! transaction has read is validated when it is prepared. So replies leave without waiting for the disk.
 
-use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Key, KeyRange, Timestamp, TransactionId};
-use quorate_ir::Status;
+use std::time::Duration;
 
-use super::Replica;
+use quorate_core::machine::OutboxOf;
+use quorate_core::{Address, Context, Key, KeyRange, Timestamp, TransactionId};
+use quorate_ir::Status;
+use quorate_store::PreparedSet;
+
+use super::turns::Answer;
+use super::{Replica, ReplicaTimer};
 use crate::message::{Message, ScannedKey};
 
 /// Roughly how many bytes of keys and values go into one reply to a scan.
@@ -28,6 +32,50 @@ impl Replica {
         let version = newest.map_or(Timestamp::ZERO, |version| version.timestamp);
         let value = newest.and_then(|version| version.value.clone());
         outbox.send_unordered(from, Message::ReadReply { transaction, key, version, value });
+    }
+
+    /// A read that had rather wait than be overtaken.
+    pub(super) fn on_read_in_turn(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        key: Key,
+        context: &Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        if self.ir.status() != Status::Normal {
+            return;
+        }
+        let is_pending = is_about_to_be_written(&key, &self.participant.prepared, self.agenda.keys());
+        if self.turns.join(from, transaction, &key, is_pending, context.now) {
+            outbox.send_unordered(from, Message::ReadWaits { transaction, key });
+        } else {
+            self.on_read(from, transaction, key, outbox);
+        }
+    }
+
+    /// Answers the reads whose turn it is, and asks to be woken for the others.
+    pub(super) fn attend_turns(&mut self, context: &Context<'_>, outbox: &mut OutboxOf<Self>) {
+        /// A coordinator that has not asked again for so long is gone.
+        const PATIENCE: Duration = Duration::from_secs(2);
+
+        if self.turns.is_empty() {
+            return;
+        }
+        if self.ir.status() != Status::Normal {
+            return self.turns.clear();
+        }
+        let (prepared, waiting) = (&self.participant.prepared, self.agenda.keys());
+        let is_pending = |key: &Key| is_about_to_be_written(key, prepared, waiting);
+        for Answer { to, transaction, key } in self.turns.take(is_pending, context.now, PATIENCE) {
+            self.on_read(to, transaction, key, outbox);
+        }
+        if let Some(at) = self.turns.wakes_at(context.now)
+            && self.turns_timer.is_none_or(|planned| at < planned)
+        {
+            self.turns_timer = Some(at);
+            outbox.set_timer(ReplicaTimer::Turn, at - context.now);
+        }
     }
 
     pub(super) fn on_scan(
@@ -60,4 +108,11 @@ impl Replica {
         }
         outbox.send_unordered(from, Message::ScanReply { transaction, request, keys, next });
     }
+}
+
+/// True if a transaction that is prepared, or waits to be, writes the key.
+fn is_about_to_be_written(key: &Key, prepared: &PreparedSet, waiting: &PreparedSet) -> bool {
+    let nobody = TransactionId::default();
+    prepared.other_writers(key, nobody).next().is_some()
+        || waiting.other_writers(key, nobody).next().is_some()
 }

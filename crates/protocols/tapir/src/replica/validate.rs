@@ -8,7 +8,7 @@
 //! versions; no clock can break the order.
 
 use quorate_core::{Timestamp, Transaction, TransactionId};
-use quorate_store::{PreparedSet, ReadTimestamps, Version, Versions};
+use quorate_store::{Holder, PreparedSet, ReadTimestamps, Version, Versions};
 
 use crate::message::Vote;
 use crate::rules::{Plant, Rules, Validation};
@@ -110,6 +110,21 @@ fn has_pending_conflict(
         })
     };
     reads() || ranges() || writes()
+}
+
+/// The other transactions of a set that this one must not be prepared beside; one may come up more than once.
+pub(super) fn conflicting_holders<'a>(
+    set: &'a PreparedSet,
+    id: TransactionId,
+    transaction: &'a Transaction,
+) -> impl Iterator<Item = Holder> + 'a {
+    let reads = transaction.reads.iter().flat_map(move |read| set.other_writers(&read.key, id));
+    let ranges = transaction.ranges.iter().flat_map(move |range| set.other_writers_in(range, id));
+    let writes = transaction
+        .writes
+        .iter()
+        .flat_map(move |write| set.other_writers(&write.key, id).chain(set.other_readers(&write.key, id)));
+    reads.chain(ranges).chain(writes)
 }
 
 /// The published rule: a prepared transaction is in the way only if the timestamps say so. Kept to show that the checker

@@ -148,6 +148,12 @@ fn snapshot(version: &SnapshotVersion) -> String {
 
 pub(super) fn message(message: &Message) -> String {
     match message {
+        Message::ReadInTurn { transaction: id, key } => {
+            format!("READ IN TURN {} {}", transaction(*id), text(key))
+        }
+        Message::ReadWaits { transaction: id, key } => {
+            format!("{} of {} waits for its turn", text(key), transaction(*id))
+        }
         Message::Read { transaction: id, key } => format!("READ {} {}", transaction(*id), text(key)),
         Message::ReadReply { transaction: id, key, version, value: v } => {
             format!("{} {} is {} @{}", transaction(*id), text(key), value(v.as_ref()), at(*version))
@@ -235,6 +241,13 @@ pub(super) fn message(message: &Message) -> String {
         Message::CompleteReply { below, .. } => format!("complete below {}", at(*below)),
         Message::RaiseFloor { floor } => format!("RAISE-FLOOR to {}", at(*floor)),
         Message::Forgotten { transaction: id } => format!("{} is forgotten", transaction(*id)),
+        Message::ClockProbe { sent, deadlines: false } => format!("PROBE at {}", sent.as_micros()),
+        Message::ClockProbe { sent, deadlines: true } => {
+            format!("PROBE at {}, of one with deadlines", sent.as_micros())
+        }
+        Message::ClockProbeReply { sent, arrived } => {
+            format!("the probe of {} arrived at {}", sent.as_micros(), arrived.as_micros())
+        }
         Message::ClockAhead { transaction: id, ahead_micros, .. } => {
             format!("{} is {ahead_micros} µs ahead", transaction(*id))
         }

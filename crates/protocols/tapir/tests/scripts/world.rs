@@ -24,6 +24,8 @@ pub(super) struct World {
     rules: Rules,
     routes: Option<Arc<Routes>>,
     group: GroupSize,
+    /// Options that the scripts about them switch on.
+    options: Options,
     clocks: BTreeMap<Address, u64>,
     replicas: BTreeMap<ReplicaId, Replica>,
     disks: BTreeMap<ReplicaId, Vec<Record>>,
@@ -35,6 +37,15 @@ pub(super) struct World {
     queue: VecDeque<Envelope>,
     held: BTreeSet<Address>,
     history: Vec<Envelope>,
+}
+
+#[derive(Default)]
+struct Options {
+    deadlines: bool,
+    reads_in_turn: bool,
+    far_round_trip: Duration,
+    deadline_ahead_max: Duration,
+    prepare_wait_max: Duration,
 }
 
 #[derive(Clone)]
@@ -53,6 +64,7 @@ impl Default for World {
             rules: Rules::EXCLUSIVE,
             routes: None,
             group: GroupSize::new(3).unwrap(),
+            options: Options::default(),
             clocks: BTreeMap::new(),
             replicas: BTreeMap::new(),
             disks: BTreeMap::new(),
@@ -136,6 +148,14 @@ impl World {
             match setting.split_once('=') {
                 Some(("shards", count)) => shards = count.parse().unwrap(),
                 Some(("replicas", count)) => replicas = count.parse().unwrap(),
+                Some(("ahead", milliseconds)) => {
+                    self.options.deadline_ahead_max = Duration::from_millis(milliseconds.parse().unwrap());
+                }
+                Some(("wait", milliseconds)) => {
+                    self.options.prepare_wait_max = Duration::from_millis(milliseconds.parse().unwrap());
+                }
+                _ if *setting == "deadlines" => self.options.deadlines = true,
+                _ if *setting == "turns" => self.options.reads_in_turn = true,
                 _ if *setting == "published" => self.rules = Rules::PUBLISHED,
                 _ => panic!("no such setting: {setting}"),
             }
@@ -161,7 +181,12 @@ impl World {
     }
 
     fn build_replica(&mut self, id: ReplicaId, boot: Boot, records: Vec<Record>, log: &mut Vec<String>) {
-        let config = ReplicaConfig { rules: self.rules, ..ReplicaConfig::new(id, self.group, boot) };
+        let config = ReplicaConfig {
+            rules: self.rules,
+            deadline_ahead_max: self.options.deadline_ahead_max,
+            prepare_wait_max: self.options.prepare_wait_max,
+            ..ReplicaConfig::new(id, self.group, boot)
+        };
         self.replicas.insert(id, Replica::restore(config, records));
         self.step_replica(id, Input::Start, log);
     }
@@ -251,7 +276,13 @@ impl World {
         let routes = self.routes.clone().expect("a script begins with `cluster`");
         let shards = routes.keyspace.shards.len();
         if !self.clients.contains_key(&client) {
-            let config = CoordinatorConfig { rules: self.rules, ..CoordinatorConfig::new(client) };
+            let config = CoordinatorConfig {
+                rules: self.rules,
+                deadlines: self.options.deadlines,
+                reads_in_turn: self.options.reads_in_turn,
+                far_round_trip: self.options.far_round_trip,
+                ..CoordinatorConfig::new(client)
+            };
             self.clients.insert(client, Coordinator::restore(config, []));
             self.step_client(client, Input::Start, log);
             self.step_client(client, Input::Command(Command::Route(routes.clone())), log);

@@ -1,0 +1,56 @@
+//! Which experiments there are.
+
+use std::ops::RangeInclusive;
+
+use crate::deadlines;
+use crate::report::Report;
+
+/// An experiment that can be run by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Its name: the paper and the number of the figure or table, or a name of our own.
+    pub name: &'static str,
+    /// What it shows.
+    pub what: &'static str,
+    run: fn(&mut Settings<'_>) -> Report,
+}
+
+/// How an experiment is run.
+pub struct Settings<'a> {
+    /// True for a smaller run of the same shape.
+    pub quick: bool,
+    /// Told what is measured next.
+    pub progress: &'a mut dyn FnMut(&str),
+}
+
+impl Settings<'_> {
+    /// The seeds that every point is measured with.
+    pub fn seeds(&self) -> RangeInclusive<u64> {
+        1..=if self.quick { 3 } else { 5 }
+    }
+
+    /// The first of them.
+    pub fn first_seed(&self) -> u64 {
+        *self.seeds().start()
+    }
+
+    pub(crate) fn say(&mut self, what: &str) {
+        (self.progress)(what);
+    }
+}
+
+impl Experiment {
+    /// Every experiment.
+    pub const ALL: [Experiment; 1] =
+        [Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment }];
+
+    /// The experiment of this name.
+    pub fn named(name: &str) -> Option<Experiment> {
+        Experiment::ALL.into_iter().find(|experiment| experiment.name == name)
+    }
+
+    /// Runs it. The same settings give the same report.
+    pub fn run(&self, settings: &mut Settings<'_>) -> Report {
+        (self.run)(settings)
+    }
+}

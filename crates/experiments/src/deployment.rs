@@ -1,0 +1,99 @@
+//! The deployment of the paper's wide-area experiments: three regions, a replica of every shard and clients in each.
+//!
+//! *Source*: TAPIR paper, section 7.1, whose round trips and clock skews these are.
+
+use std::time::Duration;
+
+use quorate_core::topology::Durability;
+use quorate_core::{GroupSize, Random};
+use quorate_simulator::cluster::Cluster;
+use quorate_simulator::scenario::{Distance, SITES, Scenario};
+use quorate_simulator::world::clock::PhysicalClock;
+use quorate_simulator::world::network::Misfortunes;
+use quorate_simulator::{Faults, Options};
+use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig};
+use quorate_workloads::Parameters;
+
+/// What is deployed and who uses it.
+#[derive(Clone, Debug)]
+pub struct Deployment {
+    /// Shards of the keyspace.
+    pub shards: usize,
+    /// Clients, a third of them in each region.
+    pub clients: usize,
+    /// How many transactions each client runs side by side.
+    pub sessions_per_client: usize,
+    /// What they run.
+    pub workload: Parameters,
+    /// How coordinators behave.
+    pub coordinator: CoordinatorConfig,
+    /// How replicas behave.
+    pub replica: ReplicaConfig,
+}
+
+/// United States, Europe, Asia: round trips between a node of one and a node of another, in microseconds.
+const ROUND_TRIP_MICROS: [[u64; SITES]; SITES] =
+    [[1_200, 111_000, 166_500], [111_000, 800, 262_000], [166_500, 262_000, 10_800]];
+
+/// How wrong the clocks of each region are on average, in microseconds: two clocks of a region then differ by 3.4, 0.1 and
+/// 0.3 ms, as in the paper.
+const CLOCK_ERROR_MICROS: [f64; SITES] = [2_270.0, 70.0, 200.0];
+
+/// By what share messages may take longer.
+const JITTER: f64 = 0.05;
+
+impl Deployment {
+    /// One shard with the configuration that servers and clients use by default.
+    pub fn new(workload: Parameters) -> Self {
+        let client = quorate_core::ClientId::default();
+        Deployment {
+            shards: 1,
+            clients: 30,
+            sessions_per_client: 1,
+            workload,
+            coordinator: CoordinatorConfig::new(client),
+            replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
+        }
+    }
+
+    /// Founds the cluster in a world that the seed determines.
+    pub fn found(&self, seed: u64) -> Cluster {
+        let healthy = Options { faults: Faults::None, ..Options::new(seed..=seed) };
+        let mut random = Random::new(seed);
+        let scenario = Scenario {
+            shards: self.shards,
+            group: group(),
+            server_nodes: SITES,
+            clients: self.clients,
+            sessions_per_client: self.sessions_per_client,
+            durability: Durability::Memory,
+            distance: Distance::Wide,
+            site_delays: ROUND_TRIP_MICROS
+                .map(|row| row.map(|micros| Duration::from_micros(micros / 2)).to_vec())
+                .to_vec(),
+            jitter: JITTER,
+            workload: self.workload.clone(),
+            misfortunes: Misfortunes::default(),
+            hints: false,
+            coordinator: self.coordinator.clone(),
+            replica: self.replica.clone(),
+            random: random.fork(),
+            ..Scenario::derive(seed, &healthy)
+        };
+        let mut cluster = Cluster::new(scenario, None);
+        for node in 0..SITES + self.clients {
+            // Exponential, with a random sign: most clocks are good and few are bad.
+            let error = -CLOCK_ERROR_MICROS[Cluster::site_of(node)] * (1.0 - random.unit()).ln();
+            let signed = if random.chance(0.5) { error } else { -error };
+            *cluster.world.clock(node) = PhysicalClock::new(signed as i64, 0);
+        }
+        cluster
+    }
+}
+
+fn group() -> GroupSize {
+    match GroupSize::new(SITES) {
+        Ok(group) => group,
+        Err(error) => unreachable!("three replicas are a group: {error}"),
+    }
+}

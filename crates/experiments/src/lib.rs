@@ -1,0 +1,20 @@
+//! Figures of the papers again, and figures of our own, in virtual time: exactly repeatable, on any machine.
+//!
+//! The machines are the ones that servers and clients run, in the world of the simulator, without faults.
+//!
+//! | file | role |
+//! |---|---|
+//! | [`catalogue`] | which experiments there are |
+//! | [`deployment`], [`load`] | where they run, and who uses it |
+//! | [`deadlines`] | deadline ordering against plain TAPIR |
+//! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
+
+pub mod catalogue;
+pub mod deadlines;
+pub mod deployment;
+pub mod load;
+pub mod report;
+pub mod svg;
+
+pub use catalogue::{Experiment, Settings};
+pub use report::{Headline, Report, Row};

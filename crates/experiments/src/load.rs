@@ -1,0 +1,283 @@
+//! Closed-loop clients: each session runs one transaction after the other and attempts it until it commits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::{ClientId, Instant, Random, TransactionId};
+use quorate_simulator::cluster::{Alarm, Cluster, KEYSPACE};
+use quorate_simulator::world::Happening;
+use quorate_tapir::{Command, Event, Failure, Tally};
+use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
+
+use crate::deployment::Deployment;
+
+/// What is measured, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Transactions that end earlier do not count: queues and estimates have to settle.
+    pub warm_up: Duration,
+    /// How long transactions that end count.
+    pub measured: Duration,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Attempts that did not.
+    pub aborted: u64,
+    /// Attempts whose fate the client was not told in time.
+    pub unknown: u64,
+    /// How long each committed transaction took from its first attempt to its outcome.
+    pub latencies: Vec<Duration>,
+    /// How long the commit of each committed transaction took, from the call to the outcome.
+    pub commit_latencies: Vec<Duration>,
+    /// How the attempts of all coordinators ended, warm-up included.
+    pub tally: Tally,
+    /// Messages delivered, warm-up included.
+    pub messages: u64,
+    /// For how long was measured.
+    pub seconds: f64,
+}
+
+impl Measured {
+    /// Committed transactions a second.
+    pub fn throughput(&self) -> f64 {
+        self.committed as f64 / self.seconds
+    }
+
+    /// Attempts that aborted ÷ attempts that ended.
+    pub fn abort_rate(&self) -> f64 {
+        self.aborted as f64 / ((self.committed + self.aborted).max(1)) as f64
+    }
+
+    /// The latency that this share of committed transactions stayed below, in milliseconds.
+    pub fn latency_ms(&self, share: f64) -> f64 {
+        quantile_ms(&self.latencies, share)
+    }
+
+    /// The commit latency that this share of committed transactions stayed below, in milliseconds.
+    pub fn commit_latency_ms(&self, share: f64) -> f64 {
+        quantile_ms(&self.commit_latencies, share)
+    }
+}
+
+fn quantile_ms(durations: &[Duration], share: f64) -> f64 {
+    if durations.is_empty() {
+        return 0.0;
+    }
+    let mut sorted = durations.to_vec();
+    let at = ((sorted.len() - 1) as f64 * share).round() as usize;
+    let (_, found, _) = sorted.select_nth_unstable(at);
+    found.as_secs_f64() * 1_000.0
+}
+
+/// Runs a deployment in virtual time.
+pub fn run(deployment: &Deployment, seed: u64, window: Window) -> Measured {
+    let mut cluster = deployment.found(seed);
+    let mut load = Load::new(&mut cluster, deployment, Random::new(seed ^ 0x10ad), window);
+    let end = Instant::START + window.warm_up + window.measured;
+    while let Some(happening) = cluster.world.advance(end) {
+        match happening {
+            Happening::Client(_, event) => load.on_event(event, &mut cluster),
+            Happening::Alarm(Alarm::Session(session)) => load.begin_attempt(session, &mut cluster),
+            // No faults are injected, and replicas have nothing to tell here.
+            Happening::Alarm(Alarm::Strike(_) | Alarm::Poll)
+            | Happening::Server(..)
+            | Happening::Stopped(_) => {}
+        }
+    }
+    let mut measured = load.measured;
+    for client in load.clients {
+        if let Some(coordinator) = cluster.world.client(client) {
+            measured.tally.add(coordinator.tally());
+        }
+    }
+    measured.messages = cluster.world.messages();
+    measured
+}
+
+/// Sessions begin within so long, so that they do not march in step.
+const SPREAD: Duration = Duration::from_millis(500);
+
+/// No client gives up earlier.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Load {
+    sessions: Vec<Session>,
+    /// The clients as the world numbers them.
+    clients: Vec<usize>,
+    by_transaction: FixedMap<TransactionId, usize>,
+    workload: Workload,
+    unique: UniqueValues,
+    random: Random,
+    measured_from: Instant,
+    measured: Measured,
+}
+
+/// One transaction after the other.
+struct Session {
+    client: usize,
+    id: ClientId,
+    /// Tells the sessions of a client apart in the names of their transactions.
+    place: u64,
+    sequence: u64,
+    attempt: u32,
+    plan: Option<Arc<Plan>>,
+    began: Instant,
+    attempt_began: Instant,
+    commit_began: Instant,
+    execution: Option<Execution>,
+}
+
+impl Load {
+    fn new(cluster: &mut Cluster, deployment: &Deployment, random: Random, window: Window) -> Self {
+        let mut load = Load {
+            sessions: Vec::new(),
+            clients: Vec::new(),
+            by_transaction: FixedMap::default(),
+            workload: Workload::new(deployment.workload.clone()),
+            unique: UniqueValues::new(0),
+            random,
+            measured_from: Instant::START + window.warm_up,
+            measured: Measured { seconds: window.measured.as_secs_f64(), ..Measured::default() },
+        };
+        for slot in 0..deployment.clients {
+            let (client, id) = cluster.start_client(slot);
+            load.clients.push(client);
+            for place in 0..deployment.sessions_per_client as u64 {
+                let session = load.sessions.len();
+                load.sessions.push(Session {
+                    client,
+                    id,
+                    place,
+                    sequence: 0,
+                    attempt: 0,
+                    plan: None,
+                    began: Instant::START,
+                    attempt_began: Instant::START,
+                    commit_began: Instant::START,
+                    execution: None,
+                });
+                let after = SPREAD.mul_f64(load.random.unit());
+                cluster.world.set_alarm(after, Alarm::Session(session));
+            }
+        }
+        load
+    }
+
+    fn id(&self, session: usize) -> TransactionId {
+        let Session { id, place, sequence, attempt, .. } = self.sessions[session];
+        TransactionId { client: id, sequence: (sequence << 16) + place, attempt }
+    }
+
+    /// Begins the next transaction, or the next attempt at the present one.
+    fn begin_attempt(&mut self, session: usize, cluster: &mut Cluster) {
+        let now = cluster.world.now();
+        if self.sessions[session].plan.is_none() {
+            let plan = Arc::new(self.workload.draw(&mut self.random));
+            let session = &mut self.sessions[session];
+            (session.plan, session.began, session.attempt) = (Some(plan), now, 0);
+            session.sequence += 1;
+        }
+        let transaction = self.id(session);
+        let state = &mut self.sessions[session];
+        let Some(plan) = state.plan.clone() else { return };
+        state.attempt_began = now;
+        state.execution = Some(Execution::new(plan, &mut self.unique, 0));
+        self.by_transaction.insert(transaction, session);
+        let begin = Command::Begin { transaction, keyspace: KEYSPACE, patience: PATIENCE };
+        cluster.world.command(state.client, begin);
+        self.step(session, cluster);
+    }
+
+    /// Does what can be done without waiting for an answer.
+    fn step(&mut self, session: usize, cluster: &mut Cluster) {
+        let transaction = self.id(session);
+        let state = &mut self.sessions[session];
+        let Some(execution) = &mut state.execution else { return };
+        loop {
+            let command = match execution.next_step() {
+                Step::Put(key, value) => {
+                    cluster.world.command(state.client, Command::Put { transaction, key, value });
+                    continue;
+                }
+                Step::Get(key) => Command::Get { transaction, key },
+                Step::Scan { range, limit } => Command::Scan { transaction, range, limit },
+                Step::Commit => {
+                    state.commit_began = cluster.world.now();
+                    Command::Commit { transaction }
+                }
+            };
+            cluster.world.command(state.client, command);
+            return;
+        }
+    }
+
+    fn on_event(&mut self, event: Event, cluster: &mut Cluster) {
+        match event {
+            Event::Got { transaction, value, .. } => {
+                let Some(&session) = self.by_transaction.get(&transaction) else { return };
+                let Some(execution) = &mut self.sessions[session].execution else { return };
+                if let Err(error) = execution.got(value) {
+                    unreachable!("only values of the workload are written: {error}");
+                }
+                self.step(session, cluster);
+            }
+            Event::Scanned { transaction, entries, next } => {
+                let Some(&session) = self.by_transaction.get(&transaction) else { return };
+                let Some(execution) = &mut self.sessions[session].execution else { return };
+                execution.scanned(entries, next);
+                self.step(session, cluster);
+            }
+            Event::Finished { transaction, result } => {
+                let Some(session) = self.by_transaction.remove(&transaction) else { return };
+                self.on_finished(session, result.map(|_| ()), cluster);
+            }
+            // Nothing else is asked for.
+            _ => {}
+        }
+    }
+
+    fn on_finished(&mut self, session: usize, result: Result<(), Failure>, cluster: &mut Cluster) {
+        let now = cluster.world.now();
+        let counts = now >= self.measured_from;
+        let state = &mut self.sessions[session];
+        state.execution = None;
+        let pause = match result {
+            Ok(()) => {
+                state.plan = None;
+                if counts {
+                    self.measured.committed += 1;
+                    self.measured.latencies.push(now - state.began);
+                    self.measured.commit_latencies.push(now - state.commit_began);
+                }
+                Duration::ZERO
+            }
+            Err(Failure::Unknown { .. }) => {
+                // Its name stays in use; nothing fails here, so this tells of an overload.
+                state.plan = None;
+                self.measured.unknown += u64::from(counts);
+                Duration::ZERO
+            }
+            Err(_) => {
+                state.attempt += 1;
+                self.measured.aborted += u64::from(counts);
+                back_off(now - state.attempt_began, state.attempt, &mut self.random)
+            }
+        };
+        cluster.world.set_alarm(pause + Duration::from_nanos(1), Alarm::Session(session));
+    }
+}
+
+/// The pause before the next attempt, as the client library draws it: evenly up to the duration of the attempt, doubled
+/// with each further one.
+fn back_off(attempt: Duration, attempts: u32, random: &mut Random) -> Duration {
+    const PAUSE_MIN: Duration = Duration::from_micros(200);
+    const PAUSE_MAX: Duration = Duration::from_secs(1);
+    const DOUBLINGS_MAX: u32 = 6;
+    let bound = attempt.max(PAUSE_MIN) * (1 << (attempts - 1).min(DOUBLINGS_MAX));
+    bound.min(PAUSE_MAX).mul_f64(random.unit())
+}

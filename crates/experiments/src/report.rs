@@ -1,0 +1,116 @@
+//! What an experiment found, as JSON and CSV.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+/// The result of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows.
+    pub what: &'static str,
+    /// The one number to remember.
+    pub headline: Headline,
+    /// Every point of the figure.
+    pub rows: Vec<Row>,
+    /// What is different here, in sentences.
+    pub deviations: Vec<String>,
+    /// The first seed; the others follow it.
+    pub seed: u64,
+}
+
+/// The one number to remember.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Headline {
+    /// What it counts.
+    pub what: String,
+    /// What the paper found; none if the experiment is our own.
+    pub paper: Option<f64>,
+    /// What was found here.
+    pub ours: f64,
+    /// Of both.
+    pub unit: &'static str,
+}
+
+/// A point of the figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The line that it belongs to.
+    pub series: String,
+    /// Where on the x axis.
+    pub x: f64,
+    /// What the paper found; none if it has no such point.
+    pub paper: Option<f64>,
+    /// What was found here, on average over the seeds.
+    pub ours: f64,
+    /// The lower end of the 95% interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Of all four.
+    pub unit: &'static str,
+}
+
+impl Row {
+    /// The average over seeds, with its interval.
+    pub fn new(series: impl Into<String>, x: f64, unit: &'static str, samples: &[f64]) -> Self {
+        let (ours, low, high) = interval(samples);
+        Row { series: series.into(), x, paper: None, ours, low, high, unit }
+    }
+}
+
+impl Report {
+    /// The rows as comma-separated values under a header.
+    pub fn csv(&self) -> String {
+        let mut text = "series,x,paper,ours,low,high,unit\n".to_owned();
+        for Row { series, x, paper, ours, low, high, unit } in &self.rows {
+            let paper = paper.map_or(String::new(), |paper| paper.to_string());
+            let series = series.replace('"', "\"\"");
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "\"{series}\",{x},{paper},{ours},{low},{high},{unit}");
+        }
+        text
+    }
+}
+
+/// The average of samples and its 95% confidence interval, by Student's distribution.
+fn interval(samples: &[f64]) -> (f64, f64, f64) {
+    /// The 97.5% quantiles for one degree of freedom, two, and so on.
+    const QUANTILES: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+
+    assert!(samples.len() >= 3, "an interval needs three seeds at least");
+    let count = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / count;
+    let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let quantile = QUANTILES[(samples.len() - 2).min(QUANTILES.len() - 1)];
+    let half = quantile * (variance / count).sqrt();
+    (mean, mean - half, mean + half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_that_of_students_distribution() {
+        let (mean, low, high) = interval(&[1.0, 2.0, 3.0]);
+        assert_eq!(mean, 2.0);
+        // 4.303 · 1 / √3
+        assert!((low - -0.484).abs() < 0.001 && (high - 4.484).abs() < 0.001, "{low} {high}");
+        assert_eq!(interval(&[5.0; 4]), (5.0, 5.0, 5.0));
+    }
+
+    #[test]
+    fn rows_are_written_as_they_are() {
+        let row = Row { paper: Some(2.5), ..Row::new("a, \"b\"", 0.9, "ms", &[1.0, 1.0, 1.0]) };
+        let headline = Headline { what: "a".to_owned(), paper: None, ours: 1.0, unit: "ms" };
+        let report =
+            Report { name: "n", what: "w", headline, rows: vec![row], deviations: Vec::new(), seed: 1 };
+        assert_eq!(report.csv(), "series,x,paper,ours,low,high,unit\n\"a, \"\"b\"\"\",0.9,2.5,1,1,1,ms\n");
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["rows"][0]["paper"], 2.5);
+        assert!(json["headline"]["paper"].is_null());
+    }
+}

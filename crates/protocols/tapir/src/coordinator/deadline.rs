@@ -1,0 +1,233 @@
+//! Deadlines: which timestamp lets a prepare arrive everywhere before its time.
+//!
+//! A replica that holds a prepare until its own clock reaches the proposed timestamp, and takes prepares in timestamp
+//! order, decides conflicts like every other replica that does: the fast path survives contention. (The paper's "waits
+//! at the participant replicas", section 6; Tiga, SOSP 2025.) For that the timestamp has to lie ahead of the clocks of
+//! all replicas by the time at which the prepare arrives there.
+//!
+//! What is measured is just that: the clock of the replica when a probe arrives, less the clock of the coordinator when
+//! the probe left. The difference contains the delay, the skew of both clocks and the queues in between, and none of the
+//! three needs to be known. Estimates are only about time: whatever they are, votes stay exclusive and transactions
+//! strict.
+
+use std::time::Duration;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::{ClockTime, GroupSize, Instant, ReplicaId, ShardId};
+
+use super::replicas;
+
+/// A replica is probed this often as long as something is prepared there.
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// So many recent probes count: what is older may be from before a change of clocks or routes.
+const PROBES_REMEMBERED: usize = 16;
+
+/// What the coordinator knows of when its messages arrive.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines {
+    links: FixedMap<ReplicaId, Link>,
+}
+
+/// What is known of one replica.
+#[derive(Debug, Default)]
+struct Link {
+    probed_at: Option<Instant>,
+    /// How far the clock of the replica was ahead of the sender's when a probe arrived, in microseconds: the latest at
+    /// `arrivals - 1` modulo the length.
+    ahead: [i64; PROBES_REMEMBERED],
+    arrivals: usize,
+    round_trip: Duration,
+}
+
+impl Link {
+    /// The median of the recent probes. A prepare that is later than that is voted on as it arrives, and mostly in the
+    /// same order all the same; a greater share of them in time would cost every transaction that jitter.
+    fn ahead_micros(&self) -> Option<i64> {
+        let known = self.arrivals.min(PROBES_REMEMBERED);
+        let mut sorted = self.ahead;
+        let sorted = &mut sorted[..known];
+        sorted.sort_unstable();
+        sorted.get(known.checked_sub(1)? / 2).copied()
+    }
+}
+
+/// What is known of one or several shards together.
+struct Estimate {
+    /// By how much a timestamp must be ahead to reach a fast quorum of each shard before its time.
+    ahead_needed: i64,
+    /// The round trip to the farthest replica that a fast quorum needs.
+    round_trip: Duration,
+}
+
+impl Deadlines {
+    /// True if a probe should be sent along; notes that it is.
+    pub(super) fn begin_probe(&mut self, replica: ReplicaId, now: Instant) -> bool {
+        let link = self.links.entry(replica).or_default();
+        let due = link.probed_at.is_none_or(|probed_at| now - probed_at >= PROBE_INTERVAL);
+        if due {
+            link.probed_at = Some(now);
+        }
+        due
+    }
+
+    /// A probe has been answered.
+    pub(super) fn on_answer(&mut self, from: ReplicaId, sent: ClockTime, arrived: ClockTime, now: Instant) {
+        let Some(link) = self.links.get_mut(&from) else { return };
+        let Some(probed_at) = link.probed_at else { return };
+        link.ahead[link.arrivals % PROBES_REMEMBERED] =
+            (arrived.as_micros() as i64).saturating_sub(sent.as_micros() as i64);
+        link.arrivals += 1;
+        link.round_trip = now - probed_at;
+    }
+
+    /// None if there is a shard of which too little is known.
+    fn estimate(
+        &self,
+        shards: impl Iterator<Item = (ShardId, GroupSize)>,
+        is_expected: impl Fn(ReplicaId) -> bool,
+    ) -> Option<Estimate> {
+        let mut all = None::<Estimate>;
+        for (shard, group) in shards {
+            let mut known: Vec<(i64, Duration)> = replicas(shard, group)
+                .filter(|replica| is_expected(*replica))
+                .filter_map(|replica| self.links.get(&replica))
+                .filter_map(|link| Some((link.ahead_micros()?, link.round_trip)))
+                .collect();
+            if known.len() < group.majority() {
+                return None;
+            }
+            known.sort_unstable();
+            for (micros, round_trip) in known.into_iter().take(group.fast_quorum()) {
+                let so_far = all.get_or_insert(Estimate { ahead_needed: micros, round_trip });
+                so_far.ahead_needed = so_far.ahead_needed.max(micros);
+                so_far.round_trip = so_far.round_trip.max(round_trip);
+            }
+        }
+        all
+    }
+
+    /// True if a round trip to these shards takes so long that conflicts there are worth waiting for.
+    pub(super) fn is_far(
+        &self,
+        shards: impl Iterator<Item = (ShardId, GroupSize)>,
+        is_expected: impl Fn(ReplicaId) -> bool,
+        far: Duration,
+    ) -> bool {
+        far == Duration::ZERO
+            || self.estimate(shards, is_expected).is_some_and(|estimate| estimate.round_trip >= far)
+    }
+
+    /// What the clock of the coordinator would have to show for a timestamp taken from it now to be a good deadline in
+    /// every shard: one that a fast quorum gets to know before its time. Where a round trip takes less than `far`, or
+    /// too little is known, nothing is to be gained. Never less than what it shows: when a transaction began is taken for
+    /// a bound of its timestamp by whoever asks for its outcome later.
+    pub(super) fn clock(
+        &self,
+        clock: ClockTime,
+        shards: impl Iterator<Item = (ShardId, GroupSize)>,
+        is_expected: impl Fn(ReplicaId) -> bool,
+        far: Duration,
+    ) -> ClockTime {
+        match self.estimate(shards, is_expected) {
+            Some(estimate) if estimate.round_trip >= far => {
+                ClockTime::from_micros(clock.as_micros().saturating_add_signed(estimate.ahead_needed.max(0)))
+            }
+            _ => clock,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::ReplicaIndex;
+
+    use super::*;
+
+    const SHARD: ShardId = ShardId(1);
+    const FAR: Duration = Duration::from_millis(5);
+
+    fn group(replicas: usize) -> GroupSize {
+        GroupSize::new(replicas).expect("it is odd")
+    }
+
+    fn replica(index: u8) -> ReplicaId {
+        ReplicaId { shard: SHARD, index: ReplicaIndex(index) }
+    }
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::START + Duration::from_millis(milliseconds)
+    }
+
+    /// Each replica answers a probe after `round_trip` milliseconds, with a clock that is so far ahead of ours.
+    fn measured(ahead: &[i64], round_trip: u64) -> Deadlines {
+        let mut deadlines = Deadlines::default();
+        for (index, ahead) in ahead.iter().enumerate() {
+            let replica = replica(index as u8);
+            assert!(deadlines.begin_probe(replica, at(0)));
+            let (sent, arrived) = (ClockTime::from_micros(2_000_000), (2_000_000 + ahead) as u64);
+            deadlines.on_answer(replica, sent, ClockTime::from_micros(arrived), at(round_trip));
+        }
+        deadlines
+    }
+
+    /// How far ahead of our clock a timestamp is chosen if these replicas are silent.
+    fn ahead(deadlines: &Deadlines, group: GroupSize, silent: &[u8]) -> i64 {
+        let clock = ClockTime::from_micros(1_000_000);
+        let expected = |replica: ReplicaId| !silent.contains(&replica.index.0);
+        let deadline = deadlines.clock(clock, [(SHARD, group)].into_iter(), expected, FAR);
+        deadline.as_micros() as i64 - 1_000_000
+    }
+
+    #[test]
+    fn the_deadline_waits_for_the_fast_quorum_and_for_no_more() {
+        let deadlines = measured(&[600, 55_000, 83_000], 166);
+        assert_eq!(ahead(&deadlines, group(3), &[]), 83_000);
+        assert_eq!(ahead(&deadlines, group(3), &[2]), 55_000, "the farthest is down");
+        assert_eq!(ahead(&deadlines, group(3), &[1, 2]), 0, "no majority is known");
+        let deadlines = measured(&[600, 40_000, 55_000, 83_000, 900_000], 166);
+        assert_eq!(ahead(&deadlines, group(5), &[]), 83_000, "one of five is not needed");
+    }
+
+    #[test]
+    fn the_skew_of_a_clock_is_measured_with_the_delay() {
+        let deadlines = measured(&[-40_000, 15_000, 43_000], 166);
+        assert_eq!(ahead(&deadlines, group(3), &[]), 43_000, "this clock is 40 ms ahead");
+        let deadlines = measured(&[-700_000, -645_000, -617_000], 166);
+        assert_eq!(ahead(&deadlines, group(3), &[]), 0, "a clock that is 0.7 s ahead is not turned back");
+    }
+
+    #[test]
+    fn near_replicas_get_no_deadline() {
+        assert_eq!(ahead(&measured(&[80, 90, 70], 1), group(3), &[]), 0);
+    }
+
+    #[test]
+    fn what_is_far_is_measured_unless_everything_is() {
+        let is_far =
+            |deadlines: &Deadlines, far| deadlines.is_far([(SHARD, group(3))].into_iter(), |_| true, far);
+        assert!(is_far(&measured(&[1, 2, 3], 6), FAR) && !is_far(&measured(&[1, 2, 3], 4), FAR));
+        assert!(!is_far(&Deadlines::default(), FAR) && is_far(&Deadlines::default(), Duration::ZERO));
+    }
+
+    #[test]
+    fn late_probes_do_not_count_until_they_are_many() {
+        let mut deadlines = Deadlines::default();
+        let mut probe = |round: u64, delay: u64| {
+            for index in 0..3 {
+                assert!(deadlines.begin_probe(replica(index), at(round * 100)));
+                assert!(!deadlines.begin_probe(replica(index), at(round * 100 + 99)));
+                let arrived = ClockTime::from_micros(delay);
+                deadlines.on_answer(replica(index), ClockTime::default(), arrived, at(round * 100 + 50));
+            }
+            ahead(&deadlines, group(3), &[])
+        };
+        for round in 0..16 {
+            assert_eq!(probe(round, 20_000), 20_000);
+        }
+        for round in 16..24 {
+            assert_eq!(probe(round, 90_000), 20_000);
+        }
+        assert_eq!(probe(24, 90_000), 90_000, "the route has changed");
+    }
+}

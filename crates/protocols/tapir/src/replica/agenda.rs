@@ -1,0 +1,352 @@
+//! Prepares that wait at this replica: for their time, or for the outcome of an earlier one (the paper's waiting at
+//! participant replicas, section 6).
+//!
+//! A prepare whose timestamp lies ahead of the clock waits until the clock gets there, so that prepares are voted on in
+//! timestamp order wherever they arrive in time. When its time has come and an earlier transaction that conflicts is
+//! prepared or waits here, it waits on for that one's outcome instead of being told ABSTAIN.
+//!
+//! Nobody waits for a transaction with a greater timestamp, and whoever waits holds nothing here, so no circle of waiting
+//! closes, over any number of replicas and shards. Every wait is bounded all the same: an earlier transaction may have
+//! lost its coordinator. What waits is not recorded and may be forgotten at any time, as if its message had been late;
+//! how long it waits decides only which vote it gets, and any vote is safe.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::{Address, ClientId, Context, Instant, Timestamp, TransactionId};
+use quorate_ir::OperationId;
+use quorate_store::{Prepared, PreparedSet};
+
+use super::validate::conflicting_holders;
+use crate::message::Prepare;
+
+/// More prepares do not wait at one replica: further ones get their vote at once.
+const WAITING_MAX: usize = 4_096;
+
+/// So many clients are remembered whose timestamps are deadlines.
+const CLIENTS_MAX: usize = 16_384;
+
+/// A client says again and again that its timestamps are deadlines; one that has not for so long may be forgotten.
+const CLIENT_REMEMBERED: Duration = Duration::from_secs(60);
+
+/// The prepares that wait.
+#[derive(Debug)]
+pub(super) struct Agenda {
+    /// A prepare waits for its time only if that is at most so far ahead. Zero: none does.
+    ahead_max: Duration,
+    /// From its time on, a prepare waits so long for earlier ones at most. Zero: none does.
+    wait_max: Duration,
+    /// The clients whose timestamps are deadlines, and when they last said so. A timestamp of another that lies ahead
+    /// only shows that its clock is fast, and waiting for it would be of no use to anybody.
+    clients: FixedMap<ClientId, Instant>,
+    entries: BTreeMap<TransactionId, Waiting>,
+    /// The keys of all of them, as if they were prepared.
+    keys: PreparedSet,
+    /// Those whose time has not come.
+    coming: BTreeSet<(Instant, Timestamp, TransactionId)>,
+    /// Those whose time has come, and which wait for earlier ones.
+    blocked: BTreeSet<(Timestamp, TransactionId)>,
+}
+
+/// A prepare that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) from: Address,
+    pub(super) id: OperationId,
+    pub(super) prepare: Prepare,
+    due: Instant,
+}
+
+impl Agenda {
+    pub(super) fn new(ahead_max: Duration, wait_max: Duration) -> Self {
+        Agenda {
+            ahead_max,
+            wait_max,
+            clients: FixedMap::default(),
+            entries: BTreeMap::new(),
+            keys: PreparedSet::new(),
+            coming: BTreeSet::new(),
+            blocked: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The transactions that wait, with the keys that they would hold.
+    pub(super) fn keys(&self) -> &PreparedSet {
+        &self.keys
+    }
+
+    /// A client has said whether its timestamps are deadlines.
+    pub(super) fn note_client(&mut self, client: ClientId, deadlines: bool, now: Instant) {
+        if !deadlines {
+            self.clients.remove(&client);
+            return;
+        }
+        if self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client) {
+            self.clients.retain(|_, noted_at| now - *noted_at < CLIENT_REMEMBERED);
+            if self.clients.len() >= CLIENTS_MAX {
+                return;
+            }
+        }
+        self.clients.insert(client, now);
+    }
+
+    /// Takes a prepare that had better wait, or gives it back if it should have its vote at once.
+    pub(super) fn admit(
+        &mut self,
+        waiting: (Address, OperationId, Prepare),
+        prepared: &PreparedSet,
+        context: &Context<'_>,
+    ) -> Option<(Address, OperationId, Prepare)> {
+        let (from, id, prepare) = waiting;
+        if let Some(known) = self.entries.get(&id.transaction) {
+            if id.number <= known.id.number {
+                // A repetition, or late: the vote that this one waits for answers both.
+                return None;
+            }
+            self.remove(id.transaction);
+        }
+        let ahead = Duration::from_micros(prepare.timestamp.micros.saturating_sub(context.clock.as_micros()));
+        // From here on only the monotonic clock counts: the other may jump or stand still.
+        let is_deadline = self.clients.contains_key(&id.transaction.client) && ahead <= self.ahead_max;
+        let due = if is_deadline { context.now + ahead } else { context.now };
+        let blocked = due <= context.now && self.is_blocked(id.transaction, &prepare, prepared);
+        let waits = due > context.now || (blocked && self.wait_max > Duration::ZERO);
+        if !waits || self.entries.len() >= WAITING_MAX {
+            return Some((from, id, prepare));
+        }
+        let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
+        self.keys.insert(id.transaction, Prepared { transaction, timestamp, since: context.now });
+        if blocked {
+            self.blocked.insert((timestamp, id.transaction));
+        } else {
+            self.coming.insert((due, timestamp, id.transaction));
+        }
+        self.entries.insert(id.transaction, Waiting { from, id, prepare, due });
+        None
+    }
+
+    /// True if the transaction would do better to wait for another one: all that stand in its way are earlier ones, by
+    /// timestamp.
+    fn is_blocked(&self, id: TransactionId, prepare: &Prepare, prepared: &PreparedSet) -> bool {
+        let mut earlier = false;
+        for holder in conflicting_holders(prepared, id, &prepare.transaction) {
+            if holder.timestamp > prepare.timestamp {
+                return false;
+            }
+            earlier = true;
+        }
+        earlier
+            || conflicting_holders(&self.keys, id, &prepare.transaction)
+                .any(|holder| holder.timestamp < prepare.timestamp)
+    }
+
+    /// A transaction waits no longer.
+    pub(super) fn remove(&mut self, id: TransactionId) -> Option<Waiting> {
+        let waiting = self.entries.remove(&id)?;
+        self.keys.remove(id);
+        self.coming.remove(&(waiting.due, waiting.prepare.timestamp, id));
+        self.blocked.remove(&(waiting.prepare.timestamp, id));
+        Some(waiting)
+    }
+
+    /// Forgets all that waits: their coordinators will send them again.
+    pub(super) fn clear(&mut self) {
+        let clients = std::mem::take(&mut self.clients);
+        *self = Agenda { clients, ..Agenda::new(self.ahead_max, self.wait_max) };
+    }
+
+    /// Takes out the earliest prepare that should have its vote now.
+    pub(super) fn next(&mut self, prepared: &PreparedSet, now: Instant) -> Option<Waiting> {
+        while let Some(&(due, timestamp, id)) = self.coming.first() {
+            if due > now {
+                break;
+            }
+            self.coming.pop_first();
+            self.blocked.insert((timestamp, id));
+        }
+        let ready = self.blocked.iter().map(|(_, id)| *id).find(|id| {
+            let waiting = &self.entries[id];
+            now - waiting.due >= self.wait_max || !self.is_blocked(*id, &waiting.prepare, prepared)
+        })?;
+        self.remove(ready)
+    }
+
+    /// When to look again, if nothing else happens.
+    pub(super) fn wakes_at(&self) -> Option<Instant> {
+        let due = self.coming.first().map(|(due, ..)| *due);
+        let patience = self.blocked.iter().map(|(_, id)| self.entries[id].due + self.wait_max).min();
+        due.into_iter().chain(patience).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quorate_core::{ClockTime, Key, Random, Transaction, Write};
+
+    use super::*;
+
+    const CLOCK_MICROS: u64 = 1_000_000;
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::START + Duration::from_millis(milliseconds)
+    }
+
+    /// Client `client` wants to write `key`, so many milliseconds after what the clock shows.
+    fn prepare(client: u64, key: &str, ahead: u64) -> (Address, OperationId, Prepare) {
+        let transaction = TransactionId { client: ClientId(client), sequence: 1, attempt: 0 };
+        let write = Write { key: Key::from(key.to_owned()), value: None };
+        let contents = Arc::new(Transaction { writes: vec![write], ..Transaction::default() });
+        let micros = CLOCK_MICROS + ahead * 1_000;
+        let timestamp = Timestamp { micros, client: ClientId(client) };
+        let prepare = Prepare { transaction: contents, timestamp };
+        (Address::Client(ClientId(client)), OperationId { transaction, number: 1 }, prepare)
+    }
+
+    struct Fixture {
+        agenda: Agenda,
+        prepared: PreparedSet,
+    }
+
+    impl Fixture {
+        fn new(ahead_max: u64, wait_max: u64) -> Self {
+            let milliseconds = Duration::from_millis;
+            let agenda = Agenda::new(milliseconds(ahead_max), milliseconds(wait_max));
+            let mut fixture = Fixture { agenda, prepared: PreparedSet::new() };
+            for client in 1..=WAITING_MAX as u64 {
+                fixture.agenda.note_client(ClientId(client), true, Instant::START);
+            }
+            fixture
+        }
+
+        /// True if the prepare waits; one that does not is prepared.
+        fn arrives(&mut self, now: u64, prepare: (Address, OperationId, Prepare)) -> bool {
+            let clock = ClockTime::from_micros(CLOCK_MICROS);
+            let mut random = Random::new(1);
+            let context = Context { now: at(now), clock, random: &mut random };
+            match self.agenda.admit(prepare, &self.prepared, &context) {
+                Some((_, id, prepare)) => {
+                    self.hold(id.transaction, prepare);
+                    false
+                }
+                None => true,
+            }
+        }
+
+        fn hold(&mut self, id: TransactionId, prepare: Prepare) {
+            let Prepare { transaction, timestamp } = prepare;
+            self.prepared.insert(id, Prepared { transaction, timestamp, since: Instant::START });
+        }
+
+        /// The clients whose prepares have their turn, in order. Each is prepared if nothing is in its way.
+        fn served(&mut self, now: u64) -> Vec<u64> {
+            let mut served = Vec::new();
+            while let Some(waiting) = self.agenda.next(&self.prepared, at(now)) {
+                let id = waiting.id.transaction;
+                let free =
+                    conflicting_holders(&self.prepared, id, &waiting.prepare.transaction).next().is_none();
+                if free {
+                    self.hold(id, waiting.prepare.clone());
+                }
+                served.push(id.client.0);
+            }
+            served
+        }
+
+        fn ends(&mut self, client: u64) {
+            self.prepared.remove(TransactionId { client: ClientId(client), sequence: 1, attempt: 0 });
+        }
+    }
+
+    #[test]
+    fn prepares_get_their_votes_in_timestamp_order_at_their_time() {
+        let mut replica = Fixture::new(500, 1_000);
+        assert!(replica.arrives(0, prepare(1, "a", 80)));
+        assert!(replica.arrives(10, prepare(2, "b", 30)), "due at 40");
+        assert_eq!(replica.agenda.wakes_at(), Some(at(40)));
+        assert!(replica.served(39).is_empty());
+        assert_eq!(replica.served(80), [2, 1]);
+        assert_eq!(replica.agenda.len(), 0);
+    }
+
+    #[test]
+    fn the_later_of_two_waits_for_the_outcome_of_the_earlier() {
+        let mut replica = Fixture::new(500, 1_000);
+        assert!(!replica.arrives(0, prepare(1, "a", 0)));
+        assert!(replica.arrives(1, prepare(2, "a", 1)));
+        assert!(replica.arrives(2, prepare(3, "a", 2)), "it waits for both");
+        assert!(replica.served(100).is_empty());
+        replica.ends(1);
+        assert_eq!(replica.served(101), [2]);
+        replica.ends(2);
+        assert_eq!(replica.served(102), [3]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_later_one() {
+        let mut replica = Fixture::new(500, 1_000);
+        assert!(!replica.arrives(0, prepare(2, "a", 0)));
+        let (from, id, mut late) = prepare(1, "a", 0);
+        late.timestamp.micros -= 5;
+        assert!(!replica.arrives(1, (from, id, late)), "its vote will be ABSTAIN, at once");
+    }
+
+    #[test]
+    fn one_that_waits_does_not_hold_up_an_earlier_one() {
+        let mut replica = Fixture::new(500, 1_000);
+        assert!(replica.arrives(0, prepare(2, "a", 50)));
+        assert!(!replica.arrives(1, prepare(1, "a", 0)));
+        assert!(replica.served(60).is_empty(), "the later one waits for the earlier one now");
+        replica.ends(1);
+        assert_eq!(replica.served(61), [2]);
+    }
+
+    #[test]
+    fn waiting_ends_after_a_while() {
+        let mut replica = Fixture::new(500, 100);
+        assert!(!replica.arrives(0, prepare(1, "a", 0)));
+        assert!(replica.arrives(0, prepare(2, "a", 20)));
+        assert_eq!(replica.agenda.wakes_at(), Some(at(20)));
+        assert!(replica.served(20).is_empty());
+        assert_eq!(replica.agenda.wakes_at(), Some(at(120)));
+        assert_eq!(replica.served(120), [2], "to be told ABSTAIN");
+    }
+
+    #[test]
+    fn what_is_too_far_ahead_or_must_not_wait_gets_its_vote_at_once() {
+        let mut replica = Fixture::new(50, 0);
+        assert!(!replica.arrives(0, prepare(1, "a", 51)));
+        assert!(!replica.arrives(0, prepare(2, "a", 0)), "ABSTAIN: waiting for others is switched off");
+        let mut unasked = Fixture::new(500, 0);
+        unasked.agenda.note_client(ClientId(3), false, at(0));
+        assert!(!unasked.arrives(0, prepare(3, "a", 1)), "its clock is fast, that is all");
+        let mut plain = Fixture::new(0, 0);
+        assert!(!plain.arrives(0, prepare(1, "a", 1)));
+    }
+
+    #[test]
+    fn a_repetition_changes_nothing_and_a_later_prepare_replaces_it() {
+        let mut replica = Fixture::new(500, 100);
+        assert!(replica.arrives(0, prepare(1, "a", 20)));
+        assert!(replica.arrives(5, prepare(1, "a", 20)));
+        assert_eq!((replica.agenda.len(), replica.agenda.wakes_at()), (1, Some(at(20))));
+        let (from, id, retried) = prepare(1, "a", 40);
+        assert!(replica.arrives(6, (from, OperationId { number: 2, ..id }, retried)));
+        assert_eq!((replica.agenda.len(), replica.agenda.wakes_at()), (1, Some(at(46))));
+    }
+
+    #[test]
+    fn no_more_wait_than_memory_allows() {
+        let mut replica = Fixture::new(500, 100);
+        for client in 0..WAITING_MAX as u64 {
+            assert!(replica.arrives(0, prepare(client + 1, &format!("k{client}"), 20)));
+        }
+        assert!(!replica.arrives(0, prepare(1_000_000, "another", 20)));
+    }
+}
