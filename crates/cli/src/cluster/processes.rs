@@ -111,6 +111,11 @@ impl Processes {
         Ok(())
     }
 
+    /// The ids of the processes of the nodes that run.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.servers.iter().filter_map(|server| server.child.as_ref()).map(Child::id).collect()
+    }
+
     /// Kills a node, as a power failure would; one that does not run stays as it is.
     pub(crate) fn kill_node(&mut self, node: usize) -> Result<(), Failure> {
         let Some(mut child) = self.servers[node].child.take() else { return Ok(()) };

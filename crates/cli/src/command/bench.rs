@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cluster::{Layout, Processes};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::load::{Costs, HistoryLog, Load, Reading, Running, Tally};
+use crate::load::{Costs, HistoryLog, Load, Reading, Running, Samples, Tally};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
 use crate::runtime::block_on;
@@ -26,6 +26,7 @@ Examples:
   quorate bench --list
   quorate bench rmw --embedded --clients 256 --durability memory
   quorate bench retwis --embedded --seconds 30 --zipf 0.6 --json
+  quorate bench rmw --embedded --clients 256 --seconds 600 --samples memory-and-disk.jsonl
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
 
@@ -73,6 +74,9 @@ pub(crate) struct BenchArguments {
     /// Record what happens, for `quorate check`.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    /// Write what the servers take of memory and disk to a file, one JSON object for each second.
+    #[arg(long, value_name = "FILE", conflicts_with = "connect")]
+    samples: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -132,7 +136,13 @@ impl BenchArguments {
                 (None, Some(embedded)) => embedded.connect().await?,
                 (None, None) => return Err(Failure::usage("choose --connect or --embedded")),
             };
-            let report = self.measure(workload, &db, &progress).await;
+            let samples = match (&self.samples, &embedded) {
+                (Some(path), Some(Embedded { processes, layout, .. })) => {
+                    Some(Samples::create(path, processes.ids(), &layout.directory)?)
+                }
+                _ => None,
+            };
+            let report = self.measure(workload, &db, samples, &progress).await;
             db.close().await;
             if let Some(embedded) = embedded {
                 for trouble in embedded.processes.stop() {
@@ -155,6 +165,7 @@ impl BenchArguments {
         &self,
         workload: WorkloadKind,
         db: &Database,
+        samples: Option<Samples>,
         progress: &Progress,
     ) -> Result<Report, Failure> {
         let name = format!("bench-{workload}-{:x}", db.client().0);
@@ -168,7 +179,7 @@ impl BenchArguments {
         let keyspace = db.create_keyspace(&name, options).await?;
         let history = self.history.as_ref().map(|_| HistoryLog::new());
         let running = self.load(workload, keyspace, history.clone()).start();
-        let measured = self.watch(db, &running, progress).await;
+        let measured = self.watch(db, &running, samples, progress).await;
         running.stop().await;
         if let (Some(path), Some(history)) = (&self.history, &history) {
             write_history(path, history)?;
@@ -207,6 +218,7 @@ impl BenchArguments {
         &self,
         db: &Database,
         running: &Running,
+        mut samples: Option<Samples>,
         progress: &Progress,
     ) -> Result<(Tally, Costs), Failure> {
         const WARM_UP: Duration = Duration::from_secs(1);
@@ -218,6 +230,9 @@ impl BenchArguments {
             tokio::time::sleep(Duration::from_secs(1)).await;
             progress.step_to(second);
             let (committed, trouble) = running.with_tally(|tally| (tally.committed, tally.trouble.clone()));
+            if let Some(samples) = &mut samples {
+                samples.take(second, committed)?;
+            }
             let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
             progress.now(format!("s, {} transactions/s{trouble}", thousands(committed / second)));
         }

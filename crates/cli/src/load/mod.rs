@@ -6,6 +6,7 @@
 mod client;
 mod history;
 mod meter;
+mod samples;
 mod tally;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use history::HistoryLog;
 pub(crate) use meter::{Costs, Reading};
+pub(crate) use samples::Samples;
 pub(crate) use tally::Tally;
 
 /// What a load does.
