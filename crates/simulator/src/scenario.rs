@@ -341,7 +341,6 @@ fn draw_replica_config(
         page_bytes_max: [200, 2_000, 4 * 1024 * 1024][random.index(3)],
         scan_page_max: [1, 2, 1_000][random.index(3)],
         checkpoint_page_max: [1, 5, 4_096][random.index(3)],
-        deadline_ahead_max: Duration::from_millis([0, 50, 500][random.index(3)]),
         prepare_wait_max: Duration::from_millis([0, 20, 1_000][random.index(3)]),
         ..initial
     }

@@ -23,6 +23,10 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// So many recent probes count: what is older may be from before a change of clocks or routes.
 const PROBES_REMEMBERED: usize = 16;
 
+/// No deadline lies further ahead: delays that long pass, and replicas would not wait for it. Whoever reads at a clock
+/// bound relies on timestamps that no clock but a wrong one has yet to reach when their transaction has committed.
+const AHEAD_MAX: Duration = Duration::from_millis(400);
+
 /// What the coordinator knows of when its messages arrive.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
@@ -130,7 +134,9 @@ impl Deadlines {
         far: Duration,
     ) -> ClockTime {
         match self.estimate(shards, is_expected) {
-            Some(estimate) if estimate.round_trip >= far => {
+            Some(estimate)
+                if estimate.round_trip >= far && estimate.ahead_needed <= AHEAD_MAX.as_micros() as i64 =>
+            {
                 ClockTime::from_micros(clock.as_micros().saturating_add_signed(estimate.ahead_needed.max(0)))
             }
             _ => clock,
@@ -195,6 +201,12 @@ mod tests {
         assert_eq!(ahead(&deadlines, group(3), &[]), 43_000, "this clock is 40 ms ahead");
         let deadlines = measured(&[-700_000, -645_000, -617_000], 166);
         assert_eq!(ahead(&deadlines, group(3), &[]), 0, "a clock that is 0.7 s ahead is not turned back");
+    }
+
+    #[test]
+    fn a_delay_that_replicas_would_not_wait_for_gives_no_deadline() {
+        assert_eq!(ahead(&measured(&[600, 400_000, 400_000], 800), group(3), &[]), 400_000);
+        assert_eq!(ahead(&measured(&[600, 400_000, 400_001], 800), group(3), &[]), 0);
     }
 
     #[test]
