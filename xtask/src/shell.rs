@@ -31,11 +31,6 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
 /// is shown.
 pub(crate) fn output(mut command: Command) -> Result<(String, bool), String> {
     command.stderr(Stdio::inherit());
-    quiet_output(command)
-}
-
-/// As [`output`], without showing anything.
-pub(crate) fn quiet_output(mut command: Command) -> Result<(String, bool), String> {
     let output = command.output().map_err(|error| format!("{}: {error}", name(&command)))?;
     Ok((String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success()))
 }

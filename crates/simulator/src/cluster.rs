@@ -11,7 +11,9 @@ use quorate_core::{
 };
 use quorate_ir::Status;
 use quorate_storage::LogError;
-use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Record, Replica, ReplicaConfig, Routes};
+use quorate_tapir::{
+    Boot, Command, Coordinator, CoordinatorConfig, Plant, Record, Replica, ReplicaConfig, Routes,
+};
 
 use crate::digest;
 use crate::fault::Fault;
@@ -181,7 +183,9 @@ impl Cluster {
     /// Starts a new incarnation of the client in a slot, and returns its number in the world and its id.
     pub fn start_client(&mut self, slot: usize) -> (usize, ClientId) {
         // Histories keep ids as signed numbers that every JSON tool reads, hence 52 bits.
-        let id = ClientId(1 + self.random.below((1 << 52) - 1));
+        let incarnation = self.random.below((1 << 52) - 1);
+        let reuses = self.scenario.coordinator.rules.has(Plant::ReusedClientIds);
+        let id = ClientId(1 + if reuses { slot as u64 } else { incarnation });
         let config = CoordinatorConfig { client: id, ..self.scenario.coordinator.clone() };
         let node = self.client_node(slot);
         let client = self.world.add_client(id.into(), node, Coordinator::restore(config, []));
@@ -199,8 +203,8 @@ impl Cluster {
         (client, id)
     }
 
-    /// A client vanishes; if it is silenced, together with everything of it that is still under way.
-    pub fn crash_client(&mut self, client: usize, silenced: bool) {
+    /// A client vanishes, and with it this share of what it had said and nobody has heard yet.
+    pub fn crash_client(&mut self, client: usize, silenced: f64) {
         self.world.crash_client(client, silenced);
         self.live_clients.retain(|live| *live != client);
     }

@@ -16,6 +16,7 @@
 //! | [`invariants`] | what must hold, one file each |
 //! | [`report`] | what was found |
 //! | [`listing`] | which faults and plants there are |
+//! | [`mod@hunt`] | whether planted bugs are caught |
 //!
 //! Not simulated yet: bandwidth, changes of membership. Processors take no time unless a fault makes them slow.
 
@@ -24,6 +25,7 @@ pub mod cluster;
 mod digest;
 pub mod fault;
 mod frames;
+pub mod hunt;
 pub mod injector;
 pub mod invariants;
 pub mod listing;
@@ -34,6 +36,7 @@ pub mod scenario;
 pub mod world;
 
 pub use fault::Fault;
+pub use hunt::{Hunt, hunt};
 pub use listing::{Listed, list_faults, list_plants};
 pub use options::{Faults, Options, plant_named};
 pub use report::{Report, SeedReport, Violation};

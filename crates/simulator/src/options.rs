@@ -1,5 +1,6 @@
 //! What to simulate.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -18,6 +19,19 @@ pub enum Faults {
     All,
     /// Each seed injects exactly these.
     Named(Vec<Fault>),
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Faults::None => formatter.write_str("none"),
+            Faults::All => formatter.write_str("all"),
+            Faults::Named(faults) => {
+                let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+                formatter.write_str(&names.join(","))
+            }
+        }
+    }
 }
 
 impl FromStr for Faults {
@@ -72,14 +86,7 @@ impl Options {
     /// The arguments of `quorate sim` that repeat one seed.
     pub fn repeat_arguments(&self, seed: u64) -> String {
         let mut arguments = format!("sim --isolation {} --seed {seed}", self.isolation);
-        match &self.faults {
-            Faults::None => arguments.push_str(" --faults none"),
-            Faults::All => arguments.push_str(" --faults all"),
-            Faults::Named(faults) => {
-                let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
-                arguments.push_str(&format!(" --faults {}", names.join(",")));
-            }
-        }
+        arguments.push_str(&format!(" --faults {}", self.faults));
         if let Some(plant) = self.plant {
             arguments.push_str(&format!(" --plant {}", plant.id()));
         }
@@ -112,6 +119,9 @@ mod tests {
         assert_eq!("all".parse(), Ok(Faults::All));
         let named = Faults::Named(vec![Fault::Loss, Fault::ClockSkew]);
         assert_eq!("clock-skew,loss,loss".parse(), Ok(named));
+        for names in ["none", "all", "loss,clock-skew"] {
+            assert_eq!(names.parse::<Faults>().map(|faults| faults.to_string()), Ok(names.to_owned()));
+        }
         assert!("loss,flood".parse::<Faults>().unwrap_err().to_string().contains("flood"));
     }
 

@@ -191,6 +191,7 @@ fn draw_faults(choice: &Faults, random: &mut Random) -> Vec<Fault> {
     match choice {
         Faults::None => Vec::new(),
         Faults::Named(faults) => faults.clone(),
+        Faults::All if random.chance(0.3) => draw_conspiracy(random),
         Faults::All if random.chance(0.5) => draw_one_of_each(random),
         Faults::All => {
             let probability = if random.chance(0.5) { 0.1 } else { 0.3 };
@@ -269,6 +270,29 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         CLOCKS[random.index(CLOCKS.len())],
         of_processes[random.index(of_processes.len())],
     ];
+    faults.sort_unstable();
+    faults
+}
+
+/// Faults that are worst together: what one of them leaves half done, the others make somebody else decide.
+fn draw_conspiracy(random: &mut Random) -> Vec<Fault> {
+    const CONSPIRACIES: [&[Fault]; 9] = [
+        // A retry, and the late prepare from before it.
+        &[Fault::Reordering, Fault::ClockSkew, Fault::ClientCrashes],
+        // A view change while decisions and votes are under way.
+        &[Fault::LateMessages, Fault::NodeCrashes, Fault::ClientCrashes],
+        &[Fault::DelaySpikes, Fault::PowerLoss, Fault::ClientCrashes],
+        &[Fault::PowerLoss, Fault::ClientCrashes],
+        // A majority that met without the one that comes back next.
+        &[Fault::Partitions, Fault::NodeCrashes, Fault::ClientCrashes],
+        &[Fault::Loss, Fault::Partitions, Fault::EmptyDisks],
+        // Votes that are said, repeated and forgotten.
+        &[Fault::Duplication, Fault::PowerLoss, Fault::SlowDisks],
+        // A coordinator that comes back when others have settled its transactions.
+        &[Fault::LateMessages, Fault::NodeCrashes, Fault::Pauses],
+        &[Fault::Loss, Fault::DelaySpikes, Fault::OneWayPartitions, Fault::NodeCrashes],
+    ];
+    let mut faults = CONSPIRACIES[random.index(CONSPIRACIES.len())].to_vec();
     faults.sort_unstable();
     faults
 }

@@ -4,7 +4,7 @@
 
 use quorate_core::{GroupSize, ReplicaIndex, View};
 
-use crate::Operations;
+use crate::{Mistake, Operations};
 
 /// A consensus operation on its way to a verdict.
 #[derive(Clone, Debug)]
@@ -12,6 +12,7 @@ pub struct ConsensusCall<O: Operations> {
     group: GroupSize,
     replies: Vec<Option<Reply<O::Verdict>>>,
     finalizing: Option<Finalizing<O::Verdict>>,
+    mistake: Option<Mistake>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +62,12 @@ pub enum ConsensusProgress<V> {
 impl<O: Operations> ConsensusCall<O> {
     /// A call to a group that has not replied yet.
     pub fn new(group: GroupSize) -> Self {
-        ConsensusCall { group, replies: vec![None; group.replicas()], finalizing: None }
+        ConsensusCall { group, replies: vec![None; group.replicas()], finalizing: None, mistake: None }
+    }
+
+    /// The same call with a planted mistake. For tests and the simulator only.
+    pub fn with_mistake(self, mistake: Option<Mistake>) -> Self {
+        ConsensusCall { mistake, ..self }
     }
 
     /// Takes a reply. A reply of a lower view than an earlier one of the same replica is late and ignored.
@@ -71,6 +77,10 @@ impl<O: Operations> ConsensusCall<O> {
             return;
         }
         *slot = Some(Reply { view, verdict, finalized });
+        if self.mistake == Some(Mistake::MixesViews) {
+            let greatest = self.view().unwrap_or(view);
+            self.replies.iter_mut().flatten().for_each(|reply| reply.view = greatest);
+        }
         self.leave_stale_view();
     }
 
@@ -81,7 +91,7 @@ impl<O: Operations> ConsensusCall<O> {
             return;
         }
         if let Some(finalizing) = &mut self.finalizing
-            && finalizing.view == view
+            && (finalizing.view == view || self.mistake == Some(Mistake::MixesViews))
             && verdict.as_ref() == Some(&finalizing.verdict)
         {
             finalizing.confirmed[index] = true;

@@ -14,6 +14,7 @@
 //! | [`record`] | what a replica remembers of operations, and how records of a view are merged |
 //! | [`call`] | the proposer's side of one operation: counts replies, knows when they suffice |
 //! | [`replica`] | the replica's side: operations in normal views, and view changes |
+//! | [`mistake`] | what can be planted to see that it is caught |
 //!
 //! # Where this deviates from the papers, and why
 //! * A record is a *base*, which every replica that was normal in a view shares, and a *tail*. View changes carry tails
@@ -30,11 +31,13 @@
 
 pub mod call;
 pub mod message;
+pub mod mistake;
 pub mod record;
 pub mod replica;
 
 pub use call::{ConsensusCall, ConsensusProgress, InconsistentCall};
 pub use message::{Message, OperationId, Part};
+pub use mistake::Mistake;
 pub use record::{
     ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State, Summary,
 };

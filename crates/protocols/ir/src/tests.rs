@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Words;
+pub(crate) struct Words;
 
 impl Operations for Words {
     type Inconsistent = &'static str;

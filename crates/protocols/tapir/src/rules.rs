@@ -2,7 +2,9 @@
 //!
 //! Servers and clients run [`Rules::EXCLUSIVE`]. The other rules exist so that tests and the simulator can prove that
 //! the checker would notice: as published, TAPIR is not strictly serializable, and each [`Plant`] re-introduces one
-//! known mistake.
+//! known mistake. Some are mistakes of inconsistent replication, which is told of them without knowing TAPIR.
+
+use quorate_ir::Mistake;
 
 /// How a prepare is validated against other prepared transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +26,28 @@ pub enum Plant {
     ForgetCommittedReads,
     /// T3: a read is checked only against the smallest pending write of its key.
     SmallestPendingWrite,
+    /// T4: a view change validates anew what may have committed on the fast path.
+    DoubtsFastCommits,
+    /// T5: a late FINALIZE overwrites what a view change has settled.
+    LateFinalizeOverwrites,
+    /// T6: a replica without its record counts in the quorum of a view change.
+    CountsLostReplicas,
+    /// T7: a replica answers while it changes views.
+    AnswersWhileChanging,
+    /// T8: FINALIZE of what is unknown or final already is not confirmed.
+    ConfirmsOnce,
     /// T9: a late prepare at an older timestamp displaces a newer one, and votes are counted across timestamps.
     OlderPrepareDisplaces,
+    /// T10: recovery picks a vote as the coordinator does, as if nothing could have committed behind its back.
+    RecoveryPicksVotes,
     /// T11: a prepare that arrives after its transaction's outcome is prepared all the same.
     PrepareAfterOutcome,
+    /// T12: a replica that enters a view drops the prepared transactions that it was not told of.
+    SyncDropsPrepares,
+    /// T14: nobody looks after the transactions of a client that died.
+    NoRecovery,
+    /// T15: a client that restarts goes by its old name and begins to count anew.
+    ReusedClientIds,
     /// T16: a version is taken as valid up to the read timestamp of its key, at a replica that may lack the version that
     /// was read.
     ReadTimestampTrusted,
@@ -37,83 +57,152 @@ pub enum Plant {
     PendingWriteOverlooked,
     /// T19: absent keys and scanned ranges are not validated.
     UnvalidatedAbsence,
+    /// T20: votes of different views count together.
+    MixedViews,
     /// T21: the coordinator counts ABSTAIN as success.
     AbstainIsSuccess,
+    /// T22: replicas that lag behind are never told of a greater view.
+    LaggardsUntold,
+    /// T23: a replica whose disk is empty begins again in view 0, as if its group had just been created.
+    EmptyDiskBeginsAnew,
+    /// T24: a COMMIT takes effect on arrival, however large the group.
+    CommitOnArrival,
+    /// T25: a vote leaves before it is on disk.
+    VoteBeforeSync,
+    /// T26: promises to backup coordinators are lost in a view change.
+    ForgottenPromises,
     /// T27: a strict read-only transaction reads shard after shard, without holds.
     ShardsReadApart,
 }
 
+/// How a plant is listed.
+struct Listed {
+    id: &'static str,
+    /// The section of the TAPIR paper that the rule comes from.
+    section: &'static str,
+    /// What goes wrong, in a sentence.
+    what: &'static str,
+}
+
+const fn listed(id: &'static str, section: &'static str, what: &'static str) -> Listed {
+    Listed { id, section, what }
+}
+
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 11] = [
+    pub const ALL: [Plant; 26] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
+        Plant::DoubtsFastCommits,
+        Plant::LateFinalizeOverwrites,
+        Plant::CountsLostReplicas,
+        Plant::AnswersWhileChanging,
+        Plant::ConfirmsOnce,
         Plant::OlderPrepareDisplaces,
+        Plant::RecoveryPicksVotes,
         Plant::PrepareAfterOutcome,
+        Plant::SyncDropsPrepares,
+        Plant::NoRecovery,
+        Plant::ReusedClientIds,
         Plant::ReadTimestampTrusted,
         Plant::SnapshotTakenAsStrict,
         Plant::PendingWriteOverlooked,
         Plant::UnvalidatedAbsence,
+        Plant::MixedViews,
         Plant::AbstainIsSuccess,
+        Plant::LaggardsUntold,
+        Plant::EmptyDiskBeginsAnew,
+        Plant::CommitOnArrival,
+        Plant::VoteBeforeSync,
+        Plant::ForgottenPromises,
         Plant::ShardsReadApart,
     ];
 
+    #[rustfmt::skip]
+    const fn listed(self) -> Listed {
+        match self {
+            Plant::PublishedRules => listed("T1", "5.1.2",
+                "the published validation rules: a late prepare slips below a completed transaction"),
+            Plant::ForgetCommittedReads => listed("T2", "5.1.2",
+                "committed reads are forgotten; only prepared reads keep writers off"),
+            Plant::SmallestPendingWrite => listed("T3", "5.1.2",
+                "a read is checked only against the smallest pending write of its key"),
+            Plant::DoubtsFastCommits => listed("T4", "3.2.2",
+                "a view change validates anew what may have committed on the fast path"),
+            Plant::LateFinalizeOverwrites => listed("T5", "3.2.1",
+                "a late FINALIZE overwrites what a view change has settled"),
+            Plant::CountsLostReplicas => listed("T6", "3.2.2",
+                "a replica without its record counts in the quorum of a view change"),
+            Plant::AnswersWhileChanging => listed("T7", "3.2.2",
+                "a replica answers while it changes views"),
+            Plant::ConfirmsOnce => listed("T8", "3.2.1",
+                "FINALIZE of what is unknown or final already is not confirmed"),
+            Plant::OlderPrepareDisplaces => listed("T9", "5.1.2",
+                "a late prepare at an older timestamp displaces a newer one"),
+            Plant::RecoveryPicksVotes => listed("T10", "5.2.2",
+                "recovery picks a vote as the coordinator does, and aborts what may have committed"),
+            Plant::PrepareAfterOutcome => listed("T11", "5.1.3",
+                "a prepare that arrives after commit or abort is prepared for ever"),
+            Plant::SyncDropsPrepares => listed("T12", "5.2.1",
+                "a replica that enters a view drops the prepared transactions that it was not told of"),
+            Plant::NoRecovery => listed("T14", "5.2.2",
+                "nobody looks after the transactions of a client that died"),
+            Plant::ReusedClientIds => listed("T15", "3.2.1",
+                "a client that restarts goes by its old name and begins to count anew"),
+            Plant::ReadTimestampTrusted => listed("T16", "6.1",
+                "a version is taken as valid up to the read timestamp of its key, also where it is not the one read"),
+            Plant::SnapshotTakenAsStrict => listed("T17", "6.1",
+                "a snapshot at the client's clock is taken for strict"),
+            Plant::PendingWriteOverlooked => listed("T18", "6.1",
+                "a strict quorum read overlooks pending writes"),
+            Plant::UnvalidatedAbsence => listed("T19", "5.1.1",
+                "absent keys and scanned ranges are not validated"),
+            Plant::MixedViews => listed("T20", "3.2.2",
+                "votes of different views count together"),
+            Plant::AbstainIsSuccess => listed("T21", "5.1.2",
+                "ABSTAIN is counted as success"),
+            Plant::LaggardsUntold => listed("T22", "3.2.2",
+                "replicas that lag behind are never told of a greater view"),
+            Plant::EmptyDiskBeginsAnew => listed("T23", "3.2.2",
+                "a replica whose disk is empty begins again in view 0"),
+            Plant::CommitOnArrival => listed("T24", "5.1.2",
+                "a COMMIT takes effect on arrival in groups of five and more"),
+            Plant::VoteBeforeSync => listed("T25", "6.4",
+                "a vote leaves before it is on disk"),
+            Plant::ForgottenPromises => listed("T26", "5.2.2",
+                "promises to backup coordinators are lost in a view change"),
+            Plant::ShardsReadApart => listed("T27", "6.1",
+                "a strict read-only transaction reads its shards without holds"),
+        }
+    }
+
     /// The id, as in the protocol note.
     pub const fn id(self) -> &'static str {
-        match self {
-            Plant::PublishedRules => "T1",
-            Plant::ForgetCommittedReads => "T2",
-            Plant::SmallestPendingWrite => "T3",
-            Plant::OlderPrepareDisplaces => "T9",
-            Plant::PrepareAfterOutcome => "T11",
-            Plant::ReadTimestampTrusted => "T16",
-            Plant::SnapshotTakenAsStrict => "T17",
-            Plant::PendingWriteOverlooked => "T18",
-            Plant::UnvalidatedAbsence => "T19",
-            Plant::AbstainIsSuccess => "T21",
-            Plant::ShardsReadApart => "T27",
-        }
+        self.listed().id
     }
 
     /// What goes wrong, in a sentence.
     pub const fn what(self) -> &'static str {
-        match self {
-            Plant::PublishedRules => {
-                "the published validation rules: a late prepare slips below a completed transaction"
-            }
-            Plant::ForgetCommittedReads => {
-                "committed reads are forgotten; only prepared reads keep writers off"
-            }
-            Plant::SmallestPendingWrite => {
-                "a read is checked only against the smallest pending write of its key"
-            }
-            Plant::OlderPrepareDisplaces => "a late prepare at an older timestamp displaces a newer one",
-            Plant::PrepareAfterOutcome => "a prepare that arrives after commit or abort is prepared for ever",
-            Plant::UnvalidatedAbsence => "absent keys and scanned ranges are not validated",
-            Plant::AbstainIsSuccess => "ABSTAIN is counted as success",
-            Plant::ReadTimestampTrusted => {
-                "a version is taken as valid up to the read timestamp of its key, also where it is not the one read"
-            }
-            Plant::SnapshotTakenAsStrict => "a snapshot at the client's clock is taken for strict",
-            Plant::PendingWriteOverlooked => "a strict quorum read overlooks pending writes",
-            Plant::ShardsReadApart => "a strict read-only transaction reads its shards without holds",
-        }
+        self.listed().what
     }
 
     /// The section of the TAPIR paper that the rule comes from.
     pub const fn section(self) -> &'static str {
+        self.listed().section
+    }
+
+    /// The mistake in inconsistent replication that it is, if it is one.
+    const fn mistake(self) -> Option<Mistake> {
         match self {
-            Plant::PublishedRules | Plant::SmallestPendingWrite => "5.1.2",
-            Plant::ForgetCommittedReads => "5.1.2",
-            Plant::OlderPrepareDisplaces => "5.1.2",
-            Plant::PrepareAfterOutcome => "5.1.3",
-            Plant::UnvalidatedAbsence => "5.1.1",
-            Plant::AbstainIsSuccess => "5.1.2",
-            Plant::ReadTimestampTrusted
-            | Plant::SnapshotTakenAsStrict
-            | Plant::PendingWriteOverlooked
-            | Plant::ShardsReadApart => "6.1",
+            Plant::DoubtsFastCommits => Some(Mistake::DoubtsFastVerdicts),
+            Plant::LateFinalizeOverwrites => Some(Mistake::FinalizeOverwrites),
+            Plant::CountsLostReplicas => Some(Mistake::CountsLostReplicas),
+            Plant::AnswersWhileChanging => Some(Mistake::AnswersWhileChanging),
+            Plant::ConfirmsOnce => Some(Mistake::ConfirmsOnce),
+            Plant::MixedViews => Some(Mistake::MixesViews),
+            Plant::CommitOnArrival => Some(Mistake::RunsOnArrival),
+            _ => None,
         }
     }
 }
@@ -148,5 +237,22 @@ impl Rules {
     /// True if this bug is planted.
     pub fn has(self, plant: Plant) -> bool {
         self.plant == Some(plant)
+    }
+
+    /// The mistake that inconsistent replication makes, if one of its own is planted.
+    pub(crate) fn mistake(self) -> Option<Mistake> {
+        self.plant.and_then(Plant::mistake)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plant_has_an_id_of_its_own_and_they_ascend() {
+        let number = |plant: &Plant| plant.id()[1..].parse::<u32>().unwrap();
+        assert!(Plant::ALL.is_sorted_by(|one, other| number(one) < number(other)));
+        assert!(Plant::ALL.iter().all(|plant| !plant.what().is_empty() && !plant.section().is_empty()));
     }
 }

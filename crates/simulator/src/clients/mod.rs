@@ -14,6 +14,7 @@ use quorate_tapir::{Command, Committed, Event, Failure, Freshness, Outcome};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
+use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use read_only::ReadOnly;
 
@@ -239,9 +240,9 @@ impl Clients {
 
     /// A client vanishes now, or at a worse moment to come.
     pub fn doom(&mut self, slot: usize, cluster: &mut Cluster) {
-        match self.random.below(4) {
+        match self.random.below(5) {
             0 => self.crash(slot, cluster),
-            1 => self.slots[slot].doom = Some(Doom::Commit),
+            1 | 2 => self.slots[slot].doom = Some(Doom::Commit),
             _ => self.slots[slot].doom = Some(Doom::RetriedCommit),
         }
     }
@@ -253,8 +254,10 @@ impl Clients {
         }
         self.slots[slot].is_alive = false;
         self.slots[slot].doom = None;
-        let silenced = self.random.chance(0.7);
+        // Worst is a decision that some have heard of.
+        let silenced = [0.0, 0.5, 0.5, 1.0][self.random.index(4)];
         cluster.crash_client(self.slots[slot].client, silenced);
+        self.make_worse(cluster);
         let downtime = Duration::from_micros(self.random.below(500_000));
         cluster.world.set_alarm(downtime, Alarm::Strike(Strike::End(Ending::Client(slot))));
         for session in 0..self.sessions.len() {
@@ -269,6 +272,19 @@ impl Clients {
             } else {
                 self.record_failed(attempt.recorded, cluster);
             }
+        }
+    }
+
+    /// What a client leaves behind is in danger until somebody else has settled it, so that is when replicas fail too.
+    fn make_worse(&mut self, cluster: &mut Cluster) {
+        const WORSE: [Fault; 4] =
+            [Fault::NodeCrashes, Fault::PowerLoss, Fault::EmptyDisks, Fault::Partitions];
+        let drawn: Vec<Fault> = WORSE.into_iter().filter(|fault| cluster.scenario.has(*fault)).collect();
+        if !drawn.is_empty() && self.random.chance(0.5) {
+            let fault = drawn[self.random.index(drawn.len())];
+            let after =
+                (2 * cluster.scenario.round_trip() + Duration::from_millis(20)).mul_f64(self.random.unit());
+            cluster.world.set_alarm(after, Alarm::Strike(Strike::Follow(fault)));
         }
     }
 

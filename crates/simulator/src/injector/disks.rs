@@ -7,10 +7,15 @@ use crate::cluster::Cluster;
 use crate::world::disk::{Condition, Crash, Decay};
 
 impl Injector {
-    pub(super) fn slow_disk(&mut self, cluster: &mut Cluster, node: usize) -> bool {
-        cluster.world.set_sync_time(node, Duration::from_millis(20), Duration::from_millis(900));
-        cluster.world.note(|| format!("the disk of node {node} becomes slow"));
-        self.end_after(cluster, 200, 3_000, Ending::Disk(node))
+    /// The disk of a node becomes slow, or all disks do, because what they are connected to stalls.
+    pub(super) fn slow_disks(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+        let all = self.random.chance(0.4);
+        for node in if all { 0..cluster.scenario.server_nodes } else { node..node + 1 } {
+            cluster.world.set_sync_time(node, Duration::from_millis(20), Duration::from_millis(900));
+            cluster.world.note(|| format!("the disk of node {node} becomes slow"));
+            self.end_after(cluster, 200, 3_000, Ending::Disk(node));
+        }
+        true
     }
 
     /// Whoever is writing just now loses power.

@@ -28,8 +28,10 @@ use crate::world::disk::{Condition, Crash, Decay};
 /// Something that the injector does at an instant.
 #[derive(Clone, Debug)]
 pub enum Strike {
-    /// A fault strikes.
+    /// A fault strikes, and will again.
     Hit(Fault),
+    /// A fault strikes because another has, in time to make it worse.
+    Follow(Fault),
     /// A fault that strikes in several steps goes on.
     Next(Step),
     /// An effect of a fault ends.
@@ -180,18 +182,23 @@ impl Injector {
     /// Lets something strike, or end.
     pub fn strike(&mut self, strike: Strike, cluster: &mut Cluster, open: bool) -> Option<Request> {
         match strike {
-            Strike::Hit(_) | Strike::Next(_) if !self.active => None,
+            Strike::Hit(_) | Strike::Follow(_) | Strike::Next(_) if !self.active => None,
             Strike::Hit(fault) => {
                 self.schedule(cluster, fault, Duration::ZERO);
-                let (struck, request) = self.hit(fault, cluster);
-                if struck {
-                    self.note(fault, open);
-                }
-                request
+                self.hit_and_note(fault, cluster, open)
             }
+            Strike::Follow(fault) => self.hit_and_note(fault, cluster, open),
             Strike::Next(step) => self.step(step, cluster, open),
             Strike::End(ending) => self.end(ending, cluster),
         }
+    }
+
+    fn hit_and_note(&mut self, fault: Fault, cluster: &mut Cluster, open: bool) -> Option<Request> {
+        let (struck, request) = self.hit(fault, cluster);
+        if struck {
+            self.note(fault, open);
+        }
+        request
     }
 
     fn note(&mut self, fault: Fault, open: bool) {
@@ -244,7 +251,7 @@ impl Injector {
                 self.pause(cluster, node, timeout, 3 * timeout)
             }
             Fault::SlowNodes => self.slow_node(cluster, node),
-            Fault::SlowDisks => self.slow_disk(cluster, server),
+            Fault::SlowDisks => self.slow_disks(cluster, server),
             Fault::TornWrites => self.tear(cluster, server),
             Fault::BitRot => self.decay(cluster, server, Decay::BitRot),
             Fault::MisdirectedWrites => self.decay(cluster, server, Decay::Misdirected),

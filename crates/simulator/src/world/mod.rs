@@ -29,7 +29,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use quorate_core::hash::{FixedMap, FixedSet};
+use quorate_core::hash::FixedMap;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Outbox, Random};
 use quorate_storage::LogError;
@@ -119,8 +119,8 @@ struct Fabric<P: Protocol, A> {
     endpoints: FixedMap<Address, (Endpoint, usize)>,
     /// Connections that were lost, from a node to another, and until when nothing is sent over them.
     resets: FixedMap<(usize, usize), Instant>,
-    /// Whose messages are lost on their way, because they vanished together with the sender.
-    silenced: FixedSet<Address>,
+    /// Whose messages are lost on their way, because they vanished together with the sender; each with this probability.
+    silenced: FixedMap<Address, f64>,
     random: Random,
     happenings: VecDeque<Happening<P, A>>,
     trace: Trace,
@@ -159,7 +159,7 @@ impl<P: Protocol, A> World<P, A> {
                 sync_times: vec![(Duration::from_micros(50), Duration::from_millis(2)); nodes],
                 endpoints: FixedMap::default(),
                 resets: FixedMap::default(),
-                silenced: FixedSet::default(),
+                silenced: FixedMap::default(),
                 random,
                 happenings: VecDeque::new(),
                 trace,
@@ -316,7 +316,8 @@ impl<P: Protocol, A> World<P, A> {
             Some(Endpoint::Client(at)) => self.clients[at].machine.is_some(),
             None => false,
         };
-        if !is_up || self.fabric.silenced.contains(&from) {
+        let silenced = self.fabric.silenced.get(&from).copied().unwrap_or(0.0);
+        if !is_up || (silenced > 0.0 && self.fabric.random.chance(silenced)) {
             let why = if is_up { "vanished with its sender" } else { "nobody there" };
             self.fabric.trace.line(now, || format!("{from} → {to} ✗ {why}  {message:?}"));
             return;
@@ -437,6 +438,7 @@ impl<P: Protocol, A> World<P, A> {
         let id = self.clients.len();
         let random = self.fabric.random.fork();
         self.fabric.endpoints.insert(address, (Endpoint::Client(id), node));
+        self.fabric.silenced.remove(&address);
         let encode = |_, _: &_, _: &mut BytesMut| unreachable!("clients keep nothing");
         self.clients.push(Host::new(id, address, node, Disk::memory(), encode, random));
         self.fabric.trace.event(self.fabric.now, kind::BOOTED, (1 << 32) + id as u64, 0);
@@ -462,14 +464,13 @@ impl<P: Protocol, A> World<P, A> {
         host.step(Input::Command(command), &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
     }
 
-    /// A client vanishes for ever; if it is silenced, together with everything of it that is still under way.
-    pub fn crash_client(&mut self, client: usize, silenced: bool) {
+    /// A client vanishes for ever, and of what it had said so much is lost on its way: nothing, everything, or each
+    /// message with this probability.
+    pub fn crash_client(&mut self, client: usize, silenced: f64) {
         self.fabric.trace.event(self.fabric.now, kind::CRASHED, (1 << 32) + client as u64, 0);
         let host = &mut self.clients[client];
         self.fabric.trace.line(self.fabric.now, || format!("{} vanishes", host.address));
-        if silenced {
-            self.fabric.silenced.insert(host.address);
-        }
+        self.fabric.silenced.insert(host.address, silenced);
         host.crash(Crash::Process);
     }
 }

@@ -243,7 +243,7 @@ fn messages_to_a_machine_that_is_down_are_lost() {
     world.crash_server(SERVER, Crash::Power);
     world.command(CLIENT, ());
     assert!(run(&mut world, millis(100)).is_empty());
-    world.crash_client(CLIENT, false);
+    world.crash_client(CLIENT, 0.0);
     assert!(world.client(CLIENT).is_none());
     assert!(run(&mut world, millis(2_000)).is_empty(), "its timer died with it");
 }
@@ -301,12 +301,14 @@ fn the_same_seed_gives_the_same_trace_and_another_one_does_not() {
 
 #[test]
 fn what_a_vanished_client_has_sent_arrives_unless_it_is_silenced() {
-    for silenced in [false, true] {
+    for (silenced, arrivals) in [(0.0, 20..=20), (0.5, 1..=19), (1.0, 0..=0)] {
         let mut world = world(Medium::Memory, 1);
-        world.command(CLIENT, ());
+        for _ in 0..20 {
+            world.command(CLIENT, ());
+        }
         world.crash_client(CLIENT, silenced);
-        let expected = if silenced { told(&[]) } else { told(&[(10, "server 1")]) };
-        assert_eq!(run(&mut world, millis(100)), expected);
+        let arrived = run(&mut world, millis(100)).len();
+        assert!(arrivals.contains(&arrived), "{arrived} of 20 arrived, silenced {silenced}");
     }
 }
 

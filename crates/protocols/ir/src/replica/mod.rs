@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use quorate_core::{Address, Ballot, GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
 
-use crate::Operations;
 use crate::message::{Message, OperationId};
 use crate::record::{ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State};
+use crate::{Mistake, Operations};
 pub use operations::Answer;
 use view_change::{Received, ViewChange};
 
@@ -228,6 +228,7 @@ pub struct Replica<O: Operations> {
     complete: Timestamp,
     /// How far the record has been collected below the present floor; none once all of it has.
     collecting: Option<Option<Cursor>>,
+    mistake: Option<Mistake>,
 }
 
 impl<O: Operations> Replica<O> {
@@ -254,6 +255,7 @@ impl<O: Operations> Replica<O> {
             floor: Timestamp::ZERO,
             complete: Timestamp::ZERO,
             collecting: None,
+            mistake: None,
         }
     }
 
@@ -268,9 +270,24 @@ impl<O: Operations> Replica<O> {
         Replica { status: Status::Recovering, record: Record::default(), ..initial }
     }
 
+    /// The same replica with a planted mistake. For tests and the simulator only.
+    pub fn with_mistake(self, mistake: Option<Mistake>) -> Self {
+        Replica { mistake, ..self }
+    }
+
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
     /// What the replica is doing.
     pub fn status(&self) -> Status {
         self.status
+    }
+
+    /// True if the replica answers proposals: only in a view that has started (T7).
+    pub fn is_answering(&self) -> bool {
+        let changing = self.status == Status::ViewChanging && self.makes(Mistake::AnswersWhileChanging);
+        self.status == Status::Normal || changing
     }
 
     /// Its view: the one it serves in, or the one it wants to enter.
@@ -292,7 +309,7 @@ impl<O: Operations> Replica<O> {
     /// cannot be lost: a fast quorum is the whole group, so two holds remain, and one of them is in every majority.
     /// With f > 1 it could be (T24), so operations run only once f + 1 replicas have recorded them.
     fn executes_on_arrival(&self) -> bool {
-        self.group.failures() <= 1
+        self.group.failures() <= 1 || self.makes(Mistake::RunsOnArrival)
     }
 
     /// The other replicas of the group.

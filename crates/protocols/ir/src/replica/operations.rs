@@ -3,9 +3,9 @@
 use quorate_core::{Address, Ballot, View};
 
 use super::{Fact, Host, Replica, Status, Upcalls};
-use crate::Operations;
 use crate::message::{Message, OperationId};
 use crate::record::{ConsensusEntry, State};
+use crate::{Mistake, Operations};
 
 /// A replica's answer to a consensus operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl<O: Operations> Replica<O> {
         operation: O::Inconsistent,
         host: &mut H,
     ) {
-        if self.status != Status::Normal {
+        if !self.is_answering() {
             return;
         }
         let is_known = self.record.inconsistent(id.transaction).is_some();
@@ -47,7 +47,7 @@ impl<O: Operations> Replica<O> {
     /// Runs an inconsistent operation that f + 1 replicas hold, and confirms, also if it had run before (T8). One that has
     /// not arrived yet cannot have run: silence makes the proposer send both again.
     pub fn on_finalize_inconsistent<H: Host<O>>(&mut self, from: Address, id: OperationId, host: &mut H) {
-        if self.status != Status::Normal {
+        if !self.is_answering() {
             return;
         }
         let Some(known) = self.record.inconsistent(id.transaction) else { return };
@@ -80,7 +80,7 @@ impl<O: Operations> Replica<O> {
         operation: O::Consensus,
         host: &mut H,
     ) -> Option<Answer<O::Verdict>> {
-        if self.status != Status::Normal {
+        if !self.is_answering() {
             return None;
         }
         if let Some(settled) = self.record.inconsistent(id.transaction)
@@ -115,11 +115,18 @@ impl<O: Operations> Replica<O> {
         ballot: Ballot,
         host: &mut H,
     ) {
-        if self.status != Status::Normal {
+        if !self.is_answering() {
             return;
         }
+        let known = self.record.consensus(id);
+        if self.makes(Mistake::ConfirmsOnce) && known.is_none_or(|known| known.state.is_finalized()) {
+            return;
+        }
+        if self.makes(Mistake::FinalizeOverwrites) {
+            return self.overwrite_consensus(from, id, verdict, view, ballot, host);
+        }
         if view == self.view
-            && let Some(known) = self.record.consensus(id)
+            && let Some(known) = known
         {
             let accepts = match known.state {
                 State::Tentative => true,
@@ -143,6 +150,24 @@ impl<O: Operations> Replica<O> {
         };
         let held = self.record.consensus(id).map(|known| known.verdict.clone()).or_else(implied);
         host.send(from, Message::Confirm { id, view: self.view, verdict: held });
+    }
+
+    /// [`Mistake::FinalizeOverwrites`]: whatever a proposer says last stands, and it is told what it wants to hear.
+    fn overwrite_consensus<H: Host<O>>(
+        &mut self,
+        from: Address,
+        id: OperationId,
+        verdict: O::Verdict,
+        view: View,
+        ballot: Ballot,
+        host: &mut H,
+    ) {
+        if let Some(known) = self.record.consensus(id) {
+            host.protocol().finalize_consensus(id, &known.operation, &verdict, false);
+            host.persist(Fact::ConsensusFinalized { id, verdict: verdict.clone(), ballot });
+            self.record.finalize_consensus(id, verdict.clone(), ballot);
+        }
+        host.send(from, Message::Confirm { id, view, verdict: Some(verdict) });
     }
 
     /// A proposer has seen a greater view than this replica's. A replica is believed; a client is taken as a hint to

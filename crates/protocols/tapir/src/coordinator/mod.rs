@@ -48,6 +48,7 @@ use crate::message::{Message, Outcome, Tapir};
 use deadline::Deadlines;
 use execution::Execution;
 use prepare::Preparing;
+pub(crate) use prepare::decide_vote;
 use reading::Reading;
 use resolve::Resolving;
 pub use tally::Tally;

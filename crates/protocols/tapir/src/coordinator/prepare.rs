@@ -14,7 +14,7 @@ use super::tell::Share;
 use super::{Coordinator, Ir, Open, Out, Phase, finish, replicas};
 use crate::command::{Committed, Event, Failure, Invalid};
 use crate::message::{FoundVersion, Message, Outcome, Prepare, Tapir, Vote};
-use crate::rules::Plant;
+use crate::rules::{Plant, Rules};
 
 /// A transaction that is being prepared.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Preparing {
 }
 
 /// The paper's `decide`: picks the vote of a shard from f + 1 or more replies that have no fast quorum.
-pub(super) fn decide_vote<'a>(votes: impl Iterator<Item = &'a Vote>, group: GroupSize) -> Vote {
+pub(crate) fn decide_vote<'a>(votes: impl Iterator<Item = &'a Vote>, group: GroupSize) -> Vote {
     let (mut oks, mut abstains, mut retry) = (0, 0, None);
     for vote in votes {
         match vote {
@@ -146,7 +146,7 @@ impl Coordinator {
         }
         let part = |(shard, transaction): (ShardId, Arc<Transaction>)| {
             let group = self.groups[&shard].size;
-            let call = ConsensusCall::new(group);
+            let call = ConsensusCall::new(group).with_mistake(self.config.rules.mistake());
             Part {
                 shard,
                 group,
@@ -240,7 +240,7 @@ impl Coordinator {
         if !found.is_empty() && found.len() == part.transaction.reads.len() {
             part.found.insert(from.index, (view, found));
         }
-        send_higher_view(part, outbox);
+        send_higher_view(part, rules, outbox);
         self.advance(id.transaction, context, outbox);
     }
 
@@ -279,6 +279,7 @@ impl Coordinator {
             self.on_decision_confirm(from, id.transaction, view);
             return;
         }
+        let rules = self.config.rules;
         let Some(preparing) =
             self.preparing(id.transaction).filter(|preparing| preparing.number == id.number)
         else {
@@ -286,7 +287,7 @@ impl Coordinator {
         };
         let Some(part) = preparing.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
         part.call.on_confirm(from.index, view, vote);
-        send_higher_view(part, outbox);
+        send_higher_view(part, rules, outbox);
         self.advance(id.transaction, context, outbox);
     }
 
@@ -360,7 +361,7 @@ impl Coordinator {
         let Some(preparing) = self.preparing(id) else { return };
         let groups: Vec<(ShardId, GroupSize)> = preparing.groups().collect();
         let timestamp = self.next_deadline(context.clock, above, groups.into_iter());
-        let mixes_votes = self.config.rules.has(Plant::OlderPrepareDisplaces);
+        let rules = self.config.rules;
         self.tally.retries += 1;
         let Some(preparing) = self.preparing(id) else { return };
         preparing.timestamp = timestamp;
@@ -372,8 +373,8 @@ impl Coordinator {
             part.quorum_at = None;
             part.behind.clear();
             part.found.clear();
-            if !mixes_votes {
-                part.call = ConsensusCall::new(part.group);
+            if !rules.has(Plant::OlderPrepareDisplaces) {
+                part.call = ConsensusCall::new(part.group).with_mistake(rules.mistake());
             }
         }
         self.send_prepare(id, context, outbox);
@@ -555,7 +556,10 @@ fn finalize_message(transaction: TransactionId, number: u32, verdict: Vote, view
 }
 
 /// Tells replicas that answered in a lower view than others where the group is (T22).
-fn send_higher_view(part: &Part, outbox: &mut Out) {
+fn send_higher_view(part: &Part, rules: Rules, outbox: &mut Out) {
+    if rules.has(Plant::LaggardsUntold) {
+        return;
+    }
     if let Some(view) = part.call.view() {
         for index in part.call.lagging() {
             outbox.send(ReplicaId { shard: part.shard, index }, Message::Ir(Ir::HigherView { view }));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use quorate_core::{Ballot, GroupSize, ReplicaIndex, ShardId, Timestamp, Transaction, View};
 
+use crate::coordinator::decide_vote;
 use crate::message::{Outcome, RecordedVote, Vote};
+use crate::rules::{Plant, Rules};
 
 /// What one replica told when it promised.
 #[derive(Clone, Debug)]
@@ -21,6 +23,7 @@ pub(super) struct ElectionReply {
 /// What the replicas of one shard told.
 #[derive(Clone, Debug)]
 pub(super) struct ShardReplies {
+    rules: Rules,
     replies: Vec<Option<ElectionReply>>,
 }
 
@@ -59,8 +62,8 @@ enum Support {
 }
 
 impl ShardReplies {
-    pub(super) fn new(group: GroupSize) -> Self {
-        ShardReplies { replies: vec![None; group.replicas()] }
+    pub(super) fn new(group: GroupSize, rules: Rules) -> Self {
+        ShardReplies { rules, replies: vec![None; group.replicas()] }
     }
 
     pub(super) fn add(&mut self, from: ReplicaIndex, reply: ElectionReply) {
@@ -102,6 +105,11 @@ impl ShardReplies {
         let at = |reply: &ElectionReply| -> Option<RecordedVote> {
             reply.votes.iter().find(|vote| vote.prepare.timestamp == timestamp).cloned()
         };
+        if self.rules.has(Plant::RecoveryPicksVotes) {
+            let votes: Vec<Vote> = self.current().filter_map(at).map(|recorded| recorded.vote).collect();
+            let agrees = decide_vote(votes.iter(), group) == Vote::Ok;
+            return if agrees { Support::Agreed } else { Support::Opposed };
+        }
         let settled = self
             .current()
             .filter_map(at)
@@ -242,7 +250,7 @@ mod tests {
     /// One letter a replica: `.` silent, `-` no vote, `O` OK and held, `o` OK but displaced, `F` final OK and held, `f`
     /// final OK without a hold, `A` ABORT, `X` final ABORT, `C` committed, `R` aborted, `s` settled; all at timestamp 10.
     fn shard(text: &str) -> ShardReplies {
-        let mut shard = ShardReplies::new(GroupSize::new(text.len()).unwrap());
+        let mut shard = ShardReplies::new(GroupSize::new(text.len()).unwrap(), Rules::EXCLUSIVE);
         for (index, letter) in text.chars().enumerate() {
             let vote = |vote, finalized: bool, held| RecordedVote {
                 number: 1,

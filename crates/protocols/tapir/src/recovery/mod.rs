@@ -35,6 +35,7 @@ use quorate_ir::{InconsistentCall, OperationId};
 
 use crate::message::{Decision, Message, Outcome, Vote};
 use crate::replica::Replica;
+use crate::rules::Rules;
 use decide::{ElectionReply, Finding, ShardReplies, decide_recovery};
 
 /// The most recoveries that one replica leads at a time; more are asked for again later.
@@ -82,6 +83,7 @@ pub(crate) struct Recoveries {
     timestamp_ahead_max: Duration,
     /// The clock at the present step.
     pub(crate) clock: ClockTime,
+    rules: Rules,
     active: BTreeMap<TransactionId, Recovery>,
 }
 
@@ -141,9 +143,10 @@ impl Recoveries {
         group: GroupSize,
         timeout: Duration,
         timestamp_ahead_max: Duration,
+        rules: Rules,
     ) -> Self {
         let clock = ClockTime::from_micros(0);
-        Recoveries { me, group, timeout, timestamp_ahead_max, clock, active: BTreeMap::new() }
+        Recoveries { me, group, timeout, timestamp_ahead_max, clock, rules, active: BTreeMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -274,7 +277,7 @@ impl Recoveries {
         now: Instant,
         outbox: &mut ReplicaOutbox,
     ) {
-        let group = self.group;
+        let (group, rules) = (self.group, self.rules);
         let Some(recovery) = self.active.get_mut(&id).filter(|recovery| recovery.ballot == ballot) else {
             return;
         };
@@ -282,7 +285,7 @@ impl Recoveries {
         if !recovery.participants.contains(&from.shard) {
             return;
         }
-        replies.entry(from.shard).or_insert_with(|| ShardReplies::new(group)).add(from.index, reply);
+        replies.entry(from.shard).or_insert_with(|| ShardReplies::new(group, rules)).add(from.index, reply);
         self.decide(id, now, outbox);
     }
 
@@ -556,7 +559,8 @@ mod tests {
         let mut seen = BTreeSet::new();
         for index in 0..3 {
             let me = ReplicaId { shard: ShardId(1), index: ReplicaIndex(index) };
-            let recoveries = Recoveries::new(me, group, Duration::from_secs(1), Duration::from_secs(60));
+            let seconds = Duration::from_secs;
+            let recoveries = Recoveries::new(me, group, seconds(1), seconds(60), Rules::EXCLUSIVE);
             let mut ballot = Ballot::ORIGINAL;
             for _ in 0..5 {
                 let above = recoveries.ballot_above(ballot);

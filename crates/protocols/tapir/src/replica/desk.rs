@@ -10,6 +10,7 @@ use super::participant::Participant;
 use super::{Replica, ReplicaEvent, ReplicaTimer};
 use crate::message::{Message, Tapir};
 use crate::record::Record;
+use crate::rules::Plant;
 
 /// What the replica lends to inconsistent replication for one call.
 pub(super) struct Desk<'a> {
@@ -27,7 +28,12 @@ impl Host<Tapir> for Desk<'_> {
     }
 
     fn send(&mut self, to: Address, message: quorate_ir::Message<Tapir>) {
-        self.outbox.send(to, Message::Ir(message));
+        let votes = matches!(message, quorate_ir::Message::ConsensusReply { .. });
+        if votes && self.participant.rules.has(Plant::VoteBeforeSync) {
+            self.outbox.send_unordered(to, Message::Ir(message));
+        } else {
+            self.outbox.send(to, Message::Ir(message));
+        }
     }
 
     fn send_to_replica(&mut self, to: ReplicaIndex, message: quorate_ir::Message<Tapir>) {
@@ -66,7 +72,7 @@ impl Host<Tapir> for Desk<'_> {
     }
 
     fn on_installing(&mut self) {
-        self.participant.raise_read_floor();
+        self.participant.enter_view();
     }
 
     fn on_normal(&mut self, view: View) {

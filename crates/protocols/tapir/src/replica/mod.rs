@@ -43,6 +43,7 @@ use crate::config::{Boot, ReplicaConfig};
 use crate::message::{Decision, Message, Outcome, Prepare, Tapir};
 use crate::record::Record;
 use crate::recovery::{Recoveries, backup_replica};
+use crate::rules::Plant;
 use agenda::{Agenda, Waiting};
 use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints};
 use currency::Currency;
@@ -129,18 +130,21 @@ impl Machine for Replica {
         let mut records = records.into_iter().peekable();
         let restarted = records.peek().is_some();
         let created = matches!(records.peek(), Some(Record::Initialised));
-        let newborn = !restarted && config.boot == Boot::Initialise;
+        let creates = config.boot == Boot::Initialise || config.rules.has(Plant::EmptyDiskBeginsAnew);
+        let newborn = !restarted && creates;
         let (group, me) = (config.group, config.replica.index);
         let build =
             if created || newborn { quorate_ir::Replica::initialise } else { quorate_ir::Replica::lost };
+        let ir = build(group, me, config.view_change_timeout, config.page_bytes_max);
         let mut replica = Replica {
-            ir: build(group, me, config.view_change_timeout, config.page_bytes_max),
+            ir: ir.with_mistake(config.rules.mistake()),
             participant: Participant::new(config.rules),
             recoveries: Recoveries::new(
                 config.replica,
                 group,
                 config.recovery_timeout,
                 config.timestamp_ahead_max,
+                config.rules,
             ),
             checkpoints: Checkpoints::default(),
             asked: BTreeMap::new(),
@@ -240,7 +244,7 @@ impl Replica {
         let installed = matches!(fact, Fact::ViewInstalled { .. });
         self.ir.restore(fact, &mut self.participant);
         if installed {
-            self.participant.raise_read_floor();
+            self.participant.enter_view();
             self.forget_settled_promises();
         }
     }
@@ -575,6 +579,9 @@ impl Replica {
         let (versions, floor) = (&self.participant.versions, self.participant.floor);
         if self.currency.lags(versions, floor, context.now, self.config.recovery_timeout) {
             self.with_desk(context.random, outbox, |ir, desk| ir.become_current(desk));
+            return;
+        }
+        if self.config.rules.has(Plant::NoRecovery) {
             return;
         }
         let prepared = &self.participant.prepared;

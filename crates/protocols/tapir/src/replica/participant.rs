@@ -83,7 +83,10 @@ impl Participant {
     }
 
     /// A view has started: what other replicas know of reads is in force from now on.
-    pub(crate) fn raise_read_floor(&mut self) {
+    pub(crate) fn enter_view(&mut self) {
+        if self.rules.has(Plant::ForgottenPromises) {
+            self.promises.clear();
+        }
         self.reads.raise_floor(self.pending_read_floor);
         self.promised_reads.raise_floor(self.pending_read_floor);
     }
@@ -286,6 +289,9 @@ impl Upcalls<Tapir> for Participant {
     }
 
     fn adopt_supplement(&mut self, supplement: &Supplement) {
+        if self.rules.has(Plant::SyncDropsPrepares) {
+            self.prepared = PreparedSet::new();
+        }
         for (id, theirs) in &supplement.promises {
             let ours = self.promises.entry(*id).or_default();
             ours.ballot = ours.ballot.max(theirs.ballot);

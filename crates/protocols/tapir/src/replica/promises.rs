@@ -25,7 +25,7 @@ impl Replica {
         context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) -> bool {
-        if self.ir.status() != Status::Normal {
+        if !self.ir.is_answering() {
             return true;
         }
         let transaction = id.transaction;

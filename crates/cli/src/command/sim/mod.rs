@@ -1,5 +1,7 @@
 //! `quorate sim`: simulates whole clusters under faults, from seeds.
 
+mod plants;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -28,6 +30,7 @@ Examples:
   quorate sim --seeds 1..200 --plant T21           the planted bug must be found: exit code 1
   quorate sim --seeds 1..50 --faults loss,clock-skew --workload lists --json
   quorate sim --list-plants --json
+  quorate sim --plants --seeds 1..200              every known bug must be found
 
 The same seed gives the same execution and the same hash. Exit code 1 if an invariant is violated; the command that
 repeats the seed is printed.")]
@@ -41,12 +44,16 @@ pub(crate) struct SimArguments {
     /// Seeds A..B, both ends included.
     #[arg(long, value_name = "A..B", value_parser = inclusive_range, default_value = "1..20")]
     seeds: RangeInclusive<u64>,
-    /// Which faults: `none`, `all`, or names with commas between them.
-    #[arg(long, default_value = "all")]
-    faults: Faults,
+    /// Which faults: `none`, `all`, or names with commas between them. By default all; with --plants, those under which
+    /// each bug shows soonest.
+    #[arg(long)]
+    faults: Option<Faults>,
     /// A bug to plant, by its id.
     #[arg(long, value_name = "BUG", value_parser = plant_named)]
     plant: Option<Plant>,
+    /// Plant every known bug in turn, each until a seed finds it; exit code 1 if one is not found.
+    #[arg(long, conflicts_with_all = ["plant", "seed", "trace", "history"])]
+    plants: bool,
     /// The workload; by default each seed draws one.
     #[arg(long)]
     workload: Option<WorkloadKind>,
@@ -83,9 +90,12 @@ impl SimArguments {
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);
         options.isolation = self.isolation;
-        options.faults = self.faults.clone();
+        options.faults = self.faults.clone().unwrap_or(Faults::All);
         options.plant = self.plant;
         options.workload = self.workload;
+        if self.plants {
+            return plants::run(&options, self.faults.as_ref(), self.json);
+        }
         let report = match self.seed {
             Some(seed) => run_one(seed, &options, self.trace.as_deref(), self.history.as_deref())?,
             None => run_many(&options),

@@ -1,0 +1,79 @@
+//! `quorate sim --plants`: plants every known bug in turn, and says how soon each was noticed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use quorate_simulator::hunt::{SCRIPTED, suited_faults};
+use quorate_simulator::{Faults, Hunt, Options, hunt};
+use quorate_tapir::Plant;
+
+use crate::exit::{Outcome, Verdict};
+use crate::output::{Align, Progress, Table, print_json};
+
+/// Hunts every plant that seeds can find, under `faults` or those that suit it. Good if each was caught.
+pub(super) fn run(options: &Options, faults: Option<&Faults>, json: bool) -> Outcome {
+    let hunts = hunt_all(options, faults);
+    if json {
+        print_json(&hunts)?;
+    } else {
+        println!("{}", table(&hunts));
+    }
+    Ok(Verdict::good_if(hunts.iter().all(|hunt| hunt.caught.is_some())))
+}
+
+/// Hunts on all processors: each plant is a hunt of its own. Reported in the order of the plants.
+fn hunt_all(options: &Options, faults: Option<&Faults>) -> Vec<Hunt> {
+    let plants: Vec<Plant> = Plant::ALL.into_iter().filter(|plant| !SCRIPTED.contains(plant)).collect();
+    let progress = Progress::bar(plants.len() as u64);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(plants.len());
+    let next = AtomicUsize::new(0);
+    let (sender, hunts) = mpsc::channel();
+    let mut done = BTreeMap::new();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (sender, next, plants) = (sender.clone(), &next, &plants);
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(plant) = plants.get(at) else { return };
+                    let faults = faults.cloned().unwrap_or_else(|| suited_faults(*plant));
+                    // The receiver lives as long as this scope.
+                    let _ = sender.send((at, hunt(*plant, &Options { faults, ..options.clone() })));
+                }
+            });
+        }
+        drop(sender);
+        for (at, hunt) in hunts {
+            if hunt.caught.is_none() {
+                progress.say(format!("{} is not caught", hunt.plant));
+            }
+            done.insert(at, hunt);
+            progress.step_to(done.len() as u64);
+        }
+    });
+    done.into_values().collect()
+}
+
+fn table(hunts: &[Hunt]) -> Table {
+    let mut table = Table::new(&[
+        ("plant", Align::Left),
+        ("faults", Align::Left),
+        ("seeds", Align::Right),
+        ("caught by", Align::Left),
+        ("what", Align::Left),
+    ]);
+    for hunt in hunts {
+        let caught = hunt.caught.as_ref().map_or("NOTHING".to_owned(), |violation| {
+            format!("{} {}", violation.invariant, violation.anomaly)
+        });
+        table.row([
+            hunt.plant.to_owned(),
+            hunt.faults.clone(),
+            hunt.seeds.to_string(),
+            caught,
+            hunt.what.to_owned(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,22 @@
+//! Known mistakes, each of which can be planted, so that tests and the simulator can prove that they would be noticed.
+//!
+//! A replica or a call has none unless it is given one. Each is a single branch beside the rule that it breaks.
+
+/// A mistake in inconsistent replication that the papers warn of, or that they make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// T4: a view change settles anew what may have succeeded on the fast path.
+    DoubtsFastVerdicts,
+    /// T5: FINALIZE overwrites what is final already, and is confirmed whatever the view.
+    FinalizeOverwrites,
+    /// T6: a replica without its record counts in the quorum of a view change.
+    CountsLostReplicas,
+    /// T7: a replica goes on answering proposals while it changes views.
+    AnswersWhileChanging,
+    /// T8: FINALIZE of what is unknown or final already is not confirmed.
+    ConfirmsOnce,
+    /// T20: replies of different views count together.
+    MixesViews,
+    /// T24: an inconsistent operation runs on arrival, however large the group.
+    RunsOnArrival,
+}

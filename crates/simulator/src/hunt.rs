@@ -1,0 +1,97 @@
+//! Hunting planted bugs: how many seeds it takes until one is noticed, and by which invariant.
+//!
+//! A plant that no seed catches means that a rule of the protocol is not guarded: the simulation would not notice if it
+//! were broken. So every plant must be caught, by a violated invariant that knows nothing of plants.
+
+use quorate_tapir::Plant;
+use serde::Serialize;
+
+use crate::fault::Fault;
+use crate::options::{Faults, Options};
+use crate::report::{Report, SeedReport, Violation};
+use crate::run::run_seed;
+
+/// Plants whose interleavings take so many coincidences that no few seeds reach them. Golden scripts play them.
+pub const SCRIPTED: [Plant; 2] = [Plant::LaggardsUntold, Plant::CommitOnArrival];
+
+/// The faults under which a plant shows soonest. All faults find most plants soon enough.
+pub fn suited_faults(plant: Plant) -> Faults {
+    let faults: &[Fault] = match plant {
+        Plant::DoubtsFastCommits | Plant::LateFinalizeOverwrites | Plant::MixedViews => {
+            &[Fault::LateMessages, Fault::ClientCrashes, Fault::ViewChanges]
+        }
+        Plant::CountsLostReplicas => &[Fault::Loss, Fault::Partitions, Fault::EmptyDisks],
+        Plant::OlderPrepareDisplaces => &[Fault::Reordering, Fault::ClockSkew, Fault::ClientCrashes],
+        Plant::ForgottenPromises => &[Fault::DelaySpikes, Fault::RecoveryDuels, Fault::ViewChanges],
+        Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::SlowDisks],
+        _ => return Faults::All,
+    };
+    Faults::Named(faults.to_vec())
+}
+
+/// What became of a planted bug.
+#[derive(Clone, Debug, Serialize)]
+pub struct Hunt {
+    /// The id of the plant.
+    pub plant: &'static str,
+    /// What it does, in a sentence.
+    pub what: &'static str,
+    /// The faults that were injected.
+    pub faults: String,
+    /// How many seeds were run, up to the one that caught it.
+    pub seeds: u64,
+    /// How it was caught; none if it was not.
+    pub caught: Option<Violation>,
+}
+
+/// Runs seeds with a planted bug until one violates an invariant.
+pub fn hunt(plant: Plant, options: &Options) -> Hunt {
+    let options = Options { plant: Some(plant), repeat_every: 0, ..options.clone() };
+    let faults = options.faults.to_string();
+    let mut hunt = Hunt { plant: plant.id(), what: plant.what(), faults, seeds: 0, caught: None };
+    for seed in options.seeds.clone() {
+        hunt.seeds += 1;
+        hunt.caught = violation(&run_seed(seed, &options, None).report, &options);
+        if hunt.caught.is_some() {
+            break;
+        }
+    }
+    hunt
+}
+
+/// The first violated invariant of a seed. That a history shows too little, or cannot be judged, is no such thing.
+pub fn violation(seed: &SeedReport, options: &Options) -> Option<Violation> {
+    let mut report = Report::new();
+    report.add(seed, &options.repeat_arguments(seed.seed));
+    let tells = |violation: &Violation| violation.anomaly != "vacuous" && violation.anomaly != "unknown";
+    report.violations.into_iter().find(tells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Faults;
+
+    #[test]
+    fn a_hunt_ends_with_the_first_seed_that_catches_the_plant() {
+        let options = Options { faults: Faults::None, ..Options::new(1..=20) };
+        let hunt = hunt(Plant::AbstainIsSuccess, &options);
+        let caught = hunt.caught.expect("lost updates are noticed");
+        assert_eq!(hunt.seeds, caught.seed);
+        assert!(caught.repeat.ends_with("--faults none --plant T21"), "{}", caught.repeat);
+    }
+
+    #[test]
+    fn a_seed_that_shows_too_little_catches_nothing() {
+        let options = Options { faults: Faults::None, ..Options::new(1..=1) };
+        let mut report = run_seed(1, &options, None).report;
+        let vacuous = crate::invariants::Broken {
+            invariant: crate::invariants::Invariant::Evidence,
+            level: "",
+            anomaly: "vacuous".to_owned(),
+            explain: String::new(),
+        };
+        report.broken.push(vacuous);
+        assert!(violation(&report, &options).is_none());
+    }
+}
