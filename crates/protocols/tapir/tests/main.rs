@@ -2,4 +2,5 @@
 
 mod epochs;
 mod late_recovery;
+mod paper;
 mod scripts;

@@ -10,7 +10,11 @@
 //! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `scan c1 7 a z`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7` | a client's commands |
 //! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `read-stale c1 7 MICROS a`, `read-clock c1 7 MICROS a` | read-only transactions: strict, at a timestamp, stale within a bound, strict within a bound of clocks |
 //! | `deliver` | delivers messages, and what they lead to, until none is left |
+//! | `deliver N` | delivers the next N messages |
 //! | `hold WHO`, `release WHO` | keeps messages to WHO back from now on; lets them go |
+//! | `hold FROM TO`, `release FROM TO` | the same for one link |
+//! | `cut FROM TO`, `mend FROM TO` | loses what FROM sends to TO from now on; no longer |
+//! | `reverse WHO` | lets the messages to WHO that are on their way or held back overtake each other |
 //! | `drop WHO` | loses the messages to WHO that are on their way or held back |
 //! | `repeat WHO` | delivers every message that WHO ever received once more |
 //! | `advance MILLISECONDS` | lets time pass; timers fire |
@@ -23,6 +27,7 @@ mod world;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use quorate_tapir::{Plant, Rules};
 use world::World;
 
 fn scripts() -> Vec<PathBuf> {
@@ -36,8 +41,19 @@ fn scripts() -> Vec<PathBuf> {
     scripts
 }
 
-fn run(text: &str) -> String {
-    let mut world = World::default();
+/// Carries out commands, one a line, and gives what happened.
+pub(crate) fn play(commands: &str) -> Vec<String> {
+    let mut world = World::new(Rules::EXCLUSIVE);
+    commands
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .flat_map(|line| world.command(line))
+        .collect()
+}
+
+fn run(text: &str, rules: Rules) -> String {
+    let mut world = World::new(rules);
     let mut result = String::new();
     let mut in_output = false;
     let mut pending = Vec::new();
@@ -67,7 +83,7 @@ fn scripts_tell_what_happens() {
     let mut differing = Vec::new();
     for path in scripts() {
         let expected = std::fs::read_to_string(&path).unwrap();
-        let actual = run(&expected);
+        let actual = run(&expected, Rules::EXCLUSIVE);
         if actual != expected {
             let first = expected.lines().zip(actual.lines()).find(|(one, other)| one != other);
             differing.push(format!("{}: {first:?}", path.file_name().unwrap().to_string_lossy()));
@@ -77,4 +93,64 @@ fn scripts_tell_what_happens() {
         }
     }
     assert!(bless || differing.is_empty(), "scripts differ; QUORATE_BLESS=1 rewrites them: {differing:#?}");
+}
+
+/// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
+const PLANTED: [(&str, Plant, &str); 20] = [
+    ("68_late_prepare_slips_below", Plant::PublishedRules, "  c1.1 COMMITTED at 10c1, fast path, 0 retries"),
+    (
+        "69_reads_keep_writers_above",
+        Plant::ForgetCommittedReads,
+        "  c1.1 COMMITTED at 100c1, fast path, 0 retries",
+    ),
+    (
+        "70_read_below_a_pending_write",
+        Plant::SmallestPendingWrite,
+        "  c1.1 COMMITTED at 100c1, fast path, 0 retries",
+    ),
+    ("53_view_change_settles_fast_commits_first", Plant::DoubtsFastCommits, "  prepared c1.1 at 100c1"),
+    (
+        "60_late_finalize_changes_nothing",
+        Plant::LateFinalizeOverwrites,
+        "  c2.1 COMMITTED at 100c2, slow path, 0 retries",
+    ),
+    ("71_lost_replica_does_not_count", Plant::CountsLostReplicas, "1/r2 normal in v2"),
+    ("54_silent_while_changing_views", Plant::AnswersWhileChanging, "1/r1 → c1: c1.1#1 OK in v2"),
+    (
+        "55_finalize_is_confirmed_again",
+        Plant::ConfirmsOnce,
+        "  c1.1 COMMITTED at 100c1, slow path, 0 retries",
+    ),
+    ("56_late_prepare_displaces_nothing", Plant::OlderPrepareDisplaces, "  prepared c1.1 at 301c1"),
+    ("57_recovery_keeps_what_may_have_committed", Plant::RecoveryPicksVotes, "  a = x @100c1"),
+    ("07_commit_overtakes_prepare", Plant::PrepareAfterOutcome, "  prepared c1.1 at 100c1"),
+    ("58_holds_outlive_view_changes", Plant::SyncDropsPrepares, "  c2.1 CONFLICT"),
+    ("08_client_dies_after_prepare", Plant::NoRecovery, "  a1 = x @100c1"),
+    ("15_scan_and_phantom", Plant::UnvalidatedAbsence, "  c2.1 CONFLICT"),
+    ("62_votes_of_two_views", Plant::MixedViews, "  c1.1 COMMITTED at 100c1, slow path, 0 retries"),
+    ("04_conflict_abstain", Plant::AbstainIsSuccess, "  c2.1 CONFLICT"),
+    ("61_a_laggard_is_told", Plant::LaggardsUntold, "  c1.1 COMMITTED at 100c1, slow path, 0 retries"),
+    ("71_lost_replica_does_not_count", Plant::EmptyDiskBeginsAnew, "1/r1 normal in v0"),
+    ("63_commit_waits_for_a_majority", Plant::CommitOnArrival, "  c2.1 CONFLICT"),
+    (
+        "64_promises_survive_view_changes",
+        Plant::ForgottenPromises,
+        "  c1.3 COMMITTED at 100c1, slow path, 0 retries",
+    ),
+];
+
+/// A script that goes the same way when its rule is broken would guard nothing.
+#[test]
+fn scripts_go_another_way_with_a_planted_bug() {
+    for (script, plant, line) in PLANTED {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testscripts").join(script);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let has_line = |rules: Rules| run(&text, rules).lines().any(|told| told == line);
+        assert_ne!(
+            has_line(Rules::EXCLUSIVE),
+            has_line(Rules::planted(plant)),
+            "{script} with {}",
+            plant.id()
+        );
+    }
 }

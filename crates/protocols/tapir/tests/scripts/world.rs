@@ -35,7 +35,10 @@ pub(super) struct World {
     replica_timers: BTreeMap<(ReplicaId, ReplicaTimer), Instant>,
     client_timers: BTreeMap<ClientId, Instant>,
     queue: VecDeque<Envelope>,
-    held: BTreeSet<Address>,
+    /// Receivers whose messages are kept back; with a sender, only those from it.
+    held: BTreeSet<(Option<Address>, Address)>,
+    /// Links, from and to, on which everything is lost.
+    cut: BTreeSet<(Address, Address)>,
     history: Vec<Envelope>,
 }
 
@@ -74,6 +77,7 @@ impl Default for World {
             client_timers: BTreeMap::new(),
             queue: VecDeque::new(),
             held: BTreeSet::new(),
+            cut: BTreeSet::new(),
             history: Vec::new(),
         }
     }
@@ -108,6 +112,11 @@ fn key(word: &str, shards: usize) -> Key {
 }
 
 impl World {
+    /// A world whose machines follow these rules.
+    pub(super) fn new(rules: Rules) -> Self {
+        World { rules, ..World::default() }
+    }
+
     /// Carries out one line of a script and tells what happened.
     pub(super) fn command(&mut self, line: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -118,12 +127,26 @@ impl World {
                 self.clocks.insert(address(who), micros.parse().unwrap());
             }
             ["deliver"] => self.deliver(&mut log),
+            ["deliver", count] => self.deliver_some(count.parse().unwrap(), &mut log),
             ["hold", who] => {
-                self.held.insert(address(who));
+                self.held.insert((None, address(who)));
+            }
+            ["hold", from, to] => {
+                self.held.insert((Some(address(from)), address(to)));
             }
             ["release", who] => {
-                self.held.remove(&address(who));
+                self.held.remove(&(None, address(who)));
             }
+            ["release", from, to] => {
+                self.held.remove(&(Some(address(from)), address(to)));
+            }
+            ["cut", from, to] => {
+                self.cut.insert((address(from), address(to)));
+            }
+            ["mend", from, to] => {
+                self.cut.remove(&(address(from), address(to)));
+            }
+            ["reverse", who] => self.reverse(address(who)),
             ["drop", who] => self.drop_messages(address(who), &mut log),
             ["repeat", who] => {
                 let again: Vec<Envelope> =
@@ -347,33 +370,62 @@ impl World {
     fn deliver(&mut self, log: &mut Vec<String>) {
         /// More messages than any story needs: a script that does not end is wrong.
         const MESSAGES_MAX: usize = 5_000;
+        self.deliver_some(MESSAGES_MAX, log);
+        let moves = |envelope: &Envelope| !self.is_held(envelope);
+        assert!(
+            !self.queue.iter().any(moves),
+            "messages do not end; the last were {:#?}",
+            &log[log.len() - 20..]
+        );
+    }
+
+    fn is_held(&self, envelope: &Envelope) -> bool {
+        [None, Some(envelope.from)].iter().any(|from| self.held.contains(&(*from, envelope.to)))
+    }
+
+    /// Delivers so many messages; those that are lost count too.
+    fn deliver_some(&mut self, count: usize, log: &mut Vec<String>) {
         let mut kept = VecDeque::new();
-        for _ in 0..MESSAGES_MAX {
-            let Some(envelope) = self.queue.pop_front() else {
-                self.queue = kept;
-                return;
-            };
-            if self.held.contains(&envelope.to) {
+        let mut delivered = 0;
+        while delivered < count {
+            let Some(envelope) = self.queue.pop_front() else { break };
+            if self.is_held(&envelope) {
                 kept.push_back(envelope);
-                continue;
-            }
-            let Envelope { from, to, epoch, message } = envelope.clone();
-            let text = format!("{} → {}: {}", name(from), name(to), describe::message(&message));
-            match to {
-                Address::Replica(id) if self.replicas.contains_key(&id) => {
-                    log.push(text);
-                    self.history.push(envelope);
-                    self.step_replica(id, Input::Message { from, epoch, message }, log);
-                }
-                Address::Client(id) if self.clients.contains_key(&id) => {
-                    log.push(text);
-                    self.history.push(envelope);
-                    self.step_client(id, Input::Message { from, epoch, message }, log);
-                }
-                _ => log.push(format!("✗ {text}")),
+            } else {
+                delivered += 1;
+                self.deliver_one(envelope, log);
             }
         }
-        panic!("messages do not end; the last were {:#?}", &log[log.len() - 20..]);
+        // What was passed over stands before what has not been looked at.
+        kept.append(&mut self.queue);
+        self.queue = kept;
+    }
+
+    fn deliver_one(&mut self, envelope: Envelope, log: &mut Vec<String>) {
+        let Envelope { from, to, epoch, message } = envelope.clone();
+        let text = format!("{} → {}: {}", name(from), name(to), describe::message(&message));
+        match to {
+            _ if self.cut.contains(&(from, to)) => log.push(format!("✗ {text}")),
+            Address::Replica(id) if self.replicas.contains_key(&id) => {
+                log.push(text);
+                self.history.push(envelope);
+                self.step_replica(id, Input::Message { from, epoch, message }, log);
+            }
+            Address::Client(id) if self.clients.contains_key(&id) => {
+                log.push(text);
+                self.history.push(envelope);
+                self.step_client(id, Input::Message { from, epoch, message }, log);
+            }
+            _ => log.push(format!("✗ {text}")),
+        }
+    }
+
+    /// Lets the messages to somebody that are on their way or held back overtake each other.
+    fn reverse(&mut self, to: Address) {
+        let at: Vec<usize> = (0..self.queue.len()).filter(|at| self.queue[*at].to == to).collect();
+        for (one, other) in at.iter().zip(at.iter().rev()).take(at.len() / 2) {
+            self.queue.swap(*one, *other);
+        }
     }
 
     fn drop_messages(&mut self, to: Address, log: &mut Vec<String>) {
