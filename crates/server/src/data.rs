@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
-use quorate_tapir::Boot;
+use quorate_tapir::{Boot, KeyspaceShards};
 use serde::{Deserialize, Serialize};
 
 /// The version of the layout of a data directory that this program reads and writes.
@@ -141,6 +141,9 @@ struct MarkerFile {
     shard: u32,
     index: u8,
     nodes: Vec<u16>,
+    /// The first shard of the keyspace, and how many there are. Directories of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shards: Option<[u32; 2]>,
     #[serde(default)]
     epoch: u32,
     boot: MarkerBoot,
@@ -171,6 +174,8 @@ pub(crate) struct Placement {
     pub(crate) durability: Durability,
     /// The nodes of its group, by replica index.
     pub(crate) nodes: Vec<NodeId>,
+    /// All shards of that keyspace, if it is known which they are.
+    pub(crate) shards: Option<KeyspaceShards>,
     /// The membership in which they are that.
     pub(crate) epoch: Epoch,
 }
@@ -187,11 +192,19 @@ impl Placement {
                 isolation: keyspace.isolation,
                 durability: keyspace.durability,
                 nodes: shard.replicas.clone(),
+                shards: shards_of(keyspace),
                 epoch: keyspace.epoch,
             })
         };
         keyspace.shards.iter().filter_map(on_shard).collect()
     }
+}
+
+/// The shards of a keyspace, as far as their ids follow each other.
+fn shards_of(keyspace: &Keyspace) -> Option<KeyspaceShards> {
+    let first = keyspace.shards.first()?.id;
+    let follow = keyspace.shards.iter().zip(first.0..).all(|(shard, id)| shard.id.0 == id);
+    follow.then_some(KeyspaceShards { first, count: keyspace.shards.len() as u32 })
 }
 
 /// How a replica that was prepared by [`DataDirectory::prepare_replica`] begins.
@@ -352,6 +365,7 @@ impl MarkerFile {
             shard: placement.replica.shard.0,
             index: placement.replica.index.0,
             nodes: placement.nodes.iter().map(|node| node.0).collect(),
+            shards: placement.shards.map(|shards| [shards.first.0, shards.count]),
             epoch: placement.epoch.0,
             boot,
             accepted_losses: accepted_losses.to_vec(),
@@ -370,6 +384,7 @@ impl MarkerFile {
             isolation: self.isolation.parse().map_err(|error| damaged(format!("{error}")))?,
             durability: self.durability.parse().map_err(|error| damaged(format!("{error}")))?,
             nodes: self.nodes.into_iter().map(NodeId).collect(),
+            shards: self.shards.map(|[first, count]| KeyspaceShards { first: ShardId(first), count }),
             epoch: Epoch(self.epoch),
         })
     }

@@ -12,7 +12,8 @@ use quorate_core::{
 use quorate_ir::Status;
 use quorate_storage::LogError;
 use quorate_tapir::{
-    Boot, Command, Coordinator, CoordinatorConfig, Plant, Record, Replica, ReplicaConfig, Routes,
+    Boot, Command, Coordinator, CoordinatorConfig, KeyspaceShards, Plant, Record, Replica, ReplicaConfig,
+    Routes,
 };
 
 use crate::digest;
@@ -234,7 +235,9 @@ impl Cluster {
         // Initialisation is an explicit act that is repeated until it is durable; after that, missing records are lost
         // records.
         let boot = if self.founded[server] || self.lost[server] { Boot::Rejoin } else { Boot::Initialise };
-        let config = ReplicaConfig { replica, boot, ..self.scenario.replica.clone() };
+        let (first, count) = (self.keyspace.shards[0].id, self.keyspace.shards.len() as u32);
+        let shards = Some(KeyspaceShards { first, count });
+        let config = ReplicaConfig { replica, boot, shards, ..self.scenario.replica.clone() };
         self.world.boot_server(server, Replica::restore(config, records));
         self.hint(replica, true);
         true

@@ -115,6 +115,8 @@ faults! {
         "nothing can be read from a disk or written to it for a while";
     FailedSyncs = "failed-syncs", &[Durability, Liveness, Sanity],
         "a sync fails after it has written some of the sectors";
+    HostileClients = "hostile-clients", &[Liveness, Sanity],
+        "a client lies: it meddles with others' transactions, leaves its own open, forges views and ballots";
     ViewChanges = "view-changes", ALL, "replicas change views all the time, for no reason";
 }
 

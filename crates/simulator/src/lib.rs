@@ -12,6 +12,7 @@
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | `frames` | messages as bytes, and damage to them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
+//! | [`hostile`] | a client that lies |
 //! | [`mod@run`] | the phases of a run |
 //! | [`invariants`] | what must hold, one file each |
 //! | [`report`] | what was found |
@@ -25,6 +26,7 @@ pub mod cluster;
 mod digest;
 pub mod fault;
 mod frames;
+pub mod hostile;
 pub mod hunt;
 pub mod injector;
 pub mod invariants;

@@ -18,6 +18,7 @@ use quorate_tapir::ReplicaEvent;
 use crate::clients::Clients;
 use crate::cluster::{Alarm, Cluster};
 use crate::fault::Fault;
+use crate::hostile::is_hostile_key;
 use crate::injector::{Injector, Request, Strike};
 use crate::invariants::{self, Broken, Finding, Invariant};
 use crate::options::Options;
@@ -297,14 +298,21 @@ impl Simulation {
             servers()
                 .filter_map(|server| Some((self.cluster.replica(server), self.cluster.world.server(server)?)))
         };
-        let outcomes: Vec<_> = machines().map(|(id, replica)| (id, replica.outcomes())).collect();
+        let hostile = self.injector.hostile();
+        let outcomes: Vec<_> = machines()
+            .map(|(id, replica)| {
+                let mut known = replica.outcomes();
+                known.retain(|(transaction, _)| hostile.leaves_alone(*transaction, id.shard));
+                (id, known)
+            })
+            .collect();
         let floor = |shard| {
             let floors = machines().filter(|(id, _)| id.shard == shard).map(|(_, replica)| replica.floor());
             floors.max().unwrap_or_default()
         };
         let stored: Vec<_> = machines()
             .map(|(id, replica)| {
-                let versions = replica.versions().iter();
+                let versions = replica.versions().iter().filter(|(key, _)| !is_hostile_key(key));
                 let versions = versions.map(|(key, v)| (key.clone(), v.timestamp, v.value.clone()));
                 (id, invariants::above_floor(versions.collect(), floor(id.shard)))
             })

@@ -252,6 +252,7 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::SlowNodes,
         Fault::RecoveryCrashes,
         Fault::RecoveryDuels,
+        Fault::HostileClients,
         Fault::ViewChanges,
     ];
     const DISKS: [Fault; 8] = [

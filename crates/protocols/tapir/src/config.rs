@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorate_core::{ClientId, Epoch, GroupSize, ReplicaId};
 
+use crate::replica::KeyspaceShards;
 use crate::rules::Rules;
 
 /// So far ahead replicas persist that they promise reads, so that few reads wait for the disk. After a restart, writes may
@@ -27,6 +28,8 @@ pub struct ReplicaConfig {
     pub replica: ReplicaId,
     /// The size of its group.
     pub group: GroupSize,
+    /// The shards of its keyspace: no transaction takes part in any other. None as long as they are not known.
+    pub shards: Option<KeyspaceShards>,
     /// The membership that this replica belongs to: it answers nobody who speaks under another.
     pub epoch: Epoch,
     /// What to do without records.
@@ -64,6 +67,7 @@ impl ReplicaConfig {
         ReplicaConfig {
             replica,
             group,
+            shards: None,
             epoch: Epoch::FIRST,
             boot,
             rules: Rules::EXCLUSIVE,

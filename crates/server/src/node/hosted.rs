@@ -123,7 +123,8 @@ impl Running {
         };
         let group = GroupSize::new(placement.nodes.len())?;
         let epoch = placement.epoch;
-        let config = ReplicaConfig { epoch, ..ReplicaConfig::new(replica, group, prepared.boot) };
+        let shards = placement.shards;
+        let config = ReplicaConfig { epoch, shards, ..ReplicaConfig::new(replica, group, prepared.boot) };
         let machine = Replica::restore(config, records);
         let before = (machine.committed(), machine.aborted());
         let driver = Driver::new(machine, seed);

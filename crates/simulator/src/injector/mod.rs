@@ -23,6 +23,7 @@ use quorate_core::Random;
 
 use crate::cluster::{Alarm, Cluster};
 use crate::fault::{Fault, FaultCounts};
+use crate::hostile::Hostile;
 use crate::world::disk::{Condition, Crash, Decay};
 
 /// Something that the injector does at an instant.
@@ -128,6 +129,7 @@ pub struct Injector {
     pub overlapped: [bool; Fault::ALL.len()],
     /// Clocks that are far off, and by how much they were moved.
     far: Vec<(usize, i64)>,
+    hostile: Hostile,
 }
 
 /// No fault strikes before: every replica has begun its life by then.
@@ -135,8 +137,9 @@ const QUIET_START: Duration = Duration::from_millis(300);
 
 impl Injector {
     /// Sets up what lasts, and the first strike of everything else.
-    pub fn new(cluster: &mut Cluster, random: Random) -> Self {
+    pub fn new(cluster: &mut Cluster, mut random: Random) -> Self {
         let mut injector = Injector {
+            hostile: Hostile::new(random.fork()),
             random,
             active: true,
             counts: FaultCounts::default(),
@@ -159,6 +162,11 @@ impl Injector {
         injector
     }
 
+    /// The hostile client.
+    pub fn hostile(&self) -> &Hostile {
+        &self.hostile
+    }
+
     /// Nothing strikes any more, and clocks that were far off are right again. Gives the clients that have to be replaced
     /// for that.
     pub fn stop(&mut self, cluster: &mut Cluster) -> Vec<usize> {
@@ -172,6 +180,7 @@ impl Injector {
             // A client has many worst moments, and what it costs is soon made up for.
             Fault::ClientCrashes => 0.3,
             Fault::RecoveryDuels => 0.1,
+            Fault::HostileClients => 0.05,
             Fault::ViewChanges => 0.15,
             _ => 1.0,
         };
@@ -259,6 +268,10 @@ impl Injector {
             Fault::FullDisks => self.disturb_disk(cluster, server, Condition::Full),
             Fault::FailingDisks => self.disturb_disk(cluster, server, Condition::Fails),
             Fault::FailedSyncs => self.disturb_disk(cluster, server, Condition::FailsToSync),
+            Fault::HostileClients => {
+                self.hostile.attack(cluster);
+                true
+            }
             Fault::ViewChanges => self.change_view(cluster, server),
             Fault::Loss
             | Fault::Duplication

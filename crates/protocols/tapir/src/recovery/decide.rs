@@ -32,6 +32,9 @@ pub(super) struct ShardReplies {
 pub(super) enum Finding {
     /// Too few replies of one view in some shard.
     Wait,
+    /// These are the shards that take part, as the client said that began the transaction: whoever asked for the recovery
+    /// did not know, or lied.
+    Elsewhere(Vec<ShardId>),
     /// The votes of these shards leave the outcome open; more replies may tell, or a view change beyond the one named.
     Uncertain(Vec<(ShardId, View)>),
     /// A COMMIT or ABORT has been seen: it is a fact.
@@ -50,7 +53,21 @@ pub(super) enum Finding {
     Forgotten,
 }
 
-/// What a shard's replies say about one timestamp.
+/// A prepare of the transaction: its timestamp, and the number of the operation, which is the same in every shard. A client
+/// that lies may use one timestamp under two numbers; they are two prepares all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    timestamp: Timestamp,
+    number: u32,
+}
+
+impl Candidate {
+    fn of(vote: &RecordedVote) -> Self {
+        Candidate { timestamp: vote.prepare.timestamp, number: vote.number }
+    }
+}
+
+/// What a shard's replies say about one prepare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Support {
     /// f + 1 replicas hold the transaction there.
@@ -73,6 +90,14 @@ impl ShardReplies {
     /// True if one of the replicas has collected what there was to know of the transaction, or would have.
     pub(super) fn is_settled(&self) -> bool {
         self.replies.iter().flatten().any(|reply| reply.settled)
+    }
+
+    /// True if no reply tells anything of the transaction.
+    pub(super) fn know_nothing(&self) -> bool {
+        let tells = |reply: &ElectionReply| {
+            reply.outcome.is_some() || reply.accepted.is_some() || !reply.votes.is_empty() || reply.settled
+        };
+        !self.replies.iter().flatten().any(tells)
     }
 
     fn view(&self) -> Option<View> {
@@ -101,9 +126,9 @@ impl ShardReplies {
         committed.or_else(voted)
     }
 
-    fn support(&self, group: GroupSize, timestamp: Timestamp) -> Support {
+    fn support(&self, group: GroupSize, candidate: Candidate) -> Support {
         let at = |reply: &ElectionReply| -> Option<RecordedVote> {
-            reply.votes.iter().find(|vote| vote.prepare.timestamp == timestamp).cloned()
+            reply.votes.iter().find(|vote| Candidate::of(vote) == candidate).cloned()
         };
         if self.rules.has(Plant::RecoveryPicksVotes) {
             let votes: Vec<Vote> = self.current().filter_map(at).map(|recorded| recorded.vote).collect();
@@ -138,18 +163,34 @@ impl ShardReplies {
     }
 }
 
+/// A transaction that is to be settled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case<'a> {
+    pub(super) group: GroupSize,
+    pub(super) participants: &'a [ShardId],
+    pub(super) backup: ShardId,
+    /// True if a replica that holds the transaction named the participants: so the client that began it said itself.
+    pub(super) trusted: bool,
+    /// True if several elections have left the fate open. Of an honest client's transaction each shard would have told
+    /// its contents by then, so a commit is followed where they are known: there it is a fact, however it came about.
+    pub(super) persists: bool,
+}
+
 /// Decides the fate of a transaction whose coordinator is silent.
 ///
 /// A transaction that was reported committed has OK from a fast quorum, or OK made final at a majority, in every shard;
 /// either shows in any majority of promises. One that was reported in conflict has a final vote against it at a majority
 /// of one shard. Between these, what is decided here is what counts.
-pub(super) fn decide_recovery(
-    group: GroupSize,
-    participants: &[ShardId],
-    backup: ShardId,
-    replies: &BTreeMap<ShardId, ShardReplies>,
-) -> Finding {
+pub(super) fn decide_recovery(case: &Case<'_>, replies: &BTreeMap<ShardId, ShardReplies>) -> Finding {
+    let Case { group, participants, backup, trusted, persists } = *case;
     let all = || replies.values().flat_map(|shard| shard.replies.iter().flatten());
+    let said = participants_said(all());
+    if let [elsewhere] = said[..]
+        && elsewhere != participants
+        && !trusted
+    {
+        return Finding::Elsewhere(elsewhere.to_vec());
+    }
     if all().any(|reply| reply.outcome == Some(Outcome::Aborted)) {
         return Finding::Follow { outcome: Outcome::Aborted, contents: BTreeMap::new() };
     }
@@ -170,13 +211,20 @@ pub(super) fn decide_recovery(
         let content = |shard: &ShardId| Some((*shard, replies[shard].contents(timestamp)?));
         participants.iter().filter(told).map(content).collect()
     };
+    let known_contents = |timestamp: Timestamp| -> BTreeMap<ShardId, Arc<Transaction>> {
+        let known = |shard: &ShardId| Some((*shard, replies[shard].contents(timestamp)?));
+        participants.iter().filter_map(known).collect()
+    };
     let uncertain = || {
         let views = participants.iter().filter_map(|shard| Some((*shard, replies[shard].view()?)));
         Finding::Uncertain(views.collect())
     };
     if let Some(outcome @ Outcome::Committed(timestamp)) = all().find_map(|reply| reply.outcome) {
-        return unsettled_contents(timestamp)
-            .map_or_else(uncertain, |contents| Finding::Follow { outcome, contents });
+        return match unsettled_contents(timestamp) {
+            Some(contents) => Finding::Follow { outcome, contents },
+            None if persists => Finding::Follow { outcome, contents: known_contents(timestamp) },
+            None => uncertain(),
+        };
     }
     if participants.iter().all(|shard| replies[shard].is_settled()) {
         return Finding::Forgotten;
@@ -192,7 +240,25 @@ pub(super) fn decide_recovery(
         }
         None => {}
     }
+    if said.iter().any(|said| *said != participants) {
+        // The client contradicts itself, and breaks nothing but its own transaction; what it holds must become free.
+        return Finding::Abort;
+    }
     decide_by_votes(group, participants, replies, contents)
+}
+
+/// The lists of participants that prepares and commits carry: one, unless the client that began the transaction lies.
+fn participants_said<'a>(replies: impl Iterator<Item = &'a ElectionReply>) -> Vec<&'a [ShardId]> {
+    let mut said: Vec<&[ShardId]> = Vec::new();
+    for reply in replies {
+        let voted = reply.votes.iter().map(|vote| &vote.prepare.transaction);
+        for transaction in voted.chain(&reply.committed) {
+            if !said.contains(&transaction.participants.as_slice()) {
+                said.push(&transaction.participants);
+            }
+        }
+    }
+    said
 }
 
 fn decide_by_votes(
@@ -201,27 +267,24 @@ fn decide_by_votes(
     replies: &BTreeMap<ShardId, ShardReplies>,
     contents: impl Fn(Timestamp) -> Option<BTreeMap<ShardId, Arc<Transaction>>>,
 ) -> Finding {
-    let candidates: BTreeSet<Timestamp> = replies
+    let candidates: BTreeSet<Candidate> = replies
         .values()
         .flat_map(ShardReplies::votes)
         .filter(|vote| vote.vote == Vote::Ok)
-        .map(|vote| vote.prepare.timestamp)
+        .map(Candidate::of)
         .collect();
     let mut open = BTreeSet::new();
-    for timestamp in candidates {
-        let support = |shard: &ShardId| replies[shard].support(group, timestamp);
+    for candidate in candidates {
+        let Candidate { timestamp, number } = candidate;
+        let support = |shard: &ShardId| replies[shard].support(group, candidate);
         let supports: Vec<(ShardId, Support)> =
             participants.iter().map(|shard| (*shard, support(shard))).collect();
         if supports.iter().any(|(_, support)| *support == Support::Opposed) {
             continue;
         }
         if supports.iter().all(|(_, support)| *support == Support::Agreed) {
-            let number = |shard: &ShardId| {
-                let vote =
-                    replies[shard].votes().find(|vote| vote.prepare.timestamp == timestamp && vote.held)?;
-                Some((*shard, (vote.number, replies[shard].view()?)))
-            };
-            let numbers = participants.iter().map(number).collect::<Option<_>>();
+            let numbers = participants.iter().map(|shard| Some((*shard, (number, replies[shard].view()?))));
+            let numbers = numbers.collect::<Option<_>>();
             if let (Some(numbers), Some(contents)) = (numbers, contents(timestamp)) {
                 return Finding::Commit { timestamp, numbers, contents };
             }
@@ -243,18 +306,22 @@ mod tests {
     use super::*;
     use crate::message::Prepare;
 
+    const PARTICIPANTS: [ShardId; 2] = [ShardId(0), ShardId(1)];
+
     fn at(micros: u64) -> Timestamp {
         Timestamp { micros, client: ClientId(1) }
     }
 
     /// One letter a replica: `.` silent, `-` no vote, `O` OK and held, `o` OK but displaced, `F` final OK and held, `f`
     /// final OK without a hold, `A` ABORT, `X` final ABORT, `C` committed, `R` aborted, `s` settled; all at timestamp 10.
-    fn shard(text: &str) -> ShardReplies {
+    fn shard(text: &str, participants: &[ShardId]) -> ShardReplies {
+        let contents =
+            Arc::new(Transaction { participants: participants.to_vec(), ..Transaction::default() });
         let mut shard = ShardReplies::new(GroupSize::new(text.len()).unwrap(), Rules::EXCLUSIVE);
         for (index, letter) in text.chars().enumerate() {
             let vote = |vote, finalized: bool, held| RecordedVote {
                 number: 1,
-                prepare: Prepare { transaction: Arc::default(), timestamp: at(10) },
+                prepare: Prepare { transaction: contents.clone(), timestamp: at(10) },
                 vote,
                 finalized: finalized.then_some(Ballot::ORIGINAL),
                 held,
@@ -272,7 +339,7 @@ mod tests {
                 'R' => (Some(Outcome::Aborted), vec![]),
                 _ => panic!("no such reply: {letter}"),
             };
-            let committed = (letter == 'C').then(Arc::default);
+            let committed = (letter == 'C').then(|| contents.clone());
             let settled = letter == 's';
             let reply = ElectionReply { view: View(3), outcome, committed, votes, accepted: None, settled };
             shard.add(ReplicaIndex(index as u8), reply);
@@ -282,11 +349,17 @@ mod tests {
 
     fn finding(shards: &[&str]) -> &'static str {
         let participants: Vec<ShardId> = (0..shards.len() as u32).map(ShardId).collect();
-        let replies: BTreeMap<ShardId, ShardReplies> =
-            shards.iter().enumerate().map(|(index, text)| (ShardId(index as u32), shard(text))).collect();
+        let replies: BTreeMap<ShardId, ShardReplies> = shards
+            .iter()
+            .enumerate()
+            .map(|(index, text)| (ShardId(index as u32), shard(text, &participants)))
+            .collect();
         let group = GroupSize::new(shards[0].len()).unwrap();
-        match decide_recovery(group, &participants, ShardId(0), &replies) {
+        let case =
+            Case { group, participants: &participants, backup: ShardId(0), trusted: true, persists: false };
+        match decide_recovery(&case, &replies) {
             Finding::Wait => "wait",
+            Finding::Elsewhere(_) => "elsewhere",
             Finding::Uncertain(_) => "uncertain",
             Finding::Follow { outcome: Outcome::Aborted, .. } => "follow abort",
             Finding::Follow { .. } => "follow commit",
@@ -333,33 +406,68 @@ mod tests {
         }
     }
 
+    fn case<'a>(participants: &'a [ShardId], trusted: bool, persists: bool) -> Case<'a> {
+        Case { group: GroupSize::new(3).unwrap(), participants, backup: ShardId(0), trusted, persists }
+    }
+
+    #[test]
+    fn whoever_asks_with_other_participants_is_put_right() {
+        let (one, both) = ([ShardId(0)], PARTICIPANTS);
+        let replies = BTreeMap::from([(ShardId(0), shard("OOO", &both))]);
+        let elsewhere = Finding::Elsewhere(both.to_vec());
+        assert_eq!(decide_recovery(&case(&one, false, false), &replies), elsewhere);
+        let replies = BTreeMap::from([(ShardId(0), shard("OOO", &one)), (ShardId(1), shard("---", &one))]);
+        let elsewhere = Finding::Elsewhere(one.to_vec());
+        assert_eq!(
+            decide_recovery(&case(&both, false, false), &replies),
+            elsewhere,
+            "not aborted for the other"
+        );
+    }
+
+    #[test]
+    fn a_client_that_contradicts_itself_is_aborted() {
+        let (one, both) = ([ShardId(0)], PARTICIPANTS);
+        let replies = BTreeMap::from([(ShardId(0), shard("OOO", &both)), (ShardId(1), shard("OOO", &one))]);
+        assert_eq!(decide_recovery(&case(&both, true, false), &replies), Finding::Abort);
+    }
+
+    #[test]
+    fn a_commit_of_which_a_shard_knows_nothing_is_followed_where_it_is_known() {
+        let both = PARTICIPANTS;
+        let replies = BTreeMap::from([(ShardId(0), shard("C--", &both)), (ShardId(1), shard("---", &both))]);
+        let uncertain = decide_recovery(&case(&both, true, false), &replies);
+        assert!(matches!(uncertain, Finding::Uncertain(_)), "{uncertain:?}");
+        let Finding::Follow { contents, .. } = decide_recovery(&case(&both, true, true), &replies) else {
+            panic!("it would be held for ever");
+        };
+        assert_eq!(contents.keys().collect::<Vec<_>>(), [&ShardId(0)]);
+    }
+
     #[test]
     fn an_accepted_outcome_binds_whatever_the_votes_say() {
-        let mut replies = BTreeMap::from([(ShardId(0), shard("OO."))]);
+        let mut replies = BTreeMap::from([(ShardId(0), shard("OO.", &PARTICIPANTS[..1]))]);
         let slot = replies.get_mut(&ShardId(0)).unwrap();
         slot.replies[0].as_mut().unwrap().accepted = Some((Ballot(2), Outcome::Committed(at(10))));
         slot.replies[1].as_mut().unwrap().accepted = Some((Ballot(4), Outcome::Aborted));
-        let group = GroupSize::new(3).unwrap();
-        let finding = decide_recovery(group, &[ShardId(0)], ShardId(0), &replies);
+        let finding = decide_recovery(&case(&PARTICIPANTS[..1], true, false), &replies);
         assert_eq!(finding, Finding::Adopt { outcome: Outcome::Aborted, contents: BTreeMap::new() });
     }
 
     #[test]
     fn votes_of_two_views_do_not_count_together() {
-        let mut replies = BTreeMap::from([(ShardId(0), shard("OO."))]);
+        let mut replies = BTreeMap::from([(ShardId(0), shard("OO.", &PARTICIPANTS[..1]))]);
         replies.get_mut(&ShardId(0)).unwrap().replies[1].as_mut().unwrap().view = View(4);
-        let group = GroupSize::new(3).unwrap();
-        assert_eq!(decide_recovery(group, &[ShardId(0)], ShardId(0), &replies), Finding::Wait);
+        assert_eq!(decide_recovery(&case(&PARTICIPANTS[..1], true, false), &replies), Finding::Wait);
     }
 
     #[test]
     fn shards_that_agree_on_different_timestamps_abort() {
-        let mut later = shard("OO.");
+        let mut later = shard("OO.", &PARTICIPANTS);
         for reply in later.replies.iter_mut().flatten() {
             reply.votes[0].prepare.timestamp = at(20);
         }
-        let replies = BTreeMap::from([(ShardId(0), shard("OO.")), (ShardId(1), later)]);
-        let group = GroupSize::new(3).unwrap();
-        assert_eq!(decide_recovery(group, &[ShardId(0), ShardId(1)], ShardId(0), &replies), Finding::Abort);
+        let replies = BTreeMap::from([(ShardId(0), shard("OO.", &PARTICIPANTS)), (ShardId(1), later)]);
+        assert_eq!(decide_recovery(&case(&PARTICIPANTS, true, false), &replies), Finding::Abort);
     }
 }

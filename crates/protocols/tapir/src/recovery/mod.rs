@@ -36,10 +36,17 @@ use quorate_ir::{InconsistentCall, OperationId};
 use crate::message::{Decision, Message, Outcome, Vote};
 use crate::replica::Replica;
 use crate::rules::Rules;
-use decide::{ElectionReply, Finding, ShardReplies, decide_recovery};
+use decide::{Case, ElectionReply, Finding, ShardReplies, decide_recovery};
 
 /// The most recoveries that one replica leads at a time; more are asked for again later.
 const RECOVERIES_MAX: usize = 10_000;
+
+/// The most who are told the outcome when it is known; others ask again.
+const ASKERS_MAX: usize = 16;
+
+/// After so many elections a recovery that only clients have asked for, and that has found no trace of the transaction,
+/// ends: whoever does hold it asks again.
+const VAIN_ELECTIONS_MAX: u32 = 3;
 
 /// Repetitions of one phase before the election is held again.
 const REPEATS_MAX: u32 = 3;
@@ -96,11 +103,15 @@ struct Recovery {
     backup: ShardId,
     ballot: Ballot,
     askers: BTreeSet<Address>,
+    /// True if a replica has named the participants, which it has from the client that began the transaction.
+    trusted: bool,
     phase: Phase,
     /// When the phase began, or its messages were last repeated.
     since: Instant,
     /// Repetitions of this phase without progress.
     repeats: u32,
+    /// Elections held, the present one included.
+    elections: u32,
 }
 
 #[derive(Debug)]
@@ -133,6 +144,26 @@ struct FinalizingShard {
     number: u32,
     view: View,
     confirmed: Vec<bool>,
+}
+
+impl Recovery {
+    fn case(&self, group: GroupSize) -> Case<'_> {
+        Case {
+            group,
+            participants: &self.participants,
+            backup: self.backup,
+            trusted: self.trusted,
+            persists: self.elections >= VAIN_ELECTIONS_MAX,
+        }
+    }
+
+    /// True if nobody who holds the transaction has asked for it, and nobody who has answered knows anything of it.
+    fn is_vain(&self) -> bool {
+        let Phase::Electing { replies } = &self.phase else { return false };
+        self.elections >= VAIN_ELECTIONS_MAX
+            && self.askers.iter().all(|asker| matches!(asker, Address::Client(_)))
+            && replies.values().all(ShardReplies::know_nothing)
+    }
 }
 
 type ReplicaOutbox = OutboxOf<Replica>;
@@ -178,11 +209,21 @@ impl Recoveries {
         outbox: &mut ReplicaOutbox,
     ) {
         if let Some(known) = self.active.get_mut(&id) {
-            known.askers.insert(asker);
+            if matches!(asker, Address::Replica(_)) && !known.trusted {
+                if known.participants != participants {
+                    return self.pass_on(id, participants, asker, now, outbox);
+                }
+                known.trusted = true;
+            }
+            if known.askers.len() < ASKERS_MAX {
+                known.askers.insert(asker);
+            }
             return;
         }
         let Some(backup) = backup_shard(id, &participants) else { return };
-        if self.active.len() >= RECOVERIES_MAX || backup != self.me.shard {
+        // Replicas ask because something stands in the way of others, so clients must not take all the room.
+        let most = if matches!(asker, Address::Client(_)) { RECOVERIES_MAX / 2 } else { RECOVERIES_MAX };
+        if self.active.len() >= most || backup != self.me.shard {
             return;
         }
         let recovery = Recovery {
@@ -192,9 +233,11 @@ impl Recoveries {
             backup,
             ballot: self.ballot_above(promised),
             askers: BTreeSet::from([asker]),
+            trusted: matches!(asker, Address::Replica(_)),
             phase: Phase::Electing { replies: BTreeMap::new() },
             since: now,
             repeats: 0,
+            elections: 1,
         };
         self.active.insert(id, recovery);
         self.send_coordinator_change(id, outbox);
@@ -293,8 +336,11 @@ impl Recoveries {
     fn decide(&mut self, id: TransactionId, now: Instant, outbox: &mut ReplicaOutbox) {
         let Some(recovery) = self.active.get_mut(&id) else { return };
         let Phase::Electing { replies } = &recovery.phase else { return };
-        match decide_recovery(self.group, &recovery.participants, recovery.backup, replies) {
+        match decide_recovery(&recovery.case(self.group), replies) {
             Finding::Wait | Finding::Uncertain(_) => {}
+            Finding::Elsewhere(participants) => {
+                self.pass_on(id, participants, self.me.into(), now, outbox);
+            }
             Finding::Follow { outcome, contents } => self.enter_telling(id, outcome, contents, now, outbox),
             Finding::Adopt { outcome, contents } => self.enter_recording(id, outcome, contents, now, outbox),
             Finding::Abort if !recovery.asked_again && replies.values().any(ShardReplies::is_settled) => {
@@ -325,6 +371,24 @@ impl Recoveries {
                 recovery.repeats = 0;
                 self.send_finalize(id, outbox);
             }
+        }
+    }
+
+    /// Starts over with the participants that the transaction has, here or at a backup coordinator of theirs. Clients that
+    /// had asked with others are not told: they ask again.
+    fn pass_on(
+        &mut self,
+        id: TransactionId,
+        participants: Vec<ShardId>,
+        asker: Address,
+        now: Instant,
+        outbox: &mut ReplicaOutbox,
+    ) {
+        let recovery = self.active.remove(&id).expect("it is what is passed on");
+        if backup_shard(id, &participants) == Some(self.me.shard) {
+            self.begin(id, participants, asker, recovery.ballot, now, outbox);
+        } else if let Some(backup) = backup_replica(id, &participants, self.group, 0) {
+            outbox.send(backup, Message::Recover { transaction: id, participants });
         }
     }
 
@@ -435,6 +499,7 @@ impl Recoveries {
         for asker in std::mem::take(&mut recovery.askers) {
             outbox.send(asker, Message::RecoverReply { transaction: id, outcome });
         }
+        // A shard that has collected the commit needs not hear of it, and one whose part nobody knows took none.
         let told = |shard: &&ShardId| outcome == Outcome::Aborted || contents.contains_key(shard);
         let calls = recovery.participants.iter().filter(told);
         let calls = calls.map(|shard| (*shard, InconsistentCall::new(self.group))).collect();
@@ -513,6 +578,9 @@ impl Recoveries {
                     self.settle_uncertain(id, outbox);
                     self.send_coordinator_change(id, outbox);
                 }
+                _ if recovery.is_vain() => {
+                    self.active.remove(&id);
+                }
                 _ => {
                     // Not always at once, lest two backup coordinators keep overtaking each other.
                     if random.chance(0.5) {
@@ -529,6 +597,7 @@ impl Recoveries {
         recovery.ballot = ballot;
         recovery.phase = Phase::Electing { replies: BTreeMap::new() };
         recovery.repeats = 0;
+        recovery.elections += 1;
         self.send_coordinator_change(id, outbox);
     }
 
@@ -536,9 +605,7 @@ impl Recoveries {
     fn settle_uncertain(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
         let recovery = &self.active[&id];
         let Phase::Electing { replies } = &recovery.phase else { return };
-        if let Finding::Uncertain(shards) =
-            decide_recovery(self.group, &recovery.participants, recovery.backup, replies)
-        {
+        if let Finding::Uncertain(shards) = decide_recovery(&recovery.case(self.group), replies) {
             for (shard, view) in shards {
                 for replica in self.replicas(shard) {
                     let message = quorate_ir::Message::HigherView { view: view.next() };

@@ -5,6 +5,7 @@
 //!
 //! | file | role |
 //! |---|---|
+//! | `authority` | whose word counts |
 //! | `validate` | the votes, as pure functions |
 //! | `agenda` | prepares that wait, for their time or for earlier ones |
 //! | `participant` | what is kept, and how operations run: the upcalls of inconsistent replication |
@@ -18,6 +19,7 @@
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod agenda;
+mod authority;
 mod checkpoint;
 mod currency;
 mod desk;
@@ -45,6 +47,7 @@ use crate::record::Record;
 use crate::recovery::{Recoveries, backup_replica};
 use crate::rules::Plant;
 use agenda::{Agenda, Waiting};
+pub use authority::KeyspaceShards;
 use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints};
 use currency::Currency;
 use desk::Desk;
@@ -383,6 +386,11 @@ impl Replica {
     }
 
     fn on_ir(&mut self, from: Address, message: Ir, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        if let Address::Client(client) = from
+            && !self.may_say(client, &message, context.clock)
+        {
+            return;
+        }
         let peer = self.peer(from);
         match message {
             Ir::ProposeInconsistent { id, operation } => {

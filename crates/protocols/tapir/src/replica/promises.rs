@@ -9,10 +9,10 @@ use quorate_core::{Address, Ballot, Context, ShardId, Timestamp, TransactionId};
 use quorate_ir::{OperationId, State, Status};
 
 use super::Replica;
+use super::authority::are_participants;
 use super::participant::outcome_of;
 use crate::message::{Decision, Message, Outcome, RecordedVote};
 use crate::record::Record;
-use crate::recovery::valid_participants;
 
 impl Replica {
     /// Gives no vote on a new prepare, and says why: a backup coordinator has taken over, or the timestamp is too far in
@@ -49,7 +49,7 @@ impl Replica {
         context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) -> bool {
-        let allowed = context.clock.saturating_add(self.config.timestamp_ahead_max).as_micros();
+        let allowed = self.timestamp_max(context.clock);
         if timestamp.micros > allowed {
             let ahead_micros = timestamp.micros - context.clock.as_micros();
             let ahead_max_micros = self.config.timestamp_ahead_max.as_micros() as u64;
@@ -89,7 +89,9 @@ impl Replica {
                 return;
             }
         }
-        if !valid_participants(&participants) || !participants.contains(&self.config.replica.shard) {
+        if !are_participants(self.config.shards, &participants)
+            || !participants.contains(&self.config.replica.shard)
+        {
             return;
         }
         let promised = self.participant.promised(transaction);

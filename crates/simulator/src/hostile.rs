@@ -1,0 +1,359 @@
+//! A hostile client: it says whatever a client can say, true or not.
+//!
+//! It knows everything, the ids of other clients' transactions included, and keeps to two rules. It sends in its own name,
+//! because servers see to that; and it writes only keys of its own, because whoever coordinates can break the data that it
+//! writes. All other transactions must stay right and come to an end, and so must its own: what they hold is in the way
+//! of others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use quorate_core::topology::shard_position;
+use quorate_core::{
+    Address, Ballot, ClientId, Key, KeyRange, Random, ReadVersion, ReplicaId, ReplicaIndex, ShardId,
+    Timestamp, Transaction, TransactionId, Value, View, Write,
+};
+use quorate_ir::{OperationId, Part, RecordPage};
+use quorate_tapir::message::{Decision, Prepare, Vote};
+use quorate_tapir::{Message, Outcome, Tapir};
+
+use crate::cluster::Cluster;
+
+type Ir = quorate_ir::Message<Tapir>;
+
+/// What the keys of hostile clients begin with; those of workloads never do.
+const OWN_KEYS: u8 = b'~';
+
+/// True if only hostile clients write this key.
+pub fn is_hostile_key(key: &[u8]) -> bool {
+    key.first() == Some(&OWN_KEYS)
+}
+
+/// A hostile client.
+#[derive(Debug)]
+pub struct Hostile {
+    /// Who it is.
+    pub id: ClientId,
+    random: Random,
+    sequence: u64,
+    /// Transactions of others, and shards that were made to settle them although they have no part in them.
+    misled: BTreeSet<(TransactionId, ShardId)>,
+}
+
+/// An honest transaction that the hostile client has heard of.
+struct Victim {
+    id: TransactionId,
+    transaction: Arc<Transaction>,
+    timestamp: Timestamp,
+}
+
+impl Hostile {
+    /// A client that has done nothing yet.
+    pub fn new(mut random: Random) -> Self {
+        Hostile {
+            id: ClientId(1 + random.below((1 << 52) - 1)),
+            random,
+            sequence: 0,
+            misled: BTreeSet::new(),
+        }
+    }
+
+    /// True if what a shard knows of the outcome of a transaction means anything to others: not if it is this client's own,
+    /// nor if the shard was made to abort it, for itself alone, although it has no part in it.
+    pub fn leaves_alone(&self, transaction: TransactionId, shard: ShardId) -> bool {
+        transaction.client != self.id && !self.misled.contains(&(transaction, shard))
+    }
+
+    /// Does something that no client should do.
+    pub fn attack(&mut self, cluster: &mut Cluster) {
+        let shards = cluster.shards();
+        let shard = shards[self.random.index(shards.len())];
+        let victim = self.find_victim(cluster);
+        let kind = self.random.below(8);
+        match (kind, victim) {
+            (0, _) => self.prepare_and_vanish(shard, cluster),
+            (1, _) => self.prepare_with_lies(shard, cluster),
+            (2, _) => self.decide_twice(shard, cluster),
+            (3, _) => self.talk_like_a_replica(shard, cluster),
+            (4, Some(victim)) => self.decide_for(&victim, cluster),
+            (5, Some(victim)) => self.prepare_for(&victim, cluster),
+            (6, Some(victim)) => self.recover_with_lies(&victim, cluster),
+            (7, _) => self.hold_what_others_want(shard, cluster),
+            _ => self.ask_nonsense(shard, cluster),
+        }
+    }
+
+    fn find_victim(&mut self, cluster: &Cluster) -> Option<Victim> {
+        let mut prepared = Vec::new();
+        for replica in (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server)) {
+            for id in replica.prepared().ids().into_iter().filter(|id| id.client != self.id) {
+                let held = replica.prepared().entry(id)?;
+                prepared.push(Victim {
+                    id,
+                    transaction: held.transaction.clone(),
+                    timestamp: held.timestamp,
+                });
+            }
+        }
+        (!prepared.is_empty()).then(|| prepared.swap_remove(self.random.index(prepared.len())))
+    }
+
+    fn next_id(&mut self) -> TransactionId {
+        self.sequence += 1;
+        TransactionId { client: self.id, sequence: self.sequence, attempt: 0 }
+    }
+
+    /// A timestamp of its own, `ahead` microseconds ahead of a perfect clock.
+    fn timestamp(&self, cluster: &Cluster, ahead: u64) -> Timestamp {
+        let start = crate::world::clock::START_MICROS as u64;
+        let now = start + cluster.world.now().as_nanos() / 1_000;
+        Timestamp { micros: now.saturating_add(ahead), client: self.id }
+    }
+
+    /// A key of its own that belongs to a shard.
+    fn own_key(&mut self, shard: ShardId, cluster: &Cluster) -> Key {
+        let shards = cluster.shards();
+        loop {
+            let key = [OWN_KEYS, self.random.below(256) as u8];
+            if shards[shard_position(&key, shards.len())] == shard {
+                return Key::copy_from_slice(&key);
+            }
+        }
+    }
+
+    fn write(&mut self, shard: ShardId, participants: Vec<ShardId>, cluster: &Cluster) -> Arc<Transaction> {
+        let write = Write { key: self.own_key(shard, cluster), value: Some(Value::from_static(b"mine")) };
+        Arc::new(Transaction { writes: vec![write], participants, ..Transaction::default() })
+    }
+
+    fn send(&self, to: ReplicaId, message: Message, cluster: &mut Cluster) {
+        let node = cluster.client_node(0);
+        cluster.world.inject(node, Address::Client(self.id), to.into(), message);
+    }
+
+    /// Sends what `message` gives for each replica of a shard.
+    fn send_each(
+        &mut self,
+        shard: ShardId,
+        cluster: &mut Cluster,
+        mut message: impl FnMut(&mut Self, u8) -> Message,
+    ) {
+        for index in 0..cluster.scenario.group.replicas() as u8 {
+            let message = message(self, index);
+            self.send(ReplicaId { shard, index: ReplicaIndex(index) }, message, cluster);
+        }
+    }
+
+    /// Prepares a transaction over some shards, or some of its parts, and is never heard of again.
+    fn prepare_and_vanish(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let id = self.next_id();
+        let timestamp = self.timestamp(cluster, 0);
+        let all = cluster.shards();
+        let participants = if self.random.chance(0.5) { vec![shard] } else { all };
+        for part in participants.clone() {
+            if part == shard || self.random.chance(0.5) {
+                let transaction = self.write(part, participants.clone(), cluster);
+                self.send_each(part, cluster, |_, _| prepare(id, 1, transaction.clone(), timestamp));
+            }
+        }
+    }
+
+    /// Prepares with participants that do not exist or contradict each other, at impossible timestamps, or at one that
+    /// belongs to somebody else.
+    fn prepare_with_lies(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let id = self.next_id();
+        let all = cluster.shards();
+        let lists: [Vec<ShardId>; 6] = [
+            vec![shard],
+            all,
+            vec![shard, ShardId(900)],
+            vec![],
+            vec![ShardId(900)],
+            (0..5_000).map(ShardId).collect(),
+        ];
+        let ahead = [0, 0, 50_000_000, 100_000_000, u64::MAX];
+        let number = self.random.below(3) as u32;
+        let mut transactions: Vec<_> = Vec::new();
+        for list in &lists {
+            transactions.push(self.write(shard, list.clone(), cluster));
+        }
+        let timestamps = ahead.map(|ahead| self.timestamp(cluster, ahead));
+        for number in number..number + 2 {
+            let timestamps = timestamps;
+            self.send_each(shard, cluster, |this, _| {
+                let at = this.random.below(8) as usize;
+                let transaction = transactions[if at < lists.len() { at } else { at - lists.len() }].clone();
+                let mut timestamp = timestamps[this.random.index(timestamps.len())];
+                if this.random.chance(0.1) {
+                    timestamp.client = ClientId(7);
+                }
+                prepare(id, number, transaction, timestamp)
+            });
+        }
+    }
+
+    /// Commits and aborts one transaction that was never prepared.
+    fn decide_twice(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let id = self.next_id();
+        let others = cluster.shards();
+        let participants = if self.random.chance(0.5) { vec![shard] } else { others };
+        let ahead = [0, 50_000_000, 10_000_000_000_000, u64::MAX][self.random.index(4)];
+        let timestamp = self.timestamp(cluster, ahead);
+        let transaction = self.write(shard, participants, cluster);
+        if self.random.chance(0.5) {
+            let transaction = transaction.clone();
+            self.send_each(shard, cluster, |_, _| prepare(id, 1, transaction.clone(), timestamp));
+        }
+        self.send_each(shard, cluster, |this, _| {
+            let commit = Decision::Commit { transaction: transaction.clone(), timestamp };
+            decide(id, if this.random.chance(0.5) { commit } else { Decision::Abort })
+        });
+        let id = OperationId { transaction: id, number: OperationId::INCONSISTENT };
+        self.send_each(shard, cluster, |_, _| Message::Ir(Ir::FinalizeInconsistent { id }));
+    }
+
+    /// Decides a transaction of somebody else, or makes votes on it final, under any authority.
+    fn decide_for(&mut self, victim: &Victim, cluster: &mut Cluster) {
+        let Victim { id, transaction, timestamp } = victim;
+        let (id, timestamp) = (*id, *timestamp);
+        let view = View(self.random.below(3));
+        for shard in transaction.participants.clone() {
+            self.send_each(shard, cluster, |this, _| {
+                let prepared = OperationId { transaction: id, number: 1 };
+                let ballot = [Ballot::ORIGINAL, Ballot(1), Ballot(u32::MAX)][this.random.index(3)];
+                match this.random.below(6) {
+                    0 => decide(id, Decision::Abort),
+                    1 => {
+                        let transaction = transaction.clone();
+                        decide(id, Decision::Commit { transaction, timestamp })
+                    }
+                    2 => Message::CommitPrepared { id: prepared, timestamp },
+                    3 => Message::Ir(Ir::FinalizeInconsistent {
+                        id: OperationId { transaction: id, number: OperationId::INCONSISTENT },
+                    }),
+                    _ => {
+                        let verdict = if this.random.chance(0.5) { Vote::Abort } else { Vote::Ok };
+                        Message::Ir(Ir::FinalizeConsensus { id: prepared, verdict, view, ballot })
+                    }
+                }
+            });
+        }
+    }
+
+    /// Prepares in the name of somebody else.
+    fn prepare_for(&mut self, victim: &Victim, cluster: &mut Cluster) {
+        for shard in victim.transaction.participants.clone() {
+            let transaction = self.write(shard, victim.transaction.participants.clone(), cluster);
+            let timestamp = victim.timestamp;
+            self.send_each(shard, cluster, |this, _| {
+                prepare(victim.id, 1 + this.random.below(3) as u32, transaction.clone(), timestamp)
+            });
+        }
+    }
+
+    /// Has somebody else's transaction recovered, with participants that it does not have.
+    fn recover_with_lies(&mut self, victim: &Victim, cluster: &mut Cluster) {
+        let all = cluster.shards();
+        for shard in all.clone() {
+            if !victim.transaction.participants.contains(&shard) {
+                self.misled.insert((victim.id, shard));
+            }
+            self.send_each(shard, cluster, |this, _| {
+                let participants = match this.random.below(5) {
+                    0 => vec![shard],
+                    1 => all.clone(),
+                    2 => vec![shard, ShardId(900)],
+                    3 => (0..4_000).map(ShardId).collect(),
+                    _ => victim.transaction.participants.clone(),
+                };
+                Message::Recover { transaction: victim.id, participants }
+            });
+        }
+    }
+
+    /// Says what only replicas say, with numbers beyond all others.
+    fn talk_like_a_replica(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let transaction = self.next_id();
+        self.send_each(shard, cluster, |this, _| {
+            let view = [View(0), View(5), View(u64::MAX)][this.random.index(3)];
+            let ballot = Ballot(u32::MAX);
+            let (part, page) = (Part::WHOLE, RecordPage::default());
+            match this.random.below(9) {
+                0 => Message::Ir(Ir::HigherView { view }),
+                1 => Message::Ir(Ir::StartViewChange { view }),
+                2 => Message::Ir(Ir::DoViewChange {
+                    view,
+                    last_normal: Some(view),
+                    lineage: vec![view],
+                    part,
+                    page,
+                    supplement: Default::default(),
+                }),
+                3 => Message::Ir(Ir::StartView {
+                    view,
+                    since: None,
+                    part,
+                    page,
+                    supplement: Default::default(),
+                }),
+                4 => Message::Ir(Ir::ViewQueryReply { nonce: 0, view, lost: true }),
+                5 => Message::CoordinatorChange { transaction, ballot },
+                6 => Message::RecordOutcome { transaction, ballot, outcome: Outcome::Aborted },
+                7 => Message::Superseded { transaction, promised: ballot },
+                _ => Message::RecordOutcomeReply { transaction, ballot, view },
+            }
+        });
+    }
+
+    /// Reads what others write, prepares that, and is never heard of again.
+    fn hold_what_others_want(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let id = self.next_id();
+        let timestamp = self.timestamp(cluster, 0);
+        let servers = 0..cluster.world.servers();
+        let mut reads: Vec<ReadVersion> = Vec::new();
+        for replica in servers.filter(|server| cluster.replica(*server).shard == shard) {
+            let Some(replica) = cluster.world.server(replica) else { continue };
+            for (key, version) in replica.versions().range(&KeyRange { from: Key::from("a"), to: None }) {
+                if self.random.chance(0.1) && reads.last().is_none_or(|last| last.key < *key) {
+                    reads.push(ReadVersion { key: key.clone(), version: version.timestamp });
+                }
+            }
+        }
+        let participants = vec![shard];
+        let transaction = Arc::new(Transaction { reads, participants, ..Transaction::default() });
+        self.send_each(shard, cluster, |_, _| prepare(id, 1, transaction.clone(), timestamp));
+    }
+
+    /// Asks for what is not there, in transactions that do not exist.
+    fn ask_nonsense(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let transaction = self.next_id();
+        self.send_each(shard, cluster, |this, _| {
+            let (key, other) = (Key::from("zz"), Key::from("a"));
+            let range = KeyRange { from: key.clone(), to: this.random.chance(0.5).then_some(other) };
+            match this.random.below(4) {
+                0 => Message::Read { transaction, key: Key::from("") },
+                1 => Message::Scan { transaction, request: u32::MAX, range, limit: u32::MAX },
+                2 => Message::Recover { transaction, participants: vec![shard] },
+                _ => Message::CommitPrepared {
+                    id: OperationId { transaction, number: 9 },
+                    timestamp: Timestamp::ZERO,
+                },
+            }
+        });
+    }
+}
+
+fn prepare(
+    transaction: TransactionId,
+    number: u32,
+    contents: Arc<Transaction>,
+    timestamp: Timestamp,
+) -> Message {
+    let operation = Prepare { transaction: contents, timestamp };
+    Message::Ir(Ir::ProposeConsensus { id: OperationId { transaction, number }, operation })
+}
+
+fn decide(transaction: TransactionId, operation: Decision) -> Message {
+    let id = OperationId { transaction, number: OperationId::INCONSISTENT };
+    Message::Ir(Ir::ProposeInconsistent { id, operation })
+}
