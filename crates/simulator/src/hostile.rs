@@ -179,7 +179,6 @@ impl Hostile {
         }
         let timestamps = ahead.map(|ahead| self.timestamp(cluster, ahead));
         for number in number..number + 2 {
-            let timestamps = timestamps;
             self.send_each(shard, cluster, |this, _| {
                 let at = this.random.below(8) as usize;
                 let transaction = transactions[if at < lists.len() { at } else { at - lists.len() }].clone();

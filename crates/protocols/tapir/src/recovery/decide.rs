@@ -191,13 +191,19 @@ pub(super) fn decide_recovery(case: &Case<'_>, replies: &BTreeMap<ShardId, Shard
     {
         return Finding::Elsewhere(elsewhere.to_vec());
     }
-    if all().any(|reply| reply.outcome == Some(Outcome::Aborted)) {
+    // A shard that has no part in the transaction may have been made to abort it for itself. Whether it has, only votes
+    // and commits at the shards that do can tell, and some show in every majority.
+    let aborted = all().any(|reply| reply.outcome == Some(Outcome::Aborted));
+    if aborted && trusted {
         return Finding::Follow { outcome: Outcome::Aborted, contents: BTreeMap::new() };
     }
     let complete =
         |shard: &ShardId| replies.get(shard).is_some_and(|known| known.current().count() >= group.majority());
     if !participants.iter().all(complete) {
         return Finding::Wait;
+    }
+    if aborted {
+        return Finding::Follow { outcome: Outcome::Aborted, contents: BTreeMap::new() };
     }
     let contents = |timestamp: Timestamp| -> Option<BTreeMap<ShardId, Arc<Transaction>>> {
         participants.iter().map(|shard| Some((*shard, replies[shard].contents(timestamp)?))).collect()
@@ -423,6 +429,22 @@ mod tests {
             elsewhere,
             "not aborted for the other"
         );
+    }
+
+    #[test]
+    fn an_abort_counts_only_where_the_transaction_takes_part() {
+        let replies = |other: &str| {
+            BTreeMap::from([
+                (ShardId(0), shard(other, &PARTICIPANTS[1..])),
+                (ShardId(1), shard("OOO", &PARTICIPANTS[1..])),
+            ])
+        };
+        let elsewhere = Finding::Elsewhere(PARTICIPANTS[1..].to_vec());
+        assert_eq!(decide_recovery(&case(&PARTICIPANTS, false, false), &replies("RRR")), elsewhere);
+        let alone = BTreeMap::from([(ShardId(0), shard("RRR", &PARTICIPANTS))]);
+        assert_eq!(decide_recovery(&case(&PARTICIPANTS, false, false), &alone), Finding::Wait);
+        let followed = decide_recovery(&case(&PARTICIPANTS, true, false), &alone);
+        assert!(matches!(followed, Finding::Follow { .. }), "{followed:?}");
     }
 
     #[test]
