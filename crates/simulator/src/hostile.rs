@@ -204,8 +204,8 @@ impl Hostile {
             self.send_each(shard, cluster, |_, _| prepare(id, 1, transaction.clone(), timestamp));
         }
         self.send_each(shard, cluster, |this, _| {
-            let commit = Decision::Commit { transaction: transaction.clone(), timestamp };
-            decide(id, if this.random.chance(0.5) { commit } else { Decision::Abort })
+            let commit = Decision::Commit { transaction: transaction.clone(), timestamp, last: timestamp };
+            decide(id, if this.random.chance(0.5) { commit } else { Decision::Abort { last: timestamp } })
         });
         let id = OperationId { transaction: id, number: OperationId::INCONSISTENT };
         self.send_each(shard, cluster, |_, _| Message::Ir(Ir::FinalizeInconsistent { id }));
@@ -221,10 +221,10 @@ impl Hostile {
                 let prepared = OperationId { transaction: id, number: 1 };
                 let ballot = [Ballot::ORIGINAL, Ballot(1), Ballot(u32::MAX)][this.random.index(3)];
                 match this.random.below(6) {
-                    0 => decide(id, Decision::Abort),
+                    0 => decide(id, Decision::Abort { last: timestamp }),
                     1 => {
                         let transaction = transaction.clone();
-                        decide(id, Decision::Commit { transaction, timestamp })
+                        decide(id, Decision::Commit { transaction, timestamp, last: timestamp })
                     }
                     2 => Message::CommitPrepared { id: prepared, timestamp },
                     3 => Message::Ir(Ir::FinalizeInconsistent {
@@ -265,7 +265,8 @@ impl Hostile {
                     3 => (0..4_000).map(ShardId).collect(),
                     _ => victim.transaction.participants.clone(),
                 };
-                Message::Recover { transaction: victim.id, participants }
+                let timestamp = [Timestamp::ZERO, victim.timestamp][this.random.index(2)];
+                Message::Recover { transaction: victim.id, participants, timestamp }
             });
         }
     }
@@ -273,6 +274,7 @@ impl Hostile {
     /// Says what only replicas say, with numbers beyond all others.
     fn talk_like_a_replica(&mut self, shard: ShardId, cluster: &mut Cluster) {
         let transaction = self.next_id();
+        let timestamp = Timestamp { micros: u64::MAX, client: self.id };
         self.send_each(shard, cluster, |this, _| {
             let view = [View(0), View(5), View(u64::MAX)][this.random.index(3)];
             let ballot = Ballot(u32::MAX);
@@ -287,6 +289,8 @@ impl Hostile {
                     part,
                     page,
                     supplement: Default::default(),
+                    floor: timestamp,
+                    complete: timestamp,
                 }),
                 3 => Message::Ir(Ir::StartView {
                     view,
@@ -294,9 +298,11 @@ impl Hostile {
                     part,
                     page,
                     supplement: Default::default(),
+                    floor: Some(timestamp),
+                    state: Default::default(),
                 }),
                 4 => Message::Ir(Ir::ViewQueryReply { nonce: 0, view, lost: true }),
-                5 => Message::CoordinatorChange { transaction, ballot },
+                5 => Message::CoordinatorChange { transaction, ballot, timestamp },
                 6 => Message::RecordOutcome { transaction, ballot, outcome: Outcome::Aborted },
                 7 => Message::Superseded { transaction, promised: ballot },
                 _ => Message::RecordOutcomeReply { transaction, ballot, view },
@@ -332,7 +338,10 @@ impl Hostile {
             match this.random.below(4) {
                 0 => Message::Read { transaction, key: Key::from("") },
                 1 => Message::Scan { transaction, request: u32::MAX, range, limit: u32::MAX },
-                2 => Message::Recover { transaction, participants: vec![shard] },
+                2 => {
+                    let timestamp = Timestamp { micros: u64::MAX, client: this.id };
+                    Message::Recover { transaction, participants: vec![shard], timestamp }
+                }
                 _ => Message::CommitPrepared {
                     id: OperationId { transaction, number: 9 },
                     timestamp: Timestamp::ZERO,

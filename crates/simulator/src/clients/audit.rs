@@ -50,9 +50,12 @@ impl Clients {
                     cluster.world.command(client, resolve);
                 }
                 None => {
+                    // A shard without part in a transaction may have been made to abort it for itself, so what
+                    // committed anywhere has.
                     let known = (0..cluster.world.servers())
                         .filter_map(|server| cluster.world.server(server))
-                        .find_map(|replica| replica.outcome(transaction));
+                        .filter_map(|replica| replica.outcome(transaction))
+                        .min_by_key(|outcome| matches!(outcome, Outcome::Aborted));
                     self.on_undecided_resolved(transaction, known, cluster);
                 }
             }

@@ -211,6 +211,7 @@ impl Recoveries {
         if let Some(known) = self.active.get_mut(&id) {
             if matches!(asker, Address::Replica(_)) && !known.trusted {
                 if known.participants != participants {
+                    known.timestamp = known.timestamp.max(timestamp);
                     return self.pass_on(id, participants, asker, now, outbox);
                 }
                 known.trusted = true;
@@ -386,9 +387,10 @@ impl Recoveries {
     ) {
         let recovery = self.active.remove(&id).expect("it is what is passed on");
         if backup_shard(id, &participants) == Some(self.me.shard) {
-            self.begin(id, participants, asker, recovery.ballot, now, outbox);
+            self.begin(id, participants, recovery.timestamp, asker, recovery.ballot, now, outbox);
         } else if let Some(backup) = backup_replica(id, &participants, self.group, 0) {
-            outbox.send(backup, Message::Recover { transaction: id, participants });
+            let timestamp = recovery.timestamp;
+            outbox.send(backup, Message::Recover { transaction: id, participants, timestamp });
         }
     }
 

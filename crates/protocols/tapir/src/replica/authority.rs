@@ -60,12 +60,15 @@ impl Replica {
                     && operation.timestamp.client == client
                     && is_part(shards, shard, &operation.transaction)
             }
-            Ir::ProposeInconsistent { id, operation: Decision::Abort } => owns(id),
-            Ir::ProposeInconsistent { id, operation: Decision::Commit { transaction, timestamp } } => {
+            Ir::ProposeInconsistent { id, operation: Decision::Abort { last } } => {
+                owns(id) && (last.micros <= self.timestamp_max(clock) || self.has_voted(id, *last))
+            }
+            Ir::ProposeInconsistent { id, operation: Decision::Commit { transaction, timestamp, last } } => {
+                let last = *last.max(timestamp);
                 owns(id)
                     && timestamp.client == client
                     && is_part(shards, shard, transaction)
-                    && (timestamp.micros <= self.timestamp_max(clock) || self.has_voted(id, *timestamp))
+                    && (last.micros <= self.timestamp_max(clock) || self.has_voted(id, last))
             }
             Ir::FinalizeInconsistent { id } => owns(id),
             Ir::FinalizeConsensus { id, ballot, .. } => owns(id) && *ballot == Ballot::ORIGINAL,
