@@ -25,6 +25,9 @@ fn simulate(root: &Path) -> Result<String, String> {
     if !success {
         failures.push(format!("seeds {SEEDS} are not all good"));
     }
+    if let Some(cells) = uncovered(&text) {
+        failures.push(format!("no seed covers {cells}"));
+    }
     let hunt = ["sim", "--isolation", "strict", "--plants", "--seeds", PLANT_SEEDS];
     let (text, success) = shell::output(quorate(root, &hunt))?;
     println!("{text}");
@@ -40,6 +43,11 @@ fn simulate(root: &Path) -> Result<String, String> {
     } else {
         Err(failures.join(", "))
     }
+}
+
+/// The cells of the table of faults and invariants that no seed has covered, as `quorate sim` prints them.
+fn uncovered(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("not covered: "))
 }
 
 /// The binary, run as users run it, from the clone.
@@ -68,6 +76,20 @@ fn plants(table: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plant_is_caught_by_an_invariant() {
+        let vacuous = "seed 3 violates vacuous: vacuous\n  too few";
+        assert_eq!(violation(vacuous), None);
+        let caught = format!("{vacuous}\n\nseed 4 violates I1: G2\n  a cycle");
+        assert_eq!(violation(&caught), Some("seed 4 violates I1: G2"));
+    }
+
+    #[test]
+    fn a_cell_without_evidence_is_noticed() {
+        assert_eq!(uncovered("loss  3\nall 7 cells are covered"), None);
+        assert_eq!(uncovered("loss  0\nnot covered: loss×I1, loss×I2"), Some("loss×I1, loss×I2"));
+    }
 
     #[test]
     fn plants_are_read_from_the_table() {

@@ -61,7 +61,7 @@ pub fn hunt(plant: Plant, options: &Options) -> Hunt {
 
 /// The first violated invariant of a seed. That a history shows too little, or cannot be judged, is no such thing.
 pub fn violation(seed: &SeedReport, options: &Options) -> Option<Violation> {
-    let mut report = Report::new();
+    let mut report = Report::new(&options.faults);
     report.add(seed, &options.repeat_arguments(seed.seed));
     let tells = |violation: &Violation| violation.anomaly != "vacuous" && violation.anomaly != "unknown";
     report.violations.into_iter().find(tells)

@@ -39,6 +39,7 @@ pub mod world;
 
 pub use fault::Fault;
 pub use hunt::{Hunt, hunt};
+pub use invariants::Invariant;
 pub use listing::{Listed, list_faults, list_plants};
 pub use options::{Faults, Options, plant_named};
 pub use report::{Report, SeedReport, Violation};

@@ -34,6 +34,17 @@ impl fmt::Display for Faults {
     }
 }
 
+impl Faults {
+    /// Every fault that some seed may inject.
+    pub fn possible(&self) -> &[Fault] {
+        match self {
+            Faults::None => &[],
+            Faults::All => &Fault::ALL,
+            Faults::Named(faults) => faults,
+        }
+    }
+}
+
 impl FromStr for Faults {
     type Err = UnknownName;
 

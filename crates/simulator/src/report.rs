@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::fault::{Fault, FaultCounts};
 use crate::invariants::{Broken, Invariant};
+use crate::options::Faults;
 use crate::world::trace::TraceHash;
 
 /// An invariant that does not hold for a seed.
@@ -83,7 +84,8 @@ pub struct Report {
     pub messages: u64,
     /// How often each fault was injected.
     pub faults: BTreeMap<String, u64>,
-    /// In how many seeds a fault overlapped an open transaction and an invariant was evaluated.
+    /// For each fault that may be injected and each invariant that must hold under it: in how many seeds the fault
+    /// overlapped an open transaction and the invariant was evaluated.
     pub coverage: BTreeMap<String, u64>,
     /// The hashes of all seeds, folded in their order.
     pub trace_hash: String,
@@ -92,9 +94,28 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report about no seed yet.
-    pub fn new() -> Self {
-        Report { trace_hash: TraceHash::default().to_string(), ..Report::default() }
+    /// A report about no seed yet, of a run with these faults.
+    pub fn new(faults: &Faults) -> Self {
+        let cells = faults
+            .possible()
+            .iter()
+            .flat_map(|fault| fault.must_hold().iter().map(|invariant| (cell(*fault, *invariant), 0)));
+        Report {
+            trace_hash: TraceHash::default().to_string(),
+            coverage: cells.collect(),
+            ..Report::default()
+        }
+    }
+
+    /// In how many seeds this fault was seen with this invariant; none if the invariant need not hold under it.
+    pub fn covered(&self, fault: Fault, invariant: Invariant) -> Option<u64> {
+        self.coverage.get(&cell(fault, invariant)).copied()
+    }
+
+    /// The cells that no seed has covered.
+    pub fn uncovered(&self) -> Vec<&str> {
+        let bare = self.coverage.iter().filter(|(_, seeds)| **seeds == 0);
+        bare.map(|(cell, _)| cell.as_str()).collect()
     }
 
     /// Adds the next seed; `repeat` are the arguments that repeat it. Seeds are added in their order.
@@ -124,7 +145,9 @@ impl Report {
             *self.faults.entry(fault.name().to_owned()).or_default() += count;
             if seed.overlapped[fault.index()] {
                 for invariant in &seed.evaluated {
-                    *self.coverage.entry(format!("{fault}×{invariant}")).or_default() += 1;
+                    if let Some(seeds) = self.coverage.get_mut(&cell(fault, *invariant)) {
+                        *seeds += 1;
+                    }
                 }
             }
         }
@@ -136,6 +159,11 @@ impl Report {
     pub fn is_ok(&self) -> bool {
         self.violations.is_empty()
     }
+}
+
+/// The name of a cell of the coverage table.
+fn cell(fault: Fault, invariant: Invariant) -> String {
+    format!("{fault}×{invariant}")
 }
 
 #[cfg(test)]
@@ -171,7 +199,7 @@ mod tests {
 
     #[test]
     fn reports_add_up_and_have_the_shape_of_the_contract() {
-        let mut report = Report::new();
+        let mut report = Report::new(&"loss,pauses".parse().unwrap());
         report.add(&seed_report(1), "sim --seed 1");
         let mut second = seed_report(2);
         second.broken.push(Broken {
@@ -186,7 +214,14 @@ mod tests {
         assert_eq!(json["seeds"], 2);
         assert_eq!(json["simulated_seconds"], 41.0);
         assert_eq!(json["faults"], serde_json::json!({"loss": 4, "pauses": 2}));
-        assert_eq!(json["coverage"], serde_json::json!({"loss×I1": 2, "loss×I6": 2}));
+        let cells = serde_json::json!({
+            "loss×I1": 2, "loss×I2": 0, "loss×I3": 0, "loss×I4": 0, "loss×I6": 2, "loss×I7": 0, "loss×I8": 0,
+            "pauses×I1": 0, "pauses×I6": 0,
+        });
+        assert_eq!(json["coverage"], cells);
+        assert_eq!(report.uncovered().len(), 7);
+        assert_eq!(report.covered(Fault::Loss, Invariant::Liveness), Some(2));
+        assert_eq!(report.covered(Fault::Pauses, Invariant::Agreement), None);
         assert_eq!(json["violations"][0]["seed"], 2);
         assert_eq!(json["violations"][0]["anomaly"], "stale-read");
         assert_eq!(json["trace_hash"].as_str().unwrap().len(), 16);
@@ -195,7 +230,7 @@ mod tests {
     #[test]
     fn the_hash_depends_on_the_order_of_seeds() {
         let hash = |seeds: [u64; 2]| {
-            let mut report = Report::new();
+            let mut report = Report::new(&Faults::All);
             seeds.iter().for_each(|seed| report.add(&seed_report(*seed), ""));
             report.trace_hash
         };

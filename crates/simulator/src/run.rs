@@ -40,7 +40,7 @@ pub struct SeedRun {
 
 /// Runs every seed in order; `progress` is told of each, and ends the run by returning false.
 pub fn run(options: &Options, mut progress: impl FnMut(&SeedReport) -> bool) -> Report {
-    let mut report = Report::new();
+    let mut report = Report::new(&options.faults);
     for seed in options.seeds.clone() {
         let run = run_seed(seed, options, None);
         report.add(&run.report, &options.repeat_arguments(seed));

@@ -66,6 +66,11 @@ impl Invariant {
         Invariant::Evidence,
     ];
 
+    /// True if it is promised to users, and not merely wanted of a seed.
+    pub const fn is_promised(self) -> bool {
+        !matches!(self, Invariant::Evidence)
+    }
+
     /// The id, as in reports.
     pub const fn id(self) -> &'static str {
         match self {

@@ -12,7 +12,9 @@ use std::sync::mpsc;
 
 use clap::Args;
 use quorate::Isolation;
-use quorate_simulator::{Fault, Faults, Options, Report, SeedReport, TraceText, plant_named, run_seed};
+use quorate_simulator::{
+    Fault, Faults, Invariant, Options, Report, SeedReport, TraceText, plant_named, run_seed,
+};
 use quorate_tapir::Plant;
 use quorate_workloads::WorkloadKind;
 use serde_json::json;
@@ -129,7 +131,7 @@ fn run_one(
         let write = || run.history.write_json(File::create(path)?);
         write().map_err(|error| written(path, error))?;
     }
-    let mut report = Report::new();
+    let mut report = Report::new(&options.faults);
     report.add(&run.report, &options.repeat_arguments(seed));
     Ok(report)
 }
@@ -141,7 +143,7 @@ fn run_many(options: &Options) -> Report {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count as usize);
     let next = AtomicU64::new(0);
     let (sender, reports) = mpsc::channel::<SeedReport>();
-    let mut report = Report::new();
+    let mut report = Report::new(&options.faults);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             let (sender, next) = (sender.clone(), &next);
@@ -190,6 +192,9 @@ fn summary(report: &Report) -> String {
             report.faults.iter().map(|(name, count)| format!("{name} {}", thousands(*count))).collect();
         text.push_str(&format!("\nfaults injected: {}", faults.join(", ")));
     }
+    if report.seeds > 1 && !report.coverage.is_empty() {
+        text.push_str(&format!("\n\n{}", coverage(report)));
+    }
     for violation in &report.violations {
         text.push_str(&format!(
             "\n\nseed {} violates {}: {}\n  {}\n  repeat: quorate {}",
@@ -204,6 +209,30 @@ fn summary(report: &Report) -> String {
         text.push_str("\nno invariant is violated");
     }
     text
+}
+
+/// In how many seeds each fault met each invariant that must hold under it.
+fn coverage(report: &Report) -> String {
+    let columns: Vec<Invariant> =
+        Invariant::ALL.into_iter().filter(|invariant| invariant.is_promised()).collect();
+    let mut header = vec![("seeds in which", Align::Left)];
+    header.extend(columns.iter().map(|invariant| (invariant.id(), Align::Right)));
+    let mut table = Table::new(&header);
+    for fault in Fault::ALL {
+        let cells: Vec<Option<u64>> =
+            columns.iter().map(|invariant| report.covered(fault, *invariant)).collect();
+        if cells.iter().any(Option::is_some) {
+            let seeds = cells.into_iter().map(|seeds| seeds.map_or(String::new(), thousands));
+            table.row(std::iter::once(fault.name().to_owned()).chain(seeds));
+        }
+    }
+    let uncovered = report.uncovered();
+    let verdict = if uncovered.is_empty() {
+        format!("all {} cells are covered", report.coverage.len())
+    } else {
+        format!("not covered: {}", uncovered.join(", "))
+    };
+    format!("{table}\n{verdict}")
 }
 
 /// Lists what can be chosen: id, what it is, and the section of the paper that it is about.
