@@ -236,7 +236,7 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::FrozenClocks,
         Fault::FarClocks,
     ];
-    const PROCESSES: [Fault; 16] = [
+    const PROCESSES: [Fault; 17] = [
         Fault::ClientCrashes,
         Fault::ClientCrashes,
         Fault::ClientCrashes,

@@ -242,7 +242,7 @@ impl<P: Protocol, A> World<P, A> {
 
     /// Sends a message from a node in the name of `from`, whoever that is.
     pub fn inject(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
-        self.fabric.transmit(node, Envelope { from, to, epoch: Epoch::FIRST, message });
+        self.fabric.convey(node, Envelope { from, to, epoch: Epoch::FIRST, message });
     }
 
     /// The node, or a client's machine, does nothing until `until`; what should happen to it happens then.
@@ -476,7 +476,14 @@ impl<P: Protocol, A> World<P, A> {
 }
 
 impl<P: Protocol, A> Fabric<P, A> {
+    /// Sends what a machine has said.
     fn transmit(&mut self, node: usize, envelope: Envelope<P::Message>) {
+        let encodes = self.network.misfortunes.corruption > 0.0;
+        self.convey(node, if encodes { P::carry(envelope) } else { envelope });
+    }
+
+    /// Sends a message, which may be one that no machine says.
+    fn convey(&mut self, node: usize, envelope: Envelope<P::Message>) {
         // Whoever is not known here is an incarnation of a client that never was.
         let Some(&(_, receiver)) = self.endpoints.get(&envelope.to) else { return };
         if self.resets.get(&(node, receiver)).is_some_and(|until| *until > self.now) {
@@ -484,7 +491,6 @@ impl<P: Protocol, A> Fabric<P, A> {
             self.trace.line(self.now, || format!("{from} → {to} ✗ not connected  {message:?}"));
             return;
         }
-        let encodes = self.network.misfortunes.corruption > 0.0;
         let arrivals = self.network.route(node, receiver);
         if arrivals.damaged {
             P::damage(&envelope, &mut self.random);
@@ -495,7 +501,6 @@ impl<P: Protocol, A> Fabric<P, A> {
             self.trace.line(self.now, || format!("{from} → {to} ✗ damaged  {message:?}"));
             return;
         }
-        let envelope = if encodes { P::carry(envelope) } else { envelope };
         if arrivals.first.is_none() {
             let Envelope { from, to, message, .. } = &envelope;
             self.trace.line(self.now, || format!("{from} → {to} ✗ lost  {message:?}"));
