@@ -336,7 +336,7 @@ impl Hostile {
             let (key, other) = (Key::from("zz"), Key::from("a"));
             let range = KeyRange { from: key.clone(), to: this.random.chance(0.5).then_some(other) };
             match this.random.below(4) {
-                0 => Message::Read { transaction, key: Key::from("") },
+                0 => Message::Read { transaction, key: key.clone() },
                 1 => Message::Scan { transaction, request: u32::MAX, range, limit: u32::MAX },
                 2 => {
                     let timestamp = Timestamp { micros: u64::MAX, client: this.id };
