@@ -78,14 +78,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plant_is_caught_by_an_invariant() {
-        let vacuous = "seed 3 violates vacuous: vacuous\n  too few";
-        assert_eq!(violation(vacuous), None);
-        let caught = format!("{vacuous}\n\nseed 4 violates I1: G2\n  a cycle");
-        assert_eq!(violation(&caught), Some("seed 4 violates I1: G2"));
-    }
-
-    #[test]
     fn a_cell_without_evidence_is_noticed() {
         assert_eq!(uncovered("loss  3\nall 7 cells are covered"), None);
         assert_eq!(uncovered("loss  0\nnot covered: loss×I1, loss×I2"), Some("loss×I1, loss×I2"));
