@@ -103,7 +103,7 @@ pub struct CoordinatorConfig {
     pub decision_resends_max: u32,
     /// After the client has been told "unknown", how long the coordinator goes on trying by itself.
     pub abandon_after: Duration,
-    /// How often a transaction is prepared again at a higher timestamp within one attempt.
+    /// How often a transaction is prepared again at a higher timestamp within one attempt; at least once.
     pub retries_max: u32,
     /// The most keys in one page of a scan.
     pub scan_page_max: u32,

@@ -297,9 +297,12 @@ impl Coordinator {
         // Whom a shard may still expect is asked of the whole coordinator while one transaction is changed.
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Preparing(preparing) = &mut open.phase else { return };
+        // One is always allowed. A client whose clock is so far behind that its timestamps lie below a floor would
+        // otherwise hear of that in every attempt, and never get above it.
+        let exhausted = preparing.retries >= self.config.retries_max.max(1);
         let mut wake = None;
         for at in 0..preparing.parts.len() {
-            let (number, exhausted) = (preparing.number, preparing.retries >= self.config.retries_max);
+            let number = preparing.number;
             let part = &mut preparing.parts[at];
             if part.settled.is_some() {
                 continue;
