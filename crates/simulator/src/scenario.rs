@@ -137,19 +137,6 @@ impl Scenario {
         self.faults.contains(&fault)
     }
 
-    /// True if all clocks are as right as a time service makes them.
-    pub fn has_right_clocks(&self) -> bool {
-        let wrong = [
-            Fault::ClockSkew,
-            Fault::ClockDrift,
-            Fault::ClockJumps,
-            Fault::ClockStrobes,
-            Fault::FrozenClocks,
-            Fault::FarClocks,
-        ];
-        !wrong.into_iter().any(|fault| self.has(fault))
-    }
-
     /// How far apart any two clocks are if all are right.
     pub fn clock_bound(&self) -> Duration {
         2 * (CLOCK_ERROR + 2 * self.round_trip())

@@ -184,6 +184,18 @@ fn tails_are_merged_by_final_then_fast_then_open() {
     assert_eq!(ids(&merged.finalized), [(3, 'y')], "the greater ballot counts");
 }
 
+/// Otherwise a view change would hold what nobody holds any more, and revoke what has succeeded since.
+#[test]
+fn an_operation_that_was_given_up_for_a_later_one_is_not_settled_as_favourable() {
+    let held = entry(1, 'y', State::Tentative);
+    let retried = entry(2, 'n', State::Finalized(Ballot::ORIGINAL));
+    let one = tail(&[(1, &[held.clone(), retried])]);
+    let merged = merge_tails(&[one, tail(&[(1, &[held])])], 2);
+    assert!(merged.decided.is_empty(), "two of two, but both have gone on, or may have");
+    assert_eq!(merged.superseded.iter().map(|(_, entry)| entry.number).collect::<Vec<_>>(), [1]);
+    assert_eq!(merged.finalized.len(), 1);
+}
+
 #[test]
 fn an_outcome_settles_everything_else_of_its_transaction() {
     let mut record: Record<Words> = Record::default();

@@ -31,8 +31,9 @@ pub enum Freshness {
     /// Serializable: a timestamp that lies no further back than this by the client's clock. Where the nearest replicas
     /// have validated the keys recently enough, nobody else is asked.
     Stale(Duration),
-    /// Strictly serializable if no two clocks are further apart than this: the client waits so long, and then reads at
-    /// its clock's time plus this. Nobody waits for writers above that timestamp, and they for nobody.
+    /// Serializable, and no older than what had committed when it was asked for, if no two clocks are further apart than
+    /// this: the client waits so long, and then reads at its clock's time plus this. Not strict: that takes writers which
+    /// wait as well. (Of two that follow each other the earlier may have the greater timestamp, and this may lie between.)
     ClockBound(Duration),
 }
 

@@ -515,6 +515,10 @@ pub struct MergedTails<O: Operations> {
     pub decided: Vec<(TransactionId, ConsensusEntry<O>)>,
     /// Consensus operations that surely have not succeeded (the paper's *u*).
     pub undecided: Vec<(TransactionId, ConsensusEntry<O>)>,
+    /// Consensus operations whose proposer had given them up for a later one of the same transaction, whatever verdicts
+    /// they had, final or not. Replicas that went on with the later one need not stand by them any more: settled as
+    /// favourable, they would stand in the way of what succeeded since.
+    pub superseded: Vec<(TransactionId, ConsensusEntry<O>)>,
 }
 
 /// What several tails hold of one transaction.
@@ -538,6 +542,7 @@ pub fn merge_tails<O: Operations>(tails: &[RecordPage<O>], witnesses: usize) -> 
         finalized: Vec::new(),
         decided: Vec::new(),
         undecided: Vec::new(),
+        superseded: Vec::new(),
     };
     for (id, (inconsistent, consensus)) in union {
         if let Some(operation) = inconsistent {
@@ -545,7 +550,12 @@ pub fn merge_tails<O: Operations>(tails: &[RecordPage<O>], witnesses: usize) -> 
             merged.inconsistent.push((id, operation));
             continue;
         }
-        for entries in consensus.into_values() {
+        let latest = consensus.keys().next_back().copied();
+        for (number, entries) in consensus {
+            if Some(number) < latest {
+                merged.superseded.push((id, entries[0].clone()));
+                continue;
+            }
             let finalized = entries
                 .iter()
                 .filter_map(|entry| match entry.state {

@@ -113,6 +113,9 @@ pub trait Upcalls<O: Operations> {
     /// What the inconsistent operation of a transaction implies for its consensus operations as a whole.
     fn implied_verdict(recorded: &O::Inconsistent) -> O::Verdict;
 
+    /// The verdict, not a favourable one, on an operation whose proposer has given it up for a later one.
+    fn superseded_verdict() -> O::Verdict;
+
     /// Runs an inconsistent operation, once. One below the floor has left its effects behind already.
     fn execute_inconsistent(&mut self, transaction: TransactionId, operation: &O::Inconsistent);
 

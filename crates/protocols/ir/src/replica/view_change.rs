@@ -451,6 +451,14 @@ impl<O: Operations> Replica<O> {
         };
         let (finalized, mut decided, undecided) =
             (open(merged.finalized), open(merged.decided), open(merged.undecided));
+        for (transaction, entry) in open(merged.superseded) {
+            let id = crate::OperationId { transaction, number: entry.number };
+            let (verdict, state) =
+                (H::Protocol::superseded_verdict(), State::Finalized(quorate_core::Ballot::ORIGINAL));
+            host.protocol().finalize_consensus(id, &entry.operation, &verdict, true);
+            let entry = ConsensusEntry { verdict, state, ..entry };
+            entries.entry(transaction).or_default().consensus.push(entry);
+        }
         // A replica that is behind may have made final what had not succeeded when others became complete.
         let complete = host.protocol().complete();
         let is_late = |entry: &ConsensusEntry<O>| {

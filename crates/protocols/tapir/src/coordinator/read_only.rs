@@ -6,15 +6,16 @@
 //! | strict | several shards | a prepare that reads and holds, see `prepare` | 1 |
 //! | at a timestamp | any | a quorum read | 1 |
 //! | stale within a bound | any | what the nearest replicas have validated, else a quorum read | 1, or 2 |
-//! | strict within a bound of clocks | any | a wait for the bound, then a quorum read | 1 and the wait |
+//! | current within a bound of clocks | any | a wait for the bound, then a quorum read | 1 and the wait |
 //!
-//! # Why a wait for the bound of clocks is strict
+//! # What a wait for the bound of clocks gives
 //! *No timestamp of a write lies above all clocks of its time: it comes from a clock, or is the next above a version or a
 //! read that did (replicas promise reads [`READ_PROMISE_AHEAD`] into the future, for restarts, so the wait is longer by that
 //! much). So whatever has committed before the read began lies below the reader's clock of that moment plus the bound, which
 //! is where it reads; and so does whatever an earlier read found. That timestamp has passed by when the read is sent, so
 //! it drives no write above the clocks either.* If two clocks are further apart, it is a snapshot, serializable, and may be
-//! stale.
+//! stale. It is not strict even within the bound: of two writers that follow each other the earlier may have the greater
+//! timestamp, and the snapshot lie between the two. That would take writers that wait as well.
 //!
 //! A strict one that has met too many conflicts, or whose shard misses too many replicas for a quorum read, is run like
 //! any other transaction: it reads at the nearest replicas and is validated by a prepare. So it makes the same progress as

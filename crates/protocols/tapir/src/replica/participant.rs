@@ -174,6 +174,10 @@ impl Upcalls<Tapir> for Participant {
         }
     }
 
+    fn superseded_verdict() -> Vote {
+        Vote::Abstain
+    }
+
     fn implied_verdict(recorded: &Decision) -> Vote {
         match recorded {
             Decision::Commit { .. } => Vote::Ok,
