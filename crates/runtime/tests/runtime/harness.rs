@@ -19,6 +19,7 @@ pub(crate) const REPLICA: Address = Address::Replica(ReplicaId { shard: ShardId(
 
 /// What a host has seen.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a test keeps few of them")]
 pub(crate) enum Seen {
     Up(LinkId, Peer),
     Down(String),
