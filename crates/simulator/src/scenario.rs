@@ -354,6 +354,7 @@ fn draw_replica_config(
         scan_page_max: [1, 2, 1_000][random.index(3)],
         checkpoint_page_max: [1, 5, 4_096][random.index(3)],
         prepare_wait_max: Duration::from_millis([0, 20, 1_000][random.index(3)]),
+        snapshot_decisions_min: [10, 50, 100_000][random.index(3)],
         ..initial
     }
 }

@@ -90,6 +90,34 @@ pub enum Record {
         /// The floor.
         floor: Timestamp,
     },
+    /// A log may begin here: what a restart needs of the time before, beside votes, decisions and versions.
+    SnapshotBegun {
+        /// The view in which the replica was normal.
+        view: View,
+        /// The lineage of its record.
+        lineage: Vec<View>,
+        /// Its floor.
+        floor: Timestamp,
+        /// Below this it was complete.
+        complete: Timestamp,
+    },
+    /// Belongs to [`Record::SnapshotBegun`] and follows it.
+    SnapshotBinds {
+        /// Everything was taken to have been read here.
+        read_floor: Timestamp,
+        /// What the replica would have carried through a view change.
+        supplement: Supplement,
+    },
+    /// A page of what the replica stores.
+    SnapshotPage {
+        /// The page.
+        state: StatePage,
+    },
+    /// The snapshot that was begun last is complete: its pages hold everything below this floor.
+    SnapshotEnded {
+        /// The floor.
+        floor: Timestamp,
+    },
     /// A page of state that came with the record of a view that is about to be installed.
     ViewState {
         /// The view.

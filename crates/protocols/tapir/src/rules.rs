@@ -44,6 +44,8 @@ pub enum Plant {
     PrepareAfterOutcome,
     /// T12: a replica that enters a view drops the prepared transactions that it was not told of.
     SyncDropsPrepares,
+    /// T13: a replica collects below its own clock, alone.
+    CollectAlone,
     /// T14: nobody looks after the transactions of a client that died.
     NoRecovery,
     /// T15: a client that restarts goes by its old name and begins to count anew.
@@ -73,6 +75,8 @@ pub enum Plant {
     ForgottenPromises,
     /// T27: a strict read-only transaction reads shard after shard, without holds.
     ShardsReadApart,
+    /// T28: what is held below a floor is gathered before new prepares below it are refused.
+    GatherBeforeRefusing,
 }
 
 /// How a plant is listed.
@@ -90,7 +94,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 26] = [
+    pub const ALL: [Plant; 28] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -103,6 +107,7 @@ impl Plant {
         Plant::RecoveryPicksVotes,
         Plant::PrepareAfterOutcome,
         Plant::SyncDropsPrepares,
+        Plant::CollectAlone,
         Plant::NoRecovery,
         Plant::ReusedClientIds,
         Plant::ReadTimestampTrusted,
@@ -117,6 +122,7 @@ impl Plant {
         Plant::VoteBeforeSync,
         Plant::ForgottenPromises,
         Plant::ShardsReadApart,
+        Plant::GatherBeforeRefusing,
     ];
 
     #[rustfmt::skip]
@@ -146,6 +152,8 @@ impl Plant {
                 "a prepare that arrives after commit or abort is prepared for ever"),
             Plant::SyncDropsPrepares => listed("T12", "5.2.1",
                 "a replica that enters a view drops the prepared transactions that it was not told of"),
+            Plant::CollectAlone => listed("T13", "5.3",
+                "a replica collects its record alone, without asking what others need"),
             Plant::NoRecovery => listed("T14", "5.2.2",
                 "nobody looks after the transactions of a client that died"),
             Plant::ReusedClientIds => listed("T15", "3.2.1",
@@ -174,6 +182,8 @@ impl Plant {
                 "promises to backup coordinators are lost in a view change"),
             Plant::ShardsReadApart => listed("T27", "6.1",
                 "a strict read-only transaction reads its shards without holds"),
+            Plant::GatherBeforeRefusing => listed("T28", "5.3",
+                "a checkpoint gathers what is held before new prepares below it are refused"),
         }
     }
 

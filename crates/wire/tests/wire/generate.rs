@@ -417,6 +417,13 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
         timestamp().prop_map(|below| Record::Completed { below }),
         timestamp().prop_map(|floor| Record::FloorRaised { floor }),
         (view(), state_page()).prop_map(|(view, state)| Record::ViewState { view, state }),
+        (view(), lineage(), timestamp(), timestamp()).prop_map(|(view, lineage, floor, complete)| {
+            Record::SnapshotBegun { view, lineage, floor, complete }
+        }),
+        (timestamp(), supplement())
+            .prop_map(|(read_floor, supplement)| Record::SnapshotBinds { read_floor, supplement }),
+        state_page().prop_map(|state| Record::SnapshotPage { state }),
+        timestamp().prop_map(|floor| Record::SnapshotEnded { floor }),
         timestamp().prop_map(|until| Record::ReadsPromised { until }),
     ]
     .boxed()

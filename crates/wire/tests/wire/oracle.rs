@@ -460,6 +460,17 @@ messages! {
         #[prost(message, optional, tag = 10)] floor: Option<Timestamp>,
     }
     struct Below { #[prost(message, optional, tag = 1)] below: Option<Timestamp> }
+    struct SnapshotBegun {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(uint64, repeated, tag = 2)] lineage: Vec<u64>,
+        #[prost(message, optional, tag = 3)] floor: Option<Timestamp>,
+        #[prost(message, optional, tag = 4)] complete: Option<Timestamp>,
+    }
+    struct SnapshotBinds {
+        #[prost(message, optional, tag = 1)] read_floor: Option<Timestamp>,
+        #[prost(message, optional, tag = 2)] supplement: Option<Supplement>,
+    }
+    struct SnapshotPage { #[prost(message, optional, tag = 1)] state: Option<StatePage> }
     struct ViewState {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(message, optional, tag = 2)] state: Option<StatePage>,
@@ -468,7 +479,7 @@ messages! {
 }
 
 choices! {
-    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 30" = RecordChoice {
+    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 30" = RecordChoice {
         1 Initialised(Empty),
         2 ViewEntered(JustView),
         3 Voted(Voted),
@@ -482,6 +493,10 @@ choices! {
         11 Completed(Below),
         12 FloorRaised(RaiseFloor),
         13 ViewState(ViewState),
+        14 SnapshotBegun(SnapshotBegun),
+        15 SnapshotBinds(SnapshotBinds),
+        16 SnapshotPage(SnapshotPage),
+        17 SnapshotEnded(RaiseFloor),
         30 ReadsPromised(ReadsPromised),
     }
 }

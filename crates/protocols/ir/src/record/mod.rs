@@ -7,15 +7,18 @@
 //! Entries are also indexed by timestamp, so that replicas can compare what ended below a floor page by page, and so that
 //! collecting it costs what it frees.
 
+mod index;
 mod pages;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use quorate_core::{Ballot, Timestamp, TransactionId, View};
 
 use crate::Operations;
 use crate::message::OperationId;
+pub use index::Cursor;
+use index::{Index, Mark};
 use pages::TransactionPages;
 
 /// How settled an operation is.
@@ -96,11 +99,8 @@ impl<O: Operations> RecordPage<O> {
 pub struct Record<O: Operations> {
     slots: TransactionPages<Slot<O>>,
     lineage: Vec<View>,
-    by_timestamp: BTreeSet<Cursor>,
+    index: Index,
 }
-
-/// A place in a record that is walked by timestamp.
-pub type Cursor = (Timestamp, TransactionId);
 
 /// A page of what a record holds below a floor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,8 +127,8 @@ struct Slot<O: Operations> {
     consensus: Vec<Installed<ConsensusEntry<O>>>,
     /// The greatest view whose base held one of those that were dropped so.
     settled: Option<View>,
-    /// Under which timestamp the slot is indexed; zero if it is not yet.
-    indexed: Timestamp,
+    /// How the slot stands in the index; none if it does not yet.
+    mark: Option<Mark>,
 }
 
 impl<O: Operations> Slot<O> {
@@ -152,13 +152,9 @@ impl<O: Operations> Slot<O> {
     }
 
     /// Keeps the index in step after a change.
-    fn index(&mut self, id: TransactionId, by_timestamp: &mut BTreeSet<Cursor>) {
-        let timestamp = self.timestamp().unwrap_or_default();
-        if timestamp != self.indexed {
-            by_timestamp.remove(&(self.indexed, id));
-            by_timestamp.insert((timestamp, id));
-            self.indexed = timestamp;
-        }
+    fn index(&mut self, id: TransactionId, index: &mut Index) {
+        let (timestamp, open) = (self.timestamp().unwrap_or_default(), !self.is_executed());
+        index.update(id, &mut self.mark, timestamp, open);
     }
 
     /// True if the slot tells something that a floor does not: a decision, or a proposal that can take effect or lies
@@ -196,7 +192,7 @@ impl<O: Operations> Slot<O> {
 
 impl<O: Operations> Default for Slot<O> {
     fn default() -> Self {
-        Slot { inconsistent: None, consensus: Vec::new(), settled: None, indexed: Timestamp::ZERO }
+        Slot { inconsistent: None, consensus: Vec::new(), settled: None, mark: None }
     }
 }
 
@@ -205,7 +201,7 @@ const LINEAGE_MAX: usize = 64;
 
 impl<O: Operations> Default for Record<O> {
     fn default() -> Self {
-        Record { slots: TransactionPages::default(), lineage: Vec::new(), by_timestamp: BTreeSet::new() }
+        Record { slots: TransactionPages::default(), lineage: Vec::new(), index: Index::default() }
     }
 }
 
@@ -279,7 +275,7 @@ impl<O: Operations> Record<O> {
         if executed {
             slot.settle();
         }
-        slot.index(transaction, &mut self.by_timestamp);
+        slot.index(transaction, &mut self.index);
     }
 
     /// Notes that a recorded inconsistent operation has run.
@@ -289,7 +285,7 @@ impl<O: Operations> Record<O> {
         {
             installed.entry.executed = true;
             slot.settle();
-            slot.index(transaction, &mut self.by_timestamp);
+            slot.index(transaction, &mut self.index);
         }
     }
 
@@ -310,7 +306,7 @@ impl<O: Operations> Record<O> {
                 consensus.insert(at, installed);
             }
         }
-        slot.index(transaction, &mut self.by_timestamp);
+        slot.index(transaction, &mut self.index);
     }
 
     /// Makes a recorded verdict final. The entry belongs to the tail afterwards.
@@ -321,7 +317,7 @@ impl<O: Operations> Record<O> {
             known.entry.state = State::Finalized(ballot);
             known.base = None;
         }
-        slot.index(id.transaction, &mut self.by_timestamp);
+        slot.index(id.transaction, &mut self.index);
     }
 
     /// What the record gained since the replica was last made normal by a view change.
@@ -379,7 +375,7 @@ impl<O: Operations> Record<O> {
     pub fn forget_consensus_beyond(&mut self, since: Option<View>) -> Vec<(OperationId, O::Consensus)> {
         let is_kept = |known: &Installed<ConsensusEntry<O>>| known.base.is_some() && known.base <= since;
         let mut forgotten = Vec::new();
-        let by_timestamp = &mut self.by_timestamp;
+        let index = &mut self.index;
         self.slots.retain(|transaction, slot| {
             if let Some(known) = &mut slot.inconsistent
                 && known.base > since
@@ -397,9 +393,9 @@ impl<O: Operations> Record<O> {
             );
             let is_kept = slot.inconsistent.is_some() || !slot.consensus.is_empty();
             if is_kept {
-                slot.index(transaction, by_timestamp);
+                slot.index(transaction, index);
             } else {
-                by_timestamp.remove(&(slot.indexed, transaction));
+                index.remove(transaction, &mut slot.mark);
             }
             is_kept
         });
@@ -420,7 +416,7 @@ impl<O: Operations> Record<O> {
                 let base = known.executed.then_some(view);
                 slot.inconsistent = Some(Installed { entry, base });
                 slot.settle();
-                slot.index(*id, &mut self.by_timestamp);
+                slot.index(*id, &mut self.index);
             }
         }
     }
@@ -432,7 +428,7 @@ impl<O: Operations> Record<O> {
         if from >= to {
             return summary;
         }
-        let range = self.by_timestamp.range(from..to);
+        let range = self.index.by_timestamp.range(from..to);
         for (walked, cursor) in range.enumerate() {
             if walked == max {
                 summary.next = Some(*cursor);
@@ -468,13 +464,13 @@ impl<O: Operations> Record<O> {
         if after.is_some_and(|(timestamp, _)| timestamp >= floor) {
             return None;
         }
-        let passed: Vec<Cursor> = self.by_timestamp.range((from, to)).take(max).copied().collect();
+        let passed: Vec<Cursor> = self.index.by_timestamp.range((from, to)).take(max).copied().collect();
         for cursor in &passed {
-            let Some(slot) = self.slots.get(cursor.1) else { continue };
+            let Some(slot) = self.slots.get_mut(cursor.1) else { continue };
             assert!(!slot.is_open_below(floor), "{} can still take effect below the floor {floor}", cursor.1);
             if !slot.outlasts(floor) {
+                self.index.remove(cursor.1, &mut slot.mark);
                 self.slots.remove(cursor.1);
-                self.by_timestamp.remove(cursor);
             }
         }
         if passed.len() == max { passed.last().copied() } else { None }
@@ -483,13 +479,57 @@ impl<O: Operations> Record<O> {
     /// Drops everything that took or would take effect below `floor`: the state that takes its place holds it.
     pub fn forget_below(&mut self, floor: Timestamp) {
         let passed: Vec<Cursor> =
-            self.by_timestamp.range(..(floor, TransactionId::default())).copied().collect();
-        for cursor in passed {
-            if !self.slots.get(cursor.1).is_some_and(|slot| slot.reaches(floor)) {
-                self.slots.remove(cursor.1);
-                self.by_timestamp.remove(&cursor);
+            self.index.by_timestamp.range(..(floor, TransactionId::default())).copied().collect();
+        for (_, transaction) in passed {
+            let Some(slot) = self.slots.get_mut(transaction) else { continue };
+            if !slot.reaches(floor) {
+                self.index.remove(transaction, &mut slot.mark);
+                self.slots.remove(transaction);
             }
         }
+    }
+
+    /// Sets the lineage to what it was when the record was written down.
+    pub fn restore_lineage(&mut self, lineage: Vec<View>) {
+        self.lineage = lineage;
+    }
+
+    /// The log begins anew: from now on it is counted what is older.
+    pub fn start_generation(&mut self) {
+        self.index.start_generation();
+    }
+
+    /// How many transactions are older than the log.
+    pub fn older(&self) -> usize {
+        self.index.older()
+    }
+
+    /// How many of these have not ended here.
+    pub fn older_open(&self) -> usize {
+        self.index.older_open()
+    }
+
+    /// The transactions after `after` that are older than the log and have ended, with what ended them, of `max` that are
+    /// looked at; and where to go on, if there is more.
+    #[expect(clippy::type_complexity, reason = "a page, and where the next begins")]
+    pub fn older_ended(
+        &self,
+        after: Option<Cursor>,
+        max: usize,
+    ) -> (Vec<(TransactionId, &O::Inconsistent)>, Option<Cursor>) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut ended, mut walked, mut last) = (Vec::new(), 0, None);
+        for cursor in self.index.by_timestamp.range((from, Bound::Unbounded)).take(max) {
+            (walked, last) = (walked + 1, Some(*cursor));
+            let Some(slot) = self.slots.get(cursor.1) else { continue };
+            if let Some(known) = &slot.inconsistent
+                && known.entry.executed
+                && self.index.is_older(slot.mark.as_ref())
+            {
+                ended.push((cursor.1, &known.entry.operation));
+            }
+        }
+        (ended, last.filter(|_| walked == max))
     }
 
     /// Notes that the record now is the base of `since` and, on top of it, the base of `view`.

@@ -8,6 +8,7 @@
 
 pub mod floor;
 mod operations;
+pub mod snapshot;
 mod view_change;
 
 use std::time::Duration;
@@ -83,6 +84,17 @@ pub enum Fact<O: Operations> {
     Completed(Timestamp),
     /// The floor was raised.
     FloorRaised(Timestamp),
+    /// What a restart needs of the time before, beside what the record held: a log may begin here.
+    SnapshotBegun {
+        /// The view in which the replica was normal.
+        view: View,
+        /// The lineage of its record.
+        lineage: Vec<View>,
+        /// Its floor.
+        floor: Timestamp,
+        /// Below this it was complete.
+        complete: Timestamp,
+    },
     /// The view's record is complete.
     ViewInstalled {
         /// The view.
@@ -189,6 +201,9 @@ pub trait Host<O: Operations> {
 
     /// Makes a fact durable.
     fn persist(&mut self, fact: Fact<O>);
+
+    /// Marks the place of the next fact: the log may come to begin there.
+    fn anchor(&mut self);
 
     /// Sets the timer that ends in [`Replica::on_view_change_timeout`].
     fn set_view_change_timer(&mut self, after: Duration);
@@ -357,6 +372,13 @@ impl<O: Operations> Replica<O> {
             Fact::ViewState { view, state } => self.change.restored(view).states.push(state),
             Fact::Completed(below) => self.complete = self.complete.max(below),
             Fact::FloorRaised(floor) => self.set_floor(floor, protocol),
+            Fact::SnapshotBegun { view, lineage, floor, complete } => {
+                self.record.restore_lineage(lineage);
+                self.view = view;
+                self.status = Status::Normal;
+                self.complete = self.complete.max(complete);
+                self.set_floor(floor, protocol);
+            }
             Fact::ViewInstalled { view, since, supplement, floor } => {
                 let received = self.change.take_restored(view);
                 protocol.adopt_supplement(&supplement);

@@ -58,9 +58,16 @@ impl Host<Tapir> for Desk<'_> {
             Fact::ViewInstalled { view, since, supplement, floor } => {
                 Record::ViewInstalled { view, since, supplement, floor }
             }
+            Fact::SnapshotBegun { view, lineage, floor, complete } => {
+                Record::SnapshotBegun { view, lineage, floor, complete }
+            }
             Fact::Completed(below) => Record::Completed { below },
             Fact::FloorRaised(floor) => Record::FloorRaised { floor },
         });
+    }
+
+    fn anchor(&mut self) {
+        self.outbox.anchor();
     }
 
     fn set_view_change_timer(&mut self, after: Duration) {

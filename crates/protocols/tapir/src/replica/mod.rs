@@ -16,6 +16,7 @@
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
+//! | `shortening` | how the log is shortened |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod agenda;
@@ -27,6 +28,7 @@ mod holds;
 mod participant;
 mod promises;
 mod reads;
+mod shortening;
 mod snapshots;
 mod turns;
 mod validate;
@@ -38,7 +40,7 @@ use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, Context, Epoch, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, TransactionId, View,
 };
-use quorate_ir::{Fact, OperationId, Status};
+use quorate_ir::{Fact, OperationId, Status, Upcalls};
 use quorate_store::{PreparedSet, Versions};
 
 use crate::config::{Boot, ReplicaConfig};
@@ -52,6 +54,7 @@ use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints
 use currency::Currency;
 use desk::Desk;
 use participant::{Participant, outcome_of};
+use shortening::Snapshots;
 use snapshots::ReadPromise;
 use turns::Turns;
 
@@ -108,6 +111,7 @@ pub struct Replica {
     asked: BTreeMap<TransactionId, u64>,
     currency: Currency,
     checkpoints: Checkpoints,
+    snapshots: Snapshots,
     promise: ReadPromise,
     agenda: Agenda,
     /// When the timer of the agenda fires.
@@ -150,6 +154,7 @@ impl Machine for Replica {
                 config.rules,
             ),
             checkpoints: Checkpoints::default(),
+            snapshots: Snapshots::default(),
             asked: BTreeMap::new(),
             currency: Currency::default(),
             promise: ReadPromise::default(),
@@ -161,7 +166,7 @@ impl Machine for Replica {
             newest_epoch: config.epoch,
             config,
         };
-        for record in records {
+        for record in shortening::since_last(records.collect()) {
             replica.replay(record);
         }
         if restarted {
@@ -243,6 +248,25 @@ impl Replica {
                 Fact::Completed(below)
             }
             Record::FloorRaised { floor } => Fact::FloorRaised(floor),
+            Record::SnapshotBegun { view, lineage, floor, complete } => {
+                Fact::SnapshotBegun { view, lineage, floor, complete }
+            }
+            Record::SnapshotBinds { read_floor, supplement } => {
+                self.participant.adopt_supplement(&supplement);
+                self.participant.reads.raise_floor(read_floor);
+                return;
+            }
+            Record::SnapshotPage { state } => {
+                self.snapshots.pages.push(state);
+                return;
+            }
+            Record::SnapshotEnded { floor } => {
+                self.participant.forget_state_below(floor);
+                for state in std::mem::take(&mut self.snapshots.pages) {
+                    self.participant.install_state(&state);
+                }
+                return;
+            }
         };
         let installed = matches!(fact, Fact::ViewInstalled { .. });
         self.ir.restore(fact, &mut self.participant);
@@ -584,6 +608,7 @@ impl Replica {
             return;
         }
         self.sweep_checkpoint(context, outbox);
+        self.sweep_snapshot(context, outbox);
         let (versions, floor) = (&self.participant.versions, self.participant.floor);
         if self.currency.lags(versions, floor, context.now, self.config.recovery_timeout) {
             self.with_desk(context.random, outbox, |ir, desk| ir.become_current(desk));

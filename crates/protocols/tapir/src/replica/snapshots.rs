@@ -72,6 +72,11 @@ pub(super) struct ReadPromise {
 }
 
 impl ReadPromise {
+    /// Up to which timestamp readers may be promised something without a further record.
+    pub(super) fn until(&self) -> Timestamp {
+        self.until
+    }
+
     /// Makes sure that a promise at this timestamp, and those that are about to follow, survive a crash once what was
     /// persisted so far is durable.
     fn extend_to(&mut self, timestamp: Timestamp, outbox: &mut OutboxOf<Replica>) {

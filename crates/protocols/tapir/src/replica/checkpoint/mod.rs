@@ -29,6 +29,7 @@ use super::Replica;
 use crate::message::{Decision, Message};
 use crate::record::Record;
 use crate::recovery::backup_replica;
+use crate::rules::Plant;
 use participants::Question;
 
 /// A search for a floor that is under way, and when to begin the next.
@@ -131,7 +132,7 @@ impl Replica {
             let turn = (u64::from(self.config.replica.index.0) + n - view.0 % n) % n;
             let wait = self.config.checkpoint_interval * (turn as u32 + 1);
             if now - moved_at >= wait {
-                self.begin_checkpoint(context);
+                self.begin_checkpoint(context, outbox);
             }
         }
         self.send_gathers(outbox);
@@ -142,12 +143,16 @@ impl Replica {
         self.advance_checkpoint(context, outbox);
     }
 
-    fn begin_checkpoint(&mut self, context: &Context<'_>) {
+    fn begin_checkpoint(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         let lag = self.config.checkpoint_lag.as_micros() as u64;
         let micros = context.clock.as_micros().saturating_sub(lag);
         let below = Timestamp { micros, client: ClientId(0) };
         let floor = self.ir.floor();
         if below <= floor {
+            return;
+        }
+        if self.config.rules.has(Plant::CollectAlone) {
+            self.with_desk(context.random, outbox, |ir, desk| ir.raise_floor(below, desk));
             return;
         }
         let n = self.config.group.replicas();
@@ -262,6 +267,9 @@ impl Replica {
 
     /// From now on refuses new prepares below, durably, before anything is said of what is held below (T28).
     fn refuse_below(&mut self, below: Timestamp, outbox: &mut OutboxOf<Self>) {
+        if self.config.rules.has(Plant::GatherBeforeRefusing) {
+            return;
+        }
         if below > self.participant.refusal {
             self.participant.refuse_below(below);
             outbox.persist(Record::Refusing { below });
