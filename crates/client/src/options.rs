@@ -17,7 +17,8 @@ pub struct Options {
     pub open_transactions_max: usize,
     /// How many commits may be in flight at once; further ones wait.
     pub commits_in_flight_max: usize,
-    /// How long the cluster remembers outcomes, as its servers are configured: older tokens are refused.
+    /// Older tokens are refused without asking. The cluster itself may have forgotten what ended more than some ten
+    /// seconds ago.
     pub outcome_retention: Duration,
     /// Emulates the delays between the sites of a matrix on one machine; the servers must do so as well.
     pub delays: Option<quorate_runtime::wan::Matrix>,

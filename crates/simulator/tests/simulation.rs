@@ -43,12 +43,14 @@ fn plants_are_caught() {
         (Plant::ForgetCommittedReads, "all", 20),
         (Plant::PrepareAfterOutcome, "all", 20),
         (Plant::SyncDropsPrepares, "all", 20),
+        (Plant::CollectAlone, "all", 20),
         (Plant::ReadTimestampTrusted, "all", 20),
         (Plant::SnapshotTakenAsStrict, "all", 50),
         (Plant::PendingWriteOverlooked, "all", 20),
         (Plant::UnvalidatedAbsence, "none", 10),
         (Plant::AbstainIsSuccess, "none", 10),
         (Plant::ShardsReadApart, "all", 50),
+        (Plant::GatherBeforeRefusing, "all", 100),
     ];
     for (plant, faults, seeds) in table {
         let faults = faults.parse().expect("these faults exist");

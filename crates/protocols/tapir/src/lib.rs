@@ -34,7 +34,7 @@
 //! once. I4 replicas agree on every outcome. I6 every transaction ends and leaves no hold behind.
 //!
 //! # Not here yet
-//! Collection of records and old versions, read-only transactions in one round trip, and the paper's further extensions.
+//! Read-only transactions in one round trip, and the paper's further extensions.
 
 pub mod command;
 pub mod config;

@@ -511,7 +511,6 @@ impl<O: Operations> Record<O> {
 
     /// The transactions after `after` that are older than the log and have ended, with what ended them, of `max` that are
     /// looked at; and where to go on, if there is more.
-    #[expect(clippy::type_complexity, reason = "a page, and where the next begins")]
     pub fn older_ended(
         &self,
         after: Option<Cursor>,
