@@ -24,6 +24,7 @@ pub fn suited_faults(plant: Plant) -> Faults {
         Plant::OlderPrepareDisplaces => &[Fault::Reordering, Fault::ClockSkew, Fault::ClientCrashes],
         Plant::ForgottenPromises => &[Fault::RecoveryDuels, Fault::Pauses, Fault::ViewChanges],
         Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::SlowDisks],
+        Plant::GatherBeforeRefusing => &[Fault::LateMessages, Fault::Partitions, Fault::ClockSkew],
         _ => return Faults::All,
     };
     Faults::Named(faults.to_vec())
