@@ -44,7 +44,7 @@ use quorate_ir::{Fact, OperationId, Status, Upcalls};
 use quorate_store::{PreparedSet, Versions};
 
 use crate::config::{Boot, ReplicaConfig};
-use crate::message::{Decision, Message, Outcome, Prepare, Tapir};
+use crate::message::{Decision, Message, Outcome, Prepare, Supplement, Tapir};
 use crate::record::Record;
 use crate::recovery::{Recoveries, backup_replica};
 use crate::rules::Plant;
@@ -169,6 +169,9 @@ impl Machine for Replica {
         for record in shortening::since_last(records.collect()) {
             replica.replay(record);
         }
+        // Only now: it was not in force in the views whose records were just read, and must not speak against what they
+        // have let in.
+        replica.participant.take_over_promise(replica.snapshots.promised);
         if restarted {
             replica.ir.finish_restore();
             while replica.collect(COLLECTED_AT_REST_MAX) {}
@@ -220,7 +223,7 @@ impl Replica {
                 return;
             }
             Record::ReadsPromised { until } => {
-                self.participant.take_over_promise(until);
+                self.snapshots.promised = self.snapshots.promised.max(until);
                 return;
             }
             Record::ViewEntered { view } => Fact::ViewEntered(view),
@@ -252,7 +255,8 @@ impl Replica {
                 Fact::SnapshotBegun { view, lineage, floor, complete }
             }
             Record::SnapshotBinds { read_floor, supplement } => {
-                self.participant.adopt_supplement(&supplement);
+                self.snapshots.promised = self.snapshots.promised.max(supplement.read_floor);
+                self.participant.adopt_supplement(&Supplement { read_floor: Timestamp::ZERO, ..supplement });
                 self.participant.reads.raise_floor(read_floor);
                 return;
             }

@@ -28,6 +28,8 @@ pub(super) struct Snapshots {
     begun_at: u64,
     /// Pages that a restart has read, of a snapshot whose end it has not reached yet.
     pub(super) pages: Vec<StatePage>,
+    /// What readers may have been promised before a restart.
+    pub(super) promised: Timestamp,
 }
 
 #[derive(Debug)]
