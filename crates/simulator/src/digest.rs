@@ -104,8 +104,8 @@ fn ir(message: &Ir<Tapir>, hash: &mut TraceHash) {
             numbers(25, id.transaction, &[id.number.into(), view.0, ballot.0.into()], hash);
             vote(*verdict, hash);
         }
-        Ir::Confirm { id, view, verdict } => {
-            numbers(26, id.transaction, &[id.number.into(), view.0], hash);
+        Ir::Confirm { id, view, verdict, finalized } => {
+            numbers(26, id.transaction, &[id.number.into(), view.0, u64::from(*finalized)], hash);
             verdict.iter().for_each(|verdict| vote(*verdict, hash));
         }
         Ir::HigherView { view } => numbers(27, nobody, &[view.0], hash),

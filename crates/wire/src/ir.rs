@@ -40,7 +40,7 @@ alternatives!(Message<Tapir>, "ir.Message", messages {
     4 ConsensusReply { 1 id: Nested, 2 view: Varint, 3 verdict: Nested, 4 finalized: Varint }
     5 FinalizeInconsistent { 1 id: Nested }
     6 FinalizeConsensus { 1 id: Nested, 2 verdict: Nested, 3 view: Varint, 4 ballot: Varint }
-    7 Confirm { 1 id: Nested, 2 view: Varint, 3 verdict: Optional<Nested> }
+    7 Confirm { 1 id: Nested, 2 view: Varint, 3 verdict: Optional<Nested>, 4 finalized: Varint }
     8 HigherView { 1 view: Varint }
     9 StartViewChange { 1 view: Varint }
     10 DoViewChange {

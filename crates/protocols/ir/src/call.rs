@@ -85,7 +85,13 @@ impl<O: Operations> ConsensusCall<O> {
     }
 
     /// Takes a CONFIRM. One of another view or with another verdict tells what the replica holds instead.
-    pub fn on_confirm(&mut self, from: ReplicaIndex, view: View, verdict: Option<O::Verdict>) {
+    pub fn on_confirm(
+        &mut self,
+        from: ReplicaIndex,
+        view: View,
+        verdict: Option<O::Verdict>,
+        finalized: bool,
+    ) {
         let index = usize::from(from.0);
         if index >= self.replies.len() {
             return;
@@ -96,10 +102,24 @@ impl<O: Operations> ConsensusCall<O> {
         {
             finalizing.confirmed[index] = true;
         } else if let Some(verdict) = verdict {
-            self.on_reply(from, view, verdict, false);
+            if finalized {
+                self.stop_finalizing_against(index, view, &verdict);
+            }
+            self.on_reply(from, view, verdict, finalized);
         } else if self.replies[index].as_ref().is_none_or(|known| known.view <= view) {
             // The replica does not know the operation, so it must be proposed to it again.
             self.replies[index] = None;
+        }
+    }
+
+    /// A replica refuses what is being finalized, because another verdict is final there already: that one must be
+    /// followed. Said once by each replica, so that two of them which contradict each other do not go on for ever.
+    fn stop_finalizing_against(&mut self, index: usize, view: View, verdict: &O::Verdict) {
+        let is_news = !self.replies[index]
+            .as_ref()
+            .is_some_and(|known| known.finalized && known.view == view && known.verdict == *verdict);
+        if is_news && self.finalizing.as_ref().is_some_and(|finalizing| finalizing.view == view) {
+            self.finalizing = None;
         }
     }
 

@@ -124,6 +124,8 @@ pub enum Message<O: Operations> {
         view: View,
         /// The verdict in the record; none for an inconsistent operation, and for one that the record does not hold.
         verdict: Option<O::Verdict>,
+        /// True if that verdict is final: if it is not the one of the FINALIZE, the proposer must follow it.
+        finalized: bool,
     },
     /// Proposer → a replica that answered in a view below another's: join at least this view (T22).
     HigherView {

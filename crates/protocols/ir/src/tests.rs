@@ -102,21 +102,50 @@ fn the_slow_path_needs_a_majority_of_confirms_of_its_view_and_verdict() {
     let mut call = call("y y n");
     call.start_finalizing('y', View(0));
     assert_eq!(call.progress(), ConsensusProgress::Finalizing);
-    call.on_confirm(ReplicaIndex(0), View(0), Some('y'));
-    call.on_confirm(ReplicaIndex(0), View(0), Some('y'));
+    call.on_confirm(ReplicaIndex(0), View(0), Some('y'), true);
+    call.on_confirm(ReplicaIndex(0), View(0), Some('y'), true);
     assert_eq!(call.progress(), ConsensusProgress::Finalizing, "a replica confirms once");
-    call.on_confirm(ReplicaIndex(1), View(0), Some('n'));
+    call.on_confirm(ReplicaIndex(1), View(0), Some('n'), false);
     assert_eq!(call.progress(), ConsensusProgress::Finalizing, "another verdict confirms nothing");
-    call.on_confirm(ReplicaIndex(2), View(0), Some('y'));
+    call.on_confirm(ReplicaIndex(2), View(0), Some('y'), true);
     assert_eq!(call.progress(), ConsensusProgress::Final { verdict: 'y', view: View(0), fast: false });
+}
+
+#[test]
+fn another_final_verdict_ends_the_slow_path() {
+    let mut call = call("y y n");
+    call.start_finalizing('y', View(0));
+    call.on_confirm(ReplicaIndex(2), View(0), Some('n'), true);
+    assert_eq!(call.progress(), ConsensusProgress::Follow { verdict: 'n', view: View(0) });
+    call.start_finalizing('n', View(0));
+    call.on_confirm(ReplicaIndex(2), View(0), Some('n'), true);
+    call.on_confirm(ReplicaIndex(0), View(0), Some('n'), true);
+    assert_eq!(call.progress(), ConsensusProgress::Final { verdict: 'n', view: View(0), fast: false });
+}
+
+#[test]
+fn replicas_that_contradict_each_other_do_not_keep_the_slow_path_going_round() {
+    let mut call = call("y y n");
+    call.start_finalizing('y', View(0));
+    let mut rounds = 0;
+    for _ in 0..10 {
+        for (index, verdict) in [(0, 'y'), (2, 'n')] {
+            call.on_confirm(ReplicaIndex(index), View(0), Some(verdict), true);
+            if let ConsensusProgress::Follow { verdict, view } = call.progress() {
+                call.start_finalizing(verdict, view);
+                rounds += 1;
+            }
+        }
+    }
+    assert!(rounds <= 3, "each is followed once at most: {rounds}");
 }
 
 #[test]
 fn a_greater_view_ends_the_slow_path() {
     let mut call = call("y y n");
     call.start_finalizing('y', View(0));
-    call.on_confirm(ReplicaIndex(0), View(0), Some('y'));
-    call.on_confirm(ReplicaIndex(1), View(1), Some('n'));
+    call.on_confirm(ReplicaIndex(0), View(0), Some('y'), true);
+    call.on_confirm(ReplicaIndex(1), View(1), Some('n'), false);
     assert_eq!(call.progress(), ConsensusProgress::Waiting, "the others must be asked again");
     assert_eq!(call.missing().collect::<Vec<_>>(), [ReplicaIndex(0), ReplicaIndex(2)]);
     assert_eq!(call.lagging().collect::<Vec<_>>(), [ReplicaIndex(0), ReplicaIndex(2)]);

@@ -195,11 +195,8 @@ fn ir() -> BoxedStrategy<Ir<Tapir>> {
         operation_id().prop_map(|id| Ir::FinalizeInconsistent { id }),
         (operation_id(), vote(), view(), ballot())
             .prop_map(|(id, verdict, view, ballot)| Ir::FinalizeConsensus { id, verdict, view, ballot }),
-        (operation_id(), view(), of(vote())).prop_map(|(id, view, verdict)| Ir::Confirm {
-            id,
-            view,
-            verdict
-        }),
+        (operation_id(), view(), of(vote()), any::<bool>())
+            .prop_map(|(id, view, verdict, finalized)| Ir::Confirm { id, view, verdict, finalized }),
     ];
     let views = prop_oneof![
         view().prop_map(|view| Ir::HigherView { view }),

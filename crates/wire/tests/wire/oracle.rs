@@ -165,6 +165,7 @@ messages! {
         #[prost(message, optional, tag = 1)] id: Option<OperationId>,
         #[prost(uint64, tag = 2)] view: u64,
         #[prost(message, optional, tag = 3)] verdict: Option<Vote>,
+        #[prost(bool, tag = 4)] finalized: bool,
     }
     struct JustView { #[prost(uint64, tag = 1)] view: u64 }
     struct ViewChange {

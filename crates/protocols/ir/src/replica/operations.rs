@@ -56,7 +56,7 @@ impl<O: Operations> Replica<O> {
             host.persist(Fact::InconsistentExecuted(id.transaction));
             self.record.mark_executed(id.transaction);
         }
-        host.send(from, Message::Confirm { id, view: self.view, verdict: None });
+        host.send(from, Message::Confirm { id, view: self.view, verdict: None, finalized: false });
     }
 
     /// Gives this replica's verdict, the same one whenever it is asked again.
@@ -148,8 +148,13 @@ impl<O: Operations> Replica<O> {
                 .inconsistent(id.transaction)
                 .map(|known| H::Protocol::implied_verdict(&known.operation))
         };
-        let held = self.record.consensus(id).map(|known| known.verdict.clone()).or_else(implied);
-        host.send(from, Message::Confirm { id, view: self.view, verdict: held });
+        let (verdict, finalized) = match self.record.consensus(id) {
+            Some(known) => (Some(known.verdict.clone()), known.state.is_finalized()),
+            // The outcome is a fact, and so is what it implies.
+            None => (implied(), true),
+        };
+        let finalized = finalized && verdict.is_some();
+        host.send(from, Message::Confirm { id, view: self.view, verdict, finalized });
     }
 
     /// [`Mistake::FinalizeOverwrites`]: whatever a proposer says last stands, and it is told what it wants to hear.
@@ -167,7 +172,7 @@ impl<O: Operations> Replica<O> {
             host.persist(Fact::ConsensusFinalized { id, verdict: verdict.clone(), ballot });
             self.record.finalize_consensus(id, verdict.clone(), ballot);
         }
-        host.send(from, Message::Confirm { id, view, verdict: Some(verdict) });
+        host.send(from, Message::Confirm { id, view, verdict: Some(verdict), finalized: true });
     }
 
     /// A proposer has seen a greater view than this replica's. A replica is believed; a client is taken as a hint to

@@ -249,8 +249,8 @@ impl Coordinator {
             Message::ReadValidatedReply { transaction, found } => {
                 self.on_read_validated_reply(from, transaction, found, context, outbox);
             }
-            Message::Ir(Ir::Confirm { id, view, verdict }) => {
-                self.on_confirm(from, id, view, verdict, context, outbox);
+            Message::Ir(Ir::Confirm { id, view, verdict, finalized }) => {
+                self.on_confirm(from, id, view, verdict, finalized, context, outbox);
             }
             Message::Ir(Ir::InconsistentReply { id, view }) => {
                 self.on_decision_reply(from, id.transaction, view, outbox);

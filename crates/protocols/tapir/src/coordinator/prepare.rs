@@ -266,12 +266,14 @@ impl Coordinator {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_confirm(
         &mut self,
         from: ReplicaId,
         id: OperationId,
         view: View,
         vote: Option<Vote>,
+        finalized: bool,
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
@@ -286,7 +288,7 @@ impl Coordinator {
             return;
         };
         let Some(part) = preparing.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
-        part.call.on_confirm(from.index, view, vote);
+        part.call.on_confirm(from.index, view, vote, finalized);
         send_higher_view(part, rules, outbox);
         self.advance(id.transaction, context, outbox);
     }

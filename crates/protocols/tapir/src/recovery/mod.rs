@@ -285,7 +285,7 @@ impl Recoveries {
             Message::Superseded { transaction, promised } if self.is_overtaken(transaction, promised) => {
                 self.stand_back(transaction, promised, now);
             }
-            Message::Ir(quorate_ir::Message::Confirm { id, view, verdict }) => {
+            Message::Ir(quorate_ir::Message::Confirm { id, view, verdict, .. }) => {
                 self.on_confirm(from, id, view, verdict, now, outbox);
             }
             Message::Ir(quorate_ir::Message::InconsistentReply { id, view }) => {

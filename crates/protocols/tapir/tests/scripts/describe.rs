@@ -111,9 +111,10 @@ fn ir(message: &Ir<Tapir>) -> String {
             let (id, number) = (transaction(id.transaction), id.number);
             format!("FINALIZE {id}#{number} {} in {view} under {ballot}", vote(*verdict))
         }
-        Ir::Confirm { id, view, verdict } => {
+        Ir::Confirm { id, view, verdict, finalized } => {
+            let state = if *finalized || verdict.is_none() { "" } else { " (not final)" };
             let verdict = verdict.map_or("nothing".to_owned(), vote);
-            format!("CONFIRM {}#{} {verdict} in {view}", transaction(id.transaction), id.number)
+            format!("CONFIRM {}#{} {verdict} in {view}{state}", transaction(id.transaction), id.number)
         }
         Ir::HigherView { view } => format!("higher view {view}"),
         Ir::StartViewChange { view } => format!("start view change to {view}"),
