@@ -1,5 +1,6 @@
 //! One attempt at one transaction.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -128,6 +129,8 @@ impl Transaction {
         freshness: Freshness,
     ) -> Result<(Vec<Option<Value>>, Timestamp)> {
         let inner = &self.inner;
+        let shards: BTreeSet<ShardId> = keys.iter().map(|key| inner.keyspace.shard_of(key).id).collect();
+        inner.require_served(shards.into_iter())?;
         inner.end()?;
         let patience = inner.deadline.saturating_duration_since(Instant::now());
         let (session, keyspace) = (&inner.shared.session, inner.keyspace.id);

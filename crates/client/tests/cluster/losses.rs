@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{Error, Invalid, Keyspace, KeyspaceOptions, NodeId, ReplicaId, ReplicaIndex, View};
+use quorate::{Error, Invalid, Keyspace, KeyspaceOptions, NodeId, ReplicaId, ReplicaIndex, Timestamp, View};
 use tokio::time::Instant;
 
 use crate::support::{Cluster, accounts};
@@ -24,8 +24,9 @@ async fn write_until(
     }
 }
 
-fn has_advice(outcome: &quorate::Result<()>) -> bool {
-    matches!(outcome, Err(Error::Unavailable { missing }) if missing.len() == 2
+/// True if the call names both lost replicas of so many shards, each with what is wrong with it.
+fn gives_advice(outcome: &quorate::Result<()>, shards: usize) -> bool {
+    matches!(outcome, Err(Error::Unavailable { missing }) if missing.len() == 2 * shards
         && missing.iter().all(|replica| replica.problem.is_some()))
 }
 
@@ -47,7 +48,7 @@ async fn a_lost_shard_says_so_at_once_and_goes_on_when_its_loss_is_accepted() {
         shards.iter().for_each(|shard| cluster.lose_log(node, shard.0));
         cluster.restart(node);
     }
-    let (outcome, took) = write_until(&accounts, has_advice).await;
+    let (outcome, took) = write_until(&accounts, |outcome| gives_advice(outcome, 1)).await;
     assert!(took < Duration::from_secs(1), "nobody waits for answers that cannot come: {took:?}");
     let error = outcome.unwrap_err();
     for part in ["node-1", "node-2", "quorate cluster accept-loss accounts", &cluster.addresses()[1]] {
@@ -56,6 +57,20 @@ async fn a_lost_shard_says_so_at_once_and_goes_on_when_its_loss_is_accepted() {
     let before = Instant::now();
     let read = accounts.get("key1").await.unwrap_err();
     assert!(matches!(read, Error::Unavailable { .. }) && before.elapsed() < Duration::from_secs(1), "{read}");
+    // Reads that hold nothing say so as well, over one shard or both, and name each replica once.
+    let before = Instant::now();
+    let everywhere: Vec<String> =
+        (0..20).flat_map(|number| [format!("key{number}"), "key1".into()]).collect();
+    let reads = [
+        (1, accounts.read_only(["key1", "key1"]).await.map(drop)),
+        (2, accounts.read_only(&everywhere).await.map(drop)),
+        (1, accounts.read_at(Timestamp::ZERO, ["key1"]).await.map(drop)),
+        (1, accounts.read_stale(Duration::from_secs(60), ["key1"]).await.map(drop)),
+    ];
+    for (shards, read) in reads {
+        assert!(gives_advice(&read, shards), "{shards}: {read:?}");
+    }
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
 
     // What is lost is a shard, and not the cluster.
     let other = db.create_keyspace("other", KeyspaceOptions::new(quorate::Isolation::Strict)).await.unwrap();

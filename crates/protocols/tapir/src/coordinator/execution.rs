@@ -30,7 +30,7 @@ pub(super) struct Execution {
     pending_scans: Vec<PendingScan>,
     scans: u32,
     /// True if it is a read-only transaction that commits by itself once everything is read.
-    pub(super) commits_when_read: bool,
+    commits_when_read: bool,
 }
 
 #[derive(Debug)]
@@ -75,6 +75,11 @@ impl Execution {
             scans: 0,
             commits_when_read: false,
         }
+    }
+
+    /// One that writes nothing and commits by itself once everything that was asked for is read.
+    pub(super) fn read_only(routes: Arc<Routes>, attempt: u32) -> Self {
+        Execution { commits_when_read: true, ..Execution::new(routes, attempt) }
     }
 
     /// The replica of a shard with this rank, the nearest first.

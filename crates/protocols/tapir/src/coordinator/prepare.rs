@@ -140,7 +140,7 @@ impl Coordinator {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        let missing = self.missing_quorum(shares.iter().map(|(shard, _)| *shard));
+        let missing = self.missing_quorum(shares.iter().map(|(shard, _)| *shard), GroupSize::majority);
         if !missing.is_empty() {
             return self.fail(id, Failure::Unavailable { missing }, outbox);
         }
@@ -172,8 +172,12 @@ impl Coordinator {
         self.wake_at(id, context.now + self.config.resend_timeout);
     }
 
-    /// The replicas that are down, if so many are that some shard cannot give a majority.
-    fn missing_quorum(&self, shards: impl Iterator<Item = ShardId>) -> Vec<ReplicaId> {
+    /// The replicas that are down, of those shards where so many are that the others are no quorum.
+    pub(super) fn missing_quorum(
+        &self,
+        shards: impl Iterator<Item = ShardId>,
+        quorum: impl Fn(GroupSize) -> usize,
+    ) -> Vec<ReplicaId> {
         if self.unreachable.is_empty() {
             return Vec::new();
         }
@@ -182,7 +186,7 @@ impl Coordinator {
             let group = self.groups[&shard].size;
             let down: Vec<ReplicaId> =
                 replicas(shard, group).filter(|replica| self.unreachable.contains(replica)).collect();
-            if down.len() > group.failures() {
+            if group.replicas() - down.len() < quorum(group) {
                 missing.extend(down);
             }
         }

@@ -19,7 +19,8 @@
 //!
 //! A strict one that has met too many conflicts, or whose shard misses too many replicas for a quorum read, is run like
 //! any other transaction: it reads at the nearest replicas and is validated by a prepare. So it makes the same progress as
-//! those.
+//! those. The others have no such way: where replicas are known to be down they fail at once, and the client may want
+//! something else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use quorate_core::{
 };
 
 use super::reading::{Reading, Snapshot};
-use super::{Coordinator, Execution, Open, Out, Phase, finish, replicas};
+use super::{Coordinator, Execution, Open, Out, Phase, finish};
 use crate::command::{Committed, Failure, Freshness, Invalid, Routes};
 use crate::config::READ_PROMISE_AHEAD;
 use crate::rules::Plant;
@@ -62,9 +63,7 @@ impl Coordinator {
             let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }
-        let mut execution = Execution::new(routes.clone(), id.attempt);
-        execution.commits_when_read = true;
-        let phase = Phase::Executing(Box::new(execution));
+        let phase = Phase::Executing(Box::new(Execution::read_only(routes.clone(), id.attempt)));
         self.transactions
             .insert(id, Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None });
         self.wake_at(id, deadline);
@@ -84,9 +83,6 @@ impl Coordinator {
             }
             Freshness::Strict if shards.len() > 1 && !self.config.rules.has(Plant::ShardsReadApart) => {
                 self.prepare_reads(id, shards, context, outbox);
-            }
-            Freshness::Strict if self.lacks_snapshot_quorum(shards.keys().copied()) => {
-                self.read_as_any_other(id, keys, context, outbox);
             }
             Freshness::Strict => {
                 let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
@@ -158,16 +154,6 @@ impl Coordinator {
         };
         let parts = shards.into_iter().map(part).collect();
         self.start_preparing(id, timestamp, parts, context, outbox);
-    }
-
-    /// True if so many replicas of a shard are known to be down that no quorum read can succeed.
-    pub(super) fn lacks_snapshot_quorum(&self, mut shards: impl Iterator<Item = ShardId>) -> bool {
-        !self.unreachable.is_empty()
-            && shards.any(|shard| {
-                let group = self.groups[&shard].size;
-                let up = replicas(shard, group).filter(|replica| !self.unreachable.contains(replica)).count();
-                up < group.snapshot_quorum()
-            })
     }
 }
 

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::hash::FixedSet;
 use quorate_core::{
     Context, GroupSize, Instant, Key, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     TransactionId, View,
 };
 
-use super::{Coordinator, Ir, Out, Phase, finish};
+use super::{Coordinator, Execution, Ir, Out, Phase, finish, replicas};
 use crate::command::{Committed, Event, Failure, Invalid, Routes};
 use crate::message::{FoundVersion, Message, SnapshotVersion, ValidatedVersion};
 use crate::rules::{Plant, Rules};
@@ -32,6 +33,7 @@ pub(super) enum Snapshot {
 /// A read-only transaction that is being read.
 #[derive(Debug)]
 pub(super) struct Reading {
+    routes: Arc<Routes>,
     snapshot: Snapshot,
     parts: Vec<Part>,
     /// Counts the rounds, from one.
@@ -93,6 +95,7 @@ impl Reading {
             }
         };
         Reading {
+            routes: routes.clone(),
             snapshot,
             parts: shards.into_iter().map(part).collect(),
             round: 0,
@@ -113,13 +116,7 @@ impl Reading {
         if self.obstructed {
             return Failure::Conflict;
         }
-        let unanswered = |part: &Part| {
-            let shard = part.shard;
-            let silent = part.asked.iter().filter(|index| !part.replies.contains_key(index));
-            silent.map(move |index| ReplicaId { shard, index: *index }).collect::<Vec<_>>()
-        };
-        let open = self.parts.iter().filter(|part| part.read.is_none());
-        let mut missing: Vec<ReplicaId> = open.flat_map(unanswered).collect();
+        let mut missing = self.unanswered();
         missing.sort_unstable();
         Failure::Unavailable { missing }
     }
@@ -130,6 +127,17 @@ impl Reading {
             Snapshot::Newest(timestamp) | Snapshot::At(timestamp) => timestamp,
             Snapshot::Validated { oldest } => oldest,
         }
+    }
+
+    /// The replicas that were asked in this round and have not answered.
+    fn unanswered(&self) -> Vec<ReplicaId> {
+        let unanswered = |part: &Part| {
+            let shard = part.shard;
+            let silent = part.asked.iter().filter(|index| !part.replies.contains_key(index));
+            silent.map(move |index| ReplicaId { shard, index: *index }).collect::<Vec<_>>()
+        };
+        let open = self.parts.iter().filter(|part| part.read.is_none() && part.validated.is_none());
+        open.flat_map(unanswered).collect()
     }
 
     fn message(&self, id: TransactionId, part: &Part) -> Message {
@@ -187,14 +195,14 @@ impl Part {
         }
     }
 
-    /// The next replicas to ask, so that `wanted` have been: the nearest first, those that are known to be down last.
-    fn next_to_ask(&self, wanted: usize, is_up: impl Fn(ReplicaId) -> bool) -> Vec<ReplicaIndex> {
-        let up = |index: &ReplicaIndex| is_up(ReplicaId { shard: self.shard, index: *index });
+    /// The next replicas to ask, so that `wanted` have been: the nearest first, those that may not answer last.
+    fn next_to_ask(&self, wanted: usize, is_expected: impl Fn(ReplicaId) -> bool) -> Vec<ReplicaIndex> {
+        let expected = |index: &ReplicaIndex| is_expected(ReplicaId { shard: self.shard, index: *index });
         let order = self
             .nearest
             .iter()
-            .filter(|index| up(index))
-            .chain(self.nearest.iter().filter(|index| !up(index)));
+            .filter(|index| expected(index))
+            .chain(self.nearest.iter().filter(|index| !expected(index)));
         let missing = wanted.saturating_sub(self.asked.len());
         order.filter(|index| !self.asked.contains(index)).take(missing).copied().collect()
     }
@@ -245,13 +253,58 @@ impl Coordinator {
             open.phase = Phase::Reading(Box::new(reading));
         }
         match starts_at {
-            Some(starts_at) if starts_at > context.now => self.wake_at(id, starts_at),
+            Some(starts_at) if starts_at > context.now => {
+                if !self.lacks_quorum(id, context, outbox) {
+                    self.wake_at(id, starts_at);
+                }
+            }
             _ => self.begin_round(id, context, outbox),
         }
     }
 
+    /// True if so many replicas of a shard are known to be down that no quorum read can succeed: then it has gone another
+    /// way, or has failed.
+    fn lacks_quorum(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) -> bool {
+        if self.unreachable.is_empty() {
+            return false;
+        }
+        let Some(Phase::Reading(reading)) = self.transactions.get(&id).map(|open| &open.phase) else {
+            return true;
+        };
+        let strict = match reading.snapshot {
+            Snapshot::Validated { .. } => return false,
+            Snapshot::Newest(_) => true,
+            Snapshot::At(_) => false,
+        };
+        let open = reading.parts.iter().filter(|part| part.read.is_none());
+        let missing = self.missing_quorum(open.map(|part| part.shard), GroupSize::snapshot_quorum);
+        if missing.is_empty() {
+            return false;
+        }
+        if strict {
+            self.read_otherwise(id, context, outbox);
+        } else {
+            self.fail(id, Failure::Unavailable { missing }, outbox);
+        }
+        true
+    }
+
+    /// A strict read that cannot have a quorum is run as any other transaction, which needs no more than a majority.
+    fn read_otherwise(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let Some(reading) = self.reading(id) else { return };
+        let execution = Execution::read_only(reading.routes.clone(), id.attempt);
+        let keys = reading.parts.iter().flat_map(|part| part.keys.iter().cloned()).collect();
+        if let Some(open) = self.transactions.get_mut(&id) {
+            open.phase = Phase::Executing(Box::new(execution));
+        }
+        self.read_as_any_other(id, keys, context, outbox);
+    }
+
     /// Asks for the snapshot, in every shard.
     fn begin_round(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        if self.lacks_quorum(id, context, outbox) {
+            return;
+        }
         let read_timeout = self.config.read_timeout;
         let reads_apart = self.config.rules.has(Plant::ShardsReadApart);
         let Some(reading) = self.reading(id) else { return };
@@ -268,11 +321,20 @@ impl Coordinator {
 
     /// Asks a quorum of every shard that is not read yet, or everybody there.
     fn ask(&mut self, id: TransactionId, everybody: bool, outbox: &mut Out) {
-        let unreachable = std::mem::take(&mut self.unreachable);
-        let Some(reading) = self.reading(id) else {
-            self.unreachable = unreachable;
-            return;
-        };
+        let unexpected = (std::mem::take(&mut self.unreachable), std::mem::take(&mut self.silent));
+        self.ask_expected(id, everybody, &unexpected, outbox);
+        (self.unreachable, self.silent) = unexpected;
+    }
+
+    fn ask_expected(
+        &mut self,
+        id: TransactionId,
+        everybody: bool,
+        (unreachable, silent): &(FixedSet<ReplicaId>, FixedSet<ReplicaId>),
+        outbox: &mut Out,
+    ) {
+        let Some(reading) = self.reading(id) else { return };
+        let is_expected = |replica| !unreachable.contains(&replica) && !silent.contains(&replica);
         for at in 0..reading.parts.len() {
             let part = &reading.parts[at];
             let wanted = match reading.snapshot {
@@ -281,13 +343,12 @@ impl Coordinator {
                 Snapshot::Newest(_) | Snapshot::At(_) => part.group.snapshot_quorum(),
                 Snapshot::Validated { .. } => 1,
             };
-            let next = part.next_to_ask(wanted, |replica| !unreachable.contains(&replica));
+            let next = part.next_to_ask(wanted, is_expected);
             for index in &next {
                 outbox.send(ReplicaId { shard: part.shard, index: *index }, reading.message(id, part));
             }
             reading.parts[at].asked.extend(next);
         }
-        self.unreachable = unreachable;
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
@@ -302,6 +363,9 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let rules = self.config.rules;
+        let Some(group) = self.groups.get(&from.shard).map(|group| group.size) else { return };
+        let down: Vec<ReplicaId> =
+            replicas(from.shard, group).filter(|replica| self.unreachable.contains(replica)).collect();
         let Some(reading) = self.reading(id).filter(|reading| reading.round == round) else { return };
         let snapshot = reading.snapshot;
         let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
@@ -325,9 +389,12 @@ impl Coordinator {
             }
             Progress::Above(newest) => self.read_above(id, newest, context, outbox),
             Progress::Wait { obstructed } => {
-                let everybody_answered = part.replies.len() == part.group.replicas();
+                // Who is down will not answer, and a new attempt may find the write gone.
+                let heard =
+                    |replica: ReplicaId| part.replies.contains_key(&replica.index) || down.contains(&replica);
+                let nobody_left = replicas(part.shard, part.group).all(heard);
                 reading.obstructed |= obstructed;
-                if obstructed && everybody_answered && matches!(snapshot, Snapshot::Newest(_)) {
+                if obstructed && nobody_left && matches!(snapshot, Snapshot::Newest(_)) {
                     self.fail(id, Failure::Conflict, outbox);
                 } else if obstructed {
                     self.ask(id, true, outbox);
@@ -456,6 +523,9 @@ impl Coordinator {
     ) -> Option<Instant> {
         let deadline = self.transactions.get(&id)?.deadline;
         let read_timeout = self.config.read_timeout;
+        if self.lacks_quorum(id, context, outbox) {
+            return Some(context.now + read_timeout);
+        }
         let reading = self.reading(id)?;
         if let Some(starts_at) = reading.starts_at {
             if starts_at > context.now {
@@ -467,10 +537,18 @@ impl Coordinator {
         if context.now - reading.sent_at < reading.resend_after {
             return Some((reading.sent_at + reading.resend_after).min(deadline));
         }
-        if matches!(reading.snapshot, Snapshot::Validated { .. }) {
+        let (snapshot, obstructed, silent) = (reading.snapshot, reading.obstructed, reading.unanswered());
+        self.silent.extend(silent);
+        if matches!(snapshot, Snapshot::Validated { .. }) {
             self.read_at_clock(id, context, outbox);
             return Some(deadline);
         }
+        if matches!(snapshot, Snapshot::Newest(_)) && !obstructed {
+            // Those that are not silent may be enough for a prepare.
+            self.read_otherwise(id, context, outbox);
+            return Some(deadline);
+        }
+        let reading = self.reading(id)?;
         // What was obstructed is read anew; to those that were silent it may be news.
         reading.sent_at = context.now;
         reading.resend_after = (reading.resend_after * 2).min(read_timeout * 8);

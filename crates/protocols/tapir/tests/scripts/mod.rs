@@ -19,6 +19,7 @@
 //! | `repeat WHO` | delivers every message that WHO ever received once more |
 //! | `advance MILLISECONDS` | lets time pass; timers fire |
 //! | `crash WHO`, `restart WHO`, `lose WHO` | kills; brings back with its disk; brings back without |
+//! | `unreachable c1 1/r0`, `reachable c1 1/r0` | tells a client that its connection to a replica is broken; is up again |
 //! | `show WHO` | what a replica holds |
 
 mod describe;

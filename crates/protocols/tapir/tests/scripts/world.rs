@@ -158,6 +158,8 @@ impl World {
             ["crash", who] => self.crash(address(who)),
             ["restart", who] => self.restart(address(who), true, &mut log),
             ["lose", who] => self.restart(address(who), false, &mut log),
+            ["unreachable", who, replica] => self.set_reachable(who, replica, false, &mut log),
+            ["reachable", who, replica] => self.set_reachable(who, replica, true, &mut log),
             ["show", who] => self.show(address(who), &mut log),
             [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut log),
             _ => panic!("no such command: {line}"),
@@ -294,10 +296,10 @@ impl World {
         }
     }
 
-    fn client_command(&mut self, verb: &str, who: &str, rest: &[&str], log: &mut Vec<String>) {
+    /// The client of this name; the first thing that it does creates it.
+    fn client(&mut self, who: &str, log: &mut Vec<String>) -> ClientId {
         let Address::Client(client) = address(who) else { panic!("{who} is no client") };
         let routes = self.routes.clone().expect("a script begins with `cluster`");
-        let shards = routes.keyspace.shards.len();
         if !self.clients.contains_key(&client) {
             let config = CoordinatorConfig {
                 rules: self.rules,
@@ -308,8 +310,21 @@ impl World {
             };
             self.clients.insert(client, Coordinator::restore(config, []));
             self.step_client(client, Input::Start, log);
-            self.step_client(client, Input::Command(Command::Route(routes.clone())), log);
+            self.step_client(client, Input::Command(Command::Route(routes)), log);
         }
+        client
+    }
+
+    fn set_reachable(&mut self, who: &str, replica: &str, reachable: bool, log: &mut Vec<String>) {
+        let client = self.client(who, log);
+        let Address::Replica(replica) = address(replica) else { panic!("{replica} is no replica") };
+        self.step_client(client, Input::Command(Command::Reachable { replica, reachable }), log);
+    }
+
+    fn client_command(&mut self, verb: &str, who: &str, rest: &[&str], log: &mut Vec<String>) {
+        let client = self.client(who, log);
+        let routes = self.routes.clone().expect("a script begins with `cluster`");
+        let shards = routes.keyspace.shards.len();
         let id = |word: &str| match word.split_once('.') {
             Some((client, sequence)) => {
                 let Address::Client(client) = address(client) else { panic!("{word} is no transaction") };
