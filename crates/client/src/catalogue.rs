@@ -1,6 +1,10 @@
 //! The catalogue: keyspaces are entries of the built-in keyspace `_system`, created and dropped by transactions.
 
-use quorate_core::topology::{Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition};
+use std::time::Duration;
+
+use quorate_core::topology::{
+    CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition,
+};
 use quorate_core::{Epoch, GroupSize, KeyspaceId, ShardId, SiteId};
 use quorate_wire::catalogue::{
     NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, decode_counter, encode_counter, keyspace_key,
@@ -28,6 +32,9 @@ pub struct KeyspaceOptions {
     pub replicas: Option<usize>,
     /// The names of the sites that hold it; all if none are named.
     pub sites: Vec<String>,
+    /// How far the clocks of all clients are apart at most, if that is known, up to [`CLOCK_BOUND_MAX`]. Commits then take as
+    /// long at least, timestamps follow real time, and [`Keyspace::read_now`](crate::Keyspace::read_now) is possible.
+    pub clock_bound: Option<Duration>,
 }
 
 impl KeyspaceOptions {
@@ -39,6 +46,7 @@ impl KeyspaceOptions {
             shards: 1,
             replicas: None,
             sites: Vec::new(),
+            clock_bound: None,
         }
     }
 }
@@ -91,6 +99,9 @@ pub(crate) async fn create(
     name: &str,
     options: &KeyspaceOptions,
 ) -> Result<Definition> {
+    if options.clock_bound.is_some_and(|bound| bound > CLOCK_BOUND_MAX) {
+        return Err(Invalid::ClockBound { max: CLOCK_BOUND_MAX }.into());
+    }
     let sites = directory.sites(&options.sites)?;
     let replicas = options.replicas.unwrap_or_else(|| default_replicas(directory, &sites));
     let key = keyspace_key(name);
@@ -116,6 +127,7 @@ pub(crate) async fn create(
         durability: options.durability,
         shards,
         epoch: Epoch::FIRST,
+        clock_bound: options.clock_bound,
     };
     txn.put(NEXT_KEYSPACE_KEY, encode_counter(id + 1))?;
     txn.put(NEXT_SHARD_KEY, encode_counter(first_shard + options.shards as u32))?;

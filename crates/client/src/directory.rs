@@ -129,6 +129,7 @@ mod tests {
             durability: Durability::Sync,
             shards: vec![Shard { id: ShardId(4), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
             epoch: Epoch::FIRST,
+            clock_bound: None,
         }
     }
 

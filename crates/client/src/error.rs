@@ -176,6 +176,20 @@ pub enum Invalid {
         /// How far it may be.
         ahead_max_micros: u64,
     },
+    /// A keyspace cannot state such a bound of clocks.
+    #[error("a bound of clocks can be {max:?} at most: every commit takes as long")]
+    ClockBound {
+        /// The greatest.
+        max: Duration,
+    },
+    /// The keyspace states no bound of clocks.
+    #[error(
+        "the keyspace {name:?} states no bound of clocks, so that nothing can be read by the clock: use `read_only`,          which relies on none"
+    )]
+    NoClockBound {
+        /// Its name.
+        name: String,
+    },
     /// A replica does not accept that its records are lost.
     #[error("{replica} does not accept the loss of its records: {reason}")]
     LossNotAccepted {

@@ -53,6 +53,7 @@ impl Fake {
             durability: Durability::Sync,
             shards: shards.to_vec(),
             epoch: Epoch::FIRST,
+            clock_bound: None,
         };
         let node = Node { id: NodeId(0), site: SiteId(0), address: "host:1".to_owned() };
         let topology = Topology { sites: vec!["here".to_owned()], nodes: vec![node] };

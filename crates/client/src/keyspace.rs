@@ -208,6 +208,18 @@ impl Keyspace {
         self.read_as(keys, Freshness::Stale(staleness)).await
     }
 
+    /// Reads keys as they are by this machine's clock: a snapshot over all shards that keeps nobody off the keys, and that
+    /// only writes under way make wait. Takes a round trip, and the bound of clocks that the keyspace states at least. It is
+    /// as strict as [`Keyspace::read_only`] as long as clocks keep within that bound, and serializable in any case.
+    ///
+    /// # Errors
+    /// [`Invalid::NoClockBound`] if the keyspace states none; else as [`Keyspace::read_only`].
+    ///
+    /// [`Invalid::NoClockBound`]: crate::Invalid::NoClockBound
+    pub async fn read_now(&self, keys: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<Snapshot> {
+        self.read_as(keys, Freshness::ClockBound).await
+    }
+
     async fn read_as(
         &self,
         keys: impl IntoIterator<Item = impl AsRef<[u8]>>,

@@ -408,6 +408,9 @@ impl Inner {
             quorate_tapir::Invalid::UnknownKeyspace(_) => {
                 Invalid::KeyspaceDropped { name: self.keyspace.name.clone() }
             }
+            quorate_tapir::Invalid::NoClockBound(_) => {
+                Invalid::NoClockBound { name: self.keyspace.name.clone() }
+            }
             quorate_tapir::Invalid::NotOpen(_) => Invalid::TransactionOver,
             quorate_tapir::Invalid::ClockAhead { ahead_micros, ahead_max_micros } => {
                 Invalid::ClockAhead { ahead_micros, ahead_max_micros }

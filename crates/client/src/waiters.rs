@@ -331,6 +331,7 @@ mod tests {
         let keyspace = Keyspace {
             id: KEYSPACE,
             epoch: Epoch::FIRST,
+            clock_bound: None,
             name: "accounts".to_owned(),
             isolation: Isolation::Strict,
             durability: Durability::Sync,

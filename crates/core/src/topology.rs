@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::id::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 use crate::quorum::GroupSize;
@@ -136,7 +137,14 @@ pub struct Keyspace {
     pub shards: Vec<Shard>,
     /// Which membership this is: `shards` as they are since the last change of who the replicas are.
     pub epoch: Epoch,
+    /// How far clocks are apart at most, if its owner states that: no clock ever shows so much less than another one, or
+    /// itself, has shown before. Transactions are reported only once all clocks have passed their timestamps, so
+    /// that timestamps follow real time.
+    pub clock_bound: Option<Duration>,
 }
+
+/// No clock bound is greater: every transaction would take as long.
+pub const CLOCK_BOUND_MAX: Duration = Duration::from_secs(1);
 
 impl Keyspace {
     /// The shard that holds `key`.

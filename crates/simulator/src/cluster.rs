@@ -458,6 +458,7 @@ fn place(scenario: &Scenario) -> Keyspace {
         durability: scenario.durability,
         shards,
         epoch: Epoch::FIRST,
+        clock_bound: scenario.clock_bound,
     }
 }
 

@@ -25,6 +25,7 @@ pub fn suited_faults(plant: Plant) -> Faults {
         Plant::ForgottenPromises => &[Fault::RecoveryDuels, Fault::Pauses, Fault::ViewChanges],
         Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::SlowDisks],
         Plant::GatherBeforeRefusing => &[Fault::LateMessages, Fault::Partitions, Fault::ClockSkew],
+        Plant::CommitReportedAtOnce => &[Fault::Reordering, Fault::DelaySpikes],
         _ => return Faults::All,
     };
     Faults::Named(faults.to_vec())

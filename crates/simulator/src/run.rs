@@ -64,7 +64,12 @@ pub fn run_seed(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedR
 }
 
 fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
-    let scenario = Scenario::derive(seed, options);
+    run_scenario(Scenario::derive(seed, options), trace)
+}
+
+/// Runs a scenario that may be like that of no seed.
+pub fn run_scenario(scenario: Scenario, trace: Option<TraceText>) -> SeedRun {
+    let seed = scenario.seed;
     match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace).run())) {
         Ok(run) => run,
         Err(panic) => {

@@ -67,6 +67,8 @@ pub struct Scenario {
     pub coordinator: CoordinatorConfig,
     /// Time-outs of replicas.
     pub replica: ReplicaConfig,
+    /// The bound of clocks that the keyspace states. All clocks keep within it.
+    pub clock_bound: Option<Duration>,
     /// What everything that happens is drawn from.
     pub random: Random,
 }
@@ -76,6 +78,17 @@ pub const SITES: usize = 3;
 
 /// How far off a clock is that a time service keeps right, beyond a few round trips.
 pub const CLOCK_ERROR: Duration = Duration::from_millis(1);
+
+/// Under these faults timestamps are further off than any bound: clocks are, or clients lie about theirs.
+const OFF_CLOCKS: [Fault; 7] = [
+    Fault::ClockSkew,
+    Fault::ClockDrift,
+    Fault::ClockJumps,
+    Fault::ClockStrobes,
+    Fault::FrozenClocks,
+    Fault::FarClocks,
+    Fault::HostileClients,
+];
 
 /// The fewest transactions that a seed begins.
 pub const TRANSACTIONS_MIN: u64 = 200;
@@ -106,6 +119,12 @@ impl Scenario {
         let replica = draw_replica_config(group, round_trip, rules, &mut random);
         let misfortunes = draw_misfortunes(&faults, &mut random);
         let sessions = (clients * sessions_per_client) as u64;
+        // How far apart any two clocks are if all are right. Not drawn from what everything else is, which stays as it is.
+        let bound = 2 * (CLOCK_ERROR + 2 * round_trip);
+        let states_bound = distance != Distance::Wide
+            && !faults.iter().any(|fault| OFF_CLOCKS.contains(fault))
+            && Random::new(!seed).fork().chance(0.5);
+        let clock_bound = states_bound.then_some(bound);
         Scenario {
             seed,
             shards,
@@ -128,6 +147,7 @@ impl Scenario {
             hints: random.chance(0.5),
             coordinator,
             replica,
+            clock_bound,
             random,
         }
     }
@@ -135,11 +155,6 @@ impl Scenario {
     /// True if this fault is injected.
     pub fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
-    }
-
-    /// How far apart any two clocks are if all are right.
-    pub fn clock_bound(&self) -> Duration {
-        2 * (CLOCK_ERROR + 2 * self.round_trip())
     }
 
     /// How many transactions run side by side.

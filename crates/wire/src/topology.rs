@@ -1,9 +1,11 @@
 //! The field numbers of sites, nodes, keyspaces and shards.
 
 use quorate_core::GroupSize;
-use quorate_core::topology::{KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, SHARDS_MAX, Shard, Topology};
+use quorate_core::topology::{
+    CLOCK_BOUND_MAX, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, SHARDS_MAX, Shard, Topology,
+};
 
-use crate::codec::field::{Nested, Packed, Repeated, Text, Varint};
+use crate::codec::field::{Nested, Optional, Packed, Repeated, Text, Varint};
 use crate::codec::table::message;
 use crate::error::Fault;
 
@@ -25,6 +27,7 @@ message!(Keyspace, "Keyspace", {
     4 durability: Varint,
     5 shards: Repeated<Nested, SHARDS_MAX>,
     6 epoch: Varint,
+    7 clock_bound: Optional<Varint>,
 }, check validate_keyspace);
 
 message!(Shard, "Shard", {
@@ -37,6 +40,8 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("a keyspace must have a shard"))
     } else if keyspace.name.is_empty() || keyspace.name.len() > KEYSPACE_NAME_BYTES_MAX {
         Err(Fault::Meaningless("the name of a keyspace is empty or too long"))
+    } else if keyspace.clock_bound.is_some_and(|bound| bound > CLOCK_BOUND_MAX) {
+        Err(Fault::Meaningless("nobody waits so long for clocks"))
     } else {
         Ok(())
     }

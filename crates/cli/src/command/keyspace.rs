@@ -1,5 +1,7 @@
 //! `quorate keyspace`: creates, lists, shows and drops keyspaces.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use quorate::topology::Keyspace as Definition;
 use quorate::{Database, Durability, Isolation, KeyspaceOptions};
@@ -83,6 +85,10 @@ pub(crate) struct CreateArguments {
     /// What acknowledged writes survive: `sync`, the loss of power everywhere; `memory`, that of a minority.
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
+    /// How many milliseconds the clocks of all clients are apart at most. Commits take as long at least, and snapshots can
+    /// be read by the clock.
+    #[arg(long, value_name = "MILLISECONDS")]
+    clock_bound_ms: Option<u64>,
 }
 
 impl CreateArguments {
@@ -94,6 +100,7 @@ impl CreateArguments {
             shards: self.shards,
             replicas: self.replicas,
             sites: self.sites.clone(),
+            clock_bound: self.clock_bound_ms.map(Duration::from_millis),
         }
     }
 }
@@ -183,8 +190,9 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
         let places: Vec<String> = shard.replicas.iter().map(|node| place(db, *node)).collect();
         table.row([shard.id.to_string(), places.join(", ")]);
     }
-    let Definition { name, isolation, durability, .. } = definition;
-    format!("{name}: isolation {isolation}, durability {durability}\n{table}")
+    let Definition { name, isolation, durability, clock_bound, .. } = definition;
+    let bound = clock_bound.map_or(String::new(), |bound| format!(", clocks within {bound:?}"));
+    format!("{name}: isolation {isolation}, durability {durability}{bound}\n{table}")
 }
 
 fn place(db: &Database, node: quorate::NodeId) -> String {
@@ -213,6 +221,7 @@ fn to_json(db: &Database, definition: &Definition) -> serde_json::Value {
         "id": definition.id.0,
         "isolation": definition.isolation.name(),
         "durability": definition.durability.name(),
+        "clock_bound_us": definition.clock_bound.map(|bound| bound.as_micros() as u64),
         "shards": shards,
     })
 }

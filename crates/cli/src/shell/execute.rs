@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use quorate::{Database, Error, Keyspace, Outcome, Page, Token, Transaction, Value};
+use quorate::{Database, Error, Keyspace, Outcome, Page, Snapshot, Token, Transaction, Value};
 
 use super::statement::{KeyspaceAction, Statement};
 use crate::command::definition_lines;
@@ -60,6 +60,23 @@ impl Session {
     pub(crate) async fn execute(&mut self, statement: Statement) -> Result<Reply, Error> {
         let text = match statement {
             Statement::Get { key } => show_value(self.get(&key).await?.as_ref()),
+            Statement::Read { keys } => {
+                self.refuse_inside_transaction()?;
+                show_values(&keys, &self.in_use().await?.read_only(&keys).await?)
+            }
+            Statement::ReadAt { timestamp, keys } => {
+                self.refuse_inside_transaction()?;
+                show_values(&keys, &self.in_use().await?.read_at(timestamp, &keys).await?)
+            }
+            Statement::ReadStale { milliseconds, keys } => {
+                self.refuse_inside_transaction()?;
+                let staleness = Duration::from_millis(milliseconds);
+                show_snapshot(&keys, &self.in_use().await?.read_stale(staleness, &keys).await?)
+            }
+            Statement::ReadNow { keys } => {
+                self.refuse_inside_transaction()?;
+                show_snapshot(&keys, &self.in_use().await?.read_now(&keys).await?)
+            }
             Statement::Put { key, value } => self.put(&key, &value).await?,
             Statement::Delete { key } => self.delete(&key).await?,
             Statement::Scan { from, to, limit } => show_page(&self.scan(&from, &to, limit).await?),
@@ -135,7 +152,7 @@ impl Session {
         let mut txn = self.take_transaction()?;
         self.last = Some(txn.token());
         let receipt = txn.commit().await?;
-        Ok(format!("committed, token {}", receipt.token))
+        Ok(format!("committed at {}, token {}", receipt.timestamp, receipt.token))
     }
 
     async fn abort(&mut self) -> Result<String, Error> {
@@ -217,6 +234,16 @@ fn show_value(value: Option<&Value>) -> String {
     value.map_or_else(|| "(absent)".to_owned(), |value| readable(value))
 }
 
+/// One line a key, in the order in which they were asked for.
+fn show_values(keys: &[String], values: &[Option<Value>]) -> String {
+    let line = |(key, value): (&String, &Option<Value>)| format!("{key}  {}", show_value(value.as_ref()));
+    keys.iter().zip(values).map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn show_snapshot(keys: &[String], snapshot: &Snapshot) -> String {
+    format!("{}\nat {}", show_values(keys, &snapshot.values), snapshot.timestamp)
+}
+
 fn show_page(page: &Page) -> String {
     let mut text = String::new();
     for (key, value) in &page.entries {
@@ -245,7 +272,7 @@ fn readable(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use quorate::Key;
+    use quorate::{ClientId, Key, Timestamp};
 
     use super::*;
 
@@ -254,6 +281,14 @@ mod tests {
         assert_eq!(show_value(None), "(absent)");
         assert_eq!(show_value(Some(&Value::from("grüße"))), "grüße");
         assert_eq!(show_value(Some(&Value::from_static(b"\x00\xff"))), "\\x00\\xff");
+    }
+
+    #[test]
+    fn a_snapshot_says_what_each_key_held_and_when() {
+        let keys = ["a".to_owned(), "b".to_owned()];
+        let timestamp = Timestamp { micros: 7, client: ClientId(255) };
+        let snapshot = Snapshot { values: vec![Some(Value::from("1")), None], timestamp };
+        assert_eq!(show_snapshot(&keys, &snapshot), "a  1\nb  (absent)\nat 7@ff");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use quorate::Token;
+use quorate::{ClientId, Timestamp, Token};
 
 use crate::command::CreateArguments;
 
@@ -20,6 +20,36 @@ pub(crate) enum Statement {
     Get {
         /// The key.
         key: String,
+    },
+    /// Read keys at once, in a read-only transaction of its own: strict, in one round trip.
+    #[command(allow_hyphen_values = true)]
+    Read {
+        /// The keys.
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Read keys as they were at the timestamp of a commit, or at a moment.
+    ReadAt {
+        /// As `commit` shows it, or microseconds since 1970.
+        #[arg(value_parser = parse_timestamp)]
+        timestamp: Timestamp,
+        /// The keys.
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Read keys as they were no longer ago than that, at the nearest replicas if they know enough.
+    ReadStale {
+        /// How long ago.
+        milliseconds: u64,
+        /// The keys.
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Read keys as they are by the clock of this machine. The keyspace must state a bound of clocks.
+    ReadNow {
+        /// The keys.
+        #[arg(required = true)]
+        keys: Vec<String>,
     },
     /// Write a key.
     #[command(allow_hyphen_values = true)]
@@ -104,6 +134,18 @@ pub(crate) enum Parsed {
     Mistake(String),
 }
 
+/// `MICROSECONDS@CLIENT`, as timestamps are shown, or `MICROSECONDS`: after everything of that moment.
+fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
+    let (micros, client) = match text.split_once('@') {
+        Some((micros, client)) => (micros, u64::from_str_radix(client, 16)),
+        None => (text, Ok(u64::MAX)),
+    };
+    match (micros.parse(), client) {
+        (Ok(micros), Ok(client)) => Ok(Timestamp { micros, client: ClientId(client) }),
+        _ => Err("write microseconds since 1970, or a timestamp as `commit` shows it".to_owned()),
+    }
+}
+
 impl Statement {
     /// Reads the words of a statement.
     pub(crate) fn parse(words: &[String]) -> Parsed {
@@ -144,6 +186,23 @@ mod tests {
             panic!()
         };
         assert_eq!(create.options().sites, ["a", "b", "c"]);
+        assert_eq!(create.options().clock_bound, None);
+        assert!(
+            matches!(parse("read a -b"), Parsed::Statement(Statement::Read { keys }) if keys == ["a", "-b"])
+        );
+        let Parsed::Statement(Statement::ReadAt { timestamp, keys }) =
+            parse("read-at 1800000010743317@d18908 a")
+        else {
+            panic!()
+        };
+        assert_eq!((timestamp.to_string().as_str(), keys.len()), ("1800000010743317@d18908", 1));
+        let Parsed::Statement(Statement::ReadAt { timestamp, .. }) = parse("read-at 7 a") else { panic!() };
+        assert_eq!(timestamp, Timestamp { micros: 7, client: ClientId(u64::MAX) });
+        assert!(
+            matches!(parse("read-stale 50 a b"), Parsed::Statement(Statement::ReadStale { keys, .. }) if keys.len() == 2)
+        );
+        assert!(matches!(parse("read-at soon a"), Parsed::Mistake(text) if text.contains("microseconds")));
+        assert!(matches!(parse("read-now"), Parsed::Mistake(_)));
         assert!(matches!(parse("quit"), Parsed::Statement(Statement::Exit)));
     }
 

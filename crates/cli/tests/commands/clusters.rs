@@ -80,6 +80,16 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     assert_eq!(told.code, 0, "{}", told.err);
     assert!(told.out.ends_with("4 0\nalice  60\nbob  4 0\nok\n(absent)\n"), "{}", told.out);
 
+    let read = dev.shell("read bob alice; read-stale 60000 alice; begin; put alice 61; put bob 1; commit");
+    assert!(read.out.starts_with("bob  (absent)\nalice  60\nalice  60\nat "), "{}", read.out);
+    let timestamp = read.out.lines().last().unwrap().split([' ', ',']).nth(2).unwrap();
+    let past = dev.shell(&format!("put alice 60; delete bob; read-at {timestamp} alice bob"));
+    assert!(past.out.ends_with("ok\nalice  61\nbob  1\n"), "{}", past.out);
+    let bounded =
+        dev.shell("keyspace create bounded --clock-bound-ms 5; put a 1; read-now a b; keyspace drop bounded");
+    assert!(bounded.out.contains("clocks within 5ms\n"), "{}", bounded.out);
+    assert!(bounded.out.contains("a  1\nb  (absent)\nat "), "{}", bounded.out);
+
     let aborted = dev.shell("begin; put alice 0; abort; get alice");
     assert!(aborted.out.ends_with("aborted\n60\n"), "{}", aborted.out);
     let asked = dev.shell("put carol 1; token");
@@ -93,6 +103,8 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
         ("commit", "no transaction is open"),
         ("use nowhere", "accounts"),
         ("get ''", "must not be empty"),
+        ("read-now alice", "read_only"),
+        ("begin; read alice", "a transaction is open"),
     ] {
         let failed = dev.shell(statements);
         assert_eq!(failed.code, 1, "{statements}");

@@ -1,6 +1,9 @@
 //! Reading, writing, conflicts.
 
-use quorate::{Batch, Error, Key, Value};
+use std::time::Duration;
+
+use quorate::{Batch, Error, Invalid, Isolation, Key, KeyspaceOptions, Value};
+use tokio::time::Instant;
 
 use crate::support::{Cluster, accounts, increment, number};
 
@@ -155,7 +158,7 @@ async fn keys_are_read_at_once_now_and_in_the_past() {
     let asked = ["absent", "key1", "key1"];
     let one = accounts.read_only(asked).await.unwrap();
     assert_eq!(one, [None, Some(Value::from("second")), Some(Value::from("second"))]);
-    let stale = accounts.read_stale(std::time::Duration::from_secs(5), &keys).await.unwrap();
+    let stale = accounts.read_stale(Duration::from_secs(5), &keys).await.unwrap();
     // The nearest replica may not have heard of the second commit yet; it says so by its timestamp.
     let expected = if stale.timestamp >= second.timestamp { all("second") } else { all("first") };
     assert_eq!(stale.values, expected);
@@ -163,4 +166,35 @@ async fn keys_are_read_at_once_now_and_in_the_past() {
     let none: [&str; 0] = [];
     assert!(accounts.read_only(none).await.unwrap().is_empty());
     assert!(matches!(accounts.read_only([""]).await, Err(Error::Invalid(_))));
+    let unbounded = accounts.read_now(&keys).await;
+    assert!(matches!(unbounded, Err(Error::Invalid(Invalid::NoClockBound { .. }))), "{unbounded:?}");
+}
+
+#[tokio::test]
+async fn where_clocks_are_bounded_commits_take_as_long_and_the_clock_can_be_read_by() {
+    const BOUND: Duration = Duration::from_millis(40);
+    let cluster = Cluster::start();
+    let (db, other) = (cluster.connect().await, cluster.connect().await);
+    let options = |clock_bound| KeyspaceOptions {
+        shards: 2,
+        clock_bound: Some(clock_bound),
+        ..KeyspaceOptions::new(Isolation::Strict)
+    };
+    let refused = db.create_keyspace("bounded", options(Duration::from_secs(2))).await;
+    assert!(matches!(refused, Err(Error::Invalid(Invalid::ClockBound { .. }))), "{refused:?}");
+    let bounded = db.create_keyspace("bounded", options(BOUND)).await.unwrap();
+    let elsewhere = other.keyspace("bounded").await.unwrap();
+    for round in 0..5 {
+        let before = Instant::now();
+        let (_, receipt) = bounded
+            .transact_with_receipt(async |txn| (0..4).try_for_each(|key| txn.put([key], [round])))
+            .await
+            .unwrap();
+        assert!(before.elapsed() >= BOUND, "{:?}", before.elapsed());
+        let before = Instant::now();
+        let snapshot = elsewhere.read_now((0..4).map(|key| [key])).await.unwrap();
+        assert!(before.elapsed() >= BOUND, "{:?}", before.elapsed());
+        assert!(snapshot.timestamp > receipt.timestamp);
+        assert_eq!(snapshot.values, vec![Some(Value::copy_from_slice(&[round])); 4]);
+    }
 }

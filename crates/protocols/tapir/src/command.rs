@@ -31,10 +31,10 @@ pub enum Freshness {
     /// Serializable: a timestamp that lies no further back than this by the client's clock. Where the nearest replicas
     /// have validated the keys recently enough, nobody else is asked.
     Stale(Duration),
-    /// Serializable, and no older than what had committed when it was asked for, if no two clocks are further apart than
-    /// this: the client waits so long, and then reads at its clock's time plus this. Not strict: that takes writers which
-    /// wait as well. (Of two that follow each other the earlier may have the greater timestamp, and this may lie between.)
-    ClockBound(Duration),
+    /// Strictly serializable as long as clocks keep within the bound that the keyspace states, and serializable in any case:
+    /// a snapshot at the clock's time, reported once the bound has passed. Nothing is held; only writes that are under
+    /// way below the timestamp are waited for.
+    ClockBound,
 }
 
 /// What the client wants.
@@ -221,6 +221,9 @@ pub enum Invalid {
     /// The coordinator has no such keyspace.
     #[error("{0} is not known here: it was dropped, or the client's directory is stale")]
     UnknownKeyspace(KeyspaceId),
+    /// The keyspace states no bound of clocks to read by.
+    #[error("{0} states no bound of clocks")]
+    NoClockBound(KeyspaceId),
     /// The transaction is not open, or its id is in use.
     #[error("transaction {0} is not open")]
     NotOpen(TransactionId),

@@ -77,6 +77,8 @@ pub enum Plant {
     ShardsReadApart,
     /// T28: what is held below a floor is gathered before new prepares below it are refused.
     GatherBeforeRefusing,
+    /// T29: in a keyspace that states a bound of clocks, transactions are reported as soon as they are decided.
+    CommitReportedAtOnce,
 }
 
 /// How a plant is listed.
@@ -94,7 +96,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 28] = [
+    pub const ALL: [Plant; 29] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -123,6 +125,7 @@ impl Plant {
         Plant::ForgottenPromises,
         Plant::ShardsReadApart,
         Plant::GatherBeforeRefusing,
+        Plant::CommitReportedAtOnce,
     ];
 
     #[rustfmt::skip]
@@ -184,6 +187,8 @@ impl Plant {
                 "a strict read-only transaction reads its shards without holds"),
             Plant::GatherBeforeRefusing => listed("T28", "5.3",
                 "a checkpoint gathers what is held before new prepares below it are refused"),
+            Plant::CommitReportedAtOnce => listed("T29", "6.1",
+                "where clocks are bounded, a transaction is reported before its timestamp has passed on all of them"),
         }
     }
 

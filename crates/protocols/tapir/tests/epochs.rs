@@ -72,6 +72,7 @@ fn reading_client(epoch: Epoch) -> Coordinator {
         durability: Durability::Sync,
         shards: vec![Shard { id: ShardId(1), replicas: nodes }],
         epoch,
+        clock_bound: None,
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     let patience = Duration::from_secs(1);

@@ -229,6 +229,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         durability,
         shards: vec![Shard { id: SYSTEM_SHARD, replicas }],
         epoch: Epoch::FIRST,
+        clock_bound: None,
     }
 }
 

@@ -45,16 +45,18 @@ impl Clients {
         let clock = cluster.world.clock(node).reading(now).as_micros();
         let back = self.random.below(PAST_MICROS_MAX);
         let freshness = match self.random.below(20) {
+            // Where it may, half of what is strict relies on clocks.
+            0..6 if cluster.scenario.clock_bound.is_some() => Freshness::ClockBound,
             0..12 => Freshness::Strict,
             12..14 => Freshness::At(Timestamp { micros: clock.saturating_sub(back), client }),
             14..18 => Freshness::Stale(Duration::from_micros(back)),
-            _ => Freshness::ClockBound(cluster.scenario.clock_bound()),
+            // Where clocks are not bounded it would be refused.
+            _ if cluster.scenario.clock_bound.is_none() => Freshness::Strict,
+            _ => Freshness::ClockBound,
         };
         let is_strict = match freshness {
-            Freshness::Strict => true,
-            // Writers do not wait for their timestamps to pass, so two that follow each other may have them the other way
-            // round, and a snapshot lie between: serializable, whatever the clocks.
-            Freshness::ClockBound(_) | Freshness::At(_) | Freshness::Stale(_) => false,
+            Freshness::Strict | Freshness::ClockBound => true,
+            Freshness::At(_) | Freshness::Stale(_) => false,
         };
         Some(ReadOnly { freshness, is_strict, got: BTreeMap::new() })
     }

@@ -435,14 +435,16 @@ pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
         .prop_flat_map(|replicas| vec(any::<u16>().prop_map(NodeId), replicas));
     let shard = (small(), replicas).prop_map(|(id, replicas)| Shard { id: ShardId(id), replicas });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Memory)];
-    (small(), text(), durability, vec(shard, 1..4), epoch())
-        .prop_map(|(id, name, durability, shards, epoch)| Keyspace {
+    let clock_bound = of((0..=1_000_000_u64).prop_map(Duration::from_micros));
+    (small(), text(), durability, vec(shard, 1..4), epoch(), clock_bound)
+        .prop_map(|(id, name, durability, shards, epoch, clock_bound)| Keyspace {
             id: KeyspaceId(id),
             name: format!("k{name}"),
             isolation: Isolation::Strict,
             durability,
             shards,
             epoch,
+            clock_bound,
         })
         .boxed()
 }

@@ -229,6 +229,7 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
         durability: Durability::Sync,
         shards,
         epoch: Epoch::FIRST,
+        clock_bound: None,
     };
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");

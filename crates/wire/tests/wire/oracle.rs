@@ -581,6 +581,7 @@ messages! {
         #[prost(uint32, tag = 4)] durability: u32,
         #[prost(message, repeated, tag = 5)] shards: Vec<Shard>,
         #[prost(uint32, tag = 6)] epoch: u32,
+        #[prost(uint64, optional, tag = 7)] clock_bound: Option<u64>,
     }
     struct Directory {
         #[prost(message, optional, tag = 1)] topology: Option<Topology>,

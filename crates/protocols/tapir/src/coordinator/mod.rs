@@ -17,10 +17,12 @@
 //! | `prepare` | the prepare phase: votes, the slow path, retries, the decision |
 //! | `tell` | COMMIT and ABORT until f + 1 replicas of every shard hold them |
 //! | `resolve` | what became of a transaction that others settle |
+//! | `commit_wait` | when it is reported, where clocks are bounded |
 //! | `read_only` | read-only transactions: which way each goes |
 //! | `reading` | quorum reads and reads of validated versions |
 //! | `tally` | how transactions ended, and why |
 
+mod commit_wait;
 mod deadline;
 mod execution;
 mod prepare;
@@ -45,6 +47,7 @@ use quorate_core::{
 use crate::command::{Command, Event, Failure, Invalid, Routes};
 use crate::config::CoordinatorConfig;
 use crate::message::{Message, Outcome, Tapir};
+use commit_wait::{CommitWaits, Report};
 use deadline::Deadlines;
 use execution::Execution;
 use prepare::Preparing;
@@ -81,6 +84,7 @@ pub struct Coordinator {
     wakeups: BinaryHeap<Reverse<(Instant, TransactionId)>>,
     timer: Option<Instant>,
     deadlines: Deadlines,
+    commit_waits: CommitWaits,
     tally: Tally,
 }
 
@@ -137,6 +141,7 @@ impl Machine for Coordinator {
             wakeups: BinaryHeap::new(),
             timer: None,
             deadlines: Deadlines::default(),
+            commit_waits: CommitWaits::default(),
             tally: Tally::default(),
         }
     }
@@ -264,7 +269,7 @@ impl Coordinator {
                 self.on_clock_ahead(from, transaction, invalid, context, outbox);
             }
             Message::RecoverReply { transaction, outcome } => {
-                self.on_recover_reply(transaction, outcome, outbox)
+                self.on_recover_reply(transaction, outcome, context, outbox)
             }
             Message::Forgotten { transaction } => self.on_forgotten(transaction, outbox),
             Message::ClockProbeReply { sent, arrived } => {
@@ -339,7 +344,7 @@ impl Coordinator {
         let Some(routes) = self.keyspaces.get(&keyspace) else {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
         };
-        if self.transactions.contains_key(&id) {
+        if self.is_in_use(id) {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         }
         let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt)));
@@ -365,24 +370,39 @@ impl Coordinator {
         finish(outbox, id, Err(failure));
     }
 
+    /// True if the coordinator has not forgotten a transaction of this name.
+    fn is_in_use(&self, id: TransactionId) -> bool {
+        self.transactions.contains_key(&id) || self.commit_waits.contains(id)
+    }
+
     /// The outcome of a transaction is known: tells the client, unless it gave up, and whoever asked for it since.
     fn answer(
-        open: &mut Open,
+        &mut self,
         id: TransactionId,
+        participants: Vec<ShardId>,
         result: Result<crate::Committed, Failure>,
+        context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        if open.resolve_wanted {
-            open.resolve_wanted = false;
-            let outcome = match &result {
-                Ok(committed) => Outcome::Committed(committed.timestamp),
-                Err(_) => Outcome::Aborted,
-            };
-            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
-        }
-        if !open.answered {
-            open.answered = true;
-            finish(outbox, id, result);
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let resolves = std::mem::take(&mut open.resolve_wanted);
+        let finishes = !std::mem::replace(&mut open.answered, true);
+        let deadline = open.deadline;
+        match result {
+            Ok(committed) => {
+                let mut report = Report::new(committed, participants, deadline);
+                (report.resolves, report.finishes) = (resolves, finishes);
+                self.report(id, report, context, outbox);
+            }
+            Err(failure) => {
+                if resolves {
+                    let outcome = Some(Outcome::Aborted);
+                    outbox.emit(Event::Resolved { transaction: id, outcome });
+                }
+                if finishes {
+                    finish(outbox, id, Err(failure));
+                }
+            }
         }
     }
 
@@ -396,15 +416,17 @@ impl Coordinator {
     }
 
     fn set_timer(&mut self, now: Instant, outbox: &mut Out) {
-        let Some(Reverse((next, _))) = self.wakeups.peek() else { return };
-        if self.timer.is_none_or(|planned| *next < planned) {
-            self.timer = Some(*next);
-            outbox.set_timer(CoordinatorTimer::Attention, *next - now);
+        let attention = self.wakeups.peek().map(|Reverse((next, _))| *next);
+        let Some(next) = attention.into_iter().chain(self.commit_waits.wakes_at()).min() else { return };
+        if self.timer.is_none_or(|planned| next < planned) {
+            self.timer = Some(next);
+            outbox.set_timer(CoordinatorTimer::Attention, next - now);
         }
     }
 
     fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
         self.timer = None;
+        self.attend_commit_waits(context, outbox);
         while let Some(Reverse((at, id))) = self.wakeups.peek().copied() {
             if at > context.now {
                 break;

@@ -417,7 +417,8 @@ impl Coordinator {
                 None => result = Err(Failure::Conflict),
             }
         }
-        Self::answer(open, id, result, outbox);
+        let participants = shares.iter().map(|share| share.shard).collect();
+        self.answer(id, participants, result, context, outbox);
         self.start_telling(prepare, outcome, timestamp, shares, context, outbox);
     }
 

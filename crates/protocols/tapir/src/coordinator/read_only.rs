@@ -6,16 +6,13 @@
 //! | strict | several shards | a prepare that reads and holds, see `prepare` | 1 |
 //! | at a timestamp | any | a quorum read | 1 |
 //! | stale within a bound | any | what the nearest replicas have validated, else a quorum read | 1, or 2 |
-//! | current within a bound of clocks | any | a wait for the bound, then a quorum read | 1 and the wait |
+//! | strict within a bound of clocks | any | a quorum read, reported after the bound | 1, or the bound |
 //!
-//! # What a wait for the bound of clocks gives
-//! *No timestamp of a write lies above all clocks of its time: it comes from a clock, or is the next above a version or a
-//! read that did (replicas promise reads [`READ_PROMISE_AHEAD`] into the future, for restarts, so the wait is longer by that
-//! much). So whatever has committed before the read began lies below the reader's clock of that moment plus the bound, which
-//! is where it reads; and so does whatever an earlier read found. That timestamp has passed by when the read is sent, so
-//! it drives no write above the clocks either.* If two clocks are further apart, it is a snapshot, serializable, and may be
-//! stale. It is not strict even within the bound: of two writers that follow each other the earlier may have the greater
-//! timestamp, and the snapshot lie between the two. That would take writers that wait as well.
+//! # Strict within a bound of clocks
+//! Where the keyspace states a bound, everything is reported only once its timestamp has passed on all clocks, so that
+//! timestamps follow real time (see `commit_wait`). *Whatever was reported before the read began lies below the clock of
+//! that moment, which is where it reads, and whatever begins after the read was reported lies above.* Nothing is held, and
+//! only writes that are under way at lower timestamps are waited for.
 //!
 //! A strict one that has met too many conflicts, or whose shard misses too many replicas for a quorum read, is run like
 //! any other transaction: it reads at the nearest replicas and is validated by a prepare. So it makes the same progress as
@@ -34,7 +31,6 @@ use quorate_core::{
 use super::reading::{Reading, Snapshot};
 use super::{Coordinator, Execution, Open, Out, Phase, finish};
 use crate::command::{Committed, Failure, Freshness, Invalid, Routes};
-use crate::config::READ_PROMISE_AHEAD;
 use crate::rules::Plant;
 
 impl Coordinator {
@@ -52,7 +48,7 @@ impl Coordinator {
         let Some(routes) = self.keyspaces.get(&keyspace).cloned() else {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
         };
-        if self.transactions.contains_key(&id) {
+        if self.is_in_use(id) {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         }
         let keys: BTreeSet<Key> = keys.into_iter().collect();
@@ -110,11 +106,13 @@ impl Coordinator {
                 let snapshot = Snapshot::Validated { oldest };
                 self.start_reading(id, Reading::new(&routes, shards, snapshot), context, outbox);
             }
-            Freshness::ClockBound(bound) => {
-                let wait = bound.saturating_add(READ_PROMISE_AHEAD);
-                let timestamp = Timestamp::new(context.clock.saturating_add(wait), self.config.client);
-                let reading = Reading::new(&routes, shards, Snapshot::At(timestamp));
-                self.start_reading(id, reading.after(wait, context.now), context, outbox);
+            Freshness::ClockBound if routes.keyspace.clock_bound.is_none() => {
+                self.fail(id, Failure::Invalid(Invalid::NoClockBound(keyspace)), outbox);
+            }
+            Freshness::ClockBound => {
+                let timestamp = Timestamp::new(context.clock, self.config.client);
+                let reading = Reading::new(&routes, shards, Snapshot::Now(timestamp));
+                self.start_reading(id, reading, context, outbox);
             }
         }
     }

@@ -14,10 +14,13 @@ use quorate_core::{
     TransactionId, View,
 };
 
-use super::{Coordinator, Execution, Ir, Out, Phase, finish, replicas};
+use super::{Coordinator, Execution, Ir, Out, Phase, Report, finish, replicas};
 use crate::command::{Committed, Event, Failure, Invalid, Routes};
 use crate::message::{FoundVersion, Message, SnapshotVersion, ValidatedVersion};
 use crate::rules::{Plant, Rules};
+
+/// Writes that are in the way of a snapshot are asked after again so soon at first.
+const OBSTRUCTED_PAUSE: Duration = Duration::from_millis(10);
 
 /// Which snapshot is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub(super) enum Snapshot {
     Newest(Timestamp),
     /// The versions at this timestamp.
     At(Timestamp),
+    /// The same, at what the clock showed when it was asked for; strict once that has passed on all clocks.
+    Now(Timestamp),
     /// The versions at some timestamp, no less than this, at which one replica of each shard has validated them all.
     Validated { oldest: Timestamp },
 }
@@ -42,6 +47,8 @@ pub(super) struct Reading {
     starts_at: Option<Instant>,
     sent_at: Instant,
     resend_after: Duration,
+    /// How long to wait if everybody has answered and a write is in the way.
+    pause: Duration,
     /// True if some replica has answered that a write is in the way.
     obstructed: bool,
 }
@@ -102,6 +109,7 @@ impl Reading {
             starts_at: None,
             sent_at: Instant::START,
             resend_after: Duration::ZERO,
+            pause: OBSTRUCTED_PAUSE,
             obstructed: false,
         }
     }
@@ -124,7 +132,7 @@ impl Reading {
     /// The timestamp of the quorum read.
     fn timestamp(&self) -> Timestamp {
         match self.snapshot {
-            Snapshot::Newest(timestamp) | Snapshot::At(timestamp) => timestamp,
+            Snapshot::Newest(timestamp) | Snapshot::At(timestamp) | Snapshot::Now(timestamp) => timestamp,
             Snapshot::Validated { oldest } => oldest,
         }
     }
@@ -143,7 +151,7 @@ impl Reading {
     fn message(&self, id: TransactionId, part: &Part) -> Message {
         let keys = part.keys.clone();
         match self.snapshot {
-            Snapshot::Newest(timestamp) | Snapshot::At(timestamp) => {
+            Snapshot::Newest(timestamp) | Snapshot::At(timestamp) | Snapshot::Now(timestamp) => {
                 Message::QuorumRead { transaction: id, round: self.round, timestamp, keys }
             }
             Snapshot::Validated { .. } => Message::ReadValidated { transaction: id, keys },
@@ -167,7 +175,7 @@ impl Part {
             || self.replies.values().filter(move |(known, _)| Some(*known) == view).map(|(_, found)| found);
         let quorum = self.group.snapshot_quorum();
         match snapshot {
-            Snapshot::At(timestamp) => {
+            Snapshot::At(timestamp) | Snapshot::Now(timestamp) => {
                 let is_settled =
                     |version: &SnapshotVersion| version.pending.is_none_or(|pending| pending > timestamp);
                 let settled: Vec<_> = current().filter(|found| found.iter().all(is_settled)).collect();
@@ -274,7 +282,7 @@ impl Coordinator {
         let strict = match reading.snapshot {
             Snapshot::Validated { .. } => return false,
             Snapshot::Newest(_) => true,
-            Snapshot::At(_) => false,
+            Snapshot::At(_) | Snapshot::Now(_) => false,
         };
         let open = reading.parts.iter().filter(|part| part.read.is_none());
         let missing = self.missing_quorum(open.map(|part| part.shard), GroupSize::snapshot_quorum);
@@ -340,7 +348,7 @@ impl Coordinator {
             let wanted = match reading.snapshot {
                 _ if part.read.is_some() => 0,
                 _ if everybody => part.group.replicas(),
-                Snapshot::Newest(_) | Snapshot::At(_) => part.group.snapshot_quorum(),
+                Snapshot::Newest(_) | Snapshot::At(_) | Snapshot::Now(_) => part.group.snapshot_quorum(),
                 Snapshot::Validated { .. } => 1,
             };
             let next = part.next_to_ask(wanted, is_expected);
@@ -384,7 +392,7 @@ impl Coordinator {
             Progress::Read(found) => {
                 part.read = Some(found);
                 if reading.parts.iter().all(|part| part.read.is_some()) {
-                    self.finish_reading(id, outbox);
+                    self.finish_reading(id, context, outbox);
                 }
             }
             Progress::Above(newest) => self.read_above(id, newest, context, outbox),
@@ -401,6 +409,29 @@ impl Coordinator {
                 }
             }
         }
+        self.pause_if_obstructed(id, context.now);
+    }
+
+    /// Once all have answered, and writes are in the way, there is nothing to wait for but those writes: they are asked after
+    /// again soon.
+    fn pause_if_obstructed(&mut self, id: TransactionId, now: Instant) {
+        let read_timeout = self.config.read_timeout;
+        let Some(Phase::Reading(reading)) = self.transactions.get(&id).map(|open| &open.phase) else {
+            return;
+        };
+        let heard = |part: &Part| {
+            replicas(part.shard, part.group).all(|replica| {
+                part.replies.contains_key(&replica.index) || self.unreachable.contains(&replica)
+            })
+        };
+        if !reading.parts.iter().filter(|part| part.read.is_none()).all(heard) {
+            return;
+        }
+        let Some(reading) = self.reading(id) else { return };
+        let pause = reading.pause;
+        reading.pause = (pause * 2).min(read_timeout);
+        reading.resend_after = (now - reading.sent_at) + pause;
+        self.wake_at(id, now + pause);
     }
 
     /// The newest version lies above the timestamp that was tried.
@@ -442,7 +473,7 @@ impl Coordinator {
             part.read = Some(validated.into_iter().map(|version| version.found).collect());
         }
         reading.snapshot = Snapshot::Validated { oldest: timestamp };
-        self.finish_reading(id, outbox);
+        self.finish_reading(id, context, outbox);
     }
 
     /// What the nearest replicas know does not do: a quorum is asked, which is as fresh as can be.
@@ -484,7 +515,7 @@ impl Coordinator {
         let Some(reading) = self.reading(id) else { return };
         match reading.snapshot {
             Snapshot::Newest(timestamp) if timestamp < oldest => self.read_above(id, oldest, context, outbox),
-            Snapshot::At(timestamp) if timestamp < oldest => {
+            Snapshot::At(timestamp) | Snapshot::Now(timestamp) if timestamp < oldest => {
                 self.fail(id, Failure::TooOld { oldest }, outbox);
             }
             // It is late, and was said of an earlier round.
@@ -493,15 +524,16 @@ impl Coordinator {
     }
 
     /// Tells the client, and after a quorum read the nearest replicas what they now may serve by themselves.
-    fn finish_reading(&mut self, id: TransactionId, outbox: &mut Out) {
+    fn finish_reading(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(open) = self.transactions.remove(&id) else { return };
         let Phase::Reading(reading) = open.phase else { return };
         let timestamp = reading.timestamp();
+        let participants = reading.parts.iter().map(|part| part.shard).collect();
         for part in reading.parts {
             let Part { shard, keys, nearest, read, .. } = part;
             let mut reads = Vec::new();
             for (key, FoundVersion { version, value }) in keys.into_iter().zip(read.unwrap_or_default()) {
-                if matches!(reading.snapshot, Snapshot::At(_)) {
+                if matches!(reading.snapshot, Snapshot::At(_) | Snapshot::Now(_)) {
                     reads.push(ReadVersion { key: key.clone(), version });
                 }
                 outbox.emit(Event::Got { transaction: id, key, value });
@@ -511,7 +543,14 @@ impl Coordinator {
             }
         }
         let retries = reading.round.saturating_sub(1);
-        finish(outbox, id, Ok(Committed { timestamp, fast: true, retries }));
+        let committed = Committed { timestamp, fast: true, retries };
+        match reading.snapshot {
+            Snapshot::Newest(_) | Snapshot::Now(_) => {
+                self.report(id, Report::new(committed, participants, open.deadline), context, outbox);
+            }
+            // In the past, and of no moment.
+            Snapshot::At(_) | Snapshot::Validated { .. } => finish(outbox, id, Ok(committed)),
+        }
     }
 
     /// Begins what was to begin later, and asks others, or once more, for what has not been answered or was obstructed.
@@ -551,7 +590,8 @@ impl Coordinator {
         let reading = self.reading(id)?;
         // What was obstructed is read anew; to those that were silent it may be news.
         reading.sent_at = context.now;
-        reading.resend_after = (reading.resend_after * 2).min(read_timeout * 8);
+        let longer = (reading.resend_after * 2).min(read_timeout * 8);
+        reading.resend_after = if reading.obstructed { read_timeout } else { longer };
         reading.round += 1;
         for part in reading.parts.iter_mut().filter(|part| part.read.is_none()) {
             part.reset();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorate_core::{Context, GroupSize, Instant, ShardId, Timestamp, TransactionId};
 
-use super::{Coordinator, Open, Out, Phase};
+use super::{Coordinator, Open, Out, Phase, Report};
 use crate::command::{Committed, Event, Failure, Invalid};
 use crate::message::{Message, Outcome};
 use crate::recovery::{backup_replica, valid_participants};
@@ -37,12 +37,23 @@ impl Coordinator {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
+        if self.commit_waits.ask(id, deadline) {
+            return;
+        }
         if let Some(open) = self.transactions.get_mut(&id) {
             match &open.phase {
-                Phase::Telling(telling) => {
-                    let outcome = Some(telling.outcome);
-                    outbox.emit(Event::Resolved { transaction: id, outcome });
-                }
+                Phase::Telling(telling) => match telling.outcome {
+                    Outcome::Committed(timestamp) => {
+                        let committed = Committed { timestamp, fast: false, retries: 0 };
+                        let mut report = Report::new(committed, telling.participants(), deadline);
+                        (report.resolves, report.finishes) = (true, false);
+                        self.report(id, report, context, outbox);
+                    }
+                    Outcome::Aborted => {
+                        let outcome = Some(Outcome::Aborted);
+                        outbox.emit(Event::Resolved { transaction: id, outcome });
+                    }
+                },
                 _ => {
                     open.resolve_wanted = true;
                     open.deadline = open.deadline.max(deadline);
@@ -110,19 +121,24 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn on_recover_reply(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) {
-        let Some(mut open) = self.transactions.remove(&id) else { return };
-        let Phase::Resolving(resolving) = &mut open.phase else {
-            // The coordinator found out by itself in the meantime, or still can.
-            self.transactions.insert(id, open);
-            return;
-        };
+    pub(super) fn on_recover_reply(
+        &mut self,
+        id: TransactionId,
+        outcome: Outcome,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        // Else the coordinator found out by itself in the meantime, or still can.
+        let Phase::Resolving(resolving) = &mut open.phase else { return };
+        let participants = std::mem::take(&mut resolving.participants);
         let result = match outcome {
             Outcome::Committed(_) if resolving.reads_lost => Err(Failure::Conflict),
             Outcome::Committed(timestamp) => Ok(Committed { timestamp, fast: false, retries: 0 }),
             Outcome::Aborted => Err(resolving.invalid.take().map_or(Failure::Conflict, Failure::Invalid)),
         };
-        Self::answer(&mut open, id, result, outbox);
+        self.answer(id, participants, result, context, outbox);
+        self.transactions.remove(&id);
     }
 
     /// Nobody knows any more what became of a transaction.

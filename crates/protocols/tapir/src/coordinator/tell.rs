@@ -55,6 +55,11 @@ impl Telling {
         })
     }
 
+    /// Every shard that takes part, sorted.
+    pub(super) fn participants(&self) -> Vec<ShardId> {
+        self.shards.iter().map(|told| told.shard).collect()
+    }
+
     fn is_recorded(&self) -> bool {
         self.shards.iter().all(|told| told.recorded.is_successful())
     }

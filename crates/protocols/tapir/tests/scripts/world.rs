@@ -168,7 +168,7 @@ impl World {
     }
 
     fn create(&mut self, settings: &[&str], log: &mut Vec<String>) {
-        let (mut shards, mut replicas) = (1, 3);
+        let (mut shards, mut replicas, mut clock_bound) = (1, 3, None);
         for setting in settings {
             match setting.split_once('=') {
                 Some(("shards", count)) => shards = count.parse().unwrap(),
@@ -178,6 +178,9 @@ impl World {
                 }
                 Some(("wait", milliseconds)) => {
                     self.options.prepare_wait_max = Duration::from_millis(milliseconds.parse().unwrap());
+                }
+                Some(("bound", micros)) => {
+                    clock_bound = Some(Duration::from_micros(micros.parse().unwrap()));
                 }
                 _ if *setting == "deadlines" => self.options.deadlines = true,
                 _ if *setting == "turns" => self.options.reads_in_turn = true,
@@ -194,6 +197,7 @@ impl World {
             durability: Durability::Sync,
             shards: (1..=shards).map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).collect(),
             epoch: Epoch::FIRST,
+            clock_bound,
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {
@@ -349,17 +353,16 @@ impl World {
                 Command::Scan { transaction, range: KeyRange { from, to }, limit: 10 }
             }
             ("commit", []) => Command::Commit { transaction },
-            ("read" | "read-at" | "read-stale" | "read-clock", words) => {
+            ("read" | "read-at" | "read-stale" | "read-now", words) => {
+                let number = |word: &str| word.parse().unwrap();
                 let (freshness, words) = match (verb, words) {
                     ("read", words) => (Freshness::Strict, words),
-                    (_, [number, words @ ..]) => {
-                        let number: u64 = number.parse().unwrap();
-                        let freshness = match verb {
-                            "read-at" => Freshness::At(Timestamp { micros: number, client }),
-                            "read-stale" => Freshness::Stale(Duration::from_micros(number)),
-                            _ => Freshness::ClockBound(Duration::from_micros(number)),
-                        };
-                        (freshness, words)
+                    ("read-now", words) => (Freshness::ClockBound, words),
+                    ("read-at", [micros, words @ ..]) => {
+                        (Freshness::At(Timestamp { micros: number(micros), client }), words)
+                    }
+                    (_, [micros, words @ ..]) => {
+                        (Freshness::Stale(Duration::from_micros(number(micros))), words)
                     }
                     _ => panic!("{verb} needs a number"),
                 };
