@@ -50,6 +50,7 @@ fn plants_are_caught() {
         (Plant::UnvalidatedAbsence, "none", 10),
         (Plant::AbstainIsSuccess, "none", 10),
         (Plant::ShardsReadApart, "all", 50),
+        (Plant::CommitReportedAtOnce, "none", 30),
         (Plant::GatherBeforeRefusing, "late-messages,partitions,clock-skew", 40),
     ];
     for (plant, faults, seeds) in table {

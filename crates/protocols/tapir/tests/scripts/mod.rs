@@ -97,7 +97,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 20] = [
+const PLANTED: [(&str, Plant, &str); 21] = [
     ("68_late_prepare_slips_below", Plant::PublishedRules, "  c1.1 COMMITTED at 10c1, fast path, 0 retries"),
     (
         "69_reads_keep_writers_above",
@@ -131,6 +131,7 @@ const PLANTED: [(&str, Plant, &str); 20] = [
     ("62_votes_of_two_views", Plant::MixedViews, "  c1.1 COMMITTED at 100c1, slow path, 0 retries"),
     ("04_conflict_abstain", Plant::AbstainIsSuccess, "  c2.1 CONFLICT"),
     ("61_a_laggard_is_told", Plant::LaggardsUntold, "  c1.1 COMMITTED at 100c1, slow path, 0 retries"),
+    ("36_commit_wait", Plant::CommitReportedAtOnce, "  c1.4 UNKNOWN, participants [shard1]"),
     ("71_lost_replica_does_not_count", Plant::EmptyDiskBeginsAnew, "1/r1 normal in v0"),
     ("63_commit_waits_for_a_majority", Plant::CommitOnArrival, "  c2.1 CONFLICT"),
     (
