@@ -102,7 +102,9 @@ impl Deadlines {
                 return None;
             }
             known.sort_unstable();
+            let plausible = plausible_ahead(&known);
             for (micros, round_trip) in known.into_iter().take(group.fast_quorum()) {
+                let micros = micros.min(plausible);
                 let so_far = all.get_or_insert(Estimate { ahead_needed: micros, round_trip });
                 so_far.ahead_needed = so_far.ahead_needed.max(micros);
                 so_far.round_trip = so_far.round_trip.max(round_trip);
@@ -142,6 +144,15 @@ impl Deadlines {
             _ => clock,
         }
     }
+}
+
+/// How far ahead the clock of a replica can be without being wrong. Of most replicas, half at least are right, and no
+/// message takes longer one way than the longest round trip. Whose clock is farther ahead votes on prepares as they
+/// arrive; to wait until it is time there would cost everybody as much as that clock is wrong.
+fn plausible_ahead(sorted: &[(i64, Duration)]) -> i64 {
+    let median = sorted[(sorted.len() - 1) / 2].0;
+    let longest = sorted.iter().map(|(_, round_trip)| *round_trip).max().unwrap_or_default();
+    median.saturating_add(longest.as_micros() as i64)
 }
 
 #[cfg(test)]
@@ -201,6 +212,16 @@ mod tests {
         assert_eq!(ahead(&deadlines, group(3), &[]), 43_000, "this clock is 40 ms ahead");
         let deadlines = measured(&[-700_000, -645_000, -617_000], 166);
         assert_eq!(ahead(&deadlines, group(3), &[]), 0, "a clock that is 0.7 s ahead is not turned back");
+    }
+
+    #[test]
+    fn one_clock_that_is_far_ahead_delays_nobody() {
+        let deadlines = measured(&[3_000, 3_100, 283_000], 6);
+        assert_eq!(ahead(&deadlines, group(3), &[]), 9_100);
+        let deadlines = measured(&[3_000, 283_000, 283_000], 6);
+        assert_eq!(ahead(&deadlines, group(3), &[]), 283_000, "most are ahead of this clock");
+        let deadlines = measured(&[3_000, 3_100, 3_200, 283_000, 290_000], 6);
+        assert_eq!(ahead(&deadlines, group(5), &[]), 9_200);
     }
 
     #[test]
