@@ -270,7 +270,9 @@ impl Simulation {
     /// long.
     fn audit(&mut self, auditor: usize, resolve: bool) -> bool {
         if resolve {
-            self.clients.resolve_undecided(auditor, &mut self.cluster);
+            let hostile = self.injector.hostile();
+            let counts = |transaction, shard| hostile.leaves_alone(transaction, shard);
+            self.clients.resolve_undecided(auditor, counts, &mut self.cluster);
             let limit = self.cluster.instant_after(HEALING_MAX);
             self.until(limit, |simulation| simulation.clients.is_everything_resolved());
             let left = self.clients.unresolved();

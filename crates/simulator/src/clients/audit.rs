@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::TransactionId;
+use quorate_core::{ShardId, TransactionId};
 use quorate_tapir::{Command, Outcome};
 use quorate_workloads::{Operation, Plan};
 
@@ -37,8 +37,13 @@ impl Clients {
     }
 
     /// Asks what became of the transactions that were given up: the cluster where the client was told whom to ask, the
-    /// replicas' own knowledge where it died before.
-    pub fn resolve_undecided(&mut self, auditor: usize, cluster: &mut Cluster) {
+    /// replicas' own knowledge where it died before, as far as that `counts` in their shard.
+    pub fn resolve_undecided(
+        &mut self,
+        auditor: usize,
+        counts: impl Fn(TransactionId, ShardId) -> bool,
+        cluster: &mut Cluster,
+    ) {
         let client = self.slots[self.sessions[auditor].slot].client;
         for at in 0..self.undecided.len() {
             let transaction = self.undecided[at].id;
@@ -50,12 +55,10 @@ impl Clients {
                     cluster.world.command(client, resolve);
                 }
                 None => {
-                    // A shard without part in a transaction may have been made to abort it for itself, so what
-                    // committed anywhere has.
                     let known = (0..cluster.world.servers())
+                        .filter(|server| counts(transaction, cluster.replica(*server).shard))
                         .filter_map(|server| cluster.world.server(server))
-                        .filter_map(|replica| replica.outcome(transaction))
-                        .min_by_key(|outcome| matches!(outcome, Outcome::Aborted));
+                        .find_map(|replica| replica.outcome(transaction));
                     self.on_undecided_resolved(transaction, known, cluster);
                 }
             }

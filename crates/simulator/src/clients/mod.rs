@@ -556,7 +556,11 @@ impl Clients {
 
     fn end_unknown(&mut self, session: usize, participants: Option<Vec<ShardId>>, cluster: &mut Cluster) {
         let Some(attempt) = self.take_attempt(session) else { return };
-        self.sessions[session].current = None;
+        let current = self.sessions[session].current.take();
+        if let (Some(queue), Some((plan, ..))) = (&mut self.sessions[session].queue, current) {
+            // The auditor is to read every key, whatever became of this attempt.
+            queue.push_front(plan);
+        }
         self.give_up(session, attempt, participants, cluster);
         self.wake_for_next(session, cluster);
     }
