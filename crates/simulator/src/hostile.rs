@@ -357,7 +357,7 @@ fn prepare(
     contents: Arc<Transaction>,
     timestamp: Timestamp,
 ) -> Message {
-    let operation = Prepare { transaction: contents, timestamp };
+    let operation = Prepare { transaction: contents, timestamp, first: None };
     Message::Ir(Ir::ProposeConsensus { id: OperationId { transaction, number }, operation })
 }
 

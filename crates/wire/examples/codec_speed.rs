@@ -56,7 +56,7 @@ fn messages() -> Vec<(&'static str, Message)> {
             "Prepare",
             Message::Ir(Ir::ProposeConsensus {
                 id: prepare_id,
-                operation: Prepare { transaction: contents.clone(), timestamp },
+                operation: Prepare { transaction: contents.clone(), timestamp, first: None },
             }),
         ),
         (

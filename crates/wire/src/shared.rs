@@ -59,6 +59,7 @@ struct SharedConsensusEntry {
     timestamp: Timestamp,
     verdict: Vote,
     finalized: Option<Ballot>,
+    first: Option<Timestamp>,
 }
 
 message!(SharedEntries, "ir.OperationEntries", {
@@ -83,6 +84,7 @@ message!(SharedConsensusEntry, "ir.ConsensusEntry", {
     3 timestamp: Nested,
     4 verdict: Nested,
     5 finalized: Optional<Varint>,
+    6 first: Optional<Nested>,
 });
 
 through!(OperationEntries<Tapir>, SharedEntries);
@@ -110,6 +112,7 @@ impl Through<OperationEntries<Tapir>> for SharedEntries {
                 State::Tentative => None,
                 State::Finalized(ballot) => Some(ballot),
             },
+            first: entry.operation.first,
         });
         let consensus = consensus.collect();
         SharedEntries { transactions, inconsistent, consensus }
@@ -134,7 +137,7 @@ impl Through<OperationEntries<Tapir>> for SharedEntries {
             let transaction = at_position(&transactions, entry.transaction)?;
             Ok(ConsensusEntry {
                 number: entry.number,
-                operation: Prepare { transaction, timestamp: entry.timestamp },
+                operation: Prepare { transaction, timestamp: entry.timestamp, first: entry.first },
                 verdict: entry.verdict,
                 state: entry.finalized.map_or(State::Tentative, State::Finalized),
             })
@@ -164,6 +167,7 @@ struct SharedRecordedVote {
     vote: Vote,
     finalized: Option<Ballot>,
     held: bool,
+    first: Option<Timestamp>,
 }
 
 message!(SharedCoordinatorChangeReply, "tapir.CoordinatorChangeReply", {
@@ -185,6 +189,7 @@ message!(SharedRecordedVote, "tapir.RecordedVote", {
     4 vote: Nested,
     5 finalized: Optional<Varint>,
     6 held: Varint,
+    7 first: Optional<Nested>,
 });
 
 impl Through<Message> for SharedCoordinatorChangeReply {
@@ -213,6 +218,7 @@ impl Through<Message> for SharedCoordinatorChangeReply {
             vote: recorded.vote,
             finalized: recorded.finalized,
             held: recorded.held,
+            first: recorded.prepare.first,
         });
         let votes = votes.collect();
         SharedCoordinatorChangeReply {
@@ -234,7 +240,7 @@ impl Through<Message> for SharedCoordinatorChangeReply {
             let transaction = at_position(&transactions, recorded.transaction)?;
             Ok(RecordedVote {
                 number: recorded.number,
-                prepare: Prepare { transaction, timestamp: recorded.timestamp },
+                prepare: Prepare { transaction, timestamp: recorded.timestamp, first: recorded.first },
                 vote: recorded.vote,
                 finalized: recorded.finalized,
                 held: recorded.held,

@@ -14,6 +14,7 @@ use crate::shared::SharedCoordinatorChangeReply;
 message!(Prepare, "tapir.Prepare", {
     1 transaction: Nested,
     2 timestamp: Nested,
+    3 first: Optional<Nested>,
 });
 
 alternatives!(Vote, "tapir.Vote",

@@ -61,6 +61,16 @@ pub struct Prepare {
     pub transaction: Arc<Transaction>,
     /// The proposed timestamp.
     pub timestamp: Timestamp,
+    /// At which timestamp the transaction was proposed first, if this is a further prepare of it. If a replica
+    /// may have collected it by then, its earlier prepare may have committed: it must not take this for a new transaction.
+    pub first: Option<Timestamp>,
+}
+
+impl Prepare {
+    /// The timestamp at which the transaction was proposed first.
+    pub fn first_timestamp(&self) -> Timestamp {
+        self.first.unwrap_or(self.timestamp)
+    }
 }
 
 /// What a replica answers to a [`Prepare`] (TAPIR paper, section 5.1.2).

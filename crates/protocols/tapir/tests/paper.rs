@@ -335,7 +335,7 @@ fn propose() -> InputOf<Replica> {
         participants: vec![ShardId(1)],
         ..Transaction::default()
     };
-    let operation = Prepare { transaction: Arc::new(transaction), timestamp: AT };
+    let operation = Prepare { transaction: Arc::new(transaction), timestamp: AT, first: None };
     said(Message::Ir(Ir::ProposeConsensus { id: PREPARE, operation }))
 }
 

@@ -123,7 +123,11 @@ mod tests {
     fn what_frees_is_never_refused() {
         let transaction = TransactionId::default();
         let id = OperationId { transaction, number: 1 };
-        let prepare = Prepare { transaction: Arc::new(Transaction::default()), timestamp: Timestamp::ZERO };
+        let prepare = Prepare {
+            transaction: Arc::new(Transaction::default()),
+            timestamp: Timestamp::ZERO,
+            first: None,
+        };
         let table = [
             (Message::Read { transaction, key: "k".into() }, Class::Early),
             (Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare }), Class::Prepare),

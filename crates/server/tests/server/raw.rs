@@ -25,7 +25,7 @@ const CLIENT: ClientId = ClientId(77);
 fn prepare_nothing() -> Packet {
     let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
     let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
-    let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT } };
+    let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT }, first: None };
     let id =
         OperationId { transaction: TransactionId { client: CLIENT, sequence: 1, attempt: 0 }, number: 1 };
     envelope(CLIENT, 0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
@@ -141,7 +141,7 @@ async fn a_client_that_finishes_nothing_is_refused_and_others_are_not() {
     let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
     let prepare_of = |owner, sequence| {
         let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
-        let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT } };
+        let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT }, first: None };
         let id =
             OperationId { transaction: TransactionId { client: owner, sequence, attempt: 0 }, number: 1 };
         envelope(CLIENT, 0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
@@ -175,7 +175,7 @@ async fn a_client_that_dies_with_a_transaction_prepared_wedges_nothing() {
     let id =
         OperationId { transaction: TransactionId { client: CLIENT, sequence: 1, attempt: 0 }, number: 1 };
     // One of three: whatever recovery decides, it must decide.
-    let prepare = Prepare { transaction, timestamp };
+    let prepare = Prepare { transaction, timestamp, first: None };
     let message = Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare });
     let mut raw = Raw::client(cluster.addresses()[0]);
     raw.write(&[envelope(CLIENT, 0, 0, message)]);

@@ -95,7 +95,11 @@ pub(crate) fn transaction() -> BoxedStrategy<Arc<Transaction>> {
 }
 
 fn prepare() -> impl Strategy<Value = Prepare> {
-    (transaction(), timestamp()).prop_map(|(transaction, timestamp)| Prepare { transaction, timestamp })
+    (transaction(), timestamp(), of(timestamp())).prop_map(|(transaction, timestamp, first)| Prepare {
+        transaction,
+        timestamp,
+        first,
+    })
 }
 
 fn vote() -> BoxedStrategy<Vote> {
@@ -163,7 +167,11 @@ fn entries() -> BoxedStrategy<OperationEntries<Tapir>> {
                 .into_iter()
                 .map(|(number, index, timestamp, verdict, state)| ConsensusEntry {
                     number,
-                    operation: Prepare { transaction: index.get(&transactions).clone(), timestamp },
+                    operation: Prepare {
+                        transaction: index.get(&transactions).clone(),
+                        timestamp,
+                        first: (number > 1).then_some(timestamp),
+                    },
                     verdict,
                     state,
                 })
@@ -231,7 +239,7 @@ fn recorded_vote(transactions: Vec<Arc<Transaction>>) -> BoxedStrategy<RecordedV
     (small(), prop::sample::select(transactions), timestamp(), vote(), of(ballot()), any::<bool>())
         .prop_map(|(number, transaction, timestamp, vote, finalized, held)| RecordedVote {
             number,
-            prepare: Prepare { transaction, timestamp },
+            prepare: Prepare { transaction, timestamp, first: held.then_some(timestamp) },
             vote,
             finalized,
             held,

@@ -75,6 +75,7 @@ fn a_vote_in_a_log() {
         prepare: Prepare {
             transaction: Arc::new(contents),
             timestamp: Timestamp { micros: 0x0102, client: ClientId(5) },
+            first: None,
         },
         vote: Vote::Ok,
     };

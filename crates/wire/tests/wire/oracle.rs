@@ -63,6 +63,7 @@ messages! {
     struct Prepare {
         #[prost(message, optional, tag = 1)] transaction: Option<Transaction>,
         #[prost(message, optional, tag = 2)] timestamp: Option<Timestamp>,
+        #[prost(message, optional, tag = 3)] first: Option<Timestamp>,
     }
     struct AcceptedOutcome {
         #[prost(uint32, tag = 1)] ballot: u32,
@@ -102,6 +103,7 @@ messages! {
         #[prost(message, optional, tag = 3)] timestamp: Option<Timestamp>,
         #[prost(message, optional, tag = 4)] verdict: Option<Vote>,
         #[prost(uint32, optional, tag = 5)] finalized: Option<u32>,
+        #[prost(message, optional, tag = 6)] first: Option<Timestamp>,
     }
     struct OperationEntries {
         #[prost(message, repeated, tag = 1)] transactions: Vec<Transaction>,
@@ -258,6 +260,7 @@ messages! {
         #[prost(message, optional, tag = 4)] vote: Option<Vote>,
         #[prost(uint32, optional, tag = 5)] finalized: Option<u32>,
         #[prost(bool, tag = 6)] held: bool,
+        #[prost(message, optional, tag = 7)] first: Option<Timestamp>,
     }
     struct CoordinatorChangeReply {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,

@@ -23,7 +23,9 @@ fn timestamp(micros: u64) -> Timestamp {
 }
 
 fn prepares(transaction: &Arc<Transaction>) -> Vec<Prepare> {
-    (0..3).map(|at| Prepare { transaction: Arc::clone(transaction), timestamp: timestamp(at) }).collect()
+    let prepare =
+        |at| Prepare { transaction: Arc::clone(transaction), timestamp: timestamp(at), first: None };
+    (0..3).map(prepare).collect()
 }
 
 #[test]

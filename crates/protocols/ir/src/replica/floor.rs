@@ -69,10 +69,11 @@ impl<O: Operations> Replica<O> {
         protocol.on_floor(self.floor);
     }
 
-    /// Drops what the floor makes superfluous; looks at `max` transactions at most. True if more is left to do.
-    pub fn collect(&mut self, max: usize) -> bool {
+    /// Drops what the floor makes superfluous; looks at `max` transactions at most, and names those of which it drops an
+    /// inconsistent operation. True if more is left to do.
+    pub fn collect(&mut self, max: usize, on_dropped: impl FnMut(TransactionId)) -> bool {
         let Some(after) = self.collecting else { return false };
-        let next = self.record.collect(after, self.floor, max);
+        let next = self.record.collect(after, self.floor, max, on_dropped);
         self.collecting = next.map(Some);
         next.is_some()
     }

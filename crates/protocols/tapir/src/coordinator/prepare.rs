@@ -21,6 +21,8 @@ use crate::rules::{Plant, Rules};
 pub(super) struct Preparing {
     parts: Vec<Part>,
     timestamp: Timestamp,
+    /// Where it was proposed first.
+    first: Timestamp,
     /// Counts the prepares of this attempt, from one: the number of the operation in every shard.
     number: u32,
     retries: u32,
@@ -61,9 +63,9 @@ enum Next {
 }
 
 impl Preparing {
-    /// Where it is proposed at present.
-    pub(super) fn timestamp(&self) -> Timestamp {
-        self.timestamp
+    /// Where it was proposed first: at no lower timestamp can it have committed.
+    pub(super) fn first_timestamp(&self) -> Timestamp {
+        self.first
     }
 
     /// Every shard that takes part, sorted.
@@ -161,6 +163,7 @@ impl Coordinator {
         let preparing = Preparing {
             parts: shares.into_iter().map(part).collect(),
             timestamp,
+            first: timestamp,
             number: 1,
             retries: 0,
             sent_at: context.now,
@@ -508,7 +511,11 @@ impl Preparing {
     fn prepare_message(&self, id: TransactionId, part: &Part) -> Message {
         Message::Ir(Ir::ProposeConsensus {
             id: OperationId { transaction: id, number: self.number },
-            operation: Prepare { transaction: part.transaction.clone(), timestamp: self.timestamp },
+            operation: Prepare {
+                transaction: part.transaction.clone(),
+                timestamp: self.timestamp,
+                first: (self.number > 1).then_some(self.first),
+            },
         })
     }
 

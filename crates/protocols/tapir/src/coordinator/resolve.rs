@@ -13,7 +13,7 @@ use crate::recovery::{backup_replica, valid_participants};
 #[derive(Debug)]
 pub(super) struct Resolving {
     pub(super) participants: Vec<ShardId>,
-    /// The greatest timestamp at which it is known to have been proposed.
+    /// It has not been proposed at a lower timestamp.
     timestamp: Timestamp,
     group: GroupSize,
     /// What to tell the client if it turns out to be aborted, where that is more than a conflict.
@@ -97,7 +97,7 @@ impl Coordinator {
         let Some(Open { phase: Phase::Preparing(preparing), .. }) = self.transactions.get(&id) else {
             return;
         };
-        let (participants, timestamp) = (preparing.participants(), preparing.timestamp());
+        let (participants, timestamp) = (preparing.participants(), preparing.first_timestamp());
         let reads_lost = preparing.reads_when_prepared();
         let resolving =
             Resolving { reads_lost, ..self.resolving(participants, timestamp, invalid, context.now) };

@@ -327,7 +327,7 @@ mod tests {
         for (index, letter) in text.chars().enumerate() {
             let vote = |vote, finalized: bool, held| RecordedVote {
                 number: 1,
-                prepare: Prepare { transaction: contents.clone(), timestamp: at(10) },
+                prepare: Prepare { transaction: contents.clone(), timestamp: at(10), first: None },
                 vote,
                 finalized: finalized.then_some(Ballot::ORIGINAL),
                 held,

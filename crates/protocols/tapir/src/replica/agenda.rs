@@ -205,7 +205,7 @@ mod tests {
         let contents = Arc::new(Transaction { writes: vec![write], ..Transaction::default() });
         let micros = CLOCK_MICROS + ahead * 1_000;
         let timestamp = Timestamp { micros, client: ClientId(client) };
-        let prepare = Prepare { transaction: contents, timestamp };
+        let prepare = Prepare { transaction: contents, timestamp, first: None };
         (Address::Client(ClientId(client)), OperationId { transaction, number: 1 }, prepare)
     }
 
@@ -240,7 +240,7 @@ mod tests {
         }
 
         fn hold(&mut self, id: TransactionId, prepare: Prepare) {
-            let Prepare { transaction, timestamp } = prepare;
+            let Prepare { transaction, timestamp, .. } = prepare;
             self.prepared.insert(id, Prepared { transaction, timestamp, since: Instant::START });
         }
 

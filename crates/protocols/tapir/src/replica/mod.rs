@@ -16,12 +16,14 @@
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
+//! | `collected` | which transactions may be among what was collected |
 //! | `shortening` | how the log is shortened |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod agenda;
 mod authority;
 mod checkpoint;
+mod collected;
 mod currency;
 mod desk;
 mod holds;
@@ -175,6 +177,8 @@ impl Machine for Replica {
         if restarted {
             replica.ir.finish_restore();
             while replica.collect(COLLECTED_AT_REST_MAX) {}
+            // What was collected in an earlier life is not known any more.
+            replica.participant.collected.forget(replica.ir.floor());
         }
         replica
     }
@@ -442,6 +446,10 @@ impl Replica {
                     self.send_superseded(from, id.transaction, promised, outbox);
                     return;
                 }
+                let at = self.ir.record().consensus(id).map(|known| known.operation.timestamp);
+                if self.is_committed_otherwise(from, id.transaction, at, ballot, outbox) {
+                    return;
+                }
                 self.with_desk(context.random, outbox, |ir, desk| {
                     ir.on_finalize_consensus(from, id, verdict, view, ballot, desk);
                 });
@@ -505,10 +513,10 @@ impl Replica {
         context: &mut Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) {
-        let decided = self.ir.record().inconsistent(id.transaction).is_some();
-        if !decided && self.refuses_prepare(from, id, prepare.timestamp, context, outbox) {
+        if self.refuses_prepare(from, id, &prepare, context, outbox) {
             return;
         }
+        let decided = self.decision(id.transaction).is_some();
         if prepare.transaction.reads_when_prepared {
             return self.on_hold_reads(from, id, prepare, context, outbox);
         }
@@ -545,7 +553,7 @@ impl Replica {
             self.agenda.next(&self.participant.prepared, context.now)
         {
             // A backup coordinator may have come meanwhile.
-            if !self.refuses_prepare(from, id, prepare.timestamp, context, outbox) {
+            if !self.refuses_prepare(from, id, &prepare, context, outbox) {
                 self.with_desk(context.random, outbox, |ir, desk| {
                     ir.on_propose_consensus(from, id, prepare, desk)
                 });
@@ -636,7 +644,8 @@ impl Replica {
                 continue;
             }
             self.asked.insert(id, timeouts);
-            let (participants, timestamp) = (held.transaction.participants.clone(), held.timestamp);
+            let participants = held.transaction.participants.clone();
+            let timestamp = self.first_timestamp(id).unwrap_or(held.timestamp);
             if let Some(backup) = backup_replica(id, &participants, self.config.group, timeouts) {
                 outbox.send(backup, Message::Recover { transaction: id, participants, timestamp });
             }
@@ -710,6 +719,11 @@ impl Replica {
     /// The outcome of one transaction, if it is known here.
     pub fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
         self.ir.record().inconsistent(transaction).map(|entry| outcome_of(&entry.operation))
+    }
+
+    /// The lowest timestamp at which an open transaction is known to have been proposed.
+    fn first_timestamp(&self, transaction: TransactionId) -> Option<Timestamp> {
+        self.ir.record().consensus_of(transaction).map(|entry| entry.operation.first_timestamp()).min()
     }
 
     fn decision(&self, transaction: TransactionId) -> Option<&Decision> {

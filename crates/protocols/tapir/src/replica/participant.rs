@@ -6,6 +6,7 @@ use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::{Prepared, PreparedSet, ReadTimestamps, ValidatedVersions, Versions};
 
+use super::collected::Collected;
 use super::validate::{Shelf, validate_prepare};
 use crate::message::{Decision, Outcome, Prepare, Promise, ScannedKey, StatePage, Supplement, Tapir, Vote};
 use crate::rules::{Plant, Rules};
@@ -42,6 +43,8 @@ pub(crate) struct Participant {
     pub(crate) complete: Timestamp,
     /// Below this everything has ended, and what it has left behind is here.
     pub(crate) floor: Timestamp,
+    /// What may have been collected below it.
+    pub(crate) collected: Collected,
     /// The smallest timestamp below the refusal at which anything has committed here since this was last asked.
     pub(crate) committed_late: Option<Timestamp>,
     /// The instant of the present step: when a transaction was prepared.
@@ -64,6 +67,7 @@ impl Participant {
             refusal: Timestamp::ZERO,
             complete: Timestamp::ZERO,
             floor: Timestamp::ZERO,
+            collected: Collected::default(),
             committed_late: None,
             now: Instant::START,
             committed: 0,
@@ -133,7 +137,18 @@ impl Participant {
         if prepare.timestamp < self.refusal {
             return Vote::Retry(self.refusal);
         }
+        if self.may_have_collected(id, prepare) {
+            // In a merge: had this succeeded, nothing of the transaction would have been collected.
+            return Vote::Abstain;
+        }
         self.validate(id, prepare, Promises::Bind)
+    }
+
+    /// True if this is a further prepare of a transaction that may have ended here by an earlier one, of which nothing is
+    /// left but what it has done.
+    pub(crate) fn may_have_collected(&self, id: TransactionId, prepare: &Prepare) -> bool {
+        let first = prepare.first_timestamp();
+        first < prepare.timestamp && first < self.floor && self.collected.may_hold(id, first)
     }
 
     /// Votes on a prepare as if nothing were refused.
@@ -258,6 +273,8 @@ impl Upcalls<Tapir> for Participant {
             votes[at] = match entry.verdict {
                 // Had it succeeded, a replica that is complete would have executed it.
                 Vote::Ok if entry.operation.timestamp < self.complete => Vote::Retry(self.refusal),
+                // An earlier prepare of it may have committed.
+                Vote::Ok if self.may_have_collected(*id, &entry.operation) => Vote::Abstain,
                 Vote::Ok => self.validate(*id, &entry.operation, Promises::Spare),
                 vote => vote,
             };
@@ -337,6 +354,7 @@ impl Upcalls<Tapir> for Participant {
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {
+        self.collected.forget(floor);
         self.versions.forget_below(floor);
     }
 

@@ -11,27 +11,38 @@ use quorate_ir::{OperationId, State, Status};
 use super::Replica;
 use super::authority::are_participants;
 use super::participant::outcome_of;
-use crate::message::{Decision, Message, Outcome, RecordedVote};
+use crate::message::{Decision, Message, Outcome, Prepare, RecordedVote};
 use crate::record::Record;
+use crate::rules::Plant;
 
 impl Replica {
-    /// Gives no vote on a new prepare, and says why: a backup coordinator has taken over, or the timestamp is too far in
-    /// the future to be let in.
+    /// Gives no vote on a prepare, and says why: a backup coordinator has taken over, or has committed another prepare of
+    /// the transaction, or the timestamp is too far in the future to be let in.
     pub(super) fn refuses_prepare(
         &mut self,
         from: Address,
         id: OperationId,
-        timestamp: Timestamp,
+        prepare: &Prepare,
         context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) -> bool {
         if !self.ir.is_answering() {
             return true;
         }
-        let transaction = id.transaction;
+        let (transaction, timestamp) = (id.transaction, prepare.timestamp);
+        if self.decision(transaction).is_some() {
+            // Else the vote follows from the decision.
+            return !self.participant.rules.has(Plant::PrepareAfterOutcome)
+                && self.is_committed_otherwise(from, transaction, Some(timestamp), Ballot::ORIGINAL, outbox);
+        }
         let promised = self.participant.promised(transaction);
         if promised > Ballot::ORIGINAL {
             self.send_superseded(from, transaction, promised, outbox);
+            return true;
+        }
+        if self.participant.may_have_collected(transaction, prepare) {
+            // What has become of it is for a recovery to find out.
+            self.send_superseded(from, transaction, Ballot(1), outbox);
             return true;
         }
         // A vote that was given is given again, whatever the clock has done since. One on a further prepare of the same
@@ -57,6 +68,28 @@ impl Replica {
             return true;
         }
         false
+    }
+
+    /// True, and says so, if a coordinator goes on with a transaction that another one has committed, and not by the
+    /// prepare `at` this timestamp, or nothing is known of that prepare. No vote tells what has become of the transaction,
+    /// and any vote could be taken for its outcome.
+    pub(super) fn is_committed_otherwise(
+        &self,
+        from: Address,
+        transaction: TransactionId,
+        at: Option<Timestamp>,
+        ballot: Ballot,
+        outbox: &mut OutboxOf<Self>,
+    ) -> bool {
+        let committed = match self.decision(transaction) {
+            Some(Decision::Commit { timestamp, .. }) => Some(*timestamp),
+            Some(Decision::Abort { .. }) | None => None,
+        };
+        let otherwise = committed.is_some() && committed != at;
+        if otherwise {
+            self.send_superseded(from, transaction, Ballot(ballot.0.saturating_add(1)), outbox);
+        }
+        otherwise
     }
 
     pub(super) fn send_superseded(
@@ -123,7 +156,8 @@ impl Replica {
             return;
         }
         // The promise is given all the same: a prepare above the floor may still be under way.
-        let is_settled = self.ir.is_settled(transaction, timestamp);
+        let is_settled = self.ir.is_settled(transaction, timestamp)
+            && self.participant.collected.may_hold(transaction, timestamp);
         let decision = self.decision(transaction);
         let outcome = decision.map(outcome_of);
         let committed = match decision {

@@ -112,7 +112,8 @@ impl Replica {
     /// to do.
     pub(super) fn collect(&mut self, max: usize) -> bool {
         let more_versions = self.participant.versions.collect(self.participant.floor, max);
-        self.ir.collect(max) || more_versions
+        let (floor, collected) = (self.ir.floor(), &mut self.participant.collected);
+        self.ir.collect(max, |transaction| collected.note(transaction, floor)) || more_versions
     }
 
     /// Begins, repeats or gives up the search for a floor.
@@ -288,7 +289,8 @@ impl Replica {
         for transaction in unheld.take(RECOVERIES_ASKED_MAX) {
             let record = self.ir.record();
             let prepared = record.consensus_of(transaction).map(|entry| &entry.operation);
-            let prepared = prepared.map(|prepare| (&prepare.transaction, prepare.timestamp)).last();
+            let prepared = prepared.map(|prepare| (&prepare.transaction, prepare.first_timestamp()));
+            let prepared = prepared.min_by_key(|(_, first)| *first);
             let decided = match self.decision(transaction) {
                 Some(Decision::Commit { transaction, timestamp, .. }) => Some((transaction, *timestamp)),
                 _ => None,
