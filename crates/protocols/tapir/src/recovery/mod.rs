@@ -424,8 +424,13 @@ impl Recoveries {
         let Some(shard) = shards.get_mut(&from.shard).filter(|shard| shard.number == id.number) else {
             return;
         };
+        if view > shard.view {
+            // The group has moved on to another view, where the votes are settled: look again.
+            recovery.since = now;
+            return self.hold_new_election(id.transaction, outbox);
+        }
         if shard.view != view || verdict != Some(Vote::Ok) {
-            // The group has moved on to another view, or another verdict stands: look again. The next sweep does.
+            // It is late, or another verdict stands: the next sweep looks again.
             return;
         }
         shard.confirmed[usize::from(from.index.0)] = true;

@@ -49,6 +49,9 @@ pub(crate) struct Participant {
     pub(crate) committed_late: Option<Timestamp>,
     /// The instant of the present step: when a transaction was prepared.
     pub(crate) now: Instant,
+    /// Since when a transaction had been held that a view change has taken its hold from. If it gives it back, the
+    /// transaction is as old as it was: recovery must not wait anew with each view.
+    held_before: BTreeMap<TransactionId, Instant>,
     pub(crate) committed: u64,
     pub(crate) aborted: u64,
 }
@@ -70,6 +73,7 @@ impl Participant {
             collected: Collected::default(),
             committed_late: None,
             now: Instant::START,
+            held_before: BTreeMap::new(),
             committed: 0,
             aborted: 0,
         }
@@ -93,6 +97,7 @@ impl Participant {
         }
         self.reads.raise_floor(self.pending_read_floor);
         self.promised_reads.raise_floor(self.pending_read_floor);
+        self.held_before.clear();
     }
 
     /// Gives no favourable vote on new prepares below this.
@@ -106,12 +111,21 @@ impl Participant {
 
     pub(crate) fn hold(&mut self, id: TransactionId, prepare: &Prepare) {
         let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
-        self.prepared.insert(id, Prepared { transaction, timestamp, since: self.now });
+        let since = self.held_before.get(&id).copied().unwrap_or(self.now);
+        self.prepared.insert(id, Prepared { transaction, timestamp, since });
     }
 
     /// Gives up the hold of a transaction if it is at this timestamp: a hold at a later one belongs to a later prepare.
     fn release_at(&mut self, id: TransactionId, timestamp: Timestamp) {
         if self.prepared.entry(id).is_some_and(|held| held.timestamp == timestamp) {
+            self.prepared.remove(id);
+        }
+    }
+
+    /// The same in a view change, which may give it back.
+    fn take_hold_at(&mut self, id: TransactionId, timestamp: Timestamp) {
+        if let Some(held) = self.prepared.entry(id).filter(|held| held.timestamp == timestamp) {
+            self.held_before.insert(id, held.since);
             self.prepared.remove(id);
         }
     }
@@ -253,7 +267,7 @@ impl Upcalls<Tapir> for Participant {
     }
 
     fn forget_consensus(&mut self, id: OperationId, operation: &Prepare) {
-        self.release_at(id.transaction, operation.timestamp);
+        self.take_hold_at(id.transaction, operation.timestamp);
     }
 
     fn merge(
@@ -262,7 +276,7 @@ impl Upcalls<Tapir> for Participant {
         undecided: &[(TransactionId, ConsensusEntry<Tapir>)],
     ) -> Vec<Vote> {
         for (id, entry) in decided.iter().chain(undecided) {
-            self.release_at(*id, entry.operation.timestamp);
+            self.take_hold_at(*id, entry.operation.timestamp);
         }
         // What may have committed comes first, in timestamp order, so that nothing that has not can take its place.
         let mut order: Vec<usize> = (0..decided.len()).collect();
