@@ -1,4 +1,5 @@
-//! About a minute of simulation: many seeds under all faults, then every planted bug must be caught.
+//! Minutes of simulation: many seeds under all faults, small clusters with a crash at every step, and then every planted
+//! bug must be caught.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,6 +29,11 @@ fn simulate(root: &Path) -> Result<String, String> {
     if let Some(cells) = uncovered(&text) {
         failures.push(format!("no seed covers {cells}"));
     }
+    let (text, success) = shell::output(quorate(root, &["sim", "--crash-points"]))?;
+    println!("{text}");
+    if !success {
+        failures.push("not every crash of a small cluster is survived".to_owned());
+    }
     let hunt = ["sim", "--isolation", "strict", "--plants", "--seeds", PLANT_SEEDS];
     let (text, success) = shell::output(quorate(root, &hunt))?;
     println!("{text}");
@@ -39,7 +45,7 @@ fn simulate(root: &Path) -> Result<String, String> {
         failures.push(format!("a planted bug is not caught within seeds {PLANT_SEEDS}"));
     }
     if failures.is_empty() {
-        Ok(format!("seeds {SEEDS}; caught {}", plants.join(", ")))
+        Ok(format!("seeds {SEEDS}; crashes at every step; caught {}", plants.join(", ")))
     } else {
         Err(failures.join(", "))
     }

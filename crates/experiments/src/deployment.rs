@@ -80,7 +80,7 @@ impl Deployment {
             random: random.fork(),
             ..Scenario::derive(seed, &healthy)
         };
-        let mut cluster = Cluster::new(scenario, None);
+        let mut cluster = Cluster::new(scenario, None, None);
         for node in 0..SITES + self.clients {
             // Exponential, with a random sign: most clocks are good and few are bad.
             let error = -CLOCK_ERROR_MICROS[Cluster::site_of(node)] * (1.0 - random.unit()).ln();

@@ -86,7 +86,8 @@ pub fn run(deployment: &Deployment, seed: u64, window: Window) -> Measured {
             // No faults are injected, and replicas have nothing to tell here.
             Happening::Alarm(Alarm::Strike(_) | Alarm::Poll)
             | Happening::Server(..)
-            | Happening::Stopped(_) => {}
+            | Happening::Stopped(_)
+            | Happening::Crashed(..) => {}
         }
     }
     let mut measured = load.measured;

@@ -1,5 +1,6 @@
 //! A cluster of TAPIR replicas and coordinators in the world.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +25,9 @@ use crate::scenario::{CLOCK_ERROR, SITES, Scenario};
 use crate::world::clock::PhysicalClock;
 use crate::world::disk::{Condition, Crash, Decay, Disk};
 use crate::world::network::Network;
+use crate::world::steps::Steps;
 use crate::world::trace::{Trace, TraceHash, TraceText};
-use crate::world::{Envelope, Protocol, World};
+use crate::world::{Envelope, Protocol, World, first_word};
 
 /// The machines of a strict keyspace.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +37,32 @@ impl Protocol for Strict {
     type Message = quorate_tapir::Message;
     type Server = Replica;
     type Client = Coordinator;
+
+    fn name(message: &quorate_tapir::Message) -> String {
+        match message {
+            quorate_tapir::Message::Ir(message) => first_word(message),
+            message => first_word(message),
+        }
+    }
+
+    fn coordinates(message: &quorate_tapir::Message) -> bool {
+        use quorate_ir::Message as Ir;
+        use quorate_tapir::Message;
+        matches!(
+            message,
+            Message::CoordinatorChange { .. }
+                | Message::RecordOutcome { .. }
+                | Message::RecoverReply { .. }
+                | Message::Recover { .. }
+                | Message::CommitPrepared { .. }
+                | Message::Ir(
+                    Ir::FinalizeConsensus { .. }
+                        | Ir::ProposeConsensus { .. }
+                        | Ir::ProposeInconsistent { .. }
+                        | Ir::FinalizeInconsistent { .. }
+                )
+        )
+    }
 
     fn digest(message: &quorate_tapir::Message, hash: &mut TraceHash) {
         digest::message(message, hash);
@@ -95,8 +123,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A freshly initialised cluster without clients.
-    pub fn new(mut scenario: Scenario, trace: Option<TraceText>) -> Self {
+    /// A freshly initialised cluster without clients; `steps` counts what its machines do from the very beginning.
+    pub fn new(mut scenario: Scenario, trace: Option<TraceText>, steps: Option<Steps>) -> Self {
         let mut random = scenario.random.fork();
         let nodes = scenario.server_nodes + scenario.clients + 1;
         let site_delays = scenario.site_delays.clone();
@@ -105,7 +133,8 @@ impl Cluster {
         };
         let network = Network::new(nodes, scenario.jitter, random.fork(), delay);
         let clocks = draw_clocks(&scenario, nodes, &mut random);
-        let world = World::new(network, clocks, random.fork(), Trace::new(trace));
+        let mut world = World::new(network, clocks, random.fork(), Trace::new(trace));
+        world.count_steps(steps);
         let keyspace = place(&scenario);
         let mut cluster = Cluster {
             world,
@@ -277,6 +306,15 @@ impl Cluster {
         }
     }
 
+    /// A server has crashed by itself: whatever else runs on its node goes with it, and all of it restarts after a while.
+    pub fn on_crashed(&mut self, server: usize, crash: Crash, restarts_after: Duration) {
+        let node = self.world.node_of_server(server);
+        self.hint(self.replicas[server], false);
+        self.lost[server] |= self.scenario.durability == Durability::Memory;
+        self.crash_node(node, crash);
+        self.world.set_alarm(restarts_after, Alarm::Strike(Strike::End(Ending::Restart(node))));
+    }
+
     /// Replaces the disk of a node that is down by an empty one.
     pub fn replace_disk(&mut self, node: usize) {
         for server in self.servers_of(node) {
@@ -392,17 +430,37 @@ impl Cluster {
 
     /// True if every replica is normal and holds nothing prepared.
     pub fn is_quiet(&self) -> bool {
-        (0..self.world.servers()).all(|server| {
-            let replica = self.world.server(server);
+        self.is_quiet_on(|_| true)
+    }
+
+    /// True if every replica on these nodes is normal and holds nothing prepared.
+    pub fn is_quiet_on(&self, looks_at: impl Fn(usize) -> bool) -> bool {
+        let servers = (0..self.world.servers()).filter(|server| looks_at(self.world.node_of_server(*server)));
+        servers.map(|server| self.world.server(server)).all(|replica| {
             replica.is_some_and(|replica| {
                 replica.status() == Status::Normal && replica.prepared().is_empty() && replica.waiting() == 0
             })
         })
     }
 
-    /// What keeps the cluster from being quiet, in words.
-    pub fn unquiet(&self) -> impl Iterator<Item = String> + '_ {
-        (0..self.world.servers()).filter_map(|server| {
+    /// True if these nodes suffice to go on by themselves: they host f + 1 replicas of each shard that have their records.
+    pub fn suffices(&self, nodes: &BTreeSet<usize>) -> bool {
+        self.keyspace.shards.iter().all(|shard| {
+            let sound = (0..self.world.servers()).filter(|server| {
+                self.replicas[*server].shard == shard.id
+                    && nodes.contains(&self.world.node_of_server(*server))
+                    && !self.lost[*server]
+                    && !self.decayed[*server]
+            });
+            sound.count() >= self.scenario.group.majority()
+        })
+    }
+
+    /// What keeps these nodes from being quiet, in words.
+    pub fn unquiet_on(&self, looks_at: impl Fn(usize) -> bool) -> impl Iterator<Item = String> {
+        let servers =
+            (0..self.world.servers()).filter(move |server| looks_at(self.world.node_of_server(*server)));
+        servers.filter_map(|server| {
             let name = self.replicas[server];
             let Some(replica) = self.world.server(server) else { return Some(format!("{name} is down")) };
             if replica.status() != Status::Normal {

@@ -118,9 +118,14 @@ faults! {
     HostileClients = "hostile-clients", &[Liveness, Sanity],
         "a client lies: it meddles with others' transactions, leaves its own open, forges views and ballots";
     ViewChanges = "view-changes", ALL, "replicas change views all the time, for no reason";
+    HealthyCore = "healthy-core", &[Isolation, Durability, Agreement, Liveness],
+        "at first only f + 1 replicas of each shard and some clients are healed, and all else stays broken";
 }
 
 impl Fault {
+    /// The faults that change how a whole seed is run, rather than strike in it. A seed has them beside its others.
+    pub const MODES: [Fault; 1] = [Fault::HealthyCore];
+
     /// True if it is about disks: there is none where records are kept in memory.
     pub const fn needs_disks(self) -> bool {
         matches!(

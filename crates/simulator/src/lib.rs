@@ -12,6 +12,8 @@
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | `frames` | messages as bytes, and damage to them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
+//! | `healthy_core` | what must work although all else stays broken |
+//! | [`crash_points`] | crashes at every step of small clusters |
 //! | [`hostile`] | a client that lies |
 //! | [`mod@run`] | the phases of a run |
 //! | [`invariants`] | what must hold, one file each |
@@ -23,9 +25,11 @@
 
 pub mod clients;
 pub mod cluster;
+pub mod crash_points;
 mod digest;
 pub mod fault;
 mod frames;
+mod healthy_core;
 pub mod hostile;
 pub mod hunt;
 pub mod injector;

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!    safety     faults strike while sessions run transactions
+//!    core       in some seeds: all faults end in a core that must suffice, and nothing works outside it
 //!    healing    all faults end; every transaction must end, nothing may stay prepared
 //!    late       messages that were held back for minutes arrive; nothing may stay prepared again
 //!    audit      undecided transactions are resolved, every key is read
 //!    agreement  each group changes view once more; its replicas must hold the same; every key is read again
 //! ```
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -17,7 +19,9 @@ use quorate_tapir::ReplicaEvent;
 
 use crate::clients::Clients;
 use crate::cluster::{Alarm, Cluster};
+use crate::crash_points::{Ordeal, Watch};
 use crate::fault::Fault;
+use crate::healthy_core::HealthyCore;
 use crate::hostile::is_hostile_key;
 use crate::injector::{Injector, Request, Strike};
 use crate::invariants::{self, Broken, Finding, Invariant};
@@ -27,6 +31,7 @@ use crate::scenario::Scenario;
 use crate::world::Happening;
 use crate::world::disk::Crash;
 use crate::world::network::Network;
+use crate::world::steps::Steps;
 use crate::world::trace::{TraceHash, TraceText};
 
 /// One seed, with what can be written to files.
@@ -70,22 +75,25 @@ fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
 /// Runs a scenario that may be like that of no seed.
 pub fn run_scenario(scenario: Scenario, trace: Option<TraceText>) -> SeedRun {
     let seed = scenario.seed;
-    match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace).run())) {
+    match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace, None).run())) {
         Ok(run) => run,
         Err(panic) => {
-            let message = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("a machine panicked without a message");
+            let message = panic_message(panic.as_ref());
             let mut report = empty_report(seed);
-            note(&mut report, Invariant::Sanity, invariants::machine_panicked(message));
+            note(&mut report, Invariant::Sanity, invariants::machine_panicked(&message));
             SeedRun { report, history: Recorder::new() }
         }
     }
 }
 
-fn empty_report(seed: u64) -> SeedReport {
+/// What a machine said when it panicked.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+    text.unwrap_or_else(|| "a machine panicked without a message".to_owned())
+}
+
+pub(crate) fn empty_report(seed: u64) -> SeedReport {
     SeedReport {
         seed,
         broken: Vec::new(),
@@ -105,7 +113,7 @@ fn empty_report(seed: u64) -> SeedReport {
 }
 
 /// Adds a finding to a report.
-fn note(report: &mut SeedReport, invariant: Invariant, finding: Finding) {
+pub(crate) fn note(report: &mut SeedReport, invariant: Invariant, finding: Finding) {
     let broken = match finding {
         Finding::Holds => Vec::new(),
         Finding::Broken(broken) => broken,
@@ -125,7 +133,7 @@ fn note(report: &mut SeedReport, invariant: Invariant, finding: Finding) {
 const LEVEL: Level = Level::StrictSerializable;
 
 /// After healing, everything must have ended within this time.
-const HEALING_MAX: Duration = Duration::from_secs(120);
+pub(crate) const HEALING_MAX: Duration = Duration::from_secs(120);
 
 /// If a history shows too little, so many transactions are added, so often.
 const EXTENSION: u64 = 60;
@@ -134,33 +142,46 @@ const EXTENSIONS_MAX: u32 = 20;
 /// How often it is looked whether a phase is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-struct Simulation {
-    cluster: Cluster,
-    clients: Clients,
-    injector: Injector,
-    report: SeedReport,
+pub(crate) struct Simulation {
+    pub(crate) cluster: Cluster,
+    pub(crate) clients: Clients,
+    pub(crate) injector: Injector,
+    pub(crate) report: SeedReport,
+    /// What keeps working while all else stays broken, in the phase in which that is so.
+    pub(crate) core: Option<HealthyCore>,
+    /// The crashes at certain steps that are to come, if it is such a simulation.
+    pub(crate) ordeal: Option<Ordeal>,
 }
 
 impl Simulation {
-    fn new(mut scenario: Scenario, trace: Option<TraceText>) -> Self {
+    pub(crate) fn new(mut scenario: Scenario, trace: Option<TraceText>, steps: Option<Steps>) -> Self {
         let (workload, faults) = (scenario.random.fork(), scenario.random.fork());
         let report = empty_report(scenario.seed);
-        let mut cluster = Cluster::new(scenario, trace);
+        let mut cluster = Cluster::new(scenario, trace, steps);
         let summary = format!("{:?}", cluster.scenario);
         cluster.world.note(|| summary);
         let clients = Clients::new(&mut cluster, workload);
         let injector = Injector::new(&mut cluster, faults);
         cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
-        Simulation { cluster, clients, injector, report }
+        Simulation { cluster, clients, injector, report, core: None, ordeal: None }
     }
 
     fn run(mut self) -> SeedRun {
         let safety = Instant::START + self.cluster.scenario.safety_phase;
         self.until(safety, |_| false);
+        if self.cluster.scenario.has(Fault::HealthyCore) {
+            let mut random = self.injector.fork();
+            self.live_in_core(&mut random);
+        }
         self.heal();
         self.await_end("after all faults had ended");
         self.await_evidence();
         self.await_late_messages();
+        self.conclude()
+    }
+
+    /// The audit and the agreement.
+    pub(crate) fn conclude(mut self) -> SeedRun {
         let auditor = self.clients.start_auditor(&mut self.cluster);
         self.audit(auditor, true);
         self.change_views();
@@ -169,7 +190,7 @@ impl Simulation {
     }
 
     /// Handles what happens until `limit`, or until a look at the simulation says that it is enough; true then.
-    fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation) -> bool) -> bool {
+    pub(crate) fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation) -> bool) -> bool {
         while let Some(happening) = self.cluster.world.advance(limit) {
             match happening {
                 Happening::Server(server, ReplicaEvent::Normal { .. }) => self.cluster.on_normal(server),
@@ -187,12 +208,13 @@ impl Simulation {
                         .nonsense
                         .push(format!("{name} heard of {epoch}, and nobody changed the membership"));
                 }
+                Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
                 Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
                 Happening::Alarm(Alarm::Poll) => {
-                    self.cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
+                    self.on_poll();
                     if enough(self) {
                         return true;
                     }
@@ -202,7 +224,23 @@ impl Simulation {
         false
     }
 
+    fn on_poll(&mut self) {
+        let interval = match &mut self.ordeal {
+            Some(ordeal) => {
+                ordeal.look(&self.cluster);
+                Watch::INTERVAL
+            }
+            None => POLL_INTERVAL,
+        };
+        self.cluster.world.set_alarm(interval, Alarm::Poll);
+    }
+
     fn strike(&mut self, strike: Strike) {
+        if let (Some(core), Strike::End(ending)) = (&self.core, &strike)
+            && !core.allows(ending)
+        {
+            return;
+        }
         let open = self.clients.has_open();
         match self.injector.strike(strike, &mut self.cluster, open) {
             Some(Request::DoomClient(slot)) => self.clients.doom(slot, &mut self.cluster),
@@ -212,7 +250,7 @@ impl Simulation {
         }
     }
 
-    fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         for slot in self.injector.stop(&mut self.cluster) {
             self.clients.crash(slot, &mut self.cluster);
         }
@@ -221,7 +259,7 @@ impl Simulation {
     }
 
     /// Waits until every session is done and the cluster quiet, and notes what is not (I6).
-    fn await_end(&mut self, when: &str) -> bool {
+    pub(crate) fn await_end(&mut self, when: &str) -> bool {
         let limit = self.cluster.instant_after(HEALING_MAX);
         let ended = self.until(limit, |simulation| {
             simulation.clients.are_done(&simulation.cluster) && simulation.cluster.is_quiet()
@@ -229,7 +267,7 @@ impl Simulation {
         let mut left = Vec::new();
         if !ended {
             left = self.clients.unfinished();
-            left.extend(self.cluster.unquiet());
+            left.extend(self.cluster.unquiet_on(|_| true));
             if left.is_empty() {
                 left.push("sessions have not begun all their transactions".to_owned());
             }

@@ -7,6 +7,7 @@ use quorate_core::{GroupSize, Random};
 use quorate_tapir::{CoordinatorConfig, ReplicaConfig, Rules};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 
+use crate::clients::script::Scripted;
 use crate::fault::Fault;
 use crate::options::{Faults, Options};
 use crate::world::network::Misfortunes;
@@ -55,6 +56,8 @@ pub struct Scenario {
     pub thinking: f64,
     /// The workload.
     pub workload: Parameters,
+    /// What each session runs instead of the workload, if anything.
+    pub script: Vec<Vec<Scripted>>,
     /// The faults, ascending.
     pub faults: Vec<Fault>,
     /// What happens to single messages while faults are injected.
@@ -90,6 +93,9 @@ const OFF_CLOCKS: [Fault; 7] = [
     Fault::HostileClients,
 ];
 
+/// So often a seed is run in a certain mode.
+const MODE_PROBABILITY: f64 = 0.1;
+
 /// The fewest transactions that a seed begins.
 pub const TRANSACTIONS_MIN: u64 = 200;
 
@@ -111,7 +117,7 @@ impl Scenario {
         let distance = [Distance::Local, Distance::Region, Distance::Wide][random.index(3)];
         let site_delays = draw_site_delays(distance, &mut random);
         let jitter = [0.05, 0.3, 1.0][random.index(3)];
-        let faults = draw_faults(&options.faults, &mut random);
+        let faults = draw_faults(seed, &options.faults, &mut random);
         let durability = draw_durability(&options.faults, &faults, &mut random);
         let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
         let rules = options.plant.map_or(Rules::EXCLUSIVE, Rules::planted);
@@ -141,6 +147,7 @@ impl Scenario {
             thinking: 0.4 + 0.4 * random.unit(),
             attempts_max: random.between(2, 6) as u32,
             workload: draw_workload(options.workload, clients as u64, &mut random),
+            script: Vec::new(),
             faults,
             misfortunes,
             strike_interval: Duration::from_millis(random.between(600, 4_000)),
@@ -189,7 +196,20 @@ fn draw_site_delays(distance: Distance, random: &mut Random) -> Vec<Vec<Duration
 }
 
 /// Swarm testing: few faults at a time leave each room to show, and many together reach what none reaches alone.
-fn draw_faults(choice: &Faults, random: &mut Random) -> Vec<Fault> {
+fn draw_faults(seed: u64, choice: &Faults, random: &mut Random) -> Vec<Fault> {
+    let mut faults = draw_strikes(choice, random);
+    if *choice == Faults::All {
+        // Whatever else a seed is about, it can be run in any mode.
+        let mut random = Random::new(!seed).fork();
+        let modes = Fault::MODES.into_iter().filter(|_| random.chance(MODE_PROBABILITY));
+        faults.extend(modes);
+        faults.sort_unstable();
+    }
+    faults
+}
+
+fn draw_strikes(choice: &Faults, random: &mut Random) -> Vec<Fault> {
+    let striking = || Fault::ALL.into_iter().filter(|fault| !Fault::MODES.contains(fault));
     match choice {
         Faults::None => Vec::new(),
         Faults::Named(faults) => faults.clone(),
@@ -197,11 +217,10 @@ fn draw_faults(choice: &Faults, random: &mut Random) -> Vec<Fault> {
         Faults::All if random.chance(0.5) => draw_one_of_each(random),
         Faults::All => {
             let probability = if random.chance(0.5) { 0.1 } else { 0.3 };
-            let mut faults: Vec<Fault> =
-                Fault::ALL.into_iter().filter(|_| random.chance(probability)).collect();
-            let one = Fault::ALL[random.index(Fault::ALL.len())];
+            let mut faults: Vec<Fault> = striking().filter(|_| random.chance(probability)).collect();
+            let one = random.index(striking().count());
             if faults.is_empty() {
-                faults.push(one);
+                faults.extend(striking().nth(one));
             }
             faults
         }

@@ -8,14 +8,15 @@ use quorate_core::{ShardId, TransactionId};
 use quorate_tapir::{Command, Outcome};
 use quorate_workloads::{Operation, Plan};
 
-use super::{Attempt, Clients, in_history};
+use super::script::Manner;
+use super::{Attempt, Clients, Work, in_history};
 use crate::cluster::Cluster;
 
 impl Clients {
     /// Starts the auditor and returns its session.
     pub fn start_auditor(&mut self, cluster: &mut Cluster) -> usize {
         let slot = self.add_slot(cluster);
-        self.add_session(slot, Some(VecDeque::new()))
+        self.add_session(slot, Work::Audit(VecDeque::new()))
     }
 
     /// Lets the auditor read every key of the workload in transactions of modest size.
@@ -30,7 +31,7 @@ impl Clients {
             let operations = keys.iter().cloned().map(Operation::Get).collect();
             Arc::new(Plan { kind: "audit", operations })
         });
-        if let Some(queue) = &mut self.sessions[auditor].queue {
+        if let Work::Audit(queue) = &mut self.sessions[auditor].work {
             queue.extend(plans);
         }
         self.wake(auditor, cluster);
@@ -105,7 +106,9 @@ impl Clients {
                 let (id, began) = (undecided.id, undecided.began);
                 let execution = undecided.execution.clone();
                 let (commit_asked, thinks, read_only) = (true, false, None);
-                let attempt = Attempt { id, began, execution, recorded, commit_asked, thinks, read_only };
+                let manner = Manner::default();
+                let attempt =
+                    Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only };
                 self.record_committed(&attempt, timestamp, false, cluster);
             }
             Some(Outcome::Aborted) if !reported => self.record_failed(recorded, cluster),

@@ -2,6 +2,7 @@
 
 mod audit;
 mod read_only;
+pub mod script;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use read_only::ReadOnly;
+use script::{Manner, Scripted};
 
 /// Clients wait for so long at most, beyond a few round trips.
 const PATIENCE_MAX: Duration = Duration::from_secs(6);
@@ -56,16 +58,36 @@ struct Session {
     process: u64,
     /// How many transactions it has begun.
     begun: u64,
-    /// What it runs instead of the workload: the auditor's plans.
-    queue: Option<VecDeque<Arc<Plan>>>,
+    work: Work,
     /// The transaction that it is at, with the number of its next attempt.
     current: Option<(Arc<Plan>, u64, u32)>,
+    /// How attempts at it go about it.
+    manner: Manner,
     attempt: Option<Attempt>,
 }
 
+/// Where the transactions of a session come from.
+#[derive(Debug)]
+enum Work {
+    /// The workload draws them.
+    Drawn,
+    /// A script says what is to be run, and when.
+    Script(VecDeque<Scripted>),
+    /// The auditor reads what there is.
+    Audit(VecDeque<Arc<Plan>>),
+}
+
 impl Session {
+    fn audits(&self) -> bool {
+        matches!(self.work, Work::Audit(_))
+    }
+
     fn is_idle(&self) -> bool {
-        let nothing_queued = self.queue.as_ref().is_none_or(VecDeque::is_empty);
+        let nothing_queued = match &self.work {
+            Work::Drawn => true,
+            Work::Script(queue) => queue.is_empty(),
+            Work::Audit(queue) => queue.is_empty(),
+        };
         self.current.is_none() && self.attempt.is_none() && nothing_queued
     }
 }
@@ -81,6 +103,8 @@ struct Attempt {
     commit_asked: bool,
     /// True while the client thinks before the next step.
     thinks: bool,
+    /// How it is still to think before it commits, and whether it commits at all.
+    manner: Manner,
     /// How it reads all at once, if it does.
     read_only: Option<ReadOnly>,
 }
@@ -130,6 +154,8 @@ pub struct Clients {
     recorded_until: i64,
     unique: UniqueValues,
     processes: u64,
+    /// The places whose clients may begin transactions, and how many there may be in all; none if there is no such limit.
+    confined: Option<(Vec<usize>, u64)>,
     random: Random,
     /// How it went.
     pub tally: Tally,
@@ -156,6 +182,7 @@ impl Clients {
             recorded_until: 0,
             unique: UniqueValues::new(0),
             processes: 0,
+            confined: None,
             random,
             tally: Tally::default(),
             acknowledged: Vec::new(),
@@ -166,7 +193,10 @@ impl Clients {
         for _ in 0..cluster.scenario.clients {
             let slot = clients.add_slot(cluster);
             for _ in 0..cluster.scenario.sessions_per_client {
-                let session = clients.add_session(slot, None);
+                let script = cluster.scenario.script.get(clients.sessions.len());
+                let work =
+                    script.map_or(Work::Drawn, |script| Work::Script(script.iter().cloned().collect()));
+                let session = clients.add_session(slot, work);
                 clients.wake_for_next(session, cluster);
             }
         }
@@ -181,9 +211,10 @@ impl Clients {
         slot
     }
 
-    fn add_session(&mut self, slot: usize, queue: Option<VecDeque<Arc<Plan>>>) -> usize {
+    fn add_session(&mut self, slot: usize, work: Work) -> usize {
         let process = self.next_process();
-        self.sessions.push(Session { slot, process, begun: 0, queue, current: None, attempt: None });
+        let manner = Manner::default();
+        self.sessions.push(Session { slot, process, begun: 0, work, current: None, manner, attempt: None });
         self.sessions.len() - 1
     }
 
@@ -224,18 +255,44 @@ impl Clients {
     fn want_more(&self, cluster: &Cluster) -> bool {
         let planned = cluster.scenario.transactions;
         let Tally { begun, committed, .. } = self.tally;
+        if let Some((_, begun_max)) = &self.confined {
+            return begun < *begun_max;
+        }
+        if !cluster.scenario.script.is_empty() {
+            return false;
+        }
         begun < planned || (committed < COMMITS_MIN && begun < 4 * planned)
+    }
+
+    /// From now on only the clients in these places begin transactions, so many in all.
+    pub fn confine(&mut self, slots: Vec<usize>, transactions: u64, cluster: &mut Cluster) {
+        self.confined = Some((slots, self.tally.begun + transactions));
+        for session in 0..self.sessions.len() {
+            self.wake_for_next(session, cluster);
+        }
+    }
+
+    /// Everybody may begin transactions again.
+    pub fn release(&mut self, cluster: &mut Cluster) {
+        self.confined = None;
+        for session in 0..self.sessions.len() {
+            self.wake_for_next(session, cluster);
+        }
+    }
+
+    /// What is still under way at the clients in these places, in words.
+    pub fn unfinished_at(&self, slots: &[usize], cluster: &Cluster) -> Vec<String> {
+        let sessions = || self.sessions.iter().filter(|session| slots.contains(&session.slot));
+        let mut left = in_words(sessions());
+        if left.is_empty() && (self.want_more(cluster) || !sessions().all(Session::is_idle)) {
+            left.push("sessions have not begun all their transactions".to_owned());
+        }
+        left
     }
 
     /// What is still under way, in words.
     pub fn unfinished(&self) -> Vec<String> {
-        let attempts = self.sessions.iter().filter_map(|session| session.attempt.as_ref());
-        attempts
-            .map(|attempt| {
-                let state = if attempt.commit_asked { "wants to commit" } else { "is reading" };
-                format!("transaction {} ({}) {state}", attempt.id, attempt.execution.plan().kind)
-            })
-            .collect()
+        in_words(self.sessions.iter())
     }
 
     /// A client vanishes now, or at a worse moment to come.
@@ -252,14 +309,25 @@ impl Clients {
         if !self.slots[slot].is_alive {
             return;
         }
-        self.slots[slot].is_alive = false;
-        self.slots[slot].doom = None;
         // Worst is a decision that some have heard of.
         let silenced = [0.0, 0.5, 0.5, 1.0][self.random.index(4)];
         cluster.crash_client(self.slots[slot].client, silenced);
         self.make_worse(cluster);
         let downtime = Duration::from_micros(self.random.below(500_000));
         cluster.world.set_alarm(downtime, Alarm::Strike(Strike::End(Ending::Client(slot))));
+        self.bury(slot, cluster);
+    }
+
+    /// A client vanishes, and nobody takes its place for now.
+    pub fn leave(&mut self, slot: usize, cluster: &mut Cluster) {
+        cluster.crash_client(self.slots[slot].client, 0.0);
+        self.bury(slot, cluster);
+    }
+
+    /// A client is no more: what it was at is left to others.
+    fn bury(&mut self, slot: usize, cluster: &mut Cluster) {
+        self.slots[slot].is_alive = false;
+        self.slots[slot].doom = None;
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot != slot {
                 continue;
@@ -324,21 +392,29 @@ impl Clients {
             return;
         }
         if self.sessions[session].current.is_none() {
-            let Some(plan) = self.next_plan(session, cluster) else { return };
+            let Some((plan, manner)) = self.next_plan(session, cluster) else { return };
+            self.sessions[session].manner = manner;
             self.slots[slot].sequence += 1;
-            self.sessions[session].current = Some((Arc::new(plan), self.slots[slot].sequence, 0));
+            self.sessions[session].current = Some((plan, self.slots[slot].sequence, 0));
             self.sessions[session].begun += 1;
             self.tally.begun += 1;
         }
         self.begin_attempt(session, cluster);
     }
 
-    fn next_plan(&mut self, session: usize, cluster: &Cluster) -> Option<Plan> {
-        if let Some(queue) = &mut self.sessions[session].queue {
-            return queue.pop_front().map(Arc::unwrap_or_clone);
-        }
+    fn next_plan(&mut self, session: usize, cluster: &Cluster) -> Option<(Arc<Plan>, Manner)> {
+        let plain = |plan| (plan, Manner::default());
         let slot = self.sessions[session].slot;
-        self.want_more(cluster).then(|| self.slots[slot].workload.draw(&mut self.random))
+        let may = self.confined.as_ref().is_none_or(|(slots, _)| slots.contains(&slot));
+        let wants_more = may && self.want_more(cluster);
+        match &mut self.sessions[session].work {
+            Work::Audit(queue) => queue.pop_front().map(plain),
+            Work::Script(queue) => queue.pop_front().map(|scripted| (scripted.plan, scripted.manner)),
+            Work::Drawn if wants_more => {
+                Some(plain(Arc::new(self.slots[slot].workload.draw(&mut self.random))))
+            }
+            Work::Drawn => None,
+        }
     }
 
     fn begin_attempt(&mut self, session: usize, cluster: &mut Cluster) {
@@ -362,8 +438,10 @@ impl Clients {
         if read_only.as_ref().is_some_and(|read_only| !read_only.is_strict) {
             self.past.push(recorded);
         }
+        let manner = self.sessions[session].manner;
+        let (commit_asked, thinks) = (false, false);
         self.sessions[session].attempt =
-            Some(Attempt { id, began, execution, recorded, commit_asked: false, thinks: false, read_only });
+            Some(Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only });
         let share = self.random.unit() * self.random.unit();
         let patience =
             8 * cluster.scenario.round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share);
@@ -381,7 +459,7 @@ impl Clients {
     /// Goes on at once, or after some thought: transactions that take their time overlap with others. Most of the
     /// thinking is done before the first step.
     fn drive(&mut self, session: usize, cluster: &mut Cluster) {
-        let audits = self.sessions[session].queue.is_some();
+        let audits = self.sessions[session].audits();
         let Some(attempt) = &mut self.sessions[session].attempt else { return };
         let inclined = if attempt.execution.has_begun() { 0.4 } else { 1.0 };
         if audits || !self.random.chance(cluster.scenario.thinking * inclined) {
@@ -396,7 +474,7 @@ impl Clients {
     /// Does what can be done without waiting for an answer.
     fn step(&mut self, session: usize, cluster: &mut Cluster) {
         let client = self.slots[self.sessions[session].slot].client;
-        let audits = self.sessions[session].queue.is_some();
+        let is_drawn = matches!(self.sessions[session].work, Work::Drawn);
         let Some(attempt) = &mut self.sessions[session].attempt else { return };
         let transaction = attempt.id;
         loop {
@@ -407,7 +485,14 @@ impl Clients {
                 }
                 Step::Get(key) => Command::Get { transaction, key },
                 Step::Scan { range, limit } => Command::Scan { transaction, range, limit },
-                Step::Commit if !audits && self.random.chance(0.03) => Command::Abort { transaction },
+                Step::Commit if attempt.manner.pause > Duration::ZERO => {
+                    let pause = std::mem::take(&mut attempt.manner.pause);
+                    attempt.thinks = true;
+                    cluster.world.set_alarm(pause, Alarm::Session(session));
+                    return;
+                }
+                Step::Commit if attempt.manner.gives_up => Command::Abort { transaction },
+                Step::Commit if is_drawn && self.random.chance(0.03) => Command::Abort { transaction },
                 Step::Commit => {
                     attempt.commit_asked = true;
                     Command::Commit { transaction }
@@ -527,7 +612,7 @@ impl Clients {
     fn end_committed(&mut self, session: usize, timestamp: Timestamp, cluster: &mut Cluster) {
         let Some(attempt) = self.take_attempt(session) else { return };
         self.sessions[session].current = None;
-        let audits = self.sessions[session].queue.is_some();
+        let audits = self.sessions[session].audits();
         self.record_committed(&attempt, timestamp, audits, cluster);
         self.wake_for_next(session, cluster);
     }
@@ -539,7 +624,7 @@ impl Clients {
             self.told.push((attempt.id, Outcome::Aborted));
         }
         self.record_failed(attempt.recorded, cluster);
-        let audits = self.sessions[session].queue.is_some();
+        let audits = self.sessions[session].audits();
         if let Some((_, _, attempts)) = &mut self.sessions[session].current {
             *attempts += 1;
             if audits || *attempts < cluster.scenario.attempts_max {
@@ -557,7 +642,7 @@ impl Clients {
     fn end_unknown(&mut self, session: usize, participants: Option<Vec<ShardId>>, cluster: &mut Cluster) {
         let Some(attempt) = self.take_attempt(session) else { return };
         let current = self.sessions[session].current.take();
-        if let (Some(queue), Some((plan, ..))) = (&mut self.sessions[session].queue, current) {
+        if let (Work::Audit(queue), Some((plan, ..))) = (&mut self.sessions[session].work, current) {
             // The auditor is to read every key, whatever became of this attempt.
             queue.push_front(plan);
         }
@@ -649,6 +734,9 @@ impl Clients {
     /// Wakes a session when its next transaction is due. Sessions work in bursts that begin at the same times, so that
     /// transactions meet however short they are.
     fn wake_for_next(&mut self, session: usize, cluster: &mut Cluster) {
+        if let Work::Script(queue) = &self.sessions[session].work {
+            return script::wake_for_next(queue, session, cluster);
+        }
         let scenario = &cluster.scenario;
         let turns = scenario.transactions / scenario.sessions() as u64;
         let burst = self.sessions[session].begun / BURST * BURST;
@@ -662,4 +750,15 @@ impl Clients {
 
 fn in_history(timestamp: Timestamp) -> quorate_checker::Timestamp {
     quorate_checker::Timestamp { time: timestamp.micros as i64, client: timestamp.client.0 as i64 }
+}
+
+/// Attempts that are under way, in words.
+fn in_words<'a>(sessions: impl Iterator<Item = &'a Session>) -> Vec<String> {
+    let attempts = sessions.filter_map(|session| session.attempt.as_ref());
+    attempts
+        .map(|attempt| {
+            let state = if attempt.commit_asked { "wants to commit" } else { "is reading" };
+            format!("transaction {} ({}) {state}", attempt.id, attempt.execution.plan().kind)
+        })
+        .collect()
 }

@@ -7,7 +7,7 @@ use quorate_core::{Key, Timestamp, Value};
 use quorate_tapir::{Committed, Failure, Freshness};
 use quorate_workloads::Execution;
 
-use super::Clients;
+use super::{Clients, Work};
 use crate::cluster::Cluster;
 
 /// So often a plan that could be read at once is.
@@ -34,7 +34,11 @@ impl Clients {
         cluster: &mut Cluster,
     ) -> Option<ReadOnly> {
         // The auditor reads like any other transaction: the last word should not rest on what it judges.
-        let audits = self.sessions[session].queue.is_some();
+        let audits = self.sessions[session].audits();
+        if matches!(self.sessions[session].work, Work::Script(_)) {
+            let (freshness, is_strict, got) = (Freshness::Strict, true, BTreeMap::new());
+            return execution.plan().keys_read().map(|_| ReadOnly { freshness, is_strict, got });
+        }
         let is_inclined = self.random.chance(READ_ONLY_PROBABILITY);
         if audits || !is_inclined || execution.plan().keys_read().is_none() {
             return None;

@@ -156,10 +156,17 @@ impl Injector {
                 | Fault::LateMessages
                 | Fault::CorruptedFrames => {}
                 Fault::ClockSkew | Fault::ClockDrift => injector.counts.add(fault),
+                // Strikes when all others have.
+                Fault::HealthyCore => {}
                 _ => injector.schedule(cluster, fault, QUIET_START),
             }
         }
         injector
+    }
+
+    /// A generator of its own for what follows the faults.
+    pub fn fork(&mut self) -> Random {
+        self.random.fork()
     }
 
     /// The hostile client.
@@ -210,7 +217,8 @@ impl Injector {
         request
     }
 
-    fn note(&mut self, fault: Fault, open: bool) {
+    /// A fault strikes; `open` says whether it meets an open transaction.
+    pub(crate) fn note(&mut self, fault: Fault, open: bool) {
         self.counts.add(fault);
         self.overlapped[fault.index()] |= open;
     }
@@ -280,7 +288,8 @@ impl Injector {
             | Fault::LateMessages
             | Fault::CorruptedFrames
             | Fault::ClockSkew
-            | Fault::ClockDrift => false,
+            | Fault::ClockDrift
+            | Fault::HealthyCore => false,
         };
         (struck, None)
     }

@@ -10,6 +10,7 @@ use quorate_core::{Address, ClockTime, Context, Effect, Epoch, Input, Instant, M
 use quorate_storage::LogError;
 
 use super::disk::{Anchor, Crash, Disk, Medium};
+use super::steps::Moment;
 
 /// What a host asks of the world around it.
 pub(super) trait Surroundings<M: Machine> {
@@ -27,6 +28,17 @@ pub(super) trait Surroundings<M: Machine> {
     fn sync_time(&mut self, node: usize) -> Duration;
     /// The machine has lost its disk, and has ended because of that.
     fn stopped(&mut self, host: usize, why: &str);
+    /// The machine takes a step, which may be about something; gives the crash that it meets there.
+    fn reach(&mut self, host: usize, moment: Moment, about: About<'_, M>) -> Option<Crash>;
+    /// The machine has met it.
+    fn crashed(&mut self, host: usize, crash: Crash);
+}
+
+/// What a step is about.
+pub(super) enum About<'a, M: Machine> {
+    Message(&'a M::Message),
+    Record(&'a M::Record),
+    Disk,
 }
 
 /// Something that happens to a host by itself. It concerns one incarnation, and nobody after it.
@@ -191,6 +203,8 @@ impl<M: Machine> Host<M> {
             Context { now: around.now(), clock: around.clock(self.node), random: &mut self.random };
         machine.step(&mut context, input, outbox);
         for effect in outbox.drain() {
+            // It may have crashed at one of the effects before this one.
+            let Some(machine) = &self.machine else { return };
             match effect {
                 Effect::Send { to, message } => {
                     let envelope = Envelope { from: self.address, to, epoch: machine.epoch(to), message };
@@ -198,7 +212,7 @@ impl<M: Machine> Host<M> {
                 }
                 Effect::SendUnordered { to, message } => {
                     let envelope = Envelope { from: self.address, to, epoch: machine.epoch(to), message };
-                    around.transmit(self.node, envelope);
+                    self.send(envelope, around);
                 }
                 Effect::SetTimer { timer, after } => {
                     self.timers_set += 1;
@@ -213,6 +227,9 @@ impl<M: Machine> Host<M> {
                     let mut contents = BytesMut::new();
                     if self.disk.medium() == Medium::Disk {
                         (self.encode)(machine.epoch(self.address), &record, &mut contents);
+                    }
+                    if !self.survives(Moment::BeforeAppend, About::Record(&record), around) {
+                        return;
                     }
                     self.disk.append(contents.freeze(), notify);
                 }
@@ -232,12 +249,35 @@ impl<M: Machine> Host<M> {
         self.release(around);
     }
 
+    /// Sends a message, unless the machine crashes first.
+    fn send(&mut self, envelope: Envelope<M::Message>, around: &mut impl Surroundings<M>) {
+        if self.survives(Moment::BeforeSend, About::Message(&envelope.message), around) {
+            let crash = around.reach(self.id, Moment::AfterSend, About::Message(&envelope.message));
+            around.transmit(self.node, envelope);
+            self.meet(crash, around);
+        }
+    }
+
+    /// False if the machine crashes at this step.
+    fn survives(&mut self, moment: Moment, about: About<'_, M>, around: &mut impl Surroundings<M>) -> bool {
+        let crash = around.reach(self.id, moment, about);
+        self.meet(crash, around)
+    }
+
+    fn meet(&mut self, crash: Option<Crash>, around: &mut impl Surroundings<M>) -> bool {
+        if let Some(crash) = crash {
+            self.crash(crash);
+            around.crashed(self.id, crash);
+        }
+        crash.is_none()
+    }
+
     /// Lets go of what waited for records that are durable now.
     fn release(&mut self, around: &mut impl Surroundings<M>) {
         let synced = self.disk.synced();
         while self.held.front().is_some_and(|(after, _)| *after <= synced) {
             match self.held.pop_front() {
-                Some((_, Held::Send(envelope))) => around.transmit(self.node, envelope),
+                Some((_, Held::Send(envelope))) => self.send(envelope, around),
                 Some((_, Held::Emit(event))) => around.emitted(self.id, event),
                 Some((_, Held::Truncate(anchor))) => {
                     if let Err(error) = self.disk.truncate(anchor) {
@@ -258,6 +298,9 @@ impl<M: Machine> Host<M> {
             return self.stop(&error, around);
         }
         if self.disk.begin_sync() {
+            if !self.survives(Moment::BeforeSync, About::Disk, around) {
+                return;
+            }
             let after = around.sync_time(self.node);
             let event =
                 HostEvent { host: self.id, incarnation: self.incarnation, what: HostEventKind::Synced };
@@ -268,6 +311,7 @@ impl<M: Machine> Host<M> {
     /// False if the disk has failed.
     fn end_sync(&mut self, around: &mut impl Surroundings<M>) -> bool {
         match self.disk.end_sync(&mut self.durable) {
+            Ok(()) if !self.survives(Moment::AfterSync, About::Disk, around) => {}
             Ok(()) => self.release(around),
             Err(error) => self.stop(&error, around),
         }

@@ -20,6 +20,7 @@ pub mod disk;
 mod host;
 pub mod network;
 pub mod queue;
+pub mod steps;
 #[cfg(test)]
 mod tests;
 pub mod trace;
@@ -37,9 +38,10 @@ use quorate_storage::LogError;
 use clock::PhysicalClock;
 use disk::{Condition, Crash, Decay, Disk};
 pub use host::Envelope;
-use host::{Host, HostEvent, Surroundings};
+use host::{About, Host, HostEvent, Surroundings};
 use network::Network;
 use queue::EventQueue;
+use steps::{Moment, Party, Steps};
 use trace::{Trace, TraceHash};
 
 /// The machines that a protocol consists of.
@@ -47,9 +49,15 @@ pub trait Protocol: Sized {
     /// What they say to each other.
     type Message: Clone + Debug;
     /// The machine that keeps data.
-    type Server: Machine<Message = Self::Message, Timer: Debug, Event: Debug, Command: Debug>;
+    type Server: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
     /// The machine inside a client.
-    type Client: Machine<Message = Self::Message, Timer: Debug, Event: Debug, Command: Debug>;
+    type Client: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
+
+    /// What kind of message it is, in a word.
+    fn name(message: &Self::Message) -> String;
+
+    /// True if it is a coordinator that says this, be it a client's or a server that has taken over from one.
+    fn coordinates(message: &Self::Message) -> bool;
 
     /// Folds a message into the hash of an execution, so that two executions that differ in it differ in their hash.
     fn digest(message: &Self::Message, hash: &mut TraceHash);
@@ -76,6 +84,8 @@ pub enum Happening<P: Protocol, A> {
     Client(usize, <P::Client as Machine>::Event),
     /// A server has ended because its disk failed.
     Stopped(usize),
+    /// A machine has met the crash that was to meet it at one of its steps.
+    Crashed(Party, Crash),
     /// An alarm goes off.
     Alarm(A),
 }
@@ -125,6 +135,8 @@ struct Fabric<P: Protocol, A> {
     happenings: VecDeque<Happening<P, A>>,
     trace: Trace,
     messages: u64,
+    /// None as long as nobody wants machines to crash at certain steps.
+    steps: Option<Steps>,
 }
 
 /// The processor of a node: serves one input after the other.
@@ -164,6 +176,7 @@ impl<P: Protocol, A> World<P, A> {
                 happenings: VecDeque::new(),
                 trace,
                 messages: 0,
+                steps: None,
             },
             servers: Vec::new(),
             clients: Vec::new(),
@@ -203,6 +216,11 @@ impl<P: Protocol, A> World<P, A> {
     /// How many messages were delivered.
     pub fn messages(&self) -> u64 {
         self.fabric.messages
+    }
+
+    /// Counts the steps of machines from now on, or does not any more; gives what has counted them until now.
+    pub fn count_steps(&mut self, steps: Option<Steps>) -> Option<Steps> {
+        std::mem::replace(&mut self.fabric.steps, steps)
     }
 
     /// The hash of everything that happened so far.
@@ -523,6 +541,12 @@ impl<P: Protocol, A> Fabric<P, A> {
     }
 }
 
+/// The variant of an enum, in a readable form.
+pub(crate) fn first_word(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    text.split(|char: char| !char.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}
+
 /// The surroundings of a server.
 struct ServerSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
 
@@ -562,6 +586,21 @@ macro_rules! surroundings {
                 self.0.trace.event(self.0.now, kind::STOPPED, host as u64, 0);
                 self.0.trace.line(self.0.now, || format!("{} {host} ends: {why}", stringify!($event)));
                 self.0.happenings.push_back(Happening::Stopped(host));
+            }
+
+            fn reach(&mut self, host: usize, moment: Moment, about: About<'_, P::$machine>) -> Option<Crash> {
+                let describe = || match about {
+                    About::Message(message) => (P::name(message), P::coordinates(message)),
+                    About::Record(record) => (first_word(record), false),
+                    About::Disk => (String::new(), false),
+                };
+                self.0.steps.as_mut()?.reach(self.0.now, Party::$event(host), moment, describe)
+            }
+
+            fn crashed(&mut self, host: usize, crash: Crash) {
+                self.0.trace.event(self.0.now, kind::CRASHED, $kind << 32 | host as u64, crash as u64);
+                self.0.trace.line(self.0.now, || format!("{} {host} crashes: {crash:?}", stringify!($event)));
+                self.0.happenings.push_back(Happening::Crashed(Party::$event(host), crash));
             }
         }
     };

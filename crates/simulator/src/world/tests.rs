@@ -101,6 +101,14 @@ impl Protocol for Toy {
     type Server = Counter;
     type Client = Asker;
 
+    fn name(message: &Message) -> String {
+        first_word(message)
+    }
+
+    fn coordinates(message: &Message) -> bool {
+        matches!(message, Message::Count)
+    }
+
     fn digest(message: &Message, hash: &mut TraceHash) {
         match message {
             Message::Count => hash.fold(1),
@@ -162,6 +170,7 @@ fn run(world: &mut World<Toy, &'static str>, limit: Instant) -> Vec<(u64, String
             Happening::Server(_, count) => (at, format!("server {count}")),
             Happening::Client(_, message) => (at, format!("client {message:?}")),
             Happening::Stopped(server) => (at, format!("server {server} stopped")),
+            Happening::Crashed(party, crash) => (at, format!("{party:?} crashed: {crash:?}")),
             Happening::Alarm(alarm) => (at, format!("alarm {alarm}")),
         });
     }
@@ -338,4 +347,50 @@ fn a_slow_processor_serves_one_message_after_the_other() {
     world.set_service_time(0, Duration::ZERO);
     world.command(CLIENT, ());
     assert!(run(&mut world, millis(200)).contains(&(110, "server 3".to_owned())));
+}
+
+/// The steps of a server that counts once: what is said unordered, the record, its sync, what waits for it.
+#[test]
+fn a_machine_crashes_at_the_step_at_which_it_is_to() {
+    let crashed = |step, crash| {
+        let mut world = world(Medium::Disk, 1);
+        world.count_steps(Some(Steps::new([(step, crash)], false)));
+        world.command(CLIENT, ());
+        let told = run(&mut world, millis(100)).into_iter().map(|(_, what)| what).collect::<Vec<_>>();
+        let records = world.open_disk(SERVER).map(|records| records.len());
+        (told.join(", "), records.unwrap_or_default())
+    };
+    let table = [
+        (0, Crash::Process, "Client(0) crashed: Process", 0),
+        (1, Crash::Process, "Client(0) crashed: Process, server 1", 1),
+        (2, Crash::Process, "Server(0) crashed: Process", 0),
+        (3, Crash::Process, "Server(0) crashed: Process, client Gossip(1)", 0),
+        // Before the record is appended, before it is synced, after that, and before and after the reply.
+        (4, Crash::Process, "Server(0) crashed: Process, client Gossip(1)", 0),
+        (5, Crash::Process, "Server(0) crashed: Process, client Gossip(1)", 1),
+        (6, Crash::Process, "Server(0) crashed: Process, client Gossip(1)", 1),
+        (6, Crash::Power, "Server(0) crashed: Power, client Gossip(1)", 1),
+        (7, Crash::Power, "Server(0) crashed: Power, client Gossip(1)", 1),
+        (8, Crash::Power, "Server(0) crashed: Power, client Gossip(1), client Counted(1)", 1),
+    ];
+    for (step, crash, told, records) in table {
+        assert_eq!(crashed(step, crash), (told.to_owned(), records), "step {step}");
+    }
+}
+
+#[test]
+fn steps_are_noted_and_those_that_make_no_difference_are_known() {
+    let mut world = world(Medium::Disk, 1);
+    world.count_steps(Some(Steps::new([], true)));
+    world.command(CLIENT, ());
+    world.command(CLIENT, ());
+    run(&mut world, millis(100));
+    let steps = world.count_steps(None).unwrap().into_noted();
+    let of_client: Vec<_> = steps.iter().filter(|step| step.party == Party::Client(CLIENT)).collect();
+    assert_eq!(of_client.len(), 4);
+    assert!(of_client.iter().all(|step| step.what == "Count" && step.coordinates));
+    assert!(of_client[2].repeats(of_client[1]), "before the second message is after the first");
+    assert!(!of_client[1].repeats(of_client[0]) && !of_client[3].repeats(of_client[2]));
+    let appends = steps.iter().filter(|step| step.moment == Moment::BeforeAppend);
+    assert_eq!(appends.count(), 2);
 }

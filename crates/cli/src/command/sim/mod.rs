@@ -1,5 +1,6 @@
 //! `quorate sim`: simulates whole clusters under faults, from seeds.
 
+mod crash_points;
 mod plants;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::sync::mpsc;
 
 use clap::Args;
 use quorate::Isolation;
+use quorate_simulator::crash_points::Case;
 use quorate_simulator::{
     Fault, Faults, Invariant, Options, Report, SeedReport, TraceText, plant_named, run_seed,
 };
@@ -33,6 +35,7 @@ Examples:
   quorate sim --seeds 1..50 --faults loss,clock-skew --workload lists --json
   quorate sim --list-plants --json
   quorate sim --plants --seeds 1..200              every known bug must be found
+  quorate sim --crash-points                       small clusters, with a crash at every step in turn
 
 The same seed gives the same execution and the same hash. Exit code 1 if an invariant is violated; the command that
 repeats the seed is printed.")]
@@ -56,6 +59,12 @@ pub(crate) struct SimArguments {
     /// Plant every known bug in turn, each until a seed finds it; exit code 1 if one is not found.
     #[arg(long, conflicts_with_all = ["plant", "seed", "trace", "history"])]
     plants: bool,
+    /// Crash small clusters at every step of theirs, one after the other, instead of running seeds.
+    #[arg(long, conflicts_with_all = ["plants", "seed", "seeds", "faults", "workload", "trace", "history"])]
+    crash_points: bool,
+    /// One of these crashes, as --crash-points names it, such as two-shards:17-stays-away.
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["crash_points", "plants", "seed", "seeds", "faults", "workload", "history"])]
+    crash_case: Option<Case>,
     /// The workload; by default each seed draws one.
     #[arg(long)]
     workload: Option<WorkloadKind>,
@@ -85,6 +94,12 @@ impl SimArguments {
         if self.list_plants {
             let plants = Plant::ALL.map(|plant| (plant.id(), plant.what(), plant.section()));
             return list(self.json, "plant", &plants);
+        }
+        if self.crash_points {
+            return crash_points::run(self.plant, self.json);
+        }
+        if let Some(case) = self.crash_case {
+            return crash_points::run_case(case, self.plant, self.trace.as_deref(), self.json);
         }
         if self.seed.is_none() && (self.trace.is_some() || self.history.is_some()) {
             return Err(Failure::usage("--trace and --history are about one seed: choose it with --seed"));

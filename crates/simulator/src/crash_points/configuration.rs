@@ -1,0 +1,203 @@
+//! Small clusters on which every crash can be tried: a few transactions that get into each other's way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::topology::{Durability, shard_position};
+use quorate_core::{ClientId, GroupSize, Key, Random};
+use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Rules};
+use quorate_workloads::key::numbered;
+use quorate_workloads::{Operation, Parameters, Plan, Popularity, WorkloadKind};
+
+use crate::clients::script::{Manner, Scripted};
+use crate::scenario::{Distance, SITES, Scenario};
+use crate::world::network::Misfortunes;
+
+/// A small cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// Its name, as users write it.
+    pub name: &'static str,
+    /// What is special about it, in a few words.
+    pub what: &'static str,
+    /// Shards of the keyspace.
+    pub shards: usize,
+    /// Replicas of each shard.
+    pub replicas: usize,
+    /// True if one node is down until everything is healed, so that nothing takes the fast path.
+    pub lacks_node: bool,
+    /// True if old records are collected all the time.
+    pub collects: bool,
+}
+
+impl Configuration {
+    /// Every configuration.
+    pub const ALL: [Configuration; 4] = [
+        Configuration {
+            name: "one-shard",
+            what: "everything in one shard, whose old records are collected all the time",
+            shards: 1,
+            replicas: 3,
+            lacks_node: false,
+            collects: true,
+        },
+        Configuration {
+            name: "two-shards",
+            what: "transactions over two shards",
+            shards: 2,
+            replicas: 3,
+            lacks_node: false,
+            collects: false,
+        },
+        Configuration {
+            name: "slow-path",
+            what: "transactions over two shards, of which each lacks a replica",
+            shards: 2,
+            replicas: 3,
+            lacks_node: true,
+            collects: false,
+        },
+        Configuration {
+            name: "five-replicas",
+            what: "one shard with five replicas",
+            shards: 1,
+            replicas: 5,
+            lacks_node: false,
+            collects: false,
+        },
+    ];
+
+    /// The configuration with this name.
+    pub fn named(name: &str) -> Option<Configuration> {
+        Configuration::ALL.into_iter().find(|configuration| configuration.name == name)
+    }
+
+    /// So many nodes, the first ones, are down until everything is healed.
+    pub fn nodes_lacking(&self) -> usize {
+        usize::from(self.lacks_node)
+    }
+
+    /// How old a prepared entry becomes before its transaction is recovered.
+    pub const RECOVERY_TIMEOUT: Duration = Duration::from_millis(100);
+
+    /// How far ahead the clock of the first client is: whoever comes after it has to choose a higher timestamp.
+    pub const FAST_CLOCK_MICROS: i64 = 20_000;
+
+    /// The cluster, its clients and what they run. All that is drawn in it is drawn from a fixed seed.
+    pub fn scenario(&self, rules: Rules) -> Scenario {
+        let group = match GroupSize::new(self.replicas) {
+            Ok(group) => group,
+            Err(error) => unreachable!("{error}"),
+        };
+        let script = self.script();
+        let site_delays = vec![vec![Duration::from_micros(300); SITES]; SITES];
+        let workload = Parameters { keys: KEYS, judged: true, ..Parameters::new(WorkloadKind::Rmw) };
+        let checkpoint = if self.collects { Duration::from_millis(15) } else { Duration::from_secs(3_600) };
+        Scenario {
+            seed: 1,
+            shards: self.shards,
+            group,
+            server_nodes: self.replicas,
+            clients: script.len(),
+            sessions_per_client: 1,
+            durability: Durability::Sync,
+            distance: Distance::Local,
+            site_delays,
+            jitter: 0.0,
+            safety_phase: Duration::from_secs(10),
+            transactions: script.iter().map(|script| script.len() as u64).sum(),
+            attempts_max: u32::MAX,
+            thinking: 0.0,
+            workload: Parameters { popularity: Popularity::Uniform, value_bytes_min: 0, ..workload },
+            script,
+            faults: Vec::new(),
+            misfortunes: Misfortunes::default(),
+            strike_interval: Duration::from_secs(3_600),
+            hints: false,
+            coordinator: CoordinatorConfig {
+                rules,
+                read_timeout: Duration::from_millis(4),
+                fast_path_timeout: Duration::from_millis(3),
+                resend_timeout: Duration::from_millis(12),
+                retries_max: 3,
+                abandon_after: Duration::from_millis(500),
+                ..CoordinatorConfig::new(ClientId::default())
+            },
+            replica: ReplicaConfig {
+                rules,
+                recovery_timeout: Self::RECOVERY_TIMEOUT,
+                view_change_timeout: Duration::from_millis(30),
+                checkpoint_interval: checkpoint,
+                checkpoint_lag: checkpoint,
+                ..ReplicaConfig::new(Default::default(), group, Boot::Initialise)
+            },
+            clock_bound: None,
+            random: Random::new(1),
+        }
+    }
+
+    /// What each client runs. Names of keys say in which shard they are; with one shard that is the only one.
+    ///
+    /// ```text
+    ///   first (fast clock)    read D, append C   append A B   read A B           append A
+    ///   second                                   append A     read A, append C   append B, abort
+    ///   third                 append D           append B C   read C D           append C D
+    /// ```
+    fn script(&self) -> Vec<Vec<Scripted>> {
+        let keys = self.keys();
+        let get = |name| Operation::Get(keys[&name].clone());
+        let append = |name| Operation::Append(keys[&name].clone());
+        let pause = Manner { pause: Duration::from_millis(4), ..Manner::default() };
+        let gives_up = Manner { gives_up: true, ..Manner::default() };
+        let plain = Manner::default();
+        let script = |list: Vec<(u64, Manner, Vec<Operation>)>| {
+            let scripted = |(at, manner, operations)| Scripted {
+                at: Duration::from_millis(at),
+                plan: Arc::new(Plan { kind: "scripted", operations }),
+                manner,
+            };
+            list.into_iter().map(scripted).collect()
+        };
+        vec![
+            script(vec![
+                (20, plain, vec![get('D'), append('C')]),
+                (25, plain, vec![append('A'), append('B')]),
+                (32, plain, vec![get('A'), get('B')]),
+                (38, plain, vec![append('A')]),
+            ]),
+            script(vec![
+                (25, plain, vec![append('A')]),
+                // What it reads changes while it thinks.
+                (36, pause, vec![get('A'), append('C')]),
+                (44, gives_up, vec![append('B')]),
+            ]),
+            script(vec![
+                // The first client has read that, at a higher timestamp.
+                (24, plain, vec![append('D')]),
+                (29, plain, vec![append('B'), append('C')]),
+                (35, plain, vec![get('C'), get('D')]),
+                (46, plain, vec![append('C'), append('D')]),
+            ]),
+        ]
+    }
+
+    /// A and C are keys of the first shard, B and D of the last.
+    fn keys(&self) -> FixedMap<char, Key> {
+        let of_shard = |position: usize| {
+            let belongs = move |key: &Key| shard_position(key, self.shards) == position;
+            (0..KEYS).map(numbered).filter(belongs)
+        };
+        let mut keys = FixedMap::default();
+        let names = [('A', 0), ('C', 0), ('B', self.shards - 1), ('D', self.shards - 1)];
+        for (at, (name, position)) in names.into_iter().enumerate() {
+            if let Some(key) = of_shard(position).nth(at) {
+                keys.insert(name, key);
+            }
+        }
+        keys
+    }
+}
+
+/// So many keys suffice to find some for each shard.
+const KEYS: u64 = 24;
