@@ -77,6 +77,7 @@ impl Deployment {
             hints: false,
             coordinator: self.coordinator.clone(),
             replica: self.replica.clone(),
+            clock_bound: None,
             random: random.fork(),
             ..Scenario::derive(seed, &healthy)
         };

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use quorate_core::topology::shard_position;
 use quorate_core::{
-    Address, Ballot, ClientId, Key, KeyRange, Random, ReadVersion, ReplicaId, ReplicaIndex, ShardId,
-    Timestamp, Transaction, TransactionId, Value, View, Write,
+    Address, Ballot, ClientId, ClockTime, Key, KeyRange, Random, ReadVersion, ReplicaId, ReplicaIndex,
+    ShardId, Timestamp, Transaction, TransactionId, Value, View, Write,
 };
 use quorate_ir::{OperationId, Part, RecordPage};
 use quorate_tapir::message::{Decision, Prepare, Vote};
@@ -69,7 +69,7 @@ impl Hostile {
         let shards = cluster.shards();
         let shard = shards[self.random.index(shards.len())];
         let victim = self.find_victim(cluster);
-        let kind = self.random.below(8);
+        let kind = self.random.below(13);
         match (kind, victim) {
             (0, _) => self.prepare_and_vanish(shard, cluster),
             (1, _) => self.prepare_with_lies(shard, cluster),
@@ -79,6 +79,10 @@ impl Hostile {
             (5, Some(victim)) => self.prepare_for(&victim, cluster),
             (6, Some(victim)) => self.recover_with_lies(&victim, cluster),
             (7, _) => self.hold_what_others_want(shard, cluster),
+            (8, _) => self.read_ahead(shard, cluster),
+            (9, _) => self.hold_reads(cluster),
+            (10, _) => self.crowd_the_agenda(shard, cluster),
+            (11, _) => self.crowd_the_lines(shard, cluster),
             _ => self.ask_nonsense(shard, cluster),
         }
     }
@@ -314,19 +318,86 @@ impl Hostile {
     fn hold_what_others_want(&mut self, shard: ShardId, cluster: &mut Cluster) {
         let id = self.next_id();
         let timestamp = self.timestamp(cluster, 0);
-        let servers = 0..cluster.world.servers();
+        let reads = self.draw_reads(shard, cluster);
+        let participants = vec![shard];
+        let transaction = Arc::new(Transaction { reads, participants, ..Transaction::default() });
+        self.send_each(shard, cluster, |_, _| prepare(id, 1, transaction.clone(), timestamp));
+    }
+
+    /// Some keys of others in a shard, ascending, with their newest versions.
+    fn draw_reads(&mut self, shard: ShardId, cluster: &Cluster) -> Vec<ReadVersion> {
         let mut reads: Vec<ReadVersion> = Vec::new();
-        for replica in servers.filter(|server| cluster.replica(*server).shard == shard) {
-            let Some(replica) = cluster.world.server(replica) else { continue };
+        for server in (0..cluster.world.servers()).filter(|server| cluster.replica(*server).shard == shard) {
+            let Some(replica) = cluster.world.server(server) else { continue };
             for (key, version) in replica.versions().range(&KeyRange { from: Key::from("a"), to: None }) {
-                if self.random.chance(0.1) && reads.last().is_none_or(|last| last.key < *key) {
+                let honest = !is_hostile_key(key) && reads.last().is_none_or(|last| last.key < *key);
+                if honest && self.random.chance(0.1) {
                     reads.push(ReadVersion { key: key.clone(), version: version.timestamp });
                 }
             }
         }
-        let participants = vec![shard];
-        let transaction = Arc::new(Transaction { reads, participants, ..Transaction::default() });
-        self.send_each(shard, cluster, |_, _| prepare(id, 1, transaction.clone(), timestamp));
+        reads
+    }
+
+    /// Has itself promised that nothing is written to keys of others below a timestamp far ahead, or says that it knows
+    /// what they hold there.
+    fn read_ahead(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let transaction = self.next_id();
+        let reads = self.draw_reads(shard, cluster);
+        let keys: Vec<Key> = reads.iter().map(|read| read.key.clone()).collect();
+        let ahead =
+            [0, 1_000_000, 29_000_000, 59_000_000, u64::MAX].map(|ahead| self.timestamp(cluster, ahead));
+        self.send_each(shard, cluster, |this, _| {
+            let timestamp = ahead[this.random.index(ahead.len())];
+            match this.random.below(4) {
+                0 => Message::ReadValidated { transaction, keys: keys.clone() },
+                // What it says of keys of others would be believed if they could be so.
+                1 => Message::Validated { timestamp: ahead[4], reads: reads.clone() },
+                _ => Message::QuorumRead { transaction, round: 1, timestamp, keys: keys.clone() },
+            }
+        });
+    }
+
+    /// Holds keys of others in every shard, to read them, and never lets go.
+    fn hold_reads(&mut self, cluster: &mut Cluster) {
+        let id = self.next_id();
+        let timestamp = self.timestamp(cluster, 0);
+        let participants = cluster.shards();
+        for shard in participants.clone() {
+            let reads = self.draw_reads(shard, cluster);
+            let participants = participants.clone();
+            let transaction =
+                Transaction { reads, participants, reads_when_prepared: true, ..Transaction::default() };
+            let transaction = Arc::new(transaction);
+            self.send_each(shard, cluster, |_, _| prepare(id, 1, transaction.clone(), timestamp));
+        }
+    }
+
+    /// Lets many prepares wait for their time, each as long as it can.
+    fn crowd_the_agenda(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        const PREPARES: u64 = 20;
+        let sent = ClockTime::from_micros(self.timestamp(cluster, 0).micros);
+        self.send_each(shard, cluster, |_, _| Message::ClockProbe { sent, deadlines: true });
+        let reads = self.draw_reads(shard, cluster);
+        for at in 0..PREPARES {
+            let id = self.next_id();
+            let timestamp = self.timestamp(cluster, 500_000 - at);
+            let (reads, participants) = (reads.clone(), vec![shard]);
+            let transaction = Arc::new(Transaction { reads, participants, ..Transaction::default() });
+            self.send_each(shard, cluster, |_, _| prepare(id, 1, transaction.clone(), timestamp));
+        }
+    }
+
+    /// Joins the lines of readers of contended keys again and again, and never uses its turn.
+    fn crowd_the_lines(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        const READS: u64 = 20;
+        let reads = self.draw_reads(shard, cluster);
+        let Some(key) = reads.first().map(|read| read.key.clone()) else { return };
+        for _ in 0..READS {
+            let transaction = self.next_id();
+            let key = key.clone();
+            self.send_each(shard, cluster, |_, _| Message::ReadInTurn { transaction, key: key.clone() });
+        }
     }
 
     /// Asks for what is not there, in transactions that do not exist.

@@ -46,6 +46,16 @@ impl ReadTimestamps {
         self.greatest.max(self.floor)
     }
 
+    /// How many keys have been read by themselves.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// True if no key has been read by itself.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     /// At which timestamp everything is taken to have been read.
     pub fn floor(&self) -> Timestamp {
         self.floor

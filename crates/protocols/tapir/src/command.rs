@@ -212,6 +212,21 @@ pub enum Failure {
     Invalid(Invalid),
 }
 
+impl Invalid {
+    /// What is wrong with a client's clock that seems to be ahead; nothing, if the timestamp was driven so many microseconds
+    /// above that clock by what others have read and written.
+    pub(crate) fn unless_pushed(self, by_micros: u64) -> Option<Invalid> {
+        match self {
+            Invalid::ClockAhead { ahead_micros, ahead_max_micros }
+                if ahead_micros.saturating_sub(by_micros) <= ahead_max_micros =>
+            {
+                None
+            }
+            invalid => Some(invalid),
+        }
+    }
+}
+
 /// What was wrong with a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {

@@ -262,12 +262,13 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(preparing) = self.preparing(id) else { return };
+        let pushed = preparing.timestamp.micros.saturating_sub(context.clock.as_micros());
         let Some(part) = preparing.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
         if !part.behind.contains(&from.index) {
             part.behind.push(from.index);
         }
         if part.behind.len() > part.group.failures() {
-            self.on_superseded(id, Some(invalid), context, outbox);
+            self.on_superseded(id, invalid.unless_pushed(pushed), context, outbox);
         } else {
             self.advance(id, context, outbox);
         }

@@ -497,7 +497,12 @@ impl Coordinator {
         if !part.behind.contains(&from.index) {
             part.behind.push(from.index);
         }
-        if part.behind.len() > part.group.replicas() - part.group.snapshot_quorum() {
+        let (behind, allowed) = (part.behind.len(), part.group.replicas() - part.group.snapshot_quorum());
+        if behind > allowed && matches!(reading.snapshot, Snapshot::Newest(_)) {
+            // Prepares may lie further ahead, so later attempts are run as any other transaction. (This one must not be: what
+            // others still say of it is of the read.)
+            self.fail(id, Failure::Conflict, outbox);
+        } else if behind > allowed {
             self.fail(id, Failure::Invalid(invalid), outbox);
         } else {
             self.ask(id, true, outbox);

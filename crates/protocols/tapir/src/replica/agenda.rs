@@ -24,6 +24,12 @@ use crate::message::Prepare;
 /// More prepares do not wait at one replica: further ones get their vote at once.
 const WAITING_MAX: usize = 4_096;
 
+/// Of those, one client can have so many, that there is room for others.
+const WAITING_OF_CLIENT_MAX: usize = WAITING_MAX / 2;
+
+/// What waits has so many bytes at most.
+const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// So many clients are remembered whose timestamps are deadlines.
 const CLIENTS_MAX: usize = 16_384;
 
@@ -41,6 +47,8 @@ pub(super) struct Agenda {
     /// only shows that its clock is fast, and waiting for it would be of no use to anybody.
     clients: FixedMap<ClientId, Instant>,
     entries: BTreeMap<TransactionId, Waiting>,
+    /// How many bytes the transactions have that wait.
+    bytes: usize,
     /// The keys of all of them, as if they were prepared.
     keys: PreparedSet,
     /// Those whose time has not come.
@@ -65,6 +73,7 @@ impl Agenda {
             wait_max,
             clients: FixedMap::default(),
             entries: BTreeMap::new(),
+            bytes: 0,
             keys: PreparedSet::new(),
             coming: BTreeSet::new(),
             blocked: BTreeSet::new(),
@@ -116,9 +125,14 @@ impl Agenda {
         let due = if is_deadline { context.now + ahead } else { context.now };
         let blocked = due <= context.now && self.is_blocked(id.transaction, &prepare, prepared);
         let waits = due > context.now || (blocked && self.wait_max > Duration::ZERO);
-        if !waits || self.entries.len() >= WAITING_MAX {
+        let bytes = self.bytes + prepare.transaction.bytes();
+        let is_full = self.entries.len() >= WAITING_MAX
+            || self.keys.len_of(id.transaction.client) >= WAITING_OF_CLIENT_MAX
+            || bytes > WAITING_BYTES_MAX;
+        if !waits || is_full {
             return Some((from, id, prepare));
         }
+        self.bytes = bytes;
         let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
         self.keys.insert(id.transaction, Prepared { transaction, timestamp, since: context.now });
         if blocked {
@@ -148,6 +162,7 @@ impl Agenda {
     /// A transaction waits no longer.
     pub(super) fn remove(&mut self, id: TransactionId) -> Option<Waiting> {
         let waiting = self.entries.remove(&id)?;
+        self.bytes -= waiting.prepare.transaction.bytes();
         self.keys.remove(id);
         self.coming.remove(&(waiting.due, waiting.prepare.timestamp, id));
         self.blocked.remove(&(waiting.prepare.timestamp, id));
@@ -347,6 +362,40 @@ mod tests {
         for client in 0..WAITING_MAX as u64 {
             assert!(replica.arrives(0, prepare(client + 1, &format!("k{client}"), 20)));
         }
-        assert!(!replica.arrives(0, prepare(1_000_000, "another", 20)));
+        let (from, mut id, another) = prepare(1, "another", 20);
+        id.transaction.sequence += 1;
+        assert!(!replica.arrives(0, (from, id, another)));
+    }
+
+    #[test]
+    fn one_client_leaves_room_for_others() {
+        let mut replica = Fixture::new(500, 100);
+        for sequence in 0..WAITING_OF_CLIENT_MAX as u64 {
+            let (from, mut id, prepare) = prepare(1, &format!("k{sequence}"), 20);
+            id.transaction.sequence += sequence;
+            assert!(replica.arrives(0, (from, id, prepare)));
+        }
+        let (from, mut id, another) = prepare(1, "another", 20);
+        id.transaction.sequence = 1_000_000;
+        assert!(!replica.arrives(0, (from, id, another)));
+        assert!(replica.arrives(0, prepare(2, "another's", 20)));
+    }
+
+    #[test]
+    fn what_waits_has_only_so_many_bytes() {
+        let mut replica = Fixture::new(500, 100);
+        let large = |client: u64| {
+            let (from, id, prepare) = prepare(client, &format!("k{client}"), 20);
+            let write = Write {
+                key: prepare.transaction.writes[0].key.clone(),
+                value: Some(vec![0; WAITING_BYTES_MAX / 2].into()),
+            };
+            let transaction = Arc::new(Transaction { writes: vec![write], ..Transaction::default() });
+            (from, id, Prepare { transaction, ..prepare })
+        };
+        assert!(replica.arrives(0, large(1)));
+        assert!(!replica.arrives(0, large(2)));
+        assert_eq!(replica.served(20), [1]);
+        assert!(replica.arrives(20, large(3)), "there is room again");
     }
 }

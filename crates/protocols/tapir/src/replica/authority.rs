@@ -1,13 +1,15 @@
 //! Whose word counts: what a replica takes from a client.
 //!
 //! Whoever coordinates a transaction is trusted with that transaction: it can forge its outcome, so that untrusted clients
-//! come through a gateway. It is trusted with nothing else. Only the client that began a transaction, and replicas that
+//! come through a gateway; and with what it says it has read, which may be served to others as a stale read. It is trusted
+//! with nothing else. Only the client that began a transaction, and replicas that
 //! settle it, may prepare or decide it or make a vote on it final; ballots above the first belong to replicas; and what is
 //! prepared or committed must be such that the rest of the cluster can settle it and live with it: it belongs to this
 //! shard, its participants exist, and its timestamp does not keep everybody else off its keys for ages.
 
 use quorate_core::topology::shard_position;
-use quorate_core::{Ballot, ClientId, ClockTime, ShardId, Timestamp, Transaction};
+use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
+use quorate_core::{Ballot, ClientId, ClockTime, Key, ShardId, Timestamp, Transaction};
 use quorate_ir::{Message as Ir, OperationId};
 
 use super::Replica;
@@ -86,6 +88,13 @@ impl Replica {
         }
     }
 
+    /// True if these are so many keys as a transaction can have at most, all of this shard.
+    pub(super) fn are_own_keys<'a>(&self, keys: impl ExactSizeIterator<Item = &'a Key>) -> bool {
+        let shard = self.config.replica.shard;
+        keys.len() <= TRANSACTION_ENTRIES_MAX
+            && self.config.shards.is_none_or(|shards| keys.into_iter().all(|key| shards.holds(shard, key)))
+    }
+
     /// The greatest timestamp that is not too far ahead of this replica's clock.
     pub(super) fn timestamp_max(&self, clock: ClockTime) -> u64 {
         clock.saturating_add(self.config.timestamp_ahead_max).as_micros()
@@ -103,7 +112,7 @@ impl Replica {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{Key, Write};
+    use quorate_core::Write;
 
     use super::*;
 

@@ -350,7 +350,7 @@ impl Replica {
             Message::ReadValidated { transaction, keys } => {
                 self.on_read_validated(from, transaction, &keys, outbox);
             }
-            Message::Validated { timestamp, reads } => self.on_validated(timestamp, &reads),
+            Message::Validated { timestamp, reads } => self.on_validated(timestamp, &reads, context.clock),
             Message::Ir(message) => self.on_ir(from, message, context, outbox),
             Message::CommitPrepared { id, timestamp } => {
                 self.on_commit_prepared(from, id, timestamp, context, outbox)

@@ -4,6 +4,8 @@
 //! final. Their COMMIT is still taken, because a commit is a fact. Promises are durable, travel through view changes and
 //! end when the outcome is known.
 
+use std::time::Duration;
+
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, Ballot, Context, ShardId, Timestamp, TransactionId};
 use quorate_ir::{OperationId, State, Status};
@@ -60,10 +62,23 @@ impl Replica {
         context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) -> bool {
-        let allowed = self.timestamp_max(context.clock);
-        if timestamp.micros > allowed {
+        let ahead_max = self.config.timestamp_ahead_max;
+        self.refuses_further_ahead(ahead_max, from, transaction, timestamp, context, outbox)
+    }
+
+    /// The same with a limit of its own.
+    pub(super) fn refuses_further_ahead(
+        &self,
+        ahead_max: Duration,
+        from: Address,
+        transaction: TransactionId,
+        timestamp: Timestamp,
+        context: &Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) -> bool {
+        if timestamp.micros > context.clock.saturating_add(ahead_max).as_micros() {
             let ahead_micros = timestamp.micros - context.clock.as_micros();
-            let ahead_max_micros = self.config.timestamp_ahead_max.as_micros() as u64;
+            let ahead_max_micros = ahead_max.as_micros() as u64;
             outbox.send(from, Message::ClockAhead { transaction, ahead_micros, ahead_max_micros });
             return true;
         }

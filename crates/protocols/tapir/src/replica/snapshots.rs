@@ -46,7 +46,7 @@
 //! gone, are facts that a crash of this replica takes from nobody.
 
 use quorate_core::machine::{OutboxOf, PersistToken};
-use quorate_core::{Address, ClientId, Context, Key, ReadVersion, Timestamp, TransactionId};
+use quorate_core::{Address, ClientId, ClockTime, Context, Key, ReadVersion, Timestamp, TransactionId};
 use quorate_ir::Status;
 use quorate_store::Version;
 
@@ -56,6 +56,9 @@ use crate::config::READ_PROMISE_AHEAD;
 use crate::message::{FoundVersion, Message, SnapshotVersion, ValidatedVersion};
 use crate::record::Record;
 use crate::rules::Plant;
+
+/// So many keys are promised for, each at a timestamp of its own.
+const PROMISED_KEYS_MAX: usize = 1 << 20;
 
 /// The tokens of promises have this bit set.
 const TOKENS: u64 = 1 << 62;
@@ -109,6 +112,10 @@ impl Participant {
     /// Promises to let no write of a key in that is not above `timestamp`, and tells what it holds there.
     fn read_at(&mut self, key: &Key, timestamp: Timestamp) -> SnapshotVersion {
         self.promised_reads.read_key(key, timestamp);
+        if self.promised_reads.len() > PROMISED_KEYS_MAX {
+            // One promise for all keys instead. It drives writers higher than need be, and binds as the others do.
+            self.promised_reads.raise_floor(self.promised_reads.greatest());
+        }
         let (at, newest) = (self.versions.at(key, timestamp), self.versions.newest(key));
         let found = match at.filter(|version| !self.is_collectable(version)) {
             Some(version) => FoundVersion { version: version.timestamp, value: version.value.clone() },
@@ -162,8 +169,11 @@ impl Replica {
         context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) {
+        // What is promised to a reader drives writers above it, and they must not be refused there.
+        let ahead_max = self.config.timestamp_ahead_max / 2;
         if self.ir.status() != Status::Normal
-            || self.refuses_timestamp(from, transaction, timestamp, context, outbox)
+            || !self.are_own_keys(keys.iter())
+            || self.refuses_further_ahead(ahead_max, from, transaction, timestamp, context, outbox)
         {
             return;
         }
@@ -189,7 +199,7 @@ impl Replica {
         keys: &[Key],
         outbox: &mut OutboxOf<Self>,
     ) {
-        if self.ir.status() != Status::Normal {
+        if self.ir.status() != Status::Normal || !self.are_own_keys(keys.iter()) {
             return;
         }
         let found = keys.iter().map(|key| self.participant.read_validated(key)).collect::<Option<Vec<_>>>();
@@ -197,7 +207,12 @@ impl Replica {
         outbox.send_unordered(from, Message::ReadValidatedReply { transaction, found });
     }
 
-    pub(super) fn on_validated(&mut self, timestamp: Timestamp, reads: &[ReadVersion]) {
+    pub(super) fn on_validated(&mut self, timestamp: Timestamp, reads: &[ReadVersion], clock: ClockTime) {
+        if timestamp.micros > self.timestamp_max(clock)
+            || !self.are_own_keys(reads.iter().map(|read| &read.key))
+        {
+            return;
+        }
         for read in reads {
             self.participant.validated.validate(&read.key, read.version, timestamp);
         }

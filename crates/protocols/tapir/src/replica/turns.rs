@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use quorate_core::{Address, Instant, Key, TransactionId};
+use quorate_core::{Address, ClientId, Instant, Key, TransactionId};
 
 /// So many keys have lines at once; reads of further ones are answered at once.
 const LINES_MAX: usize = 1_024;
@@ -54,6 +54,8 @@ struct Line {
     waiting: VecDeque<Waiter>,
     /// Who may prepare next.
     turn: Option<Turn>,
+    /// Whose turn it was last. Clients take turns too, so that one with many reads does not keep the others waiting.
+    last_client: Option<ClientId>,
     /// How long turns usually take.
     usual: Duration,
     /// Since when nobody is about to write the key here, as far as is known.
@@ -92,6 +94,7 @@ impl Line {
         Line {
             waiting: VecDeque::new(),
             turn: None,
+            last_client: None,
             usual: TURN_MAX / 4,
             free_since: None,
             own_writer: None,
@@ -104,7 +107,16 @@ impl Line {
         }
     }
 
-    /// When the first in the line may have its turn.
+    /// Takes out the first of another client than the last, or of the same if there is no other.
+    fn take_next(&mut self) -> Option<Waiter> {
+        let other = |waiter: &Waiter| Some(waiter.transaction.client) != self.last_client;
+        let next = self.waiting.iter().position(other).unwrap_or(0);
+        let next = self.waiting.remove(next)?;
+        self.last_client = Some(next.transaction.client);
+        Some(next)
+    }
+
+    /// When the next in the line may have its turn.
     fn next_turn_at(&self, now: Instant) -> Option<Instant> {
         let free_since = self.free_since?;
         let contended_elsewhere = self.elsewhere_at.is_some_and(|at| now - at < ELSEWHERE_REMEMBERED);
@@ -209,18 +221,17 @@ impl Turns {
                 line.free_since = Some(now);
                 line.outcome_took = now - line.prepared_at;
             }
-            while line.waiting.front().is_some_and(|waiter| now - waiter.asked_at > patience) {
-                line.waiting.pop_front();
-                self.waiting -= 1;
-            }
             if line.next_turn_at(now).is_none_or(|at| at > now) {
                 continue;
             }
             if let Some(turn) = line.turn.take() {
                 line.usual = (line.usual * 7 + (now - turn.began)) / 8;
             }
-            let Some(Waiter { from, transaction, .. }) = line.waiting.pop_front() else { continue };
-            self.waiting -= 1;
+            let waiting = line.waiting.len();
+            line.waiting.retain(|waiter| now - waiter.asked_at <= patience);
+            let next = line.take_next();
+            self.waiting -= waiting - line.waiting.len();
+            let Some(Waiter { from, transaction, .. }) = next else { continue };
             if line.streak >= STREAK_MAX {
                 line.streak = 0;
             }
@@ -251,8 +262,6 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::ClientId;
-
     use super::*;
 
     fn at(milliseconds: u64) -> Instant {
@@ -394,6 +403,23 @@ mod tests {
         assert!(replica.answered(3_000).is_empty());
         assert_eq!(replica.answered(3_010), [2]);
         assert!(replica.turns.is_empty());
+    }
+
+    #[test]
+    fn a_client_with_many_reads_does_not_keep_others_waiting() {
+        let mut replica = Fixture::new();
+        replica.pending = true;
+        for sequence in 0..100 {
+            let greedy = TransactionId { sequence, ..transaction(1) };
+            replica.turns.join(Address::Client(ClientId(1)), greedy, &key(), true, at(0));
+        }
+        assert!(replica.reads(0, 2) && replica.reads(0, 3));
+        replica.pending = false;
+        let mut answered = replica.answered(100);
+        for now in 101..1_600 {
+            answered.extend(replica.answered(now));
+        }
+        assert_eq!(answered[..4], [1, 2, 1, 3]);
     }
 
     #[test]
