@@ -34,7 +34,8 @@
 //! once. I4 replicas agree on every outcome. I6 every transaction ends and leaves no hold behind.
 //!
 //! # Not here yet
-//! Read-only transactions in one round trip, and the paper's further extensions.
+//! Changes of membership, scans in one round trip (a transaction that only scans runs like any other), and the paper's
+//! smaller quorums for synchronous logs.
 
 pub mod command;
 pub mod config;
