@@ -147,6 +147,8 @@ impl ShardReplies {
         for reply in self.current() {
             match at(reply) {
                 Some(vote) if vote.vote == Vote::Ok && vote.held => agreed += 1,
+                // Its coordinator has given it up for a later prepare, so no view change brings the hold back.
+                Some(_) if reply.votes.iter().any(|vote| vote.number > candidate.number) => opposed += 1,
                 // Final, but the hold is elsewhere or a view change away: neither for nor against.
                 Some(vote) if vote.vote == Vote::Ok && vote.finalized.is_some() => {}
                 // No vote, a vote against, or a hold that a later prepare has displaced.
@@ -319,7 +321,8 @@ mod tests {
     }
 
     /// One letter a replica: `.` silent, `-` no vote, `O` OK and held, `o` OK but displaced, `F` final OK and held, `f`
-    /// final OK without a hold, `A` ABORT, `X` final ABORT, `C` committed, `R` aborted, `s` settled; all at timestamp 10.
+    /// final OK without a hold, `g` the same and a further prepare in its place, `A` ABORT, `X` final ABORT, `C` committed,
+    /// `R` aborted, `s` settled; all at timestamp 10.
     fn shard(text: &str, participants: &[ShardId]) -> ShardReplies {
         let contents =
             Arc::new(Transaction { participants: participants.to_vec(), ..Transaction::default() });
@@ -340,6 +343,7 @@ mod tests {
                 'F' => (None, vec![vote(Vote::Ok, true, true)]),
                 'f' => (None, vec![vote(Vote::Ok, true, false)]),
                 'A' => (None, vec![vote(Vote::Abort, false, false)]),
+                'g' => (None, vec![vote(Vote::Ok, true, false), further(vote(Vote::Ok, false, true))]),
                 'X' => (None, vec![vote(Vote::Abort, true, false)]),
                 'C' => (Some(Outcome::Committed(at(10))), vec![]),
                 'R' => (Some(Outcome::Aborted), vec![]),
@@ -351,6 +355,12 @@ mod tests {
             shard.add(ReplicaIndex(index as u8), reply);
         }
         shard
+    }
+
+    /// The same vote on the next prepare of the transaction.
+    fn further(vote: RecordedVote) -> RecordedVote {
+        let prepare = Prepare { timestamp: at(20), first: Some(at(10)), ..vote.prepare };
+        RecordedVote { number: 2, prepare, ..vote }
     }
 
     fn finding(shards: &[&str]) -> &'static str {
@@ -396,6 +406,10 @@ mod tests {
             (&["Ff."], "uncertain"),
             (&["oO."], "uncertain"),
             (&["FF."], "commit"),
+            (&["FF.", "fF."], "uncertain"),
+            (&["FF.", "gg."], "abort"),
+            (&["gg.", "gg."], "commit"),
+            (&["FF.", "gf."], "uncertain"),
             (&["OO.", "OO."], "commit"),
             (&["OO.", "--."], "abort"),
             (&["OO.", "O-."], "uncertain"),
