@@ -21,6 +21,8 @@ pub struct Snapshot {
     pub values: Vec<Option<Value>>,
     /// The timestamp: everything that commits at or below it is seen, and nothing else.
     pub timestamp: Timestamp,
+    /// How many attempts it took.
+    pub attempts: u32,
 }
 
 /// A handle on one keyspace. Cheap to clone.
@@ -179,7 +181,19 @@ impl Keyspace {
         &self,
         keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Result<Vec<Option<Value>>> {
-        self.read_as(keys, Freshness::Strict).await.map(|snapshot| snapshot.values)
+        self.read_only_with_snapshot(keys).await.map(|snapshot| snapshot.values)
+    }
+
+    /// As [`Keyspace::read_only`], and tells what is known of the transaction. Its timestamp is one at which the keys hold
+    /// these values; it need not follow real time.
+    ///
+    /// # Errors
+    /// As [`Keyspace::read_only`].
+    pub async fn read_only_with_snapshot(
+        &self,
+        keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<Snapshot> {
+        self.read_as(keys, Freshness::Strict).await
     }
 
     /// Reads keys as they are at a timestamp, such as that of a [`Receipt`]: everything that commits at or below it. A
@@ -237,7 +251,8 @@ impl Keyspace {
             match txn.read_only(&keys, freshness).await {
                 Ok((found, timestamp)) => {
                     let value = |key: &Key| keys.binary_search(key).ok().and_then(|at| found[at].clone());
-                    return Ok(Snapshot { values: wanted.iter().map(value).collect(), timestamp });
+                    let values = wanted.iter().map(value).collect();
+                    return Ok(Snapshot { values, timestamp, attempts: retries.attempts() });
                 }
                 Err(Error::Conflict) => {}
                 Err(error) => return Err(error),

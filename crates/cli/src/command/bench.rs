@@ -71,6 +71,9 @@ pub(crate) struct BenchArguments {
     /// How many replicas each shard has, an odd number.
     #[arg(long, default_value_t = 3)]
     replicas: usize,
+    /// Run transactions that only read, and know their keys beforehand, like any other: key by key, and then a prepare.
+    #[arg(long)]
+    no_read_only: bool,
     /// Record what happens, for `quorate check`.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -210,6 +213,7 @@ impl BenchArguments {
             seed: 1,
             generations: 0,
             commits: None,
+            reads_at_once: !self.no_read_only,
         }
     }
 

@@ -165,6 +165,7 @@ async fn run(
                 seed: 1,
                 generations: 0,
                 commits: None,
+                reads_at_once: false,
             };
             running.push(load.start());
         }

@@ -1,10 +1,11 @@
 //! One client of a load: one transaction after the other.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quorate::{Error, Receipt, Transaction};
+use quorate::{Error, Key, Transaction, Value};
 use quorate_checker::RecordedTxn;
 use quorate_core::Random;
 use quorate_workloads::{Execution, Operation, Plan, Step, UniqueValues, Workload};
@@ -47,6 +48,8 @@ pub(super) async fn read_everything(shared: &Shared) {
     let workload = Workload::new(load.parameters.clone());
     let mut client = Client::new(shared, load.first_client);
     client.ends_early = false;
+    // The last word should not rest on what it judges.
+    client.reads_at_once = false;
     for generation in 0..shared.generations.load(Ordering::Relaxed) {
         let operations = workload.universe(generation).into_iter().map(Operation::Get).collect();
         client.run(Arc::new(Plan { kind: "final read", operations })).await;
@@ -59,6 +62,8 @@ struct Client<'a> {
     process: u64,
     /// True if a transaction is not tried again once the load is to stop.
     ends_early: bool,
+    /// True if transactions that only read keys which are known beforehand read them all at once.
+    reads_at_once: bool,
     shared: &'a Shared,
 }
 
@@ -83,11 +88,15 @@ struct State {
 impl<'a> Client<'a> {
     fn new(shared: &'a Shared, number: u64) -> Self {
         let process = shared.load.history.as_ref().map_or(0, super::HistoryLog::process);
-        Client { unique: UniqueValues::new(number), process, ends_early: true, shared }
+        let reads_at_once = shared.load.reads_at_once;
+        Client { unique: UniqueValues::new(number), process, ends_early: true, reads_at_once, shared }
     }
 
     /// Runs one transaction to its end, and says how long to wait before the next, if at all.
     async fn run(&mut self, plan: Arc<Plan>) -> Option<Duration> {
+        if let Some(keys) = plan.keys_read().filter(|_| self.reads_at_once) {
+            return self.read_at_once(plan, keys).await;
+        }
         let state = State { unique: self.unique.clone(), count: 0, recorded: None, done: None };
         let attempts =
             Attempts { shared: self.shared, plan, process: self.process, state: Mutex::new(state) };
@@ -109,7 +118,7 @@ impl<'a> Client<'a> {
             .await;
         let ended = Instant::now();
         let state = attempts.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let result = result.map(|((), receipt)| receipt);
+        let result = result.map(|((), receipt)| receipt.fast);
         self.record(&state, &result);
         self.unique = state.unique;
         if result.is_err() && is_to_stop() {
@@ -120,18 +129,48 @@ impl<'a> Client<'a> {
         self.count(state.count, result, ended - began, commit)
     }
 
+    /// Runs a transaction that only reads, and whose keys are known beforehand.
+    async fn read_at_once(&mut self, plan: Arc<Plan>, keys: Vec<Key>) -> Option<Duration> {
+        let shared = self.shared;
+        let state = State { unique: self.unique.clone(), count: 0, recorded: None, done: None };
+        let attempts = Attempts { shared, plan, process: self.process, state: Mutex::new(state) };
+        let mut execution = attempts.begin();
+        let began = Instant::now();
+        let read = shared.load.keyspace.read_only_with_snapshot(&keys).await;
+        let took = began.elapsed();
+        let mut state = attempts.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let result = match read {
+            Ok(snapshot) => {
+                state.count = u64::from(snapshot.attempts);
+                let values: BTreeMap<Key, Option<Value>> = keys.into_iter().zip(snapshot.values).collect();
+                match execution.got_all(&values) {
+                    Ok(()) => {
+                        state.done = Some((execution, began));
+                        Ok(snapshot.attempts == 1)
+                    }
+                    Err(unread) => Err(Error::application(unread)),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        self.record(&state, &result);
+        self.unique = state.unique;
+        self.count(state.count, result, took, took)
+    }
+
+    /// Counts a transaction, and whether it was decided within one round trip; gives how long to wait before the next.
     fn count(
         &self,
         attempts: u64,
-        result: quorate::Result<Receipt>,
+        result: quorate::Result<bool>,
         latency: Duration,
         commit: Duration,
     ) -> Option<Duration> {
         let mut tally = self.shared.tally();
         tally.aborted += attempts.saturating_sub(1);
         match result {
-            Ok(receipt) => {
-                tally.on_commit(latency, commit, self.shared.load.round_trip, receipt.fast);
+            Ok(fast) => {
+                tally.on_commit(latency, commit, self.shared.load.round_trip, fast);
                 if let Some(commits) = &self.shared.load.commits {
                     commits.note();
                 }
@@ -158,7 +197,7 @@ impl<'a> Client<'a> {
     }
 
     /// Records how the last attempt ended.
-    fn record(&mut self, state: &State, result: &quorate::Result<Receipt>) {
+    fn record(&mut self, state: &State, result: &quorate::Result<bool>) {
         let (Some(history), Some(recorded)) = (&self.shared.load.history, state.recorded) else { return };
         let observed = state.done.as_ref().map(|(execution, _)| execution.observed());
         match (result, observed) {

@@ -45,6 +45,8 @@ pub(crate) struct Load {
     pub(crate) generations: u64,
     /// Where to note when transactions commit, if somebody wants to know.
     pub(crate) commits: Option<Commits>,
+    /// True if transactions that only read keys, which are known beforehand, read them all at once.
+    pub(crate) reads_at_once: bool,
 }
 
 /// When transactions have committed, over all loads that note it here, ascending.

@@ -287,7 +287,8 @@ mod tests {
     fn a_snapshot_says_what_each_key_held_and_when() {
         let keys = ["a".to_owned(), "b".to_owned()];
         let timestamp = Timestamp { micros: 7, client: ClientId(255) };
-        let snapshot = Snapshot { values: vec![Some(Value::from("1")), None], timestamp };
+        let values = vec![Some(Value::from("1")), None];
+        let snapshot = Snapshot { values, timestamp, attempts: 1 };
         assert_eq!(show_snapshot(&keys, &snapshot), "a  1\nb  (absent)\nat 7@ff");
     }
 

@@ -168,6 +168,7 @@ fn load(
         seed: task.seed,
         generations,
         commits: Some(commits),
+        reads_at_once: false,
     }
 }
 
