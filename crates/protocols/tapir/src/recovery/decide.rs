@@ -92,6 +92,11 @@ impl ShardReplies {
         self.replies.iter().flatten().any(|reply| reply.settled)
     }
 
+    /// True if one of the replicas has collected what there was to know, and no other knows it.
+    fn has_collected(&self) -> bool {
+        self.is_settled() && !self.replies.iter().flatten().any(|reply| reply.outcome.is_some())
+    }
+
     /// True if no reply tells anything of the transaction.
     pub(super) fn know_nothing(&self) -> bool {
         let tells = |reply: &ElectionReply| {
@@ -203,6 +208,11 @@ pub(super) fn decide_recovery(case: &Case<'_>, replies: &BTreeMap<ShardId, Shard
         |shard: &ShardId| replies.get(shard).is_some_and(|known| known.current().count() >= group.majority());
     if !participants.iter().all(complete) {
         return Finding::Wait;
+    }
+    if !trusted && said.is_empty() && participants.iter().any(|shard| replies[shard].has_collected()) {
+        // Whoever asks may have named shards that have no part in it. What one of those did by itself, or can do now, must
+        // not be taken for the outcome of what another has committed and collected.
+        return Finding::Forgotten;
     }
     if aborted {
         return Finding::Follow { outcome: Outcome::Aborted, contents: BTreeMap::new() };
@@ -459,6 +469,22 @@ mod tests {
         assert_eq!(decide_recovery(&case(&PARTICIPANTS, false, false), &alone), Finding::Wait);
         let followed = decide_recovery(&case(&PARTICIPANTS, true, false), &alone);
         assert!(matches!(followed, Finding::Follow { .. }), "{followed:?}");
+    }
+
+    #[test]
+    fn what_was_collected_is_not_aborted_through_a_shard_without_part() {
+        let replies = |one, other| {
+            BTreeMap::from([
+                (ShardId(0), shard(one, &PARTICIPANTS)),
+                (ShardId(1), shard(other, &PARTICIPANTS)),
+            ])
+        };
+        let forgotten = |one, other, trusted| {
+            decide_recovery(&case(&PARTICIPANTS, trusted, false), &replies(one, other)) == Finding::Forgotten
+        };
+        assert!(forgotten("RRR", "ss-", false) && forgotten("---", "ss-", false));
+        assert!(!forgotten("RRR", "ss-", true), "a participant has asked: it aborted");
+        assert!(!forgotten("RRR", "sR-", false) && !forgotten("OOO", "ss-", false));
     }
 
     #[test]
