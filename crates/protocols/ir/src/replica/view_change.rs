@@ -306,10 +306,18 @@ impl<O: Operations> Replica<O> {
         }
     }
 
-    /// Tells a replica that lags behind where this one is. (If what it had said was merely late, it has long moved on
-    /// and ignores this.)
+    /// Tells a replica that lags behind where this one is, or where it wants to go: whoever was down leaps past a view in
+    /// which others are already, and two that were would drive each other on for ever. (If what the other had said was
+    /// merely late, it has long moved on and ignores this.)
     fn send_higher_view<H: Host<O>>(&self, to: ReplicaIndex, host: &mut H) {
-        host.send_to_replica(to, Message::HigherView { view: self.view });
+        let view = self.view;
+        host.send_to_replica(
+            to,
+            match self.status {
+                Status::ViewChanging => Message::StartViewChange { view },
+                Status::Normal | Status::Recovering => Message::HigherView { view },
+            },
+        );
     }
 
     /// Another replica hands over what it knows.
