@@ -21,6 +21,7 @@ use crate::digest;
 use crate::fault::Fault;
 use crate::frames;
 use crate::injector::{Ending, Strike};
+use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, SITES, Scenario};
 use crate::world::clock::PhysicalClock;
 use crate::world::disk::{Condition, Crash, Decay, Disk};
@@ -98,6 +99,9 @@ pub enum Alarm {
     /// Time to look whether a phase is over.
     Poll,
 }
+
+/// Scenarios with longer intervals are those without checkpoints.
+const CHECKPOINT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// The keyspace that is simulated.
 pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
@@ -473,6 +477,66 @@ impl Cluster {
             }
             (!held.is_empty()).then(|| format!("{name} still holds {} prepared", held.join(", ")))
         })
+    }
+
+    /// True if replicas collect while the simulation lasts.
+    pub fn collects(&self) -> bool {
+        self.scenario.replica.checkpoint_interval < CHECKPOINT_INTERVAL_MAX
+    }
+
+    /// What the slowest clock of a server says.
+    pub fn slowest_clock(&mut self) -> ClockTime {
+        let now = self.world.now();
+        let readings = (0..self.scenario.server_nodes).map(|node| self.world.clock(node).reading(now));
+        readings.min().expect("there are servers")
+    }
+
+    /// What replicas keep although it ended before every clock said `ended`, in words.
+    pub fn hoards(&self, ended: ClockTime) -> Vec<String> {
+        let mut hoards = Vec::new();
+        for (server, name) in self.replicas.iter().enumerate() {
+            let Some(replica) = self.world.server(server) else { continue };
+            let floor = replica.floor();
+            if floor.micros < ended.as_micros() {
+                hoards
+                    .push(format!("{name} has its floor at {floor}, and everything had ended at {ended:?}"));
+            }
+            for (what, number) in replica.remains().left() {
+                hoards.push(format!("{name}, with its floor at {floor}, keeps {number} {what}"));
+            }
+            let (bytes, bytes_max) = (self.world.disk(server).bytes(), self.log_bytes_max(replica));
+            if bytes_max.is_some_and(|bytes_max| bytes > bytes_max) {
+                hoards.push(format!("{name} has a log of {bytes} bytes, and {bytes_max:?} suffice"));
+            }
+        }
+        hoards
+    }
+
+    /// What the largest replicas keep.
+    pub fn sample(&self, committed: u64) -> Sample {
+        let replicas = || (0..self.world.servers()).filter_map(|server| self.world.server(server));
+        let logs = (0..self.world.servers()).map(|server| self.world.disk(server).bytes());
+        Sample {
+            committed,
+            recorded: replicas().map(Replica::record_len).max().unwrap_or_default(),
+            versions: replicas().map(|replica| replica.versions().count()).max().unwrap_or_default(),
+            log_bytes: logs.max().unwrap_or_default(),
+        }
+    }
+
+    /// How long a log may be at rest: as many records as make a snapshot worth it, twice, because they may have been written
+    /// while the last one was; the snapshot; and the segments at both ends. None if no run writes so many records.
+    fn log_bytes_max(&self, replica: &Replica) -> Option<u64> {
+        const RECORD_BYTES: u64 = 2_048;
+        let records_min = self.scenario.replica.snapshot_records_min;
+        if records_min > 10_000 {
+            return None;
+        }
+        let records = records_min.max(4 * replica.versions().len() as u64);
+        let versions = replica.versions().iter();
+        let state: u64 =
+            versions.map(|(key, v)| 64 + (key.len() + v.value.as_ref().map_or(0, |v| v.len())) as u64).sum();
+        Some(2 * records * RECORD_BYTES + 2 * state + 4 * u64::from(Disk::SEGMENT_BYTES_MAX))
     }
 
     /// A clock is never further off than this, so that no timestamp is refused for being too far ahead.

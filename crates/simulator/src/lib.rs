@@ -46,6 +46,6 @@ pub use hunt::{Hunt, hunt};
 pub use invariants::Invariant;
 pub use listing::{Listed, list_faults, list_plants};
 pub use options::{Faults, Options, plant_named};
-pub use report::{Report, SeedReport, Violation};
+pub use report::{Report, Sample, SeedReport, Violation};
 pub use run::{SeedRun, run, run_seed};
 pub use world::trace::TraceText;

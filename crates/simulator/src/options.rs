@@ -79,6 +79,9 @@ pub struct Options {
     /// Every so many seeds, beginning with the first, one is run twice to see that its trace is the same (I8). Zero:
     /// never.
     pub repeat_every: u64,
+    /// How many times as long as usual each seed runs, with as many times the transactions: what only shows after a while
+    /// shows then.
+    pub length: u64,
 }
 
 impl Options {
@@ -91,6 +94,7 @@ impl Options {
             plant: None,
             workload: None,
             repeat_every: 20,
+            length: 1,
         }
     }
 
@@ -103,6 +107,9 @@ impl Options {
         }
         if let Some(workload) = self.workload {
             arguments.push_str(&format!(" --workload {workload}"));
+        }
+        if self.length != 1 {
+            arguments.push_str(&format!(" --length {}", self.length));
         }
         arguments
     }

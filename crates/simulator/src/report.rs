@@ -26,6 +26,19 @@ pub struct Violation {
     pub repeat: String,
 }
 
+/// What the largest replica kept at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Transactions that had committed.
+    pub committed: u64,
+    /// Transactions in a record.
+    pub recorded: usize,
+    /// Versions of all keys.
+    pub versions: usize,
+    /// Bytes in a log; zero in memory.
+    pub log_bytes: u64,
+}
+
 /// The result of one seed.
 #[derive(Clone, Debug)]
 pub struct SeedReport {
@@ -55,6 +68,8 @@ pub struct SeedReport {
     pub faults: FaultCounts,
     /// Which faults overlapped an open transaction.
     pub overlapped: [bool; Fault::ALL.len()],
+    /// What replicas kept, second by second, of a seed that runs longer than usual.
+    pub samples: Vec<Sample>,
     /// Names the execution.
     pub trace_hash: TraceHash,
 }

@@ -7,6 +7,7 @@
 //!    late       messages that were held back for minutes arrive; nothing may stay prepared again
 //!    audit      undecided transactions are resolved, every key is read
 //!    agreement  each group changes view once more; its replicas must hold the same; every key is read again
+//!    rest       nothing happens any more; what has ended must be forgotten
 //! ```
 
 use std::any::Any;
@@ -26,7 +27,7 @@ use crate::hostile::is_hostile_key;
 use crate::injector::{Injector, Request, Strike};
 use crate::invariants::{self, Broken, Finding, Invariant};
 use crate::options::Options;
-use crate::report::{Report, SeedReport};
+use crate::report::{Report, Sample, SeedReport};
 use crate::scenario::Scenario;
 use crate::world::Happening;
 use crate::world::disk::Crash;
@@ -108,6 +109,7 @@ pub(crate) fn empty_report(seed: u64) -> SeedReport {
         messages: 0,
         faults: Default::default(),
         overlapped: [false; Fault::ALL.len()],
+        samples: Vec::new(),
         trace_hash: TraceHash::default(),
     }
 }
@@ -132,8 +134,12 @@ pub(crate) fn note(report: &mut SeedReport, invariant: Invariant, finding: Findi
 /// What strict keyspaces promise.
 const LEVEL: Level = Level::StrictSerializable;
 
-/// After healing, everything must have ended within this time.
+/// So long healing may take in a seed of the usual length.
 pub(crate) const HEALING_MAX: Duration = Duration::from_secs(120);
+
+/// What has ended must be forgotten within this time: a floor lags by some seconds, and it takes two floors to forget what
+/// was read.
+const REST_MAX: Duration = Duration::from_secs(60);
 
 /// If a history shows too little, so many transactions are added, so often.
 const EXTENSION: u64 = 60;
@@ -141,6 +147,9 @@ const EXTENSIONS_MAX: u32 = 20;
 
 /// How often it is looked whether a phase is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often it is noted what replicas keep, if it is.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Simulation {
     pub(crate) cluster: Cluster,
@@ -151,6 +160,10 @@ pub(crate) struct Simulation {
     pub(crate) core: Option<HealthyCore>,
     /// The crashes at certain steps that are to come, if it is such a simulation.
     pub(crate) ordeal: Option<Ordeal>,
+    /// When to note next what replicas keep; never in a seed of the usual length.
+    next_sample: Option<Instant>,
+    /// After healing, everything must have ended within this time; that includes what faults have kept from being begun.
+    healing_max: Duration,
 }
 
 impl Simulation {
@@ -160,10 +173,13 @@ impl Simulation {
         let mut cluster = Cluster::new(scenario, trace, steps);
         let summary = format!("{:?}", cluster.scenario);
         cluster.world.note(|| summary);
+        let length = cluster.scenario.length;
+        let next_sample = (length > 1).then_some(Instant::START);
+        let healing_max = HEALING_MAX * length as u32;
         let clients = Clients::new(&mut cluster, workload);
         let injector = Injector::new(&mut cluster, faults);
         cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
-        Simulation { cluster, clients, injector, report, core: None, ordeal: None }
+        Simulation { cluster, clients, injector, report, core: None, ordeal: None, next_sample, healing_max }
     }
 
     fn run(mut self) -> SeedRun {
@@ -233,6 +249,17 @@ impl Simulation {
             None => POLL_INTERVAL,
         };
         self.cluster.world.set_alarm(interval, Alarm::Poll);
+        self.sample();
+    }
+
+    /// Notes what replicas keep, if it is time to.
+    fn sample(&mut self) {
+        let now = self.cluster.world.now();
+        if self.next_sample.is_some_and(|at| at <= now) {
+            self.next_sample = Some(now + SAMPLE_INTERVAL);
+            let committed = self.clients.tally.committed;
+            self.report.samples.push(self.cluster.sample(committed));
+        }
     }
 
     fn strike(&mut self, strike: Strike) {
@@ -260,7 +287,7 @@ impl Simulation {
 
     /// Waits until every session is done and the cluster quiet, and notes what is not (I6).
     pub(crate) fn await_end(&mut self, when: &str) -> bool {
-        let limit = self.cluster.instant_after(HEALING_MAX);
+        let limit = self.cluster.instant_after(self.healing_max);
         let ended = self.until(limit, |simulation| {
             simulation.clients.are_done(&simulation.cluster) && simulation.cluster.is_quiet()
         });
@@ -311,7 +338,7 @@ impl Simulation {
             let hostile = self.injector.hostile();
             let counts = |transaction, shard| hostile.leaves_alone(transaction, shard);
             self.clients.resolve_undecided(auditor, counts, &mut self.cluster);
-            let limit = self.cluster.instant_after(HEALING_MAX);
+            let limit = self.cluster.instant_after(self.healing_max);
             self.until(limit, |simulation| simulation.clients.is_everything_resolved());
             let left = self.clients.unresolved();
             note(&mut self.report, Invariant::Liveness, invariants::everything_ends("at the end", &left));
@@ -362,6 +389,7 @@ impl Simulation {
                 (id, invariants::above_floor(versions.collect(), floor(id.shard)))
             })
             .collect();
+        self.rest();
         let report = &mut self.report;
         note(report, Invariant::Agreement, invariants::outcomes_agree(&self.clients.told, &outcomes));
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));
@@ -378,6 +406,18 @@ impl Simulation {
         let strict = self.clients.strict_recorder();
         judge_history(report, &strict, self.clients.recorder());
         self.summarise()
+    }
+
+    /// Lets the cluster be until it has forgotten what has ended (I7).
+    fn rest(&mut self) {
+        if !self.cluster.collects() {
+            return;
+        }
+        let ended = self.cluster.slowest_clock();
+        let limit = self.cluster.instant_after(REST_MAX);
+        self.until(limit, |simulation| simulation.cluster.hoards(ended).is_empty());
+        let left = self.cluster.hoards(ended);
+        note(&mut self.report, Invariant::Sanity, invariants::what_has_ended_is_forgotten(&left));
     }
 
     fn summarise(mut self) -> SeedRun {

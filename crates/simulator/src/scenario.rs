@@ -46,6 +46,8 @@ pub struct Scenario {
     pub site_delays: Vec<Vec<Duration>>,
     /// By what share messages may take longer.
     pub jitter: f64,
+    /// How many times as long as usual it is.
+    pub length: u64,
     /// How long faults are injected.
     pub safety_phase: Duration,
     /// How many transactions are begun, not counting further attempts.
@@ -142,8 +144,9 @@ impl Scenario {
             distance,
             site_delays,
             jitter,
-            safety_phase: Duration::from_millis(random.between(10_000, 14_000)),
-            transactions: TRANSACTIONS_MIN + sessions + random.below(60),
+            safety_phase: options.length as u32 * Duration::from_millis(random.between(10_000, 14_000)),
+            length: options.length,
+            transactions: options.length * (TRANSACTIONS_MIN + sessions + random.below(60)),
             thinking: 0.4 + 0.4 * random.unit(),
             attempts_max: random.between(2, 6) as u32,
             workload: draw_workload(options.workload, clients as u64, &mut random),
@@ -388,7 +391,7 @@ fn draw_replica_config(
         scan_page_max: [1, 2, 1_000][random.index(3)],
         checkpoint_page_max: [1, 5, 4_096][random.index(3)],
         prepare_wait_max: Duration::from_millis([0, 20, 1_000][random.index(3)]),
-        snapshot_decisions_min: [10, 50, 100_000][random.index(3)],
+        snapshot_records_min: [20, 100, 200_000][random.index(3)],
         ..initial
     }
 }

@@ -1,7 +1,8 @@
 //! Whole simulations: the rules that servers run survive, and each known mistake is caught.
 
-use quorate_simulator::{Fault, Faults, Options, TraceText, hunt, run, run_seed};
+use quorate_simulator::{Fault, Faults, Options, Sample, TraceText, hunt, run, run_seed};
 use quorate_tapir::Plant;
+use quorate_workloads::WorkloadKind;
 
 /// What does not hold, in a form that a person can act on.
 fn violations(options: &Options) -> Vec<String> {
@@ -52,6 +53,7 @@ fn plants_are_caught() {
         (Plant::ShardsReadApart, "all", 50),
         (Plant::CommitReportedAtOnce, "none", 30),
         (Plant::GatherBeforeRefusing, "late-messages,partitions,clock-skew", 40),
+        (Plant::CollectNothing, "all", 5),
     ];
     for (plant, faults, seeds) in table {
         let faults = faults.parse().expect("these faults exist");
@@ -80,4 +82,32 @@ fn a_seed_is_as_large_as_was_promised() {
         assert!(seed.simulated_seconds >= 10.0 && seed.messages > 1_000, "{seed:?}");
         true
     });
+}
+
+/// A seed with checkpoints and snapshots, and so many times the usual number of transactions.
+const SEED: u64 = 5;
+const LENGTH: u64 = 100;
+
+/// Records, versions and logs have reached their size long before a run of tens of thousands of transactions ends.
+#[test]
+fn what_is_kept_does_not_grow_with_what_has_ended() {
+    let faults = "loss".parse().expect("these faults exist");
+    let workload = Some(WorkloadKind::Rmw);
+    let options = Options { faults, workload, length: LENGTH, repeat_every: 0, ..Options::new(SEED..=SEED) };
+    let report = run_seed(SEED, &options, None).report;
+    assert_eq!(report.broken, []);
+    assert!(report.committed >= 20_000, "{} have committed", report.committed);
+    let quarter = report.samples.len() / 4;
+    let (early, late) = (&report.samples[quarter..2 * quarter], &report.samples[3 * quarter..]);
+    type Kept = fn(&Sample) -> u64;
+    let kept: [(&str, Kept); 3] = [
+        ("transactions in a record", |sample| sample.recorded as u64),
+        ("versions", |sample| sample.versions as u64),
+        ("bytes in a log", |sample| sample.log_bytes),
+    ];
+    for (what, kept) in kept {
+        let most = |samples: &[Sample]| samples.iter().map(kept).max().expect("there are samples");
+        let (early, late) = (most(early), most(late));
+        assert!(2 * late <= 3 * early, "{what}: {early} at most in the second quarter, {late} in the last");
+    }
 }

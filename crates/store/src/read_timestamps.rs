@@ -56,6 +56,11 @@ impl ReadTimestamps {
         self.keys.is_empty()
     }
 
+    /// How many keys, and boundaries of ranges, are remembered apart from the floor.
+    pub fn remembered(&self) -> usize {
+        self.keys.len() + self.earlier.len() + self.ranges.len()
+    }
+
     /// At which timestamp everything is taken to have been read.
     pub fn floor(&self) -> Timestamp {
         self.floor

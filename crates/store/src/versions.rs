@@ -184,6 +184,19 @@ impl Versions {
         self.chains.len()
     }
 
+    /// The number of versions that a floor makes superfluous: below it, and either a deletion or followed by another version
+    /// below it. Looks at everything.
+    pub fn superfluous(&self, floor: Timestamp) -> usize {
+        let mut versions = self.iter().peekable();
+        let mut superfluous = 0;
+        while let Some((key, version)) = versions.next() {
+            let is_followed =
+                versions.peek().is_some_and(|(other, next)| *other == key && next.timestamp < floor);
+            superfluous += usize::from(version.timestamp < floor && (is_followed || version.value.is_none()));
+        }
+        superfluous
+    }
+
     /// The number of versions of all keys.
     pub fn count(&self) -> usize {
         self.count
@@ -268,7 +281,10 @@ mod tests {
                 let value = (*micros > 0).then(|| Bytes::from("x"));
                 versions.install(&key("k"), at(i64::unsigned_abs(*micros)), value);
             }
+            let surplus = written.len() - expected.len();
+            assert_eq!(versions.superfluous(at(floor)), surplus, "{written:?} below {floor}");
             while versions.collect(at(floor), 1) {}
+            assert_eq!(versions.superfluous(at(floor)), 0);
             let left: Vec<i64> = versions
                 .iter()
                 .map(|(_, version)| {

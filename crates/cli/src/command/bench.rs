@@ -26,7 +26,7 @@ Examples:
   quorate bench --list
   quorate bench rmw --embedded --clients 256 --durability memory
   quorate bench retwis --embedded --seconds 30 --zipf 0.6 --json
-  quorate bench rmw --embedded --clients 256 --seconds 600 --samples memory-and-disk.jsonl
+  quorate bench rmw --embedded --clients 256 --seconds 600 --samples m.jsonl --plot m.svg
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
 
@@ -80,6 +80,9 @@ pub(crate) struct BenchArguments {
     /// Write what the servers take of memory and disk to a file, one JSON object for each second.
     #[arg(long, value_name = "FILE", conflicts_with = "connect")]
     samples: Option<PathBuf>,
+    /// Draw the samples to a file, as SVG.
+    #[arg(long, value_name = "FILE", requires = "samples")]
+    plot: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -239,6 +242,9 @@ impl BenchArguments {
             }
             let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
             progress.now(format!("s, {} transactions/s{trouble}", thousands(committed / second)));
+        }
+        if let (Some(samples), Some(path)) = (&samples, &self.plot) {
+            samples.plot(path)?;
         }
         let tally = running.take_tally();
         let costs = Reading::take(db).await?.since(&before);

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use quorate_experiments::{Headline, Report, Row, svg};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -18,9 +19,10 @@ pub(crate) struct Samples {
     servers: Vec<u32>,
     /// What they write to lies below.
     directory: PathBuf,
+    taken: Vec<Sample>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Sample {
     second: u64,
     /// Transactions that had committed by then.
@@ -35,7 +37,13 @@ impl Samples {
     /// Begins a file of samples of these processes, and of the directory that they write to.
     pub(crate) fn create(path: &Path, servers: Vec<u32>, directory: &Path) -> Result<Samples, Failure> {
         let file = File::create(path).map_err(|error| cannot("create", path, &error))?;
-        Ok(Samples { path: path.to_owned(), file, servers, directory: directory.to_owned() })
+        Ok(Samples {
+            path: path.to_owned(),
+            file,
+            servers,
+            directory: directory.to_owned(),
+            taken: Vec::new(),
+        })
     }
 
     /// Adds a sample.
@@ -45,7 +53,47 @@ impl Samples {
             disk_bytes(&self.directory).map_err(|error| cannot("examine", &self.directory, &error))?;
         let sample = Sample { second, committed, memory_bytes, disk_bytes };
         let line = serde_json::to_string(&sample).map_err(Failure::failed)?;
+        self.taken.push(sample);
         writeln!(self.file, "{line}").map_err(|error| cannot("write", &self.path, &error))
+    }
+
+    /// Draws the samples over the number of transactions.
+    pub(crate) fn plot(&self, path: &Path) -> Result<(), Failure> {
+        fs::write(path, svg::draw(&report(&self.taken))).map_err(|error| cannot("write", path, &error))
+    }
+}
+
+/// So many points of a line can be told apart.
+const POINTS_MAX: usize = 20;
+
+/// Samples as a figure: of each of up to [`POINTS_MAX`] stretches of equal length the last one.
+fn report(samples: &[Sample]) -> Report {
+    let stretch = samples.len().div_ceil(POINTS_MAX).max(1);
+    let mut rows = Vec::new();
+    for sample in samples.iter().rev().step_by(stretch).rev() {
+        let x = (sample.committed as f64 / 1e5).round() / 10.0;
+        let mut row = |series: String, bytes: u64, unit| {
+            let ours = (bytes as f64 / f64::from(1 << 20)).round();
+            rows.push(Row { series, x, paper: None, ours, low: ours, high: ours, unit });
+        };
+        for (server, bytes) in sample.memory_bytes.iter().enumerate() {
+            row(format!("server {}", server + 1), *bytes, "MiB of resident memory");
+        }
+        row("all servers".to_owned(), sample.disk_bytes, "MiB on disk");
+    }
+    let disk = samples.last().map_or(0, |sample| sample.disk_bytes);
+    Report {
+        name: "samples",
+        what: "What servers take, over millions of transactions",
+        headline: Headline {
+            what: "on disk at the end".to_owned(),
+            paper: None,
+            ours: disk as f64 / f64::from(1 << 20),
+            unit: "MiB",
+        },
+        rows,
+        deviations: Vec::new(),
+        seed: 0,
     }
 }
 
@@ -108,5 +156,23 @@ mod tests {
         assert_eq!((lines.len(), &lines[1]["second"], &lines[1]["committed"]), (2, &2.into(), &9.into()));
         assert!(lines[0]["memory_bytes"][0].as_u64().unwrap() > 100_000);
         assert!(lines[0]["disk_bytes"].as_u64().unwrap() >= 100_000);
+    }
+
+    #[test]
+    fn a_plot_has_a_point_for_each_stretch_and_ends_with_the_last() {
+        let sample = |second| Sample {
+            second,
+            committed: second * 100_000,
+            memory_bytes: vec![1 << 20, 3 << 20],
+            disk_bytes: second << 20,
+        };
+        let samples: Vec<Sample> = (1..=41).map(sample).collect();
+        let rows = report(&samples).rows;
+        let disk: Vec<(f64, f64)> =
+            rows.iter().filter(|row| row.series == "all servers").map(|row| (row.x, row.ours)).collect();
+        assert!(disk.len() <= POINTS_MAX && disk.is_sorted(), "{disk:?}");
+        assert_eq!(disk.last(), Some(&(4.1, 41.0)));
+        assert!(rows.iter().any(|row| row.series == "server 2" && row.ours == 3.0));
+        assert!(report(&[]).rows.is_empty());
     }
 }

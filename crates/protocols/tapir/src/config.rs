@@ -59,8 +59,8 @@ pub struct ReplicaConfig {
     /// How long a prepare whose time has come waits for the outcome of conflicting ones with lower timestamps before it
     /// is voted on. Zero: it does not wait.
     pub prepare_wait_max: Duration,
-    /// The log is shortened after so many decisions at the earliest.
-    pub snapshot_decisions_min: u64,
+    /// The log is shortened after so many records at the earliest.
+    pub snapshot_records_min: u64,
 }
 
 impl ReplicaConfig {
@@ -83,7 +83,7 @@ impl ReplicaConfig {
             checkpoint_page_max: 4_096,
             deadline_ahead_max: Duration::from_millis(500),
             prepare_wait_max: Duration::from_millis(1_000),
-            snapshot_decisions_min: 100_000,
+            snapshot_records_min: 200_000,
         }
     }
 }

@@ -79,6 +79,8 @@ pub enum Plant {
     GatherBeforeRefusing,
     /// T29: in a keyspace that states a bound of clocks, transactions are reported as soon as they are decided.
     CommitReportedAtOnce,
+    /// T30: nothing is ever collected.
+    CollectNothing,
 }
 
 /// How a plant is listed.
@@ -96,7 +98,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 29] = [
+    pub const ALL: [Plant; 30] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -126,6 +128,7 @@ impl Plant {
         Plant::ShardsReadApart,
         Plant::GatherBeforeRefusing,
         Plant::CommitReportedAtOnce,
+        Plant::CollectNothing,
     ];
 
     #[rustfmt::skip]
@@ -189,6 +192,8 @@ impl Plant {
                 "a checkpoint gathers what is held before new prepares below it are refused"),
             Plant::CommitReportedAtOnce => listed("T29", "6.1",
                 "where clocks are bounded, a transaction is reported before its timestamp has passed on all of them"),
+            Plant::CollectNothing => listed("T30", "5.3",
+                "the record and old versions are never collected"),
         }
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Machine, Outbox,
-    Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
+    Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
 };
 use quorate_ir::{Message as Ir, OperationId};
 use quorate_tapir::message::Decision;
-use quorate_tapir::{Boot, Message, Outcome, Replica, ReplicaConfig};
+use quorate_tapir::{Boot, Message, Outcome, Replica, ReplicaConfig, ReplicaTimer};
 
 const TRANSACTION: TransactionId = TransactionId { client: ClientId(7), sequence: 1, attempt: 0 };
 const TIMESTAMP: Timestamp = Timestamp { micros: 50, client: ClientId(7) };
@@ -19,8 +19,12 @@ fn member(index: u8) -> ReplicaId {
 }
 
 fn hears(replica: &mut Replica, from: u8, message: Message) -> OutboxOf<Replica> {
+    hears_at(replica, from, message, 1_000)
+}
+
+fn hears_at(replica: &mut Replica, from: u8, message: Message, clock_micros: u64) -> OutboxOf<Replica> {
     let mut outbox = Outbox::new();
-    let (clock, mut random) = (ClockTime::from_micros(1_000), Random::new(1));
+    let (clock, mut random) = (ClockTime::from_micros(clock_micros), Random::new(1));
     let mut context = Context { now: Instant::START, clock, random: &mut random };
     let from = Address::Replica(member(from));
     replica.step(&mut context, Input::Message { from, epoch: Epoch::FIRST, message }, &mut outbox);
@@ -59,4 +63,81 @@ fn a_late_backup_coordinator_gets_no_agreement_on_another_outcome() {
         matches!(answer.effects(), [Effect::Send { message: Message::RecordOutcomeReply { .. }, .. }]),
         "with the right outcome there is nothing wrong"
     );
+}
+
+/// A replica that has promised ballot 3, then ballot 4, and has executed what the coordinator under 4 decided.
+fn settled_otherwise() -> Replica {
+    let group = GroupSize::new(3).expect("three is odd");
+    let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
+    for (from, ballot) in [(2, 3), (1, 4)] {
+        let ballot = Ballot(ballot);
+        let change = Message::CoordinatorChange { transaction: TRANSACTION, ballot, timestamp: TIMESTAMP };
+        hears(&mut replica, from, change);
+    }
+    let transaction = Arc::new(Transaction::default());
+    let commit = Decision::Commit { transaction, timestamp: TIMESTAMP, last: TIMESTAMP };
+    let id = OperationId { transaction: TRANSACTION, number: OperationId::INCONSISTENT };
+    hears(&mut replica, 1, Message::Ir(Ir::ProposeInconsistent { id, operation: commit }));
+    replica
+}
+
+/// Has the replica collect what lies below a floor.
+fn collects_below(replica: &mut Replica, floor: Timestamp) {
+    let (view, from) = (View(0), (Timestamp::ZERO, TransactionId::default()));
+    hears(replica, 1, Message::Gather { view, floor: Timestamp::ZERO, below: floor, from });
+    hears(replica, 1, Message::Complete { view, below: floor });
+    hears(replica, 1, Message::RaiseFloor { floor });
+    wakes(replica, 2_000);
+    assert_eq!((replica.floor(), replica.outcome(TRANSACTION)), (floor, None), "it is collected");
+}
+
+fn wakes(replica: &mut Replica, clock_micros: u64) {
+    let (clock, mut random) = (ClockTime::from_micros(clock_micros), Random::new(1));
+    let mut context = Context { now: Instant::START, clock, random: &mut random };
+    replica.step(&mut context, Input::Timer(ReplicaTimer::Sweep), &mut Outbox::new());
+}
+
+#[test]
+fn what_was_collected_is_not_decided_again() {
+    let mut replica = settled_otherwise();
+    collects_below(&mut replica, Timestamp { micros: 900, client: ClientId(0) });
+    for outcome in [Outcome::Aborted, Outcome::Committed(TIMESTAMP)] {
+        let late = Message::RecordOutcome { transaction: TRANSACTION, ballot: Ballot(3), outcome };
+        let answer = hears(&mut replica, 2, late);
+        assert!(answer.is_empty(), "the promise has ended with the outcome: {answer:?}");
+    }
+    // Elected anew it learns that there is nothing left to decide here.
+    let (ballot, timestamp) = (Ballot(6), TIMESTAMP);
+    let answer =
+        hears(&mut replica, 2, Message::CoordinatorChange { transaction: TRANSACTION, ballot, timestamp });
+    let is_settled = |effect: &Effect<Message, _, _, _>| {
+        matches!(
+            effect,
+            Effect::Send {
+                message: Message::CoordinatorChangeReply { settled: true, outcome: None, .. },
+                ..
+            }
+        )
+    };
+    assert!(answer.effects().iter().any(is_settled), "{answer:?}");
+}
+
+#[test]
+fn promises_end_when_the_floor_has_passed_all_that_may_have_been_proposed() {
+    let mut replica = settled_otherwise();
+    collects_below(&mut replica, Timestamp { micros: 900, client: ClientId(0) });
+    let (ballot, timestamp) = (Ballot(6), TIMESTAMP);
+    hears(&mut replica, 2, Message::CoordinatorChange { transaction: TRANSACTION, ballot, timestamp });
+    assert_eq!(replica.promises(), 1);
+    wakes(&mut replica, 3_000);
+    let ahead = ReplicaConfig::new(member(0), GroupSize::new(3).expect("three is odd"), Boot::Rejoin);
+    let last = 3_000 + ahead.timestamp_ahead_max.as_micros() as u64;
+    for (floor, promises) in [(last, 1), (last + 1, 0)] {
+        let floor = Timestamp { micros: floor, client: ClientId(u64::MAX) };
+        hears_at(&mut replica, 1, Message::Complete { view: View(0), below: floor }, last);
+        hears_at(&mut replica, 1, Message::RaiseFloor { floor }, last);
+        wakes(&mut replica, last);
+        assert_eq!(replica.floor(), floor);
+        assert_eq!(replica.promises(), promises, "with its floor at {floor}");
+    }
 }

@@ -8,6 +8,7 @@
 //! | I4 | replicas agree on outcomes and on data | the replicas after a last view change |
 //! | I6 | once faults end, every transaction ends and nothing stays prepared | clients and replicas |
 //! | I7 | no machine panics, and nothing is read that nobody wrote | the run itself |
+//! | I7 | what has ended is forgotten | the replicas and their disks, after a rest |
 //! | I8 | the same seed gives the same execution | the hash of a second run |
 //!
 //! I5 belongs to protocols that show speculative results.
@@ -17,6 +18,7 @@ mod i2_timestamps;
 mod i3_durability;
 mod i4_agreement;
 mod i6_liveness;
+mod i7_memory;
 mod i7_sanity;
 mod i8_determinism;
 
@@ -25,6 +27,7 @@ pub use i2_timestamps::{timestamps_explain_reads, timestamps_order_versions};
 pub use i3_durability::acknowledged_appends_survive;
 pub use i4_agreement::{StoredVersion, above_floor, outcomes_agree, replicas_agree_on_data};
 pub use i6_liveness::everything_ends;
+pub use i7_memory::what_has_ended_is_forgotten;
 pub use i7_sanity::{machine_panicked, nothing_makes_no_sense};
 pub use i8_determinism::executions_are_equal;
 
@@ -45,7 +48,7 @@ pub enum Invariant {
     Agreement,
     /// Everything ends.
     Liveness,
-    /// No panic, no nonsense.
+    /// No panic, no nonsense, no leak.
     Sanity,
     /// The same seed gives the same execution.
     Determinism,

@@ -33,6 +33,7 @@ Examples:
   quorate sim --seed 42 --trace trace.txt --history history.jsonl
   quorate sim --seeds 1..200 --plant T21           the planted bug must be found: exit code 1
   quorate sim --seeds 1..50 --faults loss,clock-skew --workload lists --json
+  quorate sim --seed 5 --length 100 --workload rmw  a hundred times as long: what has ended must be forgotten
   quorate sim --list-plants --json
   quorate sim --plants --seeds 1..200              every known bug must be found
   quorate sim --crash-points                       small clusters, with a crash at every step in turn
@@ -68,6 +69,9 @@ pub(crate) struct SimArguments {
     /// The workload; by default each seed draws one.
     #[arg(long)]
     workload: Option<WorkloadKind>,
+    /// How many times as long as usual each seed runs, with as many times the transactions.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    length: u64,
     /// Write the trace of the seed to this file.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -110,6 +114,7 @@ impl SimArguments {
         options.faults = self.faults.clone().unwrap_or(Faults::All);
         options.plant = self.plant;
         options.workload = self.workload;
+        options.length = self.length;
         if self.plants {
             return plants::run(&options, self.faults.as_ref(), self.json);
         }

@@ -174,11 +174,16 @@ impl<O: Operations> Slot<O> {
         self.inconsistent.is_none() && self.consensus.iter().any(|known| could(&known.entry))
     }
 
-    /// True if some of its operations lie above the floor.
-    fn reaches(&self, floor: Timestamp) -> bool {
+    /// The timestamps of its operations.
+    fn timestamps(&self) -> impl Iterator<Item = Timestamp> + '_ {
         let decided = self.inconsistent.iter().map(|known| O::inconsistent_timestamp(&known.entry.operation));
         let proposed = self.consensus.iter().map(|known| O::consensus_timestamp(&known.entry.operation));
-        decided.chain(proposed).any(|timestamp| timestamp >= floor)
+        decided.chain(proposed)
+    }
+
+    /// True if some of its operations lie above the floor.
+    fn reaches(&self, floor: Timestamp) -> bool {
+        self.timestamps().any(|timestamp| timestamp >= floor)
     }
 
     /// True if the slot must be kept although a floor has passed its timestamp.
@@ -230,6 +235,20 @@ impl<O: Operations> Record<O> {
     /// True if nothing is recorded.
     pub fn is_empty(&self) -> bool {
         self.slots.len() == 0
+    }
+
+    /// True if something of a transaction is recorded.
+    pub fn holds(&self, transaction: TransactionId) -> bool {
+        self.slots.get(transaction).is_some()
+    }
+
+    /// The number of transactions that lie below a floor with everything that may ever have been proposed of them.
+    pub fn overdue(&self, floor: Timestamp) -> usize {
+        let is_overdue = |slot: &Slot<O>| {
+            let decided = slot.inconsistent.iter().map(|known| O::last_timestamp(&known.entry.operation));
+            decided.chain(slot.timestamps()).all(|timestamp| timestamp < floor)
+        };
+        self.slots.in_any_order().filter(|(_, slot)| is_overdue(slot)).count()
     }
 
     /// The inconsistent operation of a transaction.

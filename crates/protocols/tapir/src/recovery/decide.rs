@@ -179,7 +179,7 @@ pub(super) struct Case<'a> {
     /// True if a replica that holds the transaction named the participants: so the client that began it said itself.
     pub(super) trusted: bool,
     /// True if several elections have left the fate open. Of an honest client's transaction each shard would have told
-    /// its contents by then, so a commit is followed where they are known: there it is a fact, however it came about.
+    /// its contents by then, so a commit is followed: where it is known it is a fact, however it came about.
     pub(super) persists: bool,
 }
 
@@ -229,8 +229,15 @@ pub(super) fn decide_recovery(case: &Case<'_>, replies: &BTreeMap<ShardId, Shard
         let content = |shard: &ShardId| Some((*shard, replies[shard].contents(timestamp)?));
         participants.iter().filter(told).map(content).collect()
     };
+    // A shard that knows of no contents is told that it has an empty part: it would be asked for ever whether it knows the
+    // outcome, and nobody could forget the transaction.
     let known_contents = |timestamp: Timestamp| -> BTreeMap<ShardId, Arc<Transaction>> {
-        let known = |shard: &ShardId| Some((*shard, replies[shard].contents(timestamp)?));
+        let empty =
+            || Arc::new(Transaction { participants: participants.to_vec(), ..Transaction::default() });
+        let known = |shard: &ShardId| match replies[shard].contents(timestamp) {
+            Some(contents) => Some((*shard, contents)),
+            None => (!replies[shard].is_settled()).then(|| (*shard, empty())),
+        };
         participants.iter().filter_map(known).collect()
     };
     let uncertain = || {
@@ -503,7 +510,16 @@ mod tests {
         let Finding::Follow { contents, .. } = decide_recovery(&case(&both, true, true), &replies) else {
             panic!("it would be held for ever");
         };
-        assert_eq!(contents.keys().collect::<Vec<_>>(), [&ShardId(0)]);
+        let empty = Transaction { participants: both.to_vec(), ..Transaction::default() };
+        assert_eq!(contents[&ShardId(1)], Arc::new(empty), "or it would be asked for it for ever");
+        assert_ne!(contents[&ShardId(0)], contents[&ShardId(1)]);
+        let mut replies = replies;
+        let forgotten = replies.get_mut(&ShardId(1)).unwrap().replies.iter_mut().flatten();
+        forgotten.for_each(|reply| reply.settled = true);
+        let Finding::Follow { contents, .. } = decide_recovery(&case(&both, true, true), &replies) else {
+            panic!("it would be held for ever");
+        };
+        assert_eq!(contents.keys().collect::<Vec<_>>(), [&ShardId(0)], "it has collected its part");
     }
 
     #[test]

@@ -506,7 +506,7 @@ impl Recoveries {
         for asker in std::mem::take(&mut recovery.askers) {
             outbox.send(asker, Message::RecoverReply { transaction: id, outcome });
         }
-        // A shard that has collected the commit needs not hear of it, and one whose part nobody knows took none.
+        // A shard that has collected the commit needs not hear of it.
         let told = |shard: &&ShardId| outcome == Outcome::Aborted || contents.contains_key(shard);
         let calls = recovery.participants.iter().filter(told);
         let calls = calls.map(|shard| (*shard, InconsistentCall::new(self.group))).collect();

@@ -18,6 +18,7 @@
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
 //! | `collected` | which transactions may be among what was collected |
 //! | `shortening` | how the log is shortened |
+//! | `remains` | what it still remembers of what has ended |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod agenda;
@@ -30,6 +31,7 @@ mod holds;
 mod participant;
 mod promises;
 mod reads;
+mod remains;
 mod shortening;
 mod snapshots;
 mod turns;
@@ -40,7 +42,8 @@ use std::convert::Infallible;
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Context, Epoch, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, TransactionId, View,
+    Address, Context, Effect, Epoch, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, TransactionId,
+    View,
 };
 use quorate_ir::{Fact, OperationId, Status, Upcalls};
 use quorate_store::{PreparedSet, Versions};
@@ -56,6 +59,7 @@ use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints
 use currency::Currency;
 use desk::Desk;
 use participant::{Participant, outcome_of};
+pub use remains::Remains;
 use shortening::Snapshots;
 use snapshots::ReadPromise;
 use turns::Turns;
@@ -169,6 +173,7 @@ impl Machine for Replica {
             config,
         };
         for record in shortening::since_last(records.collect()) {
+            replica.snapshots.note_written(1);
             replica.replay(record);
         }
         // Only now: it was not in force in the views whose records were just read, and must not speak against what they
@@ -195,6 +200,7 @@ impl Machine for Replica {
     ) {
         self.participant.now = context.now;
         self.recoveries.clock = context.clock;
+        let emitted_before = outbox.effects().len();
         match input {
             Input::Start => self.on_start(context, outbox),
             Input::Message { from, epoch, message } if epoch == self.config.epoch => {
@@ -212,6 +218,9 @@ impl Machine for Replica {
         }
         self.attend_agenda(context, outbox);
         self.attend_turns(context, outbox);
+        let emitted = &outbox.effects()[emitted_before..];
+        let written = emitted.iter().filter(|effect| matches!(effect, Effect::Persist { .. })).count();
+        self.snapshots.note_written(written);
     }
 }
 
@@ -694,6 +703,11 @@ impl Replica {
     /// How many recoveries it leads as a backup coordinator.
     pub fn recoveries(&self) -> usize {
         self.recoveries.len()
+    }
+
+    /// How many promises to backup coordinators it keeps.
+    pub fn promises(&self) -> usize {
+        self.participant.promises.len()
     }
 
     /// The floor: everything below it has ended, and is being collected.

@@ -34,6 +34,8 @@ pub(crate) struct Participant {
     pub(crate) prepared: PreparedSet,
     /// Promises to backup coordinators of undecided transactions. Ordered, because they travel.
     pub(crate) promises: BTreeMap<TransactionId, Promise>,
+    /// For each promise, as it was when it was last looked at: nothing that had been proposed then lies above this.
+    pub(crate) fading: BTreeMap<TransactionId, (Ballot, Timestamp)>,
     /// Read timestamps of other replicas, not yet in force: they bind from the start of the next view, and must not
     /// speak against prepares that succeeded before it.
     pub(crate) pending_read_floor: Timestamp,
@@ -66,6 +68,7 @@ impl Participant {
             validated: ValidatedVersions::new(),
             prepared: PreparedSet::new(),
             promises: BTreeMap::new(),
+            fading: BTreeMap::new(),
             pending_read_floor: Timestamp::ZERO,
             refusal: Timestamp::ZERO,
             complete: Timestamp::ZERO,

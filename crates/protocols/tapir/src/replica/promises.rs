@@ -2,17 +2,18 @@
 //!
 //! A promise fences earlier coordinators off: this replica no longer votes for them and no longer lets them make a vote
 //! final. Their COMMIT is still taken, because a commit is a fact. Promises are durable, travel through view changes and
-//! end when the outcome is known.
+//! end when the outcome is known; or, where nobody ever tells it, because this shard has forgotten it, has no part in the
+//! transaction or has never heard of it, once the floor has passed every timestamp at which it may have been proposed.
 
 use std::time::Duration;
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Ballot, Context, ShardId, Timestamp, TransactionId};
+use quorate_core::{Address, Ballot, ClientId, ClockTime, Context, ShardId, Timestamp, TransactionId};
 use quorate_ir::{OperationId, State, Status};
 
 use super::Replica;
 use super::authority::are_participants;
-use super::participant::outcome_of;
+use super::participant::{Participant, outcome_of};
 use crate::message::{Decision, Message, Outcome, Prepare, RecordedVote};
 use crate::record::Record;
 use crate::rules::Plant;
@@ -241,11 +242,31 @@ impl Replica {
         }
         let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);
         if !settled {
-            let promise = self.participant.promises.entry(transaction).or_default();
-            promise.ballot = ballot;
+            let promise = self.participant.promises.get_mut(&transaction);
+            let Some(promise) = promise.filter(|promise| promise.ballot == ballot) else {
+                // This replica has not promised anything to it, or has known the outcome since, whatever it was, and
+                // collected it together with the promise. Elected once more, the coordinator learns which.
+                return;
+            };
             promise.accepted = Some((ballot, outcome));
             outbox.persist(Record::Promised { transaction, promise: *promise });
         }
         outbox.send(from, Message::RecordOutcomeReply { transaction, ballot, view: self.ir.view() });
+    }
+
+    /// Drops promises that no longer fence anybody off: the record tells nothing of the transaction, and whatever may have
+    /// been proposed of it before the promise was seen here lies below the floor, where it is refused.
+    pub(super) fn collect_promises(&mut self, clock: ClockTime) {
+        let (floor, record) = (self.ir.floor(), self.ir.record());
+        let last = Timestamp { micros: self.timestamp_max(clock), client: ClientId(u64::MAX) };
+        let Participant { promises, fading, .. } = &mut self.participant;
+        promises.retain(|id, promise| match fading.get(id) {
+            Some((ballot, last)) if *ballot == promise.ballot => *last >= floor || record.holds(*id),
+            _ => {
+                fading.insert(*id, (promise.ballot, last));
+                true
+            }
+        });
+        fading.retain(|id, _| promises.contains_key(id));
     }
 }

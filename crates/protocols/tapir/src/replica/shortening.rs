@@ -24,8 +24,8 @@ use crate::record::Record;
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     run: Option<Run>,
-    /// How many decisions had been executed when the last snapshot was begun.
-    begun_at: u64,
+    /// How many records stand in the log since the last snapshot was begun, without what was written until it ended.
+    written: u64,
     /// Pages that a restart has read, of a snapshot whose end it has not reached yet.
     pub(super) pages: Vec<StatePage>,
     /// What readers may have been promised before a restart.
@@ -51,8 +51,9 @@ enum Phase {
 /// At most so many transactions are carried over into a snapshot.
 const CARRIED_OVER_MAX: usize = 10_000;
 
-/// A snapshot costs as much as there are keys, so it is worth it only after this many decisions for each.
-const DECISIONS_PER_KEY: u64 = 2;
+/// A snapshot costs as much as there are keys, so it is worth it only after this many records for each: a transaction that
+/// writes one leaves two, its vote and its decision.
+const RECORDS_PER_KEY: u64 = 4;
 
 /// The records from the beginning of the last complete snapshot on; all, if there is none.
 pub(super) fn since_last(mut records: Vec<Record>) -> Vec<Record> {
@@ -76,6 +77,14 @@ pub(super) fn since_last(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
+impl Snapshots {
+    /// So many records stand in the log, or more of them do. Not only decisions make a log long: an idle group looks for
+    /// floors for ever.
+    pub(super) fn note_written(&mut self, records: usize) {
+        self.written += records as u64;
+    }
+}
+
 impl Replica {
     /// Begins a snapshot, or writes a page of it.
     pub(super) fn sweep_snapshot(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
@@ -83,11 +92,10 @@ impl Replica {
             self.snapshots.run = None;
         }
         let Some(run) = &self.snapshots.run else {
-            let decided = self.participant.committed + self.participant.aborted;
             let keys = self.participant.versions.len() as u64;
-            let wanted = self.config.snapshot_decisions_min.max(keys * DECISIONS_PER_KEY);
-            if decided - self.snapshots.begun_at >= wanted {
-                self.snapshots.begun_at = decided;
+            let wanted = self.config.snapshot_records_min.max(keys * RECORDS_PER_KEY);
+            if self.snapshots.written >= wanted {
+                self.snapshots.written = 0;
                 self.begin_snapshot(context, outbox);
             }
             return;
@@ -109,6 +117,10 @@ impl Replica {
             Phase::Writing { floor, after } => self.write_page(floor, after, outbox),
         };
         let view = self.ir.view();
+        if next.is_none() {
+            // Its own pages must not be what the next one is begun for.
+            self.snapshots.written = 0;
+        }
         self.snapshots.run = next.map(|phase| Run { view, phase });
     }
 

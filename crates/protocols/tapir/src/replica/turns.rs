@@ -146,6 +146,11 @@ impl Turns {
         self.waiting == 0
     }
 
+    /// How many keys have a line.
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
     /// A read joins the line of its key, if there is one or should be one; false if it is to be answered at once.
     pub(super) fn join(
         &mut self,

@@ -94,6 +94,9 @@ struct Ideal {
 const OPTIONS: LogOptions = LogOptions { segment_bytes_first: 4 * 1024, segment_bytes_max: 32 * 1024 };
 
 impl Disk {
+    /// No segment is larger.
+    pub const SEGMENT_BYTES_MAX: u32 = OPTIONS.segment_bytes_max;
+
     /// Memory.
     pub fn memory() -> Self {
         Disk { unsynced: VecDeque::new(), appended: 0, synced: 0, syncing: None, store: None }
@@ -130,6 +133,12 @@ impl Disk {
         if let Some(store) = &mut self.store {
             store.append(contents);
         }
+    }
+
+    /// How much the records take that were not given up; nothing in memory.
+    pub fn bytes(&self) -> u64 {
+        let records = self.store.iter().flat_map(|store| &store.ideal);
+        records.map(|record| record.contents.len() as u64).sum()
     }
 
     /// Up to which position records were appended.

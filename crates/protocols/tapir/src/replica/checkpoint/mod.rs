@@ -111,6 +111,9 @@ impl Replica {
     /// Drops some of what the floor makes superfluous; looks at `max` transactions and keys at most. True if more is left
     /// to do.
     pub(super) fn collect(&mut self, max: usize) -> bool {
+        if self.config.rules.has(Plant::CollectNothing) {
+            return false;
+        }
         let more_versions = self.participant.versions.collect(self.participant.floor, max);
         let (floor, collected) = (self.ir.floor(), &mut self.participant.collected);
         self.ir.collect(max, |transaction| collected.note(transaction, floor)) || more_versions
@@ -119,6 +122,7 @@ impl Replica {
     /// Begins, repeats or gives up the search for a floor.
     pub(super) fn sweep_checkpoint(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         self.collect(COLLECTED_AT_REST_MAX);
+        self.collect_promises(context.clock);
         let now = context.now;
         let floor = self.ir.floor();
         let moved = self.checkpoints.moved.filter(|(known, _)| *known == floor);
