@@ -208,6 +208,7 @@ mod tests {
             messages: 1_000,
             faults,
             overlapped,
+            samples: Vec::new(),
             trace_hash,
         }
     }

@@ -27,7 +27,7 @@ use crate::hostile::is_hostile_key;
 use crate::injector::{Injector, Request, Strike};
 use crate::invariants::{self, Broken, Finding, Invariant};
 use crate::options::Options;
-use crate::report::{Report, Sample, SeedReport};
+use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
 use crate::world::Happening;
 use crate::world::disk::Crash;
