@@ -537,16 +537,24 @@ impl<O: Operations> Record<O> {
         self.index.older_open()
     }
 
-    /// The transactions after `after` that are older than the log and have ended, with what ended them, of `max` that are
-    /// looked at; and where to go on, if there is more.
+    /// The last transaction by timestamp.
+    pub fn last(&self) -> Option<Cursor> {
+        self.index.by_timestamp.last().copied()
+    }
+
+    /// The transactions after `after` and up to `to` that are older than the log and have ended, with what ended them, of
+    /// `max` that are looked at; and where to go on, if there is more.
     pub fn older_ended(
         &self,
         after: Option<Cursor>,
+        to: Cursor,
         max: usize,
     ) -> (Vec<(TransactionId, &O::Inconsistent)>, Option<Cursor>) {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let (mut ended, mut walked, mut last) = (Vec::new(), 0, None);
-        for cursor in self.index.by_timestamp.range((from, Bound::Unbounded)).take(max) {
+        let passed = after.is_some_and(|after| after >= to);
+        let places = (!passed).then(|| self.index.by_timestamp.range((from, Bound::Included(to))));
+        for cursor in places.into_iter().flatten().take(max) {
             (walked, last) = (walked + 1, Some(*cursor));
             let Some(slot) = self.slots.get(cursor.1) else { continue };
             if let Some(known) = &slot.inconsistent

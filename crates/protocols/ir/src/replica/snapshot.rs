@@ -27,10 +27,23 @@ impl<O: Operations> Replica<O> {
         self.record.older_open() == 0 && self.record.older() <= max
     }
 
-    /// Writes down again those from before the mark that are still remembered, beginning after `after`; looks at `max`
-    /// transactions at most. Gives where to go on, if there is more.
-    pub fn carry_over<H: Host<O>>(&self, after: Option<Cursor>, max: usize, host: &mut H) -> Option<Cursor> {
-        let (ended, next) = self.record.older_ended(after, max);
+    /// The last of those from before the mark that are still remembered, or one after it: all of them have ended, so none
+    /// moves any more.
+    pub fn carried_over_to(&self) -> Option<Cursor> {
+        self.record.last()
+    }
+
+    /// Writes down again those from before the mark that are still remembered, beginning after `after`, up to `to`; looks at
+    /// `max` transactions at most. Gives where to go on, if there is more. What comes meanwhile lies above `to`, nearly all
+    /// of it, or no number of pages would ever reach the end.
+    pub fn carry_over<H: Host<O>>(
+        &self,
+        after: Option<Cursor>,
+        to: Cursor,
+        max: usize,
+        host: &mut H,
+    ) -> Option<Cursor> {
+        let (ended, next) = self.record.older_ended(after, to, max);
         for (transaction, operation) in ended {
             let operation = operation.clone();
             host.persist(Fact::InconsistentRecorded { transaction, operation, executed: true });

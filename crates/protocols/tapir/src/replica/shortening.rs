@@ -43,7 +43,7 @@ enum Phase {
     /// Until everything that the record held has ended.
     Waiting,
     /// What must still be remembered is written down again.
-    CarryingOver { after: Option<Cursor> },
+    CarryingOver { after: Option<Cursor>, to: Cursor },
     /// The versions are written down.
     Writing { floor: Timestamp, after: Option<Key> },
 }
@@ -102,15 +102,18 @@ impl Replica {
         };
         let next = match run.phase.clone() {
             Phase::Waiting if self.ir.is_snapshot_ready(CARRIED_OVER_MAX) => {
-                Some(Phase::CarryingOver { after: None })
+                Some(match self.ir.carried_over_to() {
+                    Some(to) => Phase::CarryingOver { after: None, to },
+                    None => Phase::Writing { floor: self.participant.floor, after: None },
+                })
             }
             Phase::Waiting => Some(Phase::Waiting),
-            Phase::CarryingOver { after } => {
+            Phase::CarryingOver { after, to } => {
                 let max = self.config.checkpoint_page_max;
                 let mut next = None;
-                self.with_desk(context.random, outbox, |ir, desk| next = ir.carry_over(after, max, desk));
+                self.with_desk(context.random, outbox, |ir, desk| next = ir.carry_over(after, to, max, desk));
                 Some(match next {
-                    Some(after) => Phase::CarryingOver { after: Some(after) },
+                    Some(after) => Phase::CarryingOver { after: Some(after), to },
                     None => Phase::Writing { floor: self.participant.floor, after: None },
                 })
             }
