@@ -105,6 +105,7 @@ impl Configuration {
             distance: Distance::Local,
             site_delays,
             jitter: 0.0,
+            length: 1,
             safety_phase: Duration::from_secs(10),
             transactions: script.iter().map(|script| script.len() as u64).sum(),
             attempts_max: u32::MAX,
