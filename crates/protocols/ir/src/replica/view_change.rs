@@ -282,7 +282,8 @@ impl<O: Operations> Replica<O> {
                         // It cannot push the others on; it asks again where they are.
                         self.send_view_query(host);
                     } else {
-                        self.enter_next_view(host);
+                        // Also one that this replica leads itself: it may be the only one that can.
+                        self.enter_view_change(self.view.next(), host);
                     }
                 } else {
                     for other in self.others() {
