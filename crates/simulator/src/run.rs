@@ -139,7 +139,7 @@ pub(crate) const HEALING_MAX: Duration = Duration::from_secs(120);
 
 /// What has ended must be forgotten within this time: a floor lags by some seconds, and it takes two floors to forget what
 /// was read.
-const REST_MAX: Duration = Duration::from_secs(60);
+const REST_MAX: Duration = Duration::from_secs(600);
 
 /// If a history shows too little, so many transactions are added, so often.
 const EXTENSION: u64 = 60;
