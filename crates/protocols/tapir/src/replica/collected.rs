@@ -7,6 +7,9 @@
 //! transactions that was collected. f + 1 replicas have executed what has committed, so at least as many know their part
 //! in it, by the record or by this, as are needed to keep any other prepare of it from succeeding.
 //!
+//! It errs on one side, for a client runs several transactions at once: so it may refuse a vote, or settle in a merge what
+//! has not succeeded, and may never speak against a prepare that may have.
+//!
 //! None of this is durable: after a restart, and wherever state has come from another replica, everything below the floor
 //! counts as collected.
 

@@ -155,7 +155,7 @@ impl Participant {
             return Vote::Retry(self.refusal);
         }
         if self.may_have_collected(id, prepare) {
-            // In a merge: had this succeeded, nothing of the transaction would have been collected.
+            // In a merge, of what surely has not succeeded. What may have is not asked: this is a guess.
             return Vote::Abstain;
         }
         self.validate(id, prepare, Promises::Bind)
@@ -290,8 +290,6 @@ impl Upcalls<Tapir> for Participant {
             votes[at] = match entry.verdict {
                 // Had it succeeded, a replica that is complete would have executed it.
                 Vote::Ok if entry.operation.timestamp < self.complete => Vote::Retry(self.refusal),
-                // An earlier prepare of it may have committed.
-                Vote::Ok if self.may_have_collected(*id, &entry.operation) => Vote::Abstain,
                 Vote::Ok => self.validate(*id, &entry.operation, Promises::Spare),
                 vote => vote,
             };
@@ -398,5 +396,40 @@ pub(crate) fn outcome_of(decision: &Decision) -> Outcome {
     match decision {
         Decision::Commit { timestamp, .. } => Outcome::Committed(*timestamp),
         Decision::Abort { .. } => Outcome::Aborted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quorate_core::{ClientId, Key, Transaction, Write};
+    use quorate_ir::State;
+
+    use super::*;
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { client: ClientId(1), sequence, attempt: 0 }
+    }
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    /// A later transaction of the client was collected, so this one may have been as well.
+    #[test]
+    fn a_merge_keeps_what_may_have_succeeded_whatever_may_have_been_collected() {
+        let writes = vec![Write { key: Key::from(b"a"), value: None }];
+        let transaction = Arc::new(Transaction { writes, ..Transaction::default() });
+        let operation = Prepare { transaction, timestamp: at(200), first: Some(at(50)) };
+        let entry = ConsensusEntry { number: 2, operation, verdict: Vote::Ok, state: State::Tentative };
+        let participant = || {
+            let mut participant = Participant::new(Rules::EXCLUSIVE);
+            participant.on_floor(at(100));
+            participant.collected.note(id(9), at(100));
+            participant
+        };
+        assert_eq!(participant().merge(&[(id(5), entry.clone())], &[]), [Vote::Ok]);
+        assert_eq!(participant().merge(&[], &[(id(5), entry)]), [Vote::Abstain]);
     }
 }
