@@ -225,6 +225,21 @@ fn an_operation_that_was_given_up_for_a_later_one_is_not_settled_as_favourable()
     assert_eq!(merged.finalized.len(), 1);
 }
 
+/// It may have recorded the outcome and told it, although the client goes on: else a view change would lose a commit.
+#[test]
+fn what_a_backup_coordinator_has_made_final_counts_before_a_later_operation() {
+    let given_up = entry(1, 'y', State::Tentative);
+    let settled = entry(1, 'y', State::Finalized(Ballot(3)));
+    let later = entry(2, 'y', State::Tentative);
+    let one = tail(&[(1, &[settled, later.clone()])]);
+    let merged = merge_tails(&[one, tail(&[(1, &[given_up, later])])], 2);
+    let numbers = |list: &[(TransactionId, ConsensusEntry<Words>)]| -> Vec<u32> {
+        list.iter().map(|(_, entry)| entry.number).collect()
+    };
+    assert_eq!((numbers(&merged.finalized), numbers(&merged.superseded)), (vec![1], vec![2]));
+    assert!(merged.decided.is_empty() && merged.undecided.is_empty());
+}
+
 #[test]
 fn an_outcome_settles_everything_else_of_its_transaction() {
     let mut record: Record<Words> = Record::default();

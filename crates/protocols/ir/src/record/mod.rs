@@ -590,14 +590,28 @@ pub struct MergedTails<O: Operations> {
     pub decided: Vec<(TransactionId, ConsensusEntry<O>)>,
     /// Consensus operations that surely have not succeeded (the paper's *u*).
     pub undecided: Vec<(TransactionId, ConsensusEntry<O>)>,
-    /// Consensus operations whose proposer had given them up for a later one of the same transaction, whatever verdicts
-    /// they had, final or not. Replicas that went on with the later one need not stand by them any more: settled as
-    /// favourable, they would stand in the way of what succeeded since.
+    /// Consensus operations that do not count any more, whatever verdicts they had, final or not: their proposer had given
+    /// them up for a later one of the same transaction, or a backup coordinator has settled it by another. Replicas that
+    /// went on need not stand by them any more: settled as favourable, they would stand in the way of what succeeded since.
     pub superseded: Vec<(TransactionId, ConsensusEntry<O>)>,
 }
 
 /// What several tails hold of one transaction.
 type TailsOf<'a, O> = (Option<<O as Operations>::Inconsistent>, BTreeMap<u32, Vec<&'a ConsensusEntry<O>>>);
+
+/// Which operation of an open transaction counts: the one that a backup coordinator has made final, for it may have told
+/// somebody so, whatever the first coordinator proposed since; without one, the latest.
+fn operation_that_counts<O: Operations>(consensus: &BTreeMap<u32, Vec<&ConsensusEntry<O>>>) -> Option<u32> {
+    let ballot = |entry: &&ConsensusEntry<O>| match entry.state {
+        State::Finalized(ballot) if ballot > Ballot::ORIGINAL => Some(ballot),
+        State::Finalized(_) | State::Tentative => None,
+    };
+    let settled = consensus
+        .iter()
+        .filter_map(|(number, entries)| Some((entries.iter().filter_map(ballot).max()?, *number)))
+        .max();
+    settled.map(|(_, number)| number).or_else(|| consensus.keys().next_back().copied())
+}
 
 /// Merges the tails of replicas whose records share one base. A verdict that is recorded at `witnesses` replicas or more
 /// may have reached a fast quorum.
@@ -625,9 +639,9 @@ pub fn merge_tails<O: Operations>(tails: &[RecordPage<O>], witnesses: usize) -> 
             merged.inconsistent.push((id, operation));
             continue;
         }
-        let latest = consensus.keys().next_back().copied();
+        let counts = operation_that_counts(&consensus);
         for (number, entries) in consensus {
-            if Some(number) < latest {
+            if Some(number) != counts {
                 merged.superseded.push((id, entries[0].clone()));
                 continue;
             }
