@@ -3,6 +3,7 @@
 //! | module | what it is about |
 //! |---|---|
 //! | [`command`] | one file per command |
+//! | [`calibrate`] | what work costs on this machine, for processors in the simulator |
 //! | [`cluster`] | clusters on this machine, of threads or of processes |
 //! | [`exit`] | what commands come to: 0 good, 1 bad, 2 wrongly used |
 //! | [`shell`] | the statements of `quorate shell` |
@@ -10,6 +11,7 @@
 //! | [`torture`] | real processes under faults, and what came of it |
 //! | [`output`] | tables, progress |
 
+mod calibrate;
 mod cluster;
 mod command;
 mod exit;

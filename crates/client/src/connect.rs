@@ -94,7 +94,12 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let site_id = options.site.as_ref().map(|site| site_named(&topology, site)).transpose()?;
 
     let settled = Arc::new(Notify::new());
-    let coordinator = Coordinator::restore(CoordinatorConfig::new(client), []);
+    let config = CoordinatorConfig {
+        deadlines: options.deadline_ordering,
+        reads_in_turn: options.deadline_ordering,
+        ..CoordinatorConfig::new(client)
+    };
+    let coordinator = Coordinator::restore(config, []);
     let host = ClientHost::new(
         client,
         Driver::new(coordinator, client.0),

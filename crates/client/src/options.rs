@@ -20,6 +20,10 @@ pub struct Options {
     /// Older tokens are refused without asking. The cluster itself may have forgotten what ended more than some ten
     /// seconds ago.
     pub outcome_retention: Duration,
+    /// True if transactions of far-away shards are given timestamps a little ahead, by measured delays, so that conflicting
+    /// ones are voted on in the same order everywhere, and if reads of contended keys wait for their turn. Only about
+    /// speed under contention.
+    pub deadline_ordering: bool,
     /// Emulates the delays between the sites of a matrix on one machine; the servers must do so as well.
     pub delays: Option<quorate_runtime::wan::Matrix>,
 }
@@ -33,6 +37,7 @@ impl Default for Options {
             open_transactions_max: 65_536,
             commits_in_flight_max: 16_384,
             outcome_retention: Duration::from_secs(24 * 3600),
+            deadline_ordering: true,
             delays: None,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! *Source*: TAPIR paper, section 7.1, whose round trips and clock skews these are.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::topology::Durability;
@@ -9,6 +10,7 @@ use quorate_core::{GroupSize, Random};
 use quorate_simulator::cluster::Cluster;
 use quorate_simulator::scenario::{Distance, SITES, Scenario};
 use quorate_simulator::world::clock::PhysicalClock;
+use quorate_simulator::world::costs::{Costs, SyncTime};
 use quorate_simulator::world::network::Misfortunes;
 use quorate_simulator::{Faults, Options};
 use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig};
@@ -25,6 +27,20 @@ pub struct Deployment {
     pub sessions_per_client: usize,
     /// What they run.
     pub workload: Parameters,
+    /// What the work of processors costs; none if it costs nothing.
+    pub costs: Option<Arc<Costs>>,
+    /// So many cores are shared by all nodes, as by processes on one machine; none if each node has one of its own.
+    pub cores: Option<usize>,
+    /// Round trips between a node of one region and a node of another.
+    pub round_trips: [[Duration; SITES]; SITES],
+    /// By what share messages may take longer.
+    pub jitter: f64,
+    /// How wrong the clocks of each region are on average, in microseconds.
+    pub clock_errors_micros: [f64; SITES],
+    /// What survives a crash.
+    pub durability: Durability,
+    /// How long syncs take.
+    pub sync_time: SyncTime,
     /// How coordinators behave.
     pub coordinator: CoordinatorConfig,
     /// How replicas behave.
@@ -51,8 +67,28 @@ impl Deployment {
             clients: 30,
             sessions_per_client: 1,
             workload,
+            costs: None,
+            cores: None,
+            round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros)),
+            jitter: JITTER,
+            clock_errors_micros: CLOCK_ERROR_MICROS,
+            durability: Durability::Memory,
+            sync_time: SyncTime::TYPICAL,
             coordinator: CoordinatorConfig::new(client),
             replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
+        }
+    }
+
+    /// Three servers and one client as processes on one machine, as `quorate bench --embedded` runs them: what is said
+    /// arrives after `hop`, the clock is the same for all, and so are the cores. `sessions` transactions are in flight.
+    pub fn on_one_machine(workload: Parameters, sessions: usize, hop: Duration, cores: usize) -> Self {
+        Deployment {
+            clients: 1,
+            sessions_per_client: sessions,
+            cores: Some(cores),
+            round_trips: [[2 * hop; SITES]; SITES],
+            clock_errors_micros: [0.0; SITES],
+            ..Deployment::new(workload)
         }
     }
 
@@ -66,12 +102,12 @@ impl Deployment {
             server_nodes: SITES,
             clients: self.clients,
             sessions_per_client: self.sessions_per_client,
-            durability: Durability::Memory,
+            durability: self.durability,
             distance: Distance::Wide,
-            site_delays: ROUND_TRIP_MICROS
-                .map(|row| row.map(|micros| Duration::from_micros(micros / 2)).to_vec())
-                .to_vec(),
-            jitter: JITTER,
+            site_delays: self.round_trips.map(|row| row.map(|round_trip| round_trip / 2).to_vec()).to_vec(),
+            jitter: self.jitter,
+            sync_time: self.sync_time,
+            costs: self.costs.clone(),
             workload: self.workload.clone(),
             misfortunes: Misfortunes::default(),
             hints: false,
@@ -82,9 +118,12 @@ impl Deployment {
             ..Scenario::derive(seed, &healthy)
         };
         let mut cluster = Cluster::new(scenario, None, None);
+        if let Some(cores) = self.cores {
+            cluster.world.share_cores(0..SITES + self.clients, cores);
+        }
         for node in 0..SITES + self.clients {
             // Exponential, with a random sign: most clocks are good and few are bad.
-            let error = -CLOCK_ERROR_MICROS[Cluster::site_of(node)] * (1.0 - random.unit()).ln();
+            let error = -self.clock_errors_micros[Cluster::site_of(node)] * (1.0 - random.unit()).ln();
             let signed = if random.chance(0.5) { error } else { -error };
             *cluster.world.clock(node) = PhysicalClock::new(signed as i64, 0);
         }

@@ -36,6 +36,10 @@ pub struct Measured {
     pub commit_latencies: Vec<Duration>,
     /// How the attempts of all coordinators ended, warm-up included.
     pub tally: Tally,
+    /// For how long the processor of each server worked, as far as work costs something.
+    pub servers_worked: Vec<Duration>,
+    /// For how long those of all clients did.
+    pub clients_worked: Duration,
     /// Messages delivered, warm-up included.
     pub messages: u64,
     /// For how long was measured.
@@ -46,6 +50,12 @@ impl Measured {
     /// Committed transactions a second.
     pub fn throughput(&self) -> f64 {
         self.committed as f64 / self.seconds
+    }
+
+    /// For how long the busiest server worked, as a share of the time.
+    pub fn busiest_server(&self) -> f64 {
+        let busiest = self.servers_worked.iter().max().copied().unwrap_or_default();
+        busiest.as_secs_f64() / self.seconds
     }
 
     /// Attempts that aborted ÷ attempts that ended.
@@ -78,19 +88,13 @@ fn quantile_ms(durations: &[Duration], share: f64) -> f64 {
 pub fn run(deployment: &Deployment, seed: u64, window: Window) -> Measured {
     let mut cluster = deployment.found(seed);
     let mut load = Load::new(&mut cluster, deployment, Random::new(seed ^ 0x10ad), window);
-    let end = Instant::START + window.warm_up + window.measured;
-    while let Some(happening) = cluster.world.advance(end) {
-        match happening {
-            Happening::Client(_, event) => load.on_event(event, &mut cluster),
-            Happening::Alarm(Alarm::Session(session)) => load.begin_attempt(session, &mut cluster),
-            // No faults are injected, and replicas have nothing to tell here.
-            Happening::Alarm(Alarm::Strike(_) | Alarm::Poll)
-            | Happening::Server(..)
-            | Happening::Stopped(_)
-            | Happening::Crashed(..) => {}
-        }
-    }
+    load.run_until(Instant::START + window.warm_up, &mut cluster);
+    let before = worked(&mut cluster);
+    load.run_until(Instant::START + window.warm_up + window.measured, &mut cluster);
     let mut measured = load.measured;
+    let mut since = worked(&mut cluster).into_iter().zip(before).map(|(now, then)| now - then);
+    measured.servers_worked = since.by_ref().take(cluster.scenario.server_nodes).collect();
+    measured.clients_worked = since.sum();
     for client in load.clients {
         if let Some(coordinator) = cluster.world.client(client) {
             measured.tally.add(coordinator.tally());
@@ -98,6 +102,12 @@ pub fn run(deployment: &Deployment, seed: u64, window: Window) -> Measured {
     }
     measured.messages = cluster.world.messages();
     measured
+}
+
+/// For how long the processor of each node has worked.
+fn worked(cluster: &mut Cluster) -> Vec<Duration> {
+    let nodes = cluster.scenario.server_nodes + cluster.scenario.clients;
+    (0..nodes).map(|node| cluster.world.processor_time(node)).collect()
 }
 
 /// Sessions begin within so long, so that they do not march in step.
@@ -167,6 +177,20 @@ impl Load {
             }
         }
         load
+    }
+
+    fn run_until(&mut self, end: Instant, cluster: &mut Cluster) {
+        while let Some(happening) = cluster.world.advance(end) {
+            match happening {
+                Happening::Client(_, event) => self.on_event(event, cluster),
+                Happening::Alarm(Alarm::Session(session)) => self.begin_attempt(session, cluster),
+                // No faults are injected, and replicas have nothing to tell here.
+                Happening::Alarm(Alarm::Strike(_) | Alarm::Poll)
+                | Happening::Server(..)
+                | Happening::Stopped(_)
+                | Happening::Crashed(..) => {}
+            }
+        }
     }
 
     fn id(&self, session: usize) -> TransactionId {
@@ -281,4 +305,53 @@ fn back_off(attempt: Duration, attempts: u32, random: &mut Random) -> Duration {
     const DOUBLINGS_MAX: u32 = 6;
     let bound = attempt.max(PAUSE_MIN) * (1 << (attempts - 1).min(DOUBLINGS_MAX));
     bound.min(PAUSE_MAX).mul_f64(random.unit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_simulator::world::costs::{Batching, Costs, Operation};
+    use quorate_workloads::{Parameters, WorkloadKind};
+
+    const WINDOW: Window = Window { warm_up: Duration::from_millis(700), measured: Duration::from_secs(1) };
+
+    /// Processors that are ten times as slow as they are, so that a second of virtual time does not take long, and one for
+    /// each node.
+    fn measured(clients: usize, sessions: usize, batching: Batching) -> Measured {
+        let workload = Parameters { keys: 100_000, ..Parameters::new(WorkloadKind::Rmw) };
+        let costs = Costs { batching, ..quorate_simulator::calibrated::costs().times(10.0) };
+        let deployment = Deployment {
+            clients,
+            cores: None,
+            costs: Some(Arc::new(costs)),
+            ..Deployment::on_one_machine(workload, sessions, Duration::from_micros(20), 1)
+        };
+        run(&deployment, 1, WINDOW)
+    }
+
+    /// The nearest server reads, prepares and commits for each transaction: three packets in.
+    #[test]
+    fn servers_saturate_at_what_a_transaction_costs_and_latency_rises_with_the_queue() {
+        let none = Batching::None;
+        let (alone, few, many) = (measured(1, 1, none), measured(16, 1, none), measured(64, 1, none));
+        let costs = quorate_simulator::calibrated::costs().times(10.0);
+        let per_packet = costs.read_ns + costs.received.base_ns;
+        let prepare = costs.operations[Operation::Prepare as usize].base_ns;
+        let bound = 1e9 / (3.0 * per_packet + prepare);
+        assert!(alone.busiest_server() < 0.6, "{}", alone.busiest_server());
+        for saturated in [&few, &many] {
+            assert!(saturated.busiest_server() > 0.95, "{}", saturated.busiest_server());
+            assert!(saturated.throughput() < bound, "{} ≥ {bound}", saturated.throughput());
+            assert!(saturated.throughput() > bound / 4.0, "{} of {bound}", saturated.throughput());
+        }
+        assert!((many.throughput() / few.throughput() - 1.0).abs() < 0.1);
+        assert!(few.throughput() > 1.5 * alone.throughput());
+        assert!(many.latency_ms(0.5) > 3.0 * few.latency_ms(0.5));
+    }
+
+    #[test]
+    fn batching_gets_more_out_of_a_processor() {
+        let (apart, together) = (measured(1, 256, Batching::None), measured(1, 256, Batching::Turns));
+        assert!(together.throughput() > 1.5 * apart.throughput());
+    }
 }

@@ -23,7 +23,9 @@ use crate::frames;
 use crate::injector::{Ending, Strike};
 use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, SITES, Scenario};
+use crate::work;
 use crate::world::clock::PhysicalClock;
+use crate::world::costs::Work;
 use crate::world::disk::{Condition, Crash, Decay, Disk};
 use crate::world::network::Network;
 use crate::world::steps::Steps;
@@ -75,6 +77,18 @@ impl Protocol for Strict {
 
     fn damage(envelope: &Envelope<quorate_tapir::Message>, random: &mut Random) {
         frames::damage(envelope, random);
+    }
+
+    fn size(envelope: &Envelope<quorate_tapir::Message>) -> usize {
+        frames::size(envelope)
+    }
+
+    fn work(receiver: Option<&Replica>, message: &quorate_tapir::Message) -> Work {
+        work::of_message(receiver, message)
+    }
+
+    fn command_work(command: &Command) -> Work {
+        work::of_command(command)
     }
 
     fn encode_record(epoch: Epoch, record: &Record, out: &mut BytesMut) {
@@ -139,6 +153,12 @@ impl Cluster {
         let clocks = draw_clocks(&scenario, nodes, &mut random);
         let mut world = World::new(network, clocks, random.fork(), Trace::new(trace));
         world.count_steps(steps);
+        for node in 0..nodes {
+            world.set_sync_time(node, scenario.sync_time);
+            if let Some(costs) = &scenario.costs {
+                world.set_costs(node, Arc::clone(costs));
+            }
+        }
         let keyspace = place(&scenario);
         let mut cluster = Cluster {
             world,
@@ -422,7 +442,7 @@ impl Cluster {
         self.world.resume_all();
         for node in 0..self.scenario.server_nodes + self.scenario.clients + 1 {
             self.world.clock(node).thaw();
-            self.world.set_sync_time(node, Duration::from_micros(50), Duration::from_millis(2));
+            self.world.set_sync_time(node, self.scenario.sync_time);
             self.world.set_service_time(node, Duration::ZERO);
             self.set_disk_condition(node, Condition::Works);
             self.restart_node(node);

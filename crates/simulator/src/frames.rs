@@ -2,7 +2,7 @@
 
 use quorate_core::Random;
 use quorate_tapir::Message;
-use quorate_wire::{FrameReader, FrameWriter, Packet, ProtocolMessage};
+use quorate_wire::{FrameReader, FrameWriter, Packet, ProtocolMessage, Wire};
 
 use crate::world::Envelope;
 
@@ -27,6 +27,11 @@ pub(crate) fn carry(envelope: Envelope<Message>) -> Envelope<Message> {
         }
         other => unreachable!("a message is read as something else: {other:?}"),
     }
+}
+
+/// How many bytes a message takes on a connection, but for its share of what frames it.
+pub(crate) fn size(envelope: &Envelope<Message>) -> usize {
+    packet(envelope).encoded_len()
 }
 
 /// How bytes are damaged on their way, or made up by somebody.

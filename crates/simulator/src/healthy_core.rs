@@ -15,6 +15,7 @@ use crate::fault::Fault;
 use crate::injector::Ending;
 use crate::invariants::{self, Invariant};
 use crate::run::{HEALING_MAX, Simulation, note};
+use crate::world::costs::SyncTime;
 use crate::world::disk::Crash;
 
 /// What keeps working while the rest does not.
@@ -92,7 +93,9 @@ impl HealthyCore {
                     let until = cluster.instant_after(FOR_EVER);
                     cluster.world.pause(node, until);
                 }
-                (Broken::SlowDisk, None) => cluster.world.set_sync_time(node, FOR_EVER / 100, FOR_EVER),
+                (Broken::SlowDisk, None) => {
+                    cluster.world.set_sync_time(node, SyncTime::between(FOR_EVER / 100, FOR_EVER));
+                }
                 // A client that is heard, and hears nobody, would go on to hold keys for as long as it lives.
                 (Broken::CutOff | Broken::Deaf | Broken::SlowDisk, Some(_)) | (Broken::CutOff, None) => {
                     self.cut(node, [true, true], cluster);

@@ -49,7 +49,7 @@ pub struct Hunt {
 
 /// Runs seeds with a planted bug until one violates an invariant that holds for it without the bug.
 pub fn hunt(plant: Plant, options: &Options) -> Hunt {
-    let sound = Options { plant: None, repeat_every: 0, ..options.clone() };
+    let sound = Options { plant: None, variants: false, repeat_every: 0, ..options.clone() };
     let options = Options { plant: Some(plant), ..sound.clone() };
     let faults = options.faults.to_string();
     let mut hunt = Hunt { plant: plant.id(), what: plant.what(), faults, seeds: 0, caught: None };

@@ -8,9 +8,11 @@
 //! | file | role |
 //! |---|---|
 //! | [`options`], [`scenario`] | what to simulate, and what a seed makes of it |
-//! | [`world`] | virtual time, network, clocks, disks: knows no protocol |
+//! | [`world`] | virtual time, network, clocks, processors, disks: knows no protocol |
+//! | [`calibrated`] | what work costs, as measured on real servers |
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | `frames` | messages as bytes, and damage to them |
+//! | `work` | what messages make processors do |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
 //! | `healthy_core` | what must work although all else stays broken |
 //! | [`crash_points`] | crashes at every step of small clusters |
@@ -21,8 +23,10 @@
 //! | [`listing`] | which faults and plants there are |
 //! | [`mod@hunt`] | whether planted bugs are caught |
 //!
-//! Not simulated yet: bandwidth, changes of membership. Processors take no time unless a fault makes them slow.
+//! Not simulated yet: bandwidth, changes of membership. Processors take no time in most seeds, unless a fault makes them
+//! slow.
 
+pub mod calibrated;
 pub mod clients;
 pub mod cluster;
 pub mod crash_points;
@@ -39,6 +43,7 @@ pub mod options;
 pub mod report;
 pub mod run;
 pub mod scenario;
+mod work;
 pub mod world;
 
 pub use fault::Fault;

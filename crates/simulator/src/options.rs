@@ -74,6 +74,8 @@ pub struct Options {
     pub faults: Faults,
     /// A bug to plant; the simulation should then find a violation.
     pub plant: Option<Plant>,
+    /// True if some seeds run the serializable variant, and are judged as that.
+    pub variants: bool,
     /// The workload; none lets each seed draw one.
     pub workload: Option<WorkloadKind>,
     /// Every so many seeds, beginning with the first, one is run twice to see that its trace is the same (I8). Zero:
@@ -92,6 +94,7 @@ impl Options {
             seeds,
             faults: Faults::All,
             plant: None,
+            variants: true,
             workload: None,
             repeat_every: 20,
             length: 1,

@@ -131,9 +131,6 @@ pub(crate) fn note(report: &mut SeedReport, invariant: Invariant, finding: Findi
     }
 }
 
-/// What strict keyspaces promise.
-const LEVEL: Level = Level::StrictSerializable;
-
 /// So long healing may take in a seed of the usual length.
 pub(crate) const HEALING_MAX: Duration = Duration::from_secs(120);
 
@@ -306,9 +303,10 @@ impl Simulation {
     /// Few conflicts would mean little evidence. It is rare that the planned transactions do not suffice; then there are
     /// more.
     fn await_evidence(&mut self) {
+        let level = self.cluster.scenario.level();
         for _ in 0..EXTENSIONS_MAX {
             let history = self.clients.strict_recorder().to_history();
-            if history.is_ok_and(|history| !check(&history, LEVEL).vacuous) {
+            if history.is_ok_and(|history| !check(&history, level).vacuous) {
                 return;
             }
             self.clients.extend(EXTENSION, &mut self.cluster);
@@ -404,7 +402,7 @@ impl Simulation {
         }
         note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
         let strict = self.clients.strict_recorder();
-        judge_history(report, &strict, self.clients.recorder());
+        judge_history(report, self.cluster.scenario.level(), &strict, self.clients.recorder());
         self.summarise()
     }
 
@@ -447,8 +445,9 @@ impl Simulation {
     }
 }
 
-/// Judges what must be strict, and with it everything that was read in the past: that is serializable, at its timestamp.
-fn judge_history(report: &mut SeedReport, strict: &Recorder, all: &Recorder) {
+/// Judges what must be strict, or what this scenario promises instead, and with it everything that was read in the past: that
+/// is serializable, at its timestamp.
+fn judge_history(report: &mut SeedReport, level: Level, strict: &Recorder, all: &Recorder) {
     let (history, all) = match (strict.to_history(), all.to_history()) {
         (Ok(history), Ok(all)) => (history, all),
         (Err(error), _) | (_, Err(error)) => {
@@ -457,7 +456,7 @@ fn judge_history(report: &mut SeedReport, strict: &Recorder, all: &Recorder) {
             return;
         }
     };
-    let (isolation, evidence) = invariants::isolation_holds(&check(&history, LEVEL));
+    let (isolation, evidence) = invariants::isolation_holds(&check(&history, level));
     note(report, Invariant::Isolation, isolation);
     note(report, Invariant::Evidence, evidence);
     if all.txn_count() > history.txn_count() {

@@ -1,15 +1,19 @@
 //! What one seed simulates: everything is derived from it here, before anything runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_checker::Level;
 use quorate_core::topology::Durability;
 use quorate_core::{GroupSize, Random};
 use quorate_tapir::{CoordinatorConfig, ReplicaConfig, Rules};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 
+use crate::calibrated;
 use crate::clients::script::Scripted;
 use crate::fault::Fault;
 use crate::options::{Faults, Options};
+use crate::world::costs::{Batching, Costs, SyncTime};
 use crate::world::network::Misfortunes;
 
 /// How far sites are apart.
@@ -48,6 +52,10 @@ pub struct Scenario {
     pub jitter: f64,
     /// How many times as long as usual it is.
     pub length: u64,
+    /// What the work of processors costs; none if it costs nothing.
+    pub costs: Option<Arc<Costs>>,
+    /// How long syncs take.
+    pub sync_time: SyncTime,
     /// How long faults are injected.
     pub safety_phase: Duration,
     /// How many transactions are begun, not counting further attempts.
@@ -122,7 +130,7 @@ impl Scenario {
         let faults = draw_faults(seed, &options.faults, &mut random);
         let durability = draw_durability(&options.faults, &faults, &mut random);
         let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
-        let rules = options.plant.map_or(Rules::EXCLUSIVE, Rules::planted);
+        let rules = options.plant.map_or_else(|| draw_rules(seed, options), Rules::planted);
         let coordinator = draw_coordinator_config(round_trip, rules, &mut random);
         let replica = draw_replica_config(group, round_trip, rules, &mut random);
         let misfortunes = draw_misfortunes(&faults, &mut random);
@@ -144,9 +152,11 @@ impl Scenario {
             distance,
             site_delays,
             jitter,
-            safety_phase: options.length as u32 * Duration::from_millis(random.between(10_000, 14_000)),
             length: options.length,
+            safety_phase: options.length as u32 * Duration::from_millis(random.between(10_000, 14_000)),
             transactions: options.length * (TRANSACTIONS_MIN + sessions + random.below(60)),
+            costs: draw_costs(seed).filter(|_| !faults.contains(&Fault::HealthyCore)),
+            sync_time: SyncTime::TYPICAL,
             thinking: 0.4 + 0.4 * random.unit(),
             attempts_max: random.between(2, 6) as u32,
             workload: draw_workload(options.workload, clients as u64, &mut random),
@@ -159,6 +169,15 @@ impl Scenario {
             replica,
             clock_bound,
             random,
+        }
+    }
+
+    /// What histories are promised.
+    pub fn level(&self) -> Level {
+        if self.replica.rules == Rules::SERIALIZABLE {
+            Level::Serializable
+        } else {
+            Level::StrictSerializable
         }
     }
 
@@ -176,6 +195,25 @@ impl Scenario {
     pub fn round_trip(&self) -> Duration {
         2 * self.site_delays.iter().flatten().max().copied().unwrap_or_default()
     }
+}
+
+/// Some seeds run the serializable variant. Drawn apart from everything else, as costs are.
+fn draw_rules(seed: u64, options: &Options) -> Rules {
+    let serializable = options.variants && Random::new(seed ^ 0x5e71_a100).chance(0.1);
+    if serializable { Rules::SERIALIZABLE } else { Rules::EXCLUSIVE }
+}
+
+/// Most seeds have processors that take no time. In the others they are slow, so that queues form, and speak in one of both
+/// ways. (Not where a healthy core has a limited time to do without the rest.) Drawn apart from everything else, which
+/// stays what it was.
+fn draw_costs(seed: u64) -> Option<Arc<Costs>> {
+    let mut random = Random::new(seed ^ 0x0c05_7500);
+    if !random.chance(0.2) {
+        return None;
+    }
+    let batching = if random.chance(0.5) { Batching::Turns } else { Batching::None };
+    let factor = 10_f64.powf(random.unit());
+    Some(Arc::new(Costs { batching, ..calibrated::costs().times(factor) }))
 }
 
 fn draw_site_delays(distance: Distance, random: &mut Random) -> Vec<Vec<Duration>> {
@@ -459,6 +497,13 @@ mod tests {
             assert!(scenarios.iter().any(|scenario| scenario.distance == distance), "{distance:?}");
         }
         assert!(scenarios.iter().any(|scenario| scenario.durability == Durability::Memory));
+        let serializable =
+            scenarios.iter().filter(|scenario| scenario.level() == Level::Serializable).count();
+        assert!((15..60).contains(&serializable), "{serializable} of 300 seeds run the variant");
+        for batching in [Batching::None, Batching::Turns] {
+            let batches = |costs: &Arc<Costs>| costs.batching == batching;
+            assert!(scenarios.iter().any(|scenario| scenario.costs.as_ref().is_some_and(batches)));
+        }
     }
 
     #[test]

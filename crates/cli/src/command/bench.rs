@@ -2,22 +2,19 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions};
+use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
-use crate::cluster::{Layout, Processes};
+use crate::cluster::Embedded;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::load::{Costs, HistoryLog, Load, Reading, Running, Samples, Tally};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
 use crate::runtime::block_on;
-
-/// How long servers that were just started may take until they answer.
-const START_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Measure a workload on a cluster.
 #[derive(Debug, Args)]
@@ -28,6 +25,7 @@ Examples:
   quorate bench retwis --embedded --seconds 30 --zipf 0.6 --json
   quorate bench rmw --embedded --clients 256 --seconds 600 --samples m.jsonl --plot m.svg
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
+  quorate bench rmw --connect 10.0.0.1:7400 --zipf 0.99 --no-deadline-ordering
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
 
 Without --connect real server processes are started on loopback, in a temporary directory, and stopped at the end.")]
@@ -74,6 +72,9 @@ pub(crate) struct BenchArguments {
     /// Run transactions that only read, and know their keys beforehand, like any other: key by key, and then a prepare.
     #[arg(long)]
     no_read_only: bool,
+    /// Take timestamps from the clock, and do not let reads of contended keys take turns: plain TAPIR, for comparison.
+    #[arg(long)]
+    no_deadline_ordering: bool,
     /// Record what happens, for `quorate check`.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -134,12 +135,13 @@ impl BenchArguments {
         block_on(async {
             let progress = Progress::bar(self.seconds);
             let mut embedded = match &self.connect {
-                None => Some(Embedded::start(&self)?),
+                None => Some(Embedded::start(self.replicas, self.durability)?),
                 Some(_) => None,
             };
+            let options = Options { deadline_ordering: !self.no_deadline_ordering, ..Options::default() };
             let db = match (&self.connect, &mut embedded) {
-                (Some(address), _) => quorate::connect(address).await?,
-                (None, Some(embedded)) => embedded.connect().await?,
+                (Some(address), _) => quorate::connect_with(address, options).await?,
+                (None, Some(embedded)) => embedded.connect(options).await?,
                 (None, None) => return Err(Failure::usage("choose --connect or --embedded")),
             };
             let samples = match (&self.samples, &embedded) {
@@ -285,51 +287,6 @@ impl BenchArguments {
             replicas: self.replicas,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         }
-    }
-}
-
-/// Server processes in a temporary directory.
-struct Embedded {
-    processes: Processes,
-    layout: Layout,
-    /// Removed when this is dropped.
-    _directory: tempfile::TempDir,
-}
-
-impl Embedded {
-    fn start(arguments: &BenchArguments) -> Result<Embedded, Failure> {
-        quorate_core::GroupSize::new(arguments.replicas).map_err(Failure::usage)?;
-        let directory = tempfile::tempdir().map_err(Failure::failed)?;
-        let sites: Vec<String> = (1..=arguments.replicas).map(|number| format!("site{number}")).collect();
-        let mut layout = Layout {
-            cluster: u64::from(std::process::id()),
-            nodes: sites.iter().map(|site| (site.clone(), String::new())).collect(),
-            listen: Vec::new(),
-            http: Vec::new(),
-            sites,
-            directory: directory.path().to_owned(),
-            wan: None,
-            durability: arguments.durability,
-        };
-        let processes = Processes::start(&mut layout)?;
-        Ok(Embedded { processes, layout, _directory: directory })
-    }
-
-    /// Connects as soon as every server answers.
-    async fn connect(&mut self) -> Result<Database, Failure> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        for address in self.layout.addresses() {
-            while tokio::net::TcpStream::connect(&address).await.is_err() {
-                if let Some(trouble) = self.processes.trouble() {
-                    return Err(Failure::failed(trouble));
-                }
-                if Instant::now() >= deadline {
-                    return Err(Failure::failed(format!("the server at {address} does not start")));
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-        Ok(quorate::connect(self.layout.addresses()).await?)
     }
 }
 

@@ -188,13 +188,21 @@ impl<O: Operations> ConsensusCall<O> {
         Some((&finalizing.verdict, finalizing.view, missing.map(|(index, _)| ReplicaIndex(index as u8))))
     }
 
+    /// How many replies alike are final by themselves.
+    fn fast_quorum(&self) -> usize {
+        match self.mistake {
+            Some(Mistake::MajoritiesAreFast) => self.group.majority(),
+            _ => self.group.fast_quorum(),
+        }
+    }
+
     /// How far the operation has come.
     pub fn progress(&self) -> ConsensusProgress<O::Verdict> {
         if let Some(finalizing) = &self.finalizing {
             let (verdict, view) = (finalizing.verdict.clone(), finalizing.view);
             let confirmed = finalizing.confirmed.iter().filter(|confirmed| **confirmed).count();
             // Once FINALIZE is out, a fast quorum counts only if it says the same.
-            let fast = self.alike(view, &verdict).count() >= self.group.fast_quorum();
+            let fast = self.alike(view, &verdict).count() >= self.fast_quorum();
             return if confirmed >= self.group.majority() || fast {
                 ConsensusProgress::Final { verdict, view, fast }
             } else {
@@ -205,7 +213,7 @@ impl<O: Operations> ConsensusCall<O> {
         let mut count = 0;
         for reply in self.replies.iter().flatten().filter(|reply| reply.view == view) {
             count += 1;
-            let fast = self.alike(view, &reply.verdict).count() >= self.group.fast_quorum();
+            let fast = self.alike(view, &reply.verdict).count() >= self.fast_quorum();
             let settled = || self.alike(view, &reply.verdict).filter(|other| other.finalized).count();
             if fast || settled() >= self.group.majority() {
                 return ConsensusProgress::Final { verdict: reply.verdict.clone(), view, fast };

@@ -19,4 +19,6 @@ pub enum Mistake {
     MixesViews,
     /// T24: an inconsistent operation runs on arrival, however large the group.
     RunsOnArrival,
+    /// T31: a majority of replies alike counts as a fast quorum.
+    MajoritiesAreFast,
 }

@@ -11,6 +11,10 @@ use crate::rules::Rules;
 /// have to lie above it.
 pub(crate) const READ_PROMISE_AHEAD: Duration = Duration::from_millis(50);
 
+/// No retry is further ahead of what was asked for, however often it was told: replicas cast no vote on what is too far
+/// ahead of their clocks.
+pub(crate) const RETRY_AHEAD_MAX: Duration = Duration::from_secs(10);
+
 /// How a replica that has no records begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
@@ -95,6 +99,10 @@ pub struct CoordinatorConfig {
     pub client: ClientId,
     /// The rules; only the simulator ever plants a bug here.
     pub rules: Rules,
+    /// How far above what is asked for a transaction is prepared the first time that it is told RETRY, and then twice as far
+    /// each time (the paper's retry-timestamp selection, section 6.5). Zero: just above. A timestamp further ahead has
+    /// better chances and makes others retry; where clocks are bounded, the commit is reported when it has passed.
+    pub retry_ahead: Duration,
     /// How long to wait for a reply to a read before another replica is asked.
     pub read_timeout: Duration,
     /// How long after the first replies of a shard to wait for a fast quorum before the slow path is taken. Does not
@@ -128,6 +136,7 @@ impl CoordinatorConfig {
         CoordinatorConfig {
             client,
             rules: Rules::EXCLUSIVE,
+            retry_ahead: Duration::ZERO,
             read_timeout: Duration::from_millis(500),
             fast_path_timeout: Duration::from_millis(500),
             resend_timeout: Duration::from_millis(1_000),

@@ -1,6 +1,6 @@
 //! Which rules validation follows, and the bugs that can be planted into them.
 //!
-//! Servers and clients run [`Rules::EXCLUSIVE`]. The other rules exist so that tests and the simulator can prove that
+//! Servers and clients run [`Rules::EXCLUSIVE`]; [`Rules::SERIALIZABLE`] promise less and allow more. The other rules exist so that tests and the simulator can prove that
 //! the checker would notice: as published, TAPIR is not strictly serializable, and each [`Plant`] re-introduces one
 //! known mistake. Some are mistakes of inconsistent replication, which is told of them without knowing TAPIR.
 
@@ -12,6 +12,11 @@ pub enum Validation {
     /// A prepared transaction keeps every conflicting one out, whatever the timestamps say. Conflicting transactions
     /// are ordered by the instants at which all their shards hold them, so no clock can break the order.
     Exclusive,
+    /// The paper's serializable variant (section 6.3): what was read may have been overwritten above the transaction's own
+    /// timestamp, and a write may lie below the newest version. Prepared transactions keep conflicting ones out as with
+    /// [`Validation::Exclusive`]. Serializable in the order of timestamps, and not strict: timestamps need not follow real
+    /// time.
+    Serializable,
     /// The paper's rules: prepared transactions conflict only if the timestamps do. Fast clocks reorder transactions
     /// that had completed before others began.
     Published,
@@ -81,6 +86,8 @@ pub enum Plant {
     CommitReportedAtOnce,
     /// T30: nothing is ever collected.
     CollectNothing,
+    /// T31: f + 1 votes alike count as a fast quorum, as if synchronous logs sufficed for that.
+    MajoritiesAreFast,
 }
 
 /// How a plant is listed.
@@ -98,7 +105,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 30] = [
+    pub const ALL: [Plant; 31] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -129,6 +136,7 @@ impl Plant {
         Plant::GatherBeforeRefusing,
         Plant::CommitReportedAtOnce,
         Plant::CollectNothing,
+        Plant::MajoritiesAreFast,
     ];
 
     #[rustfmt::skip]
@@ -194,6 +202,8 @@ impl Plant {
                 "where clocks are bounded, a transaction is reported before its timestamp has passed on all of them"),
             Plant::CollectNothing => listed("T30", "5.3",
                 "the record and old versions are never collected"),
+            Plant::MajoritiesAreFast => listed("T31", "6.4",
+                "f + 1 votes alike count as a fast quorum, as if synchronous logs sufficed for that"),
         }
     }
 
@@ -222,6 +232,7 @@ impl Plant {
             Plant::ConfirmsOnce => Some(Mistake::ConfirmsOnce),
             Plant::MixedViews => Some(Mistake::MixesViews),
             Plant::CommitOnArrival => Some(Mistake::RunsOnArrival),
+            Plant::MajoritiesAreFast => Some(Mistake::MajoritiesAreFast),
             _ => None,
         }
     }
@@ -237,6 +248,10 @@ pub struct Rules {
 impl Rules {
     /// The rules that keep the promise of strict serializability.
     pub const EXCLUSIVE: Rules = Rules { validation: Validation::Exclusive, plant: None };
+
+    /// The rules of the serializable variant: an option of whoever hosts machines, the same at every replica of a keyspace,
+    /// and never a default.
+    pub const SERIALIZABLE: Rules = Rules { validation: Validation::Serializable, plant: None };
 
     /// The published rules. For tests and the simulator only.
     pub const PUBLISHED: Rules = Rules { validation: Validation::Published, plant: None };

@@ -356,6 +356,29 @@ fn section_6_4_a_vote_is_on_disk_before_it_is_sent_and_before_it_is_repeated() {
     assert!(matches!(again.effects(), [Effect::SendUnordered { .. }]), "{again:?}");
 }
 
+/// "We can reduce all consensus and synchronization quorums to f + 1": not here. Say f + 1 votes were final, and f replicas are
+/// down, their logs intact. Each replica votes OK on at most one of two transactions that conflict. There are votes of the
+/// others such that the first may have had its f + 1, and such that the second may have: whoever hears them knows no
+/// more. With fast quorums of ⌈3f/2⌉ + 1 at most one of two can ever look as if it had succeeded.
+#[test]
+fn section_6_4_majorities_as_fast_quorums_leave_f_plus_one_replicas_undecided() {
+    /// True if votes of so many that are up, for the first and for the second, leave open which of the two has succeeded.
+    fn is_undecided(group: GroupSize, fast_quorum: usize, first: usize, second: usize) -> bool {
+        let down = group.replicas() - group.majority();
+        first + down >= fast_quorum && second + down >= fast_quorum
+    }
+    for n in (3..=GroupSize::MAX).step_by(2) {
+        let group = GroupSize::new(n).unwrap();
+        let up = group.majority();
+        let votes = || (0..=up).flat_map(|first| (0..=up - first).map(move |second| (first, second)));
+        let undecided = |fast| votes().filter(|(one, other)| is_undecided(group, fast, *one, *other)).count();
+        assert!(undecided(group.majority()) > 0, "{n} replicas");
+        assert_eq!(undecided(group.fast_quorum()), 0, "{n} replicas");
+        // One vote hides it, as the smallest case shows: one replica voted for the first, and one for the second.
+        assert!(is_undecided(group, group.majority(), 1, 1));
+    }
+}
+
 /// A COMMIT is self-contained, because a replica may never have seen the prepare. One that leaves the contents out counts only
 /// where the prepare is, at the same timestamp, and is as good as lost elsewhere.
 #[test]

@@ -12,6 +12,7 @@ use quorate_workloads::{Operation, Parameters, Plan, Popularity, WorkloadKind};
 
 use crate::clients::script::{Manner, Scripted};
 use crate::scenario::{Distance, SITES, Scenario};
+use crate::world::costs::SyncTime;
 use crate::world::network::Misfortunes;
 
 /// A small cluster.
@@ -106,6 +107,8 @@ impl Configuration {
             site_delays,
             jitter: 0.0,
             length: 1,
+            costs: None,
+            sync_time: SyncTime::TYPICAL,
             safety_phase: Duration::from_secs(10),
             transactions: script.iter().map(|script| script.len() as u64).sum(),
             attempts_max: u32::MAX,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Ending, Injector};
 use crate::cluster::Cluster;
+use crate::world::costs::SyncTime;
 use crate::world::disk::{Condition, Crash, Decay};
 
 impl Injector {
@@ -11,7 +12,8 @@ impl Injector {
     pub(super) fn slow_disks(&mut self, cluster: &mut Cluster, node: usize) -> bool {
         let all = self.random.chance(0.4);
         for node in if all { 0..cluster.scenario.server_nodes } else { node..node + 1 } {
-            cluster.world.set_sync_time(node, Duration::from_millis(20), Duration::from_millis(900));
+            let slow = SyncTime::between(Duration::from_millis(20), Duration::from_millis(900));
+            cluster.world.set_sync_time(node, slow);
             cluster.world.note(|| format!("the disk of node {node} becomes slow"));
             self.end_after(cluster, 200, 3_000, Ending::Disk(node));
         }

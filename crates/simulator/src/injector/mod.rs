@@ -327,7 +327,7 @@ impl Injector {
             Ending::Thaw(node) => cluster.world.clock(node).thaw(),
             Ending::Near(node) => return self.set_right(cluster, node).map(Request::CrashClient),
             Ending::Disk(node) => {
-                cluster.world.set_sync_time(node, Duration::from_micros(50), Duration::from_millis(2));
+                cluster.world.set_sync_time(node, cluster.scenario.sync_time);
             }
             Ending::Processor(node) => cluster.world.set_service_time(node, Duration::ZERO),
             Ending::Condition(node) => cluster.set_disk_condition(node, Condition::Works),

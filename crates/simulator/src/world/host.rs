@@ -24,8 +24,10 @@ pub(super) trait Surroundings<M: Machine> {
     fn emitted(&mut self, host: usize, event: M::Event);
     /// Schedules something that happens to a host.
     fn schedule(&mut self, after: Duration, event: HostEvent<M::Timer>);
-    /// How long the sync that begins now takes.
-    fn sync_time(&mut self, node: usize) -> Duration;
+    /// A record of so many bytes is appended to a disk.
+    fn appended(&mut self, node: usize, bytes: usize);
+    /// How long the sync that begins now takes, of so many bytes.
+    fn sync_time(&mut self, node: usize, bytes: usize) -> Duration;
     /// The machine has lost its disk, and has ended because of that.
     fn stopped(&mut self, host: usize, why: &str);
     /// The machine takes a step, which may be about something; gives the crash that it meets there.
@@ -97,6 +99,8 @@ pub(super) struct Host<M: Machine> {
     /// What the machine's latest anchor names.
     anchor: Option<Anchor>,
     durable: VecDeque<PersistToken>,
+    /// How much was appended since the last sync began.
+    unsynced_bytes: usize,
     random: Random,
 }
 
@@ -122,11 +126,12 @@ impl<M: Machine> Host<M> {
             held: VecDeque::new(),
             anchor: None,
             durable: VecDeque::new(),
+            unsynced_bytes: 0,
             random,
         }
     }
 
-    /// Boots a machine that was restored from the disk.
+    /// Boots a machine that was restored from the disk. As after whatever happens to it, [`Host::settle`] comes next.
     pub(super) fn boot(&mut self, machine: M, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
         self.machine = Some(machine);
         self.step(Input::Start, outbox, around);
@@ -140,6 +145,7 @@ impl<M: Machine> Host<M> {
         self.held.clear();
         self.anchor = None;
         self.durable.clear();
+        self.unsynced_bytes = 0;
         self.disk.crash(crash);
     }
 
@@ -168,7 +174,6 @@ impl<M: Machine> Host<M> {
             HostEventKind::Synced => {
                 if self.end_sync(around) {
                     self.notify(outbox, around);
-                    self.begin_sync(around);
                 }
             }
         }
@@ -183,7 +188,6 @@ impl<M: Machine> Host<M> {
     ) {
         self.step_once(input, outbox, around);
         self.notify(outbox, around);
-        self.begin_sync(around);
     }
 
     /// Tells the machine which of its records are durable, for as long as that makes more of them so.
@@ -227,6 +231,8 @@ impl<M: Machine> Host<M> {
                     let mut contents = BytesMut::new();
                     if self.disk.medium() == Medium::Disk {
                         (self.encode)(machine.epoch(self.address), &record, &mut contents);
+                        around.appended(self.node, contents.len());
+                        self.unsynced_bytes += contents.len();
                     }
                     if !self.survives(Moment::BeforeAppend, About::Record(&record), around) {
                         return;
@@ -289,8 +295,8 @@ impl<M: Machine> Host<M> {
         }
     }
 
-    /// Writes what was persisted, and begins to sync it unless a sync is under way.
-    fn begin_sync(&mut self, around: &mut impl Surroundings<M>) {
+    /// Ends a turn: writes what was persisted in it, and begins to sync that unless a sync is under way.
+    pub(super) fn settle(&mut self, around: &mut impl Surroundings<M>) {
         if self.machine.is_none() || self.disk.medium() == Medium::Memory {
             return;
         }
@@ -301,7 +307,7 @@ impl<M: Machine> Host<M> {
             if !self.survives(Moment::BeforeSync, About::Disk, around) {
                 return;
             }
-            let after = around.sync_time(self.node);
+            let after = around.sync_time(self.node, std::mem::take(&mut self.unsynced_bytes));
             let event =
                 HostEvent { host: self.id, incarnation: self.incarnation, what: HostEventKind::Synced };
             around.schedule(after, event);

@@ -7,7 +7,7 @@
 //!    World ── queue of events, ordered by (time, order of scheduling) ── now
 //!      ├── host: a machine, its timers, what waits for its disk
 //!      ├── disk: the log that servers use, on sectors that are lost, torn and changed
-//!      ├── processors: one per node, which may take its time for each input
+//!      ├── processors: one per node, which may take its time for what happens to its machines
 //!      ├── network: delay, loss, duplication, reordering, cuts
 //!      └── clocks: one per node, skewed, drifting, jumping
 //! ```
@@ -16,17 +16,21 @@
 //! calls give the same execution, which the hash of the [`Trace`] names.
 
 pub mod clock;
+pub mod costs;
 pub mod disk;
 mod host;
 pub mod network;
+mod processor;
 pub mod queue;
 pub mod steps;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+mod turns;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -36,10 +40,12 @@ use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Outbox, R
 use quorate_storage::LogError;
 
 use clock::PhysicalClock;
+use costs::{Costs, SyncTime, Work};
 use disk::{Condition, Crash, Decay, Disk};
 pub use host::Envelope;
 use host::{About, Host, HostEvent, Surroundings};
 use network::Network;
+use processor::{Cores, Processor};
 use queue::EventQueue;
 use steps::{Moment, Party, Steps};
 use trace::{Trace, TraceHash};
@@ -71,6 +77,15 @@ pub trait Protocol: Sized {
     /// Appends the bytes of what a server persists under a membership; never none.
     fn encode_record(epoch: Epoch, record: &<Self::Server as Machine>::Record, out: &mut BytesMut);
 
+    /// How many bytes a message takes on a connection.
+    fn size(envelope: &Envelope<Self::Message>) -> usize;
+
+    /// What its receiver has to do for a message; if that is a server that is up, it can be asked what it holds.
+    fn work(receiver: Option<&Self::Server>, message: &Self::Message) -> Work;
+
+    /// What a client has to do for a command.
+    fn command_work(command: &<Self::Client as Machine>::Command) -> Work;
+
     /// Reads back what [`Protocol::encode_record`] has written.
     fn decode_record(bytes: &[u8]) -> <Self::Server as Machine>::Record;
 }
@@ -94,9 +109,13 @@ enum Event<P: Protocol, A> {
     Deliver(Envelope<P::Message>),
     Server(HostEvent<<P::Server as Machine>::Timer>),
     Client(HostEvent<<P::Client as Machine>::Timer>),
+    /// A command for a client that takes its time.
+    Command(usize, <P::Client as Machine>::Command),
     Alarm(A),
-    /// One of the above, for which the processor of its node has taken its time.
-    Served(Box<Event<P, A>>),
+    /// The processor of a node has taken its time for what its turn serves.
+    Turn(usize),
+    /// It has written what its machines had to say.
+    TurnEnded(usize),
 }
 
 #[derive(Clone, Copy)]
@@ -124,8 +143,13 @@ struct Fabric<P: Protocol, A> {
     queue: EventQueue<Event<P, A>>,
     network: Network,
     clocks: Vec<PhysicalClock>,
-    /// Per node, between which bounds a sync takes.
-    sync_times: Vec<(Duration, Duration)>,
+    /// Per node, how long a sync takes.
+    sync_times: Vec<SyncTime>,
+    processors: Vec<Processor<Event<P, A>>>,
+    /// Cores that processors share.
+    cores: Vec<Cores>,
+    /// What was said on a node whose processor has to write it first.
+    outgoing: Vec<Envelope<P::Message>>,
     endpoints: FixedMap<Address, (Endpoint, usize)>,
     /// Connections that were lost, from a node to another, and until when nothing is sent over them.
     resets: FixedMap<(usize, usize), Instant>,
@@ -139,20 +163,12 @@ struct Fabric<P: Protocol, A> {
     steps: Option<Steps>,
 }
 
-/// The processor of a node: serves one input after the other.
-#[derive(Clone, Copy, Debug, Default)]
-struct Processor {
-    service_time: Duration,
-    busy_until: Instant,
-}
-
 /// A deterministic world of machines.
 pub struct World<P: Protocol, A> {
     fabric: Fabric<P, A>,
     servers: Vec<Host<P::Server>>,
     clients: Vec<Host<P::Client>>,
     paused_until: Vec<Instant>,
-    processors: Vec<Processor>,
     server_outbox: OutboxOf<P::Server>,
     client_outbox: OutboxOf<P::Client>,
 }
@@ -168,7 +184,10 @@ impl<P: Protocol, A> World<P, A> {
                 queue: EventQueue::default(),
                 network,
                 clocks,
-                sync_times: vec![(Duration::from_micros(50), Duration::from_millis(2)); nodes],
+                sync_times: vec![SyncTime::TYPICAL; nodes],
+                processors: (0..nodes).map(|_| Processor::default()).collect(),
+                cores: Vec::new(),
+                outgoing: Vec::new(),
                 endpoints: FixedMap::default(),
                 resets: FixedMap::default(),
                 silenced: FixedMap::default(),
@@ -181,7 +200,6 @@ impl<P: Protocol, A> World<P, A> {
             servers: Vec::new(),
             clients: Vec::new(),
             paused_until: vec![Instant::START; nodes],
-            processors: vec![Processor::default(); nodes],
             server_outbox: Outbox::new(),
             client_outbox: Outbox::new(),
         }
@@ -202,15 +220,35 @@ impl<P: Protocol, A> World<P, A> {
         &mut self.fabric.clocks[node]
     }
 
-    /// Between which bounds a sync of a node takes from now on.
-    pub fn set_sync_time(&mut self, node: usize, low: Duration, high: Duration) {
-        self.fabric.sync_times[node] = (low, high);
+    /// How long a sync of a node takes from now on.
+    pub fn set_sync_time(&mut self, node: usize, sync_time: SyncTime) {
+        self.fabric.sync_times[node] = sync_time;
     }
 
-    /// How long the processor of a node takes from now on for each message, timer and sync. At first that is no time.
+    /// How long the processor of a node takes from now on for each message, timer and sync, beside what its work costs. At
+    /// first that is no time.
     pub fn set_service_time(&mut self, node: usize, service_time: Duration) {
         self.note(|| format!("node {node} takes {service_time:?} for each input"));
-        self.processors[node] = Processor { service_time, busy_until: self.fabric.now };
+        self.fabric.processors[node].drag = service_time;
+    }
+
+    /// What the work of a node's processor costs. At first that is nothing.
+    pub fn set_costs(&mut self, node: usize, costs: Arc<Costs>) {
+        self.fabric.processors[node].costs = Some(costs);
+    }
+
+    /// Lets the processors of these nodes share so many cores. At first each has one of its own.
+    pub fn share_cores(&mut self, nodes: impl IntoIterator<Item = usize>, cores: usize) {
+        let place = self.fabric.cores.len();
+        self.fabric.cores.push(Cores::new(cores));
+        for node in nodes {
+            self.fabric.processors[node].cores = Some(place);
+        }
+    }
+
+    /// For how long the processor of a node has worked, as far as work costs something.
+    pub fn processor_time(&self, node: usize) -> Duration {
+        self.fabric.processors[node].worked
     }
 
     /// How many messages were delivered.
@@ -260,7 +298,7 @@ impl<P: Protocol, A> World<P, A> {
 
     /// Sends a message from a node in the name of `from`, whoever that is.
     pub fn inject(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
-        self.fabric.convey(node, Envelope { from, to, epoch: Epoch::FIRST, message });
+        self.fabric.convey(node, Envelope { from, to, epoch: Epoch::FIRST, message }, Duration::ZERO);
     }
 
     /// The node, or a client's machine, does nothing until `until`; what should happen to it happens then.
@@ -280,28 +318,52 @@ impl<P: Protocol, A> World<P, A> {
             Event::Deliver(envelope) => self.fabric.endpoints.get(&envelope.to).map(|(_, node)| *node),
             Event::Server(event) => Some(self.servers[event.host].node),
             Event::Client(event) => Some(self.clients[event.host].node),
+            Event::Command(client, _) => Some(self.clients[*client].node),
+            Event::Turn(node) | Event::TurnEnded(node) => Some(*node),
             Event::Alarm(_) => None,
-            Event::Served(event) => self.node_of(event),
+        }
+    }
+
+    /// False for what concerned a machine that is gone, or that has set its timer again.
+    fn is_current(&self, event: &Event<P, A>) -> bool {
+        match event {
+            Event::Server(event) => self.servers[event.host].concerns(event),
+            Event::Client(event) => self.clients[event.host].concerns(event),
+            _ => true,
         }
     }
 
     fn happen(&mut self, event: Event<P, A>) {
-        let now = self.fabric.now;
         let node = self.node_of(&event);
-        if let Some(until) = node.map(|node| self.paused_until[node]).filter(|until| *until > now) {
+        if let Some(until) = node.map(|node| self.paused_until[node]).filter(|until| *until > self.fabric.now)
+        {
             self.fabric.queue.push(until, event);
             return;
         }
-        let event = match (event, node) {
-            (Event::Served(event), _) => *event,
-            (event, Some(node)) if self.processors[node].service_time > Duration::ZERO => {
-                let Processor { service_time, busy_until } = &mut self.processors[node];
-                *busy_until = now.max(*busy_until) + *service_time;
-                self.fabric.queue.push(*busy_until, Event::Served(Box::new(event)));
-                return;
+        match (event, node) {
+            (Event::Turn(node), _) => self.serve(node),
+            (Event::TurnEnded(node), _) => self.end_turn(node),
+            (event, Some(node)) if self.fabric.processors[node].takes_turns() => {
+                if self.is_current(&event) && self.fabric.processors[node].add(event) {
+                    self.begin_turn(node);
+                }
             }
-            (event, _) => event,
-        };
+            (event, _) => {
+                self.perform(event);
+                self.settle(node);
+            }
+        }
+    }
+
+    /// Lets every server of a node write what it has persisted.
+    fn settle(&mut self, node: Option<usize>) {
+        for host in self.servers.iter_mut().filter(|host| Some(host.node) == node) {
+            host.settle(&mut ServerSide(&mut self.fabric));
+        }
+    }
+
+    fn perform(&mut self, event: Event<P, A>) {
+        let now = self.fabric.now;
         match event {
             Event::Deliver(envelope) => self.deliver(envelope),
             Event::Server(event) if self.servers[event.host].concerns(&event) => {
@@ -316,14 +378,21 @@ impl<P: Protocol, A> World<P, A> {
                 self.fabric.trace.line(now, || format!("{} {:?}", host.address, event.what));
                 host.happen(event.what, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
             }
-            Event::Served(_) => unreachable!("the processor serves everything once"),
+            Event::Command(client, command) => self.obey(client, command),
             // The machine that this concerned has set its timer again or is gone.
             Event::Server(_) | Event::Client(_) => {}
             Event::Alarm(alarm) => {
                 self.fabric.trace.event(now, kind::ALARM, 0, 0);
                 self.fabric.happenings.push_back(Happening::Alarm(alarm));
             }
+            Event::Turn(_) | Event::TurnEnded(_) => unreachable!("turns are not served in turns"),
         }
+    }
+
+    fn obey(&mut self, client: usize, command: <P::Client as Machine>::Command) {
+        let host = &mut self.clients[client];
+        self.fabric.trace.line(self.fabric.now, || format!("{} ⇐ {command:?}", host.address));
+        host.step(Input::Command(command), &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
     }
 
     fn deliver(&mut self, Envelope { from, to, epoch, message }: Envelope<P::Message>) {
@@ -437,7 +506,10 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.trace.event(self.fabric.now, kind::BOOTED, server as u64, 0);
         let host = &mut self.servers[server];
         self.fabric.trace.line(self.fabric.now, || format!("{} boots", host.address));
+        let node = host.node;
         host.boot(machine, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+        host.settle(&mut ServerSide(&mut self.fabric));
+        self.fabric.depart(node);
     }
 
     /// Crashes a server: what it had not made durable is lost, or at least what it had not written.
@@ -446,6 +518,7 @@ impl<P: Protocol, A> World<P, A> {
         let host = &mut self.servers[server];
         self.fabric.trace.line(self.fabric.now, || format!("{} crashes: {crash:?}", host.address));
         host.crash(crash);
+        self.fabric.happenings.retain(|told| !matches!(told, Happening::Server(who, _) if *who == server));
     }
 }
 
@@ -462,6 +535,7 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.trace.event(self.fabric.now, kind::BOOTED, (1 << 32) + id as u64, 0);
         self.fabric.trace.line(self.fabric.now, || format!("{address} starts"));
         self.clients[id].boot(machine, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+        self.fabric.depart(node);
         id
     }
 
@@ -475,11 +549,15 @@ impl<P: Protocol, A> World<P, A> {
         self.clients[client].node
     }
 
-    /// Gives a command to a client's machine; nothing happens if it has crashed.
+    /// Gives a command to a client's machine; nothing happens if it has crashed. Where work costs something, it waits for
+    /// its turn.
     pub fn command(&mut self, client: usize, command: <P::Client as Machine>::Command) {
-        let host = &mut self.clients[client];
-        self.fabric.trace.line(self.fabric.now, || format!("{} ⇐ {command:?}", host.address));
-        host.step(Input::Command(command), &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+        let node = self.clients[client].node;
+        if !self.fabric.processors[node].writes() {
+            self.obey(client, command);
+        } else if self.fabric.processors[node].add(Event::Command(client, command)) {
+            self.begin_turn(node);
+        }
     }
 
     /// A client vanishes for ever, and of what it had said so much is lost on its way: nothing, everything, or each
@@ -490,18 +568,25 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.trace.line(self.fabric.now, || format!("{} vanishes", host.address));
         self.fabric.silenced.insert(host.address, silenced);
         host.crash(Crash::Process);
+        // What it has told in the turn in which it vanishes, nobody has heard.
+        self.fabric.happenings.retain(|told| !matches!(told, Happening::Client(who, _) if *who == client));
     }
 }
 
 impl<P: Protocol, A> Fabric<P, A> {
-    /// Sends what a machine has said.
+    /// Sends what a machine has said, or keeps it until the processor writes it.
     fn transmit(&mut self, node: usize, envelope: Envelope<P::Message>) {
         let encodes = self.network.misfortunes.corruption > 0.0;
-        self.convey(node, if encodes { P::carry(envelope) } else { envelope });
+        let envelope = if encodes { P::carry(envelope) } else { envelope };
+        if self.processors[node].writes() {
+            self.outgoing.push(envelope);
+        } else {
+            self.convey(node, envelope, Duration::ZERO);
+        }
     }
 
-    /// Sends a message, which may be one that no machine says.
-    fn convey(&mut self, node: usize, envelope: Envelope<P::Message>) {
+    /// Sends a message after some time, which may be one that no machine says.
+    fn convey(&mut self, node: usize, envelope: Envelope<P::Message>, leaves_after: Duration) {
         // Whoever is not known here is an incarnation of a client that never was.
         let Some(&(_, receiver)) = self.endpoints.get(&envelope.to) else { return };
         if self.resets.get(&(node, receiver)).is_some_and(|until| *until > self.now) {
@@ -523,17 +608,20 @@ impl<P: Protocol, A> Fabric<P, A> {
             let Envelope { from, to, message, .. } = &envelope;
             self.trace.line(self.now, || format!("{from} → {to} ✗ lost  {message:?}"));
         }
+        let leaves = self.now + leaves_after;
         if let Some(after) = arrivals.second {
-            self.queue.push(self.now + after, Event::Deliver(envelope.clone()));
+            self.queue.push(leaves + after, Event::Deliver(envelope.clone()));
         }
         if let Some(after) = arrivals.first {
-            self.queue.push(self.now + after, Event::Deliver(envelope));
+            self.queue.push(leaves + after, Event::Deliver(envelope));
         }
     }
 
-    fn sync_time(&mut self, node: usize) -> Duration {
-        let (low, high) = self.sync_times[node];
-        Duration::from_nanos(self.random.between(low.as_nanos() as u64, high.as_nanos() as u64))
+    fn appended(&mut self, node: usize, bytes: usize) {
+        let processor = &mut self.processors[node];
+        if let Some(costs) = &processor.costs {
+            processor.owed_ns += costs.appended.of(bytes);
+        }
     }
 
     fn clock(&self, node: usize) -> ClockTime {
@@ -578,8 +666,12 @@ macro_rules! surroundings {
                 self.0.queue.push(self.0.now + after, Event::$event(event));
             }
 
-            fn sync_time(&mut self, node: usize) -> Duration {
-                self.0.sync_time(node)
+            fn appended(&mut self, node: usize, bytes: usize) {
+                self.0.appended(node, bytes);
+            }
+
+            fn sync_time(&mut self, node: usize, bytes: usize) -> Duration {
+                self.0.sync_times[node].draw(bytes, &mut self.0.random)
             }
 
             fn stopped(&mut self, host: usize, why: &str) {

@@ -7,6 +7,7 @@ use quorate_core::{ClientId, Context, Input, ReplicaId};
 
 use bytes::{Buf, BufMut};
 
+use super::costs::{Batching, Cost, Operation};
 use super::disk::Medium;
 use super::network::Misfortunes;
 use super::trace::TraceText;
@@ -123,6 +124,21 @@ impl Protocol for Toy {
 
     fn damage(_: &Envelope<Message>, _: &mut Random) {}
 
+    fn size(_: &Envelope<Message>) -> usize {
+        100
+    }
+
+    fn work(_: Option<&Counter>, message: &Message) -> Work {
+        match message {
+            Message::Count => Work::new(Operation::Prepare, 1),
+            Message::Counted(_) | Message::Gossip(_) => Work::new(Operation::Reply, 1),
+        }
+    }
+
+    fn command_work((): &()) -> Work {
+        Work::new(Operation::Command, 1)
+    }
+
     fn encode_record(_: Epoch, record: &u64, out: &mut BytesMut) {
         out.put_u64(*record);
     }
@@ -151,7 +167,7 @@ fn traced_world(medium: Medium, seed: u64, text: Option<TraceText>) -> World<Toy
     };
     world.add_server(address, 0, disk);
     assert_eq!(world.open_disk(SERVER).unwrap(), [0; 0]);
-    world.set_sync_time(0, Duration::from_millis(5), Duration::from_millis(5));
+    world.set_sync_time(0, SyncTime::between(Duration::from_millis(5), Duration::from_millis(5)));
     world.boot_server(SERVER, Counter::restore((), []));
     world.add_client(Address::Client(ClientId(1)), 1, Asker::restore(address, []));
     world
@@ -393,4 +409,113 @@ fn steps_are_noted_and_those_that_make_no_difference_are_known() {
     assert!(!of_client[1].repeats(of_client[0]) && !of_client[3].repeats(of_client[2]));
     let appends = steps.iter().filter(|step| step.moment == Moment::BeforeAppend);
     assert_eq!(appends.count(), 2);
+}
+
+/// Operations that cost whole milliseconds, so that what happens when can be written down.
+fn costs(batching: Batching) -> Arc<Costs> {
+    let mut operations = [Cost::default(); Operation::ALL.len()];
+    operations[Operation::Prepare as usize] = Cost::new(1e6, 2e6);
+    Arc::new(Costs {
+        batching,
+        read_ns: 4e6,
+        write_ns: 1e6,
+        received: Cost::new(0.0, 1e4),
+        sent: Cost::new(0.0, 5e3),
+        appended: Cost::default(),
+        operations,
+    })
+}
+
+fn told_by_client(world: &mut World<Toy, &'static str>, until: u64) -> Vec<(u64, String)> {
+    let happenings = run(world, millis(until)).into_iter();
+    happenings.filter(|(_, what)| what.starts_with("client Counted")).collect()
+}
+
+/// Reading 4, taking in 1, preparing 3; then two messages of 1 + 0.5 each, of which the second is the one that counts.
+#[test]
+fn work_takes_its_time_and_what_is_said_departs_when_it_is_written() {
+    let mut world = world(Medium::Memory, 1);
+    world.set_costs(0, costs(Batching::None));
+    world.command(CLIENT, ());
+    world.command(CLIENT, ());
+    assert_eq!(
+        told_by_client(&mut world, 100),
+        told(&[(31, "client Counted(1)"), (42, "client Counted(2)")])
+    );
+    assert_eq!(world.processor_time(0), Duration::from_millis(22));
+}
+
+/// The second and the third arrive while the first is served, so that they are read together, in 4 + 2 · (1 + 3), and
+/// answered together, in 1 + 4 · 0.5.
+#[test]
+fn a_turn_takes_all_that_has_arrived_and_writes_once_to_each_peer() {
+    let mut world = world(Medium::Memory, 1);
+    world.set_costs(0, costs(Batching::Turns));
+    for at in 1..=3 {
+        world.command(CLIENT, ());
+        run(&mut world, millis(at));
+    }
+    let answered = [(30, "client Counted(1)"), (45, "client Counted(2)"), (45, "client Counted(3)")];
+    assert_eq!(told_by_client(&mut world, 100), told(&answered));
+    assert_eq!(world.processor_time(0), Duration::from_millis(10 + 15));
+}
+
+/// What a turn has persisted is synced together.
+#[test]
+fn a_turn_ends_with_one_sync() {
+    let mut world = world(Medium::Disk, 1);
+    world.set_costs(0, costs(Batching::Turns));
+    for at in 1..=3 {
+        world.command(CLIENT, ());
+        run(&mut world, millis(at));
+    }
+    let counted: Vec<u64> = told_by_client(&mut world, 200).into_iter().map(|(at, _)| at).collect();
+    assert!(counted[0] < counted[1] && counted[1] == counted[2], "{counted:?}");
+}
+
+/// A closed loop of many: as much is served as the processor can, and the rest of the time is spent in its queue.
+#[test]
+fn a_processor_saturates_at_what_its_work_costs_and_latency_rises_with_the_queue() {
+    let served = |askers: u64| {
+        let mut world = world(Medium::Memory, 1);
+        world.set_costs(0, costs(Batching::None));
+        let mut asked: VecDeque<Instant> = (0..askers).map(|_| Instant::START).collect();
+        (0..askers).for_each(|_| world.command(CLIENT, ()));
+        let (mut answers, mut latency) = (0, Duration::ZERO);
+        while let Some(happening) = world.advance(millis(60_000)) {
+            if let Happening::Client(_, Message::Counted(_)) = happening {
+                answers += 1;
+                latency = world.now() - asked.pop_front().unwrap();
+                asked.push_back(world.now());
+                world.command(CLIENT, ());
+            }
+        }
+        (answers, (latency.as_secs_f64() * 1e3).round() as u64)
+    };
+    // Each takes the processor 11 ms, and 20 ms on its way: 60 s suffice for 5 452, the first of which comes at 31 ms.
+    assert_eq!(served(1), (60_000 / 31, 31));
+    assert_eq!(served(3), (5_452, 33));
+    assert_eq!(served(30), (5_452, 330));
+}
+
+#[test]
+fn processors_that_share_a_core_wait_for_it() {
+    let mut world = world(Medium::Memory, 1);
+    world.set_costs(0, costs(Batching::None));
+    world.set_costs(1, costs(Batching::None));
+    world.share_cores([0, 1], 1);
+    let mut apart = self::world(Medium::Memory, 1);
+    apart.set_costs(0, costs(Batching::None));
+    apart.set_costs(1, costs(Batching::None));
+    for world in [&mut world, &mut apart] {
+        (0..20).for_each(|_| world.command(CLIENT, ()));
+    }
+    let took_and_worked = |world: &mut World<Toy, &'static str>| {
+        let took = told_by_client(world, 800).last().map(|(at, _)| *at).unwrap();
+        (took, (world.processor_time(0) + world.processor_time(1)).as_millis() as u64)
+    };
+    let (took, worked) = took_and_worked(&mut world);
+    assert!(took >= worked, "{took} {worked}");
+    let (took, worked) = took_and_worked(&mut apart);
+    assert!(took < worked, "{took} {worked}");
 }

@@ -37,6 +37,7 @@ Examples:
   quorate sim --list-plants --json
   quorate sim --plants --seeds 1..200              every known bug must be found
   quorate sim --crash-points                       small clusters, with a crash at every step in turn
+  quorate sim --calibrate                          what work costs here, and how far off a simulation is
 
 The same seed gives the same execution and the same hash. Exit code 1 if an invariant is violated; the command that
 repeats the seed is printed.")]
@@ -84,6 +85,9 @@ pub(crate) struct SimArguments {
     /// List the bugs that can be planted.
     #[arg(long)]
     list_plants: bool,
+    /// Measure what work costs on this machine, and compare a simulation with these costs with real servers.
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "faults", "plant", "plants", "trace", "history"])]
+    calibrate: bool,
     /// Print one JSON object; with a list, a JSON array.
     #[arg(long)]
     json: bool,
@@ -104,6 +108,9 @@ impl SimArguments {
         }
         if let Some(case) = self.crash_case {
             return crash_points::run_case(case, self.plant, self.trace.as_deref(), self.json);
+        }
+        if self.calibrate {
+            return crate::calibrate::run(self.json);
         }
         if self.seed.is_none() && (self.trace.is_some() || self.history.is_some()) {
             return Err(Failure::usage("--trace and --history are about one seed: choose it with --seed"));

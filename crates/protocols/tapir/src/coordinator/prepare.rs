@@ -13,6 +13,7 @@ use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
 use super::tell::Share;
 use super::{Coordinator, Ir, Open, Out, Phase, finish, replicas};
 use crate::command::{Committed, Event, Failure, Invalid};
+use crate::config::RETRY_AHEAD_MAX;
 use crate::message::{FoundVersion, Message, Outcome, Prepare, Tapir, Vote};
 use crate::rules::{Plant, Rules};
 
@@ -108,6 +109,11 @@ pub(crate) fn decide_vote<'a>(votes: impl Iterator<Item = &'a Vote>, group: Grou
     } else {
         retry.map_or(Vote::Abort, Vote::Retry)
     }
+}
+
+/// How far above what was asked for a transaction is prepared again that has been so often already.
+fn retry_ahead(retries: u32, first: Duration) -> Duration {
+    first.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX)).min(RETRY_AHEAD_MAX)
 }
 
 impl Coordinator {
@@ -373,6 +379,8 @@ impl Coordinator {
     fn retry(&mut self, id: TransactionId, above: Timestamp, context: &Context<'_>, outbox: &mut Out) {
         let Some(preparing) = self.preparing(id) else { return };
         let groups: Vec<(ShardId, GroupSize)> = preparing.groups().collect();
+        let ahead = retry_ahead(preparing.retries, self.config.retry_ahead);
+        let above = Timestamp { micros: above.micros.saturating_add(ahead.as_micros() as u64), ..above };
         let timestamp = self.next_deadline(context.clock, above, groups.into_iter());
         let rules = self.config.rules;
         self.tally.retries += 1;
@@ -613,6 +621,16 @@ mod tests {
         ];
         for (group, votes, expected) in table {
             assert_eq!(decide_vote(votes.iter(), group), expected, "{votes:?}");
+        }
+    }
+
+    #[test]
+    fn retries_go_twice_as_far_each_time_and_not_beyond_what_replicas_vote_on() {
+        let ahead = |retries| retry_ahead(retries, Duration::from_millis(3)).as_millis();
+        assert_eq!([ahead(0), ahead(1), ahead(2), ahead(5)], [3, 6, 12, 96]);
+        for retries in [20, 31, 32, 1_000] {
+            assert_eq!(retry_ahead(retries, Duration::from_millis(3)), RETRY_AHEAD_MAX, "{retries}");
+            assert_eq!(retry_ahead(retries, Duration::ZERO), Duration::ZERO);
         }
     }
 }

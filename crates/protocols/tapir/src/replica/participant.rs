@@ -9,7 +9,7 @@ use quorate_store::{Prepared, PreparedSet, ReadTimestamps, ValidatedVersions, Ve
 use super::collected::Collected;
 use super::validate::{Shelf, validate_prepare};
 use crate::message::{Decision, Outcome, Prepare, Promise, ScannedKey, StatePage, Supplement, Tapir, Vote};
-use crate::rules::{Plant, Rules};
+use crate::rules::{Plant, Rules, Validation};
 
 /// Whether promises to readers bind a prepare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,12 +238,15 @@ impl Upcalls<Tapir> for Participant {
             return;
         }
         for read in &contents.reads {
-            // Of a key that it writes as well, its own version keeps later writers above it.
-            if !contents.writes_key(&read.key) {
+            let writes_it = contents.writes_key(&read.key);
+            // Of a key that it writes as well, its own version keeps later writers above it, unless they may go below
+            // versions.
+            if !writes_it || self.rules.validation() == Validation::Serializable {
                 self.reads.read_key(&read.key, *timestamp);
-                if !contents.reads_when_prepared {
-                    self.validated.validate(&read.key, read.version, *timestamp);
-                }
+            }
+            // And what it has read ends with its own version.
+            if !writes_it && !contents.reads_when_prepared {
+                self.validated.validate(&read.key, read.version, *timestamp);
             }
         }
         for range in &contents.ranges {

@@ -6,6 +6,13 @@
 //! never both held by majorities, every committed transaction has an instant, between its commit call and its outcome,
 //! at which all its shards hold it, and conflicting transactions are ordered as these instants are. Timestamps only name
 //! versions; no clock can break the order.
+//!
+//! # Why the serializable variant is serializable
+//! Its serial order is that of timestamps. Say T read version v of a key at timestamp t, and W wrote the key at w, between v
+//! and t, and both committed. Some replica held both, one after the other. If W came first its effect was there when T
+//! was validated, and T had read what was not the newest below t: ABORT. If T came first it had left its read timestamp,
+//! t, and W was below that: RETRY. So there is no such W. A view change raises read timestamps and never lowers them, and
+//! below the floor, where versions are gone, nothing is let in.
 
 use quorate_core::{Timestamp, Transaction, TransactionId};
 use quorate_store::{Holder, PreparedSet, ReadTimestamps, Version, Versions};
@@ -40,30 +47,38 @@ pub(crate) fn validate_prepare(
     timestamp: Timestamp,
     rules: Rules,
 ) -> Vote {
-    if has_stale_read(shelf, transaction) || has_phantom(shelf, transaction, rules) {
+    if has_stale_read(shelf, transaction, timestamp, rules) || has_phantom(shelf, transaction, rules) {
         return Vote::Abort;
     }
     let pending = match rules.validation() {
-        Validation::Exclusive => has_pending_conflict(shelf, id, transaction, timestamp, rules),
+        Validation::Exclusive | Validation::Serializable => {
+            has_pending_conflict(shelf, id, transaction, timestamp, rules)
+        }
         Validation::Published => has_pending_conflict_by_timestamp(shelf, id, transaction, timestamp),
     };
     if pending {
         return Vote::Abstain;
     }
-    match write_floor(shelf, transaction).max(read_floor(shelf, transaction)) {
+    match write_floor(shelf, transaction, rules).max(read_floor(shelf, transaction)) {
         Some(floor) if timestamp < floor => Vote::Retry(floor),
         _ => Vote::Ok,
     }
 }
 
 /// A committed transaction has overwritten what was read. (A version above the newest one here is no conflict: this
-/// replica missed its commit.) What is read only now cannot be stale.
-fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction) -> bool {
+/// replica missed its commit.) What is read only now cannot be stale. In the serializable variant only versions below the
+/// timestamp of the transaction count: what it has read was the newest there.
+fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction, timestamp: Timestamp, rules: Rules) -> bool {
+    let newest = |key: &[u8]| match rules.validation() {
+        Validation::Serializable => shelf.versions.at(key, timestamp),
+        Validation::Exclusive | Validation::Published => shelf.versions.newest(key),
+    };
     let overwritten = |newest, read| shelf.is_overwritten(read, newest);
     !transaction.reads_when_prepared
-        && transaction.reads.iter().any(|read| {
-            shelf.versions.newest(&read.key).is_some_and(|newest| overwritten(newest, read.version))
-        })
+        && transaction
+            .reads
+            .iter()
+            .any(|read| newest(&read.key).is_some_and(|newest| overwritten(newest, read.version)))
 }
 
 /// A committed transaction has written a key into a range that was scanned without it (T19).
@@ -159,11 +174,16 @@ fn has_pending_conflict_by_timestamp(
 }
 
 /// The timestamp that the writes of a transaction must not lie below: that of the newest version, and of the latest
-/// read, of each key (T2).
-fn write_floor(shelf: &Shelf<'_>, transaction: &Transaction) -> Option<Timestamp> {
+/// read, of each key (T2). In the serializable variant only of the latest read: a write that lies between the latest read
+/// of a key and its newest version is one that nobody has missed (Thomas' write rule).
+fn write_floor(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rules) -> Option<Timestamp> {
     let floor = |key: &[u8]| {
         let promised = shelf.promised_reads.map_or(Timestamp::ZERO, |promised| promised.of(key));
-        shelf.versions.newest_timestamp(key).max(shelf.reads.of(key)).max(promised)
+        let read = shelf.reads.of(key).max(promised);
+        match rules.validation() {
+            Validation::Serializable => read,
+            Validation::Exclusive | Validation::Published => read.max(shelf.versions.newest_timestamp(key)),
+        }
     };
     transaction.writes.iter().map(|write| floor(&write.key)).max()
 }
@@ -255,6 +275,30 @@ mod tests {
             deletions: at(4),
         };
         validate_prepare(&shelf, SELF, &transaction(text), at(timestamp), rules)
+    }
+
+    #[test]
+    fn the_serializable_variant_votes_as_a_table() {
+        let table = [
+            // pending  prepare   at  vote
+            ("", "ra@0", 9, Vote::Ok),
+            ("", "ra@0", 11, Vote::Abort),
+            ("", "ra@0 wx", 9, Vote::Ok),
+            ("", "ra@10", 30, Vote::Ok),
+            ("", "ra@12", 30, Vote::Ok),
+            ("", "wa", 5, Vote::Ok),
+            ("", "wb", 19, Vote::Retry(at(20))),
+            ("", "wb", 21, Vote::Ok),
+            ("", "wp", 19, Vote::Retry(at(20))),
+            ("", "sa-b", 9, Vote::Abort),
+            ("wa", "ra@10", 12, Vote::Abstain),
+            ("wa", "wa", 12, Vote::Abstain),
+            ("ra@10", "wa", 30, Vote::Abstain),
+        ];
+        for (pending, text, timestamp, expected) in table {
+            let voted = vote(pending, text, timestamp, Rules::SERIALIZABLE);
+            assert_eq!(voted, expected, "{text} at {timestamp} beside {pending}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster shards=S replicas=N [bound=MICROS] [published]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one |
+//! | `cluster shards=S replicas=N [bound=MICROS] [retry=MICROS] [published] [serializable]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one |
 //! | `clock WHO MICROS` | sets the physical clock of a client (`c1`) or replica (`1/r0`) |
 //! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `scan c1 7 a z`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7` | a client's commands |
 //! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `read-stale c1 7 MICROS a`, `read-now c1 7 a` | read-only transactions: strict, at a timestamp, stale within a bound, at the clock's time |
@@ -97,7 +97,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 21] = [
+const PLANTED: [(&str, Plant, &str); 22] = [
     ("68_late_prepare_slips_below", Plant::PublishedRules, "  c1.1 COMMITTED at 10c1, fast path, 0 retries"),
     (
         "69_reads_keep_writers_above",
@@ -133,6 +133,11 @@ const PLANTED: [(&str, Plant, &str); 21] = [
     ("61_a_laggard_is_told", Plant::LaggardsUntold, "  c1.1 COMMITTED at 100c1, slow path, 0 retries"),
     ("36_commit_wait", Plant::CommitReportedAtOnce, "  c1.4 UNKNOWN, participants [shard1]"),
     ("71_lost_replica_does_not_count", Plant::EmptyDiskBeginsAnew, "1/r1 normal in v0"),
+    (
+        "73_a_majority_is_no_fast_quorum",
+        Plant::MajoritiesAreFast,
+        "  c2.1 COMMITTED at 100c2, fast path, 0 retries",
+    ),
     ("63_commit_waits_for_a_majority", Plant::CommitOnArrival, "  c2.1 CONFLICT"),
     (
         "64_promises_survive_view_changes",
@@ -154,5 +159,30 @@ fn scripts_go_another_way_with_a_planted_bug() {
             "{script} with {}",
             plant.id()
         );
+    }
+}
+
+/// What the serializable variant commits at once, and the strict rules do not.
+#[test]
+fn the_serializable_variant_commits_what_the_strict_rules_do_not() {
+    let table = [
+        (
+            "80_serializable_reads_the_past",
+            "  c1.1 COMMITTED at 100c1, fast path, 0 retries",
+            "  c1.1 CONFLICT",
+        ),
+        (
+            "81_serializable_writes_the_past",
+            "  c2.1 COMMITTED at 100c2, fast path, 0 retries",
+            "  c2.1 COMMITTED at 501c2, fast path, 1 retries",
+        ),
+    ];
+    for (script, serializable, strict) in table {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testscripts").join(script);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let tells = |text: &str, line| run(text, Rules::EXCLUSIVE).lines().any(|told| told == line);
+        assert!(tells(&text, serializable) && !tells(&text, strict), "{script}");
+        let text = text.replacen("replicas=3 serializable", "replicas=3", 1);
+        assert!(tells(&text, strict) && !tells(&text, serializable), "{script} under strict rules");
     }
 }

@@ -46,6 +46,7 @@ pub(super) struct World {
 struct Options {
     deadlines: bool,
     reads_in_turn: bool,
+    retry_ahead: Duration,
     far_round_trip: Duration,
     deadline_ahead_max: Duration,
     prepare_wait_max: Duration,
@@ -182,6 +183,13 @@ impl World {
                 Some(("bound", micros)) => {
                     clock_bound = Some(Duration::from_micros(micros.parse().unwrap()));
                 }
+                Some(("retry", micros)) => {
+                    self.options.retry_ahead = Duration::from_micros(micros.parse().unwrap());
+                }
+                _ if *setting == "serializable" => {
+                    assert_eq!(self.rules, Rules::EXCLUSIVE, "nothing is planted in the variant");
+                    self.rules = Rules::SERIALIZABLE;
+                }
                 _ if *setting == "deadlines" => self.options.deadlines = true,
                 _ if *setting == "turns" => self.options.reads_in_turn = true,
                 _ if *setting == "published" => self.rules = Rules::PUBLISHED,
@@ -309,6 +317,7 @@ impl World {
                 rules: self.rules,
                 deadlines: self.options.deadlines,
                 reads_in_turn: self.options.reads_in_turn,
+                retry_ahead: self.options.retry_ahead,
                 far_round_trip: self.options.far_round_trip,
                 ..CoordinatorConfig::new(client)
             };

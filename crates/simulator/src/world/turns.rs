@@ -1,0 +1,120 @@
+//! The turns of processors: what they take in costs time, then machines step, then what they say costs time.
+
+use std::time::Duration;
+
+use quorate_core::Address;
+
+use super::costs::{Batching, Costs, Operation, Work};
+use super::{Endpoint, Envelope, Event, Fabric, Protocol, World};
+
+impl<P: Protocol, A> World<P, A> {
+    /// Begins a turn of a processor, or lets it wait for a core.
+    pub(super) fn begin_turn(&mut self, node: usize) {
+        let Fabric { processors, cores, .. } = &mut self.fabric;
+        let processor = &mut processors[node];
+        if let Some(cores) = processor.cores.map(|place| &mut cores[place])
+            && !cores.take(node, processor)
+        {
+            return;
+        }
+        processor.begin_turn();
+        let mut takes = processor.drag * processor.serving().len() as u32;
+        if let Some(costs) = processor.costs.clone() {
+            takes += nanoseconds(self.cost_of_inputs(&costs, self.fabric.processors[node].serving()));
+        }
+        self.fabric.processors[node].worked += takes;
+        self.fabric.queue.push(self.fabric.now + takes, Event::Turn(node));
+    }
+
+    /// Lets happen what the processor has taken its time for.
+    pub(super) fn serve(&mut self, node: usize) {
+        for event in self.fabric.processors[node].take_serving() {
+            self.perform(event);
+        }
+        self.settle(Some(node));
+        let takes = self.fabric.depart(node);
+        self.fabric.queue.push(self.fabric.now + takes, Event::TurnEnded(node));
+    }
+
+    /// Ends a turn: the core goes to whoever waits for it, and what has happened meanwhile gets the next turn.
+    pub(super) fn end_turn(&mut self, node: usize) {
+        let Fabric { processors, cores, .. } = &mut self.fabric;
+        let has_more = processors[node].end_turn();
+        if let Some(next) = processors[node].cores.and_then(|place| cores[place].give_back()) {
+            self.begin_turn(next);
+        }
+        if has_more {
+            self.begin_turn(node);
+        }
+    }
+
+    /// What it costs to take in what a turn serves, in nanoseconds.
+    fn cost_of_inputs(&self, costs: &Costs, served: &[Event<P, A>]) -> f64 {
+        let mut read_from: Vec<usize> = Vec::new();
+        let mut total_ns = 0.0;
+        for event in served {
+            let work = match event {
+                Event::Deliver(envelope) => {
+                    let sender = self.fabric.node_at(envelope.from);
+                    if !read_from.contains(&sender) {
+                        read_from.push(sender);
+                        total_ns += costs.read_ns;
+                    }
+                    total_ns += costs.received.of(P::size(envelope));
+                    let receiver = match self.fabric.endpoints.get(&envelope.to) {
+                        Some((Endpoint::Server(at), _)) => self.servers[*at].machine.as_ref(),
+                        _ => None,
+                    };
+                    P::work(receiver, &envelope.message)
+                }
+                Event::Command(_, command) => P::command_work(command),
+                _ => Work::new(Operation::Control, 0),
+            };
+            total_ns += costs.operation(work);
+        }
+        total_ns
+    }
+}
+
+impl<P: Protocol, A> Fabric<P, A> {
+    /// Lets the processor of a node write what its machines have said, one packet after the other, and returns how long
+    /// that takes.
+    pub(super) fn depart(&mut self, node: usize) -> Duration {
+        let Some(costs) = self.processors[node].costs.clone() else { return Duration::ZERO };
+        let mut takes_ns = std::mem::take(&mut self.processors[node].owed_ns);
+        for packet in self.packets(costs.batching) {
+            takes_ns += costs.write_ns;
+            takes_ns += packet.iter().map(|envelope| costs.sent.of(P::size(envelope))).sum::<f64>();
+            for envelope in packet {
+                self.convey(node, envelope, nanoseconds(takes_ns));
+            }
+        }
+        let takes = nanoseconds(takes_ns);
+        self.processors[node].worked += takes;
+        takes
+    }
+
+    /// What was said, divided into what is written at once: a packet for each message, or one for each node, in the order
+    /// in which they were first spoken to.
+    fn packets(&mut self, batching: Batching) -> Vec<Vec<Envelope<P::Message>>> {
+        let mut packets: Vec<(usize, Vec<Envelope<P::Message>>)> = Vec::new();
+        for envelope in std::mem::take(&mut self.outgoing) {
+            let receiver = self.node_at(envelope.to);
+            let open = packets.iter_mut().find(|(to, _)| batching == Batching::Turns && *to == receiver);
+            match open {
+                Some((_, packet)) => packet.push(envelope),
+                None => packets.push((receiver, vec![envelope])),
+            }
+        }
+        packets.into_iter().map(|(_, packet)| packet).collect()
+    }
+
+    /// The node of an address; one that there is not, if it is nobody's.
+    fn node_at(&self, address: Address) -> usize {
+        self.endpoints.get(&address).map_or(usize::MAX, |(_, node)| *node)
+    }
+}
+
+fn nanoseconds(count: f64) -> Duration {
+    Duration::from_nanos(count.round() as u64)
+}
