@@ -59,8 +59,13 @@ pub(crate) fn validate_prepare(
     if pending {
         return Vote::Abstain;
     }
-    match write_floor(shelf, transaction, rules).max(read_floor(shelf, transaction)) {
-        Some(floor) if timestamp < floor => Vote::Retry(floor),
+    let promised = promised_to_readers(shelf, transaction);
+    let floor = write_floor(shelf, transaction, rules).max(read_floor(shelf, transaction));
+    // Who reads at a timestamp has found what lies at it too, and may choose one that is somebody's already.
+    let is_too_low = floor.is_some_and(|floor| timestamp < floor)
+        || promised.is_some_and(|promised| timestamp <= promised);
+    match promised.max(floor) {
+        Some(above) if is_too_low => Vote::Retry(above),
         _ => Vote::Ok,
     }
 }
@@ -178,14 +183,19 @@ fn has_pending_conflict_by_timestamp(
 /// of a key and its newest version is one that nobody has missed (Thomas' write rule).
 fn write_floor(shelf: &Shelf<'_>, transaction: &Transaction, rules: Rules) -> Option<Timestamp> {
     let floor = |key: &[u8]| {
-        let promised = shelf.promised_reads.map_or(Timestamp::ZERO, |promised| promised.of(key));
-        let read = shelf.reads.of(key).max(promised);
+        let read = shelf.reads.of(key);
         match rules.validation() {
             Validation::Serializable => read,
             Validation::Exclusive | Validation::Published => read.max(shelf.versions.newest_timestamp(key)),
         }
     };
     transaction.writes.iter().map(|write| floor(&write.key)).max()
+}
+
+/// The timestamp that the writes of a transaction must lie above, because readers were promised so.
+fn promised_to_readers(shelf: &Shelf<'_>, transaction: &Transaction) -> Option<Timestamp> {
+    let promised = shelf.promised_reads?;
+    transaction.writes.iter().map(|write| promised.of(&write.key)).max().filter(|at| *at > Timestamp::ZERO)
 }
 
 /// The timestamp that a transaction must not lie below because it reads just now: that of the newest version of each key.
@@ -318,7 +328,9 @@ mod tests {
             ("", "wa", 5, Vote::Retry(at(10))),
             ("", "wb", 15, Vote::Retry(at(20))),
             ("", "wb", 25, Vote::Ok),
+            ("", "wb", 20, Vote::Ok),
             ("", "wp", 15, Vote::Retry(at(20))),
+            ("", "wp", 20, Vote::Retry(at(20))),
             ("", "wp", 25, Vote::Ok),
             ("wx", "rx@0", 30, Vote::Abstain),
             ("wx", "rx@0", 12, Vote::Abstain),
