@@ -131,8 +131,13 @@ impl Scenario {
         let durability = draw_durability(&options.faults, &faults, &mut random);
         let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
         let rules = options.plant.map_or_else(|| draw_rules(seed, options), Rules::planted);
-        let coordinator = draw_coordinator_config(round_trip, rules, &mut random);
-        let replica = draw_replica_config(group, round_trip, rules, &mut random);
+        let mut coordinator = draw_coordinator_config(round_trip, rules, &mut random);
+        let mut replica = draw_replica_config(group, round_trip, rules, &mut random);
+        if random.chance(0.5) {
+            // So that what was settled for others is forgotten while they may come back.
+            replica.retry_span = Duration::from_millis(random.between(50, 5_000));
+            coordinator.retry_span = replica.retry_span;
+        }
         let misfortunes = draw_misfortunes(&faults, &mut random);
         let sessions = (clients * sessions_per_client) as u64;
         // How far apart any two clocks are if all are right. Not drawn from what everything else is, which stays as it is.

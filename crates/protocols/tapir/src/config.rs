@@ -42,6 +42,9 @@ pub struct ReplicaConfig {
     pub rules: Rules,
     /// A timestamp further ahead of the local clock than this gets no vote.
     pub timestamp_ahead_max: Duration,
+    /// A further prepare of a transaction gets no vote if its timestamp is further above its first than this. The same at
+    /// every replica of a keyspace, for so long the outcomes of recoveries are kept (see `replica::promises`).
+    pub retry_span: Duration,
     /// How old a prepared entry becomes before the replica has its transaction recovered.
     pub recovery_timeout: Duration,
     /// How long a view change may take before the next view is tried.
@@ -78,6 +81,7 @@ impl ReplicaConfig {
             boot,
             rules: Rules::EXCLUSIVE,
             timestamp_ahead_max: Duration::from_secs(60),
+            retry_span: RETRY_SPAN,
             recovery_timeout: Duration::from_secs(2),
             view_change_timeout: Duration::from_millis(1_000),
             page_bytes_max: 4 * 1024 * 1024,
@@ -116,6 +120,8 @@ pub struct CoordinatorConfig {
     pub abandon_after: Duration,
     /// How often a transaction is prepared again at a higher timestamp within one attempt; at least once.
     pub retries_max: u32,
+    /// How far above its first timestamp: replicas give no vote beyond theirs.
+    pub retry_span: Duration,
     /// The most keys in one page of a scan.
     pub scan_page_max: u32,
     /// After so many attempts, a strict read-only transaction is run as any other: reads first, then a prepare.
@@ -143,6 +149,7 @@ impl CoordinatorConfig {
             decision_resends_max: 4,
             abandon_after: Duration::from_secs(10),
             retries_max: 10,
+            retry_span: RETRY_SPAN,
             scan_page_max: 1_000,
             read_only_attempts_max: 3,
             deadlines: true,
@@ -151,3 +158,7 @@ impl CoordinatorConfig {
         }
     }
 }
+
+/// By default the same at replicas and clients: far more than clocks differ, so that it is not met, and short enough for
+/// outcomes to be kept for as long.
+const RETRY_SPAN: Duration = Duration::from_secs(120);

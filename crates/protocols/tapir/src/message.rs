@@ -61,8 +61,8 @@ pub struct Prepare {
     pub transaction: Arc<Transaction>,
     /// The proposed timestamp.
     pub timestamp: Timestamp,
-    /// At which timestamp the transaction was proposed first, if this is a further prepare of it. If a replica
-    /// may have collected it by then, its earlier prepare may have committed: it must not take this for a new transaction.
+    /// At which timestamp the transaction was proposed first, if this is a further prepare of it. Far above that its earlier
+    /// prepare may have been settled by others and forgotten: it must not be taken for a new transaction.
     pub first: Option<Timestamp>,
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Machine, Outbox,
-    Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
+    Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
+    Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{Message as Ir, OperationId};
-use quorate_tapir::message::Decision;
+use quorate_tapir::message::{Decision, Prepare, Vote};
 use quorate_tapir::{Boot, Message, Outcome, Replica, ReplicaConfig, ReplicaTimer};
 
 const TRANSACTION: TransactionId = TransactionId { client: ClientId(7), sequence: 1, attempt: 0 };
@@ -23,12 +23,20 @@ fn hears(replica: &mut Replica, from: u8, message: Message) -> OutboxOf<Replica>
 }
 
 fn hears_at(replica: &mut Replica, from: u8, message: Message, clock_micros: u64) -> OutboxOf<Replica> {
+    steps(replica, Address::Replica(member(from)), message, clock_micros)
+}
+
+fn steps(replica: &mut Replica, from: Address, message: Message, clock_micros: u64) -> OutboxOf<Replica> {
     let mut outbox = Outbox::new();
     let (clock, mut random) = (ClockTime::from_micros(clock_micros), Random::new(1));
     let mut context = Context { now: Instant::START, clock, random: &mut random };
-    let from = Address::Replica(member(from));
     replica.step(&mut context, Input::Message { from, epoch: Epoch::FIRST, message }, &mut outbox);
     outbox
+}
+
+/// The client that began the transaction speaks.
+fn says(replica: &mut Replica, message: Message, clock_micros: u64) -> OutboxOf<Replica> {
+    steps(replica, Address::Client(TRANSACTION.client), message, clock_micros)
 }
 
 #[test]
@@ -131,7 +139,7 @@ fn promises_end_when_the_floor_has_passed_all_that_may_have_been_proposed() {
     assert_eq!(replica.promises(), 1);
     wakes(&mut replica, 3_000);
     let ahead = ReplicaConfig::new(member(0), GroupSize::new(3).expect("three is odd"), Boot::Rejoin);
-    let last = 3_000 + ahead.timestamp_ahead_max.as_micros() as u64;
+    let last = 3_000 + (ahead.timestamp_ahead_max + ahead.retry_span).as_micros() as u64;
     for (floor, promises) in [(last, 1), (last + 1, 0)] {
         let floor = Timestamp { micros: floor, client: ClientId(u64::MAX) };
         hears_at(&mut replica, 1, Message::Complete { view: View(0), below: floor }, last);
@@ -139,5 +147,58 @@ fn promises_end_when_the_floor_has_passed_all_that_may_have_been_proposed() {
         wakes(&mut replica, last);
         assert_eq!(replica.floor(), floor);
         assert_eq!(replica.promises(), promises, "with its floor at {floor}");
+    }
+}
+
+/// The second prepare of a transaction that was proposed first at [`TIMESTAMP`].
+fn prepares_again(replica: &mut Replica, micros: u64) -> OutboxOf<Replica> {
+    let timestamp = Timestamp { micros, client: TIMESTAMP.client };
+    let write = Write { key: Key::from(b"a"), value: None };
+    let transaction =
+        Transaction { writes: vec![write], participants: vec![ShardId(1)], ..Transaction::default() };
+    let operation = Prepare { transaction: Arc::new(transaction), timestamp, first: Some(TIMESTAMP) };
+    let id = OperationId { transaction: TRANSACTION, number: 2 };
+    says(replica, Message::Ir(Ir::ProposeConsensus { id, operation }), micros)
+}
+
+fn is_superseded(outbox: &OutboxOf<Replica>) -> bool {
+    let superseded = |effect: &Effect<Message, _, _, _>| {
+        matches!(effect, Effect::Send { message: Message::Superseded { .. }, .. })
+    };
+    outbox.effects().iter().any(superseded)
+}
+
+#[test]
+fn no_further_prepare_is_let_in_far_above_the_first() {
+    let config = ReplicaConfig::new(member(0), GroupSize::new(3).expect("three is odd"), Boot::Initialise);
+    let last = TIMESTAMP.micros + config.retry_span.as_micros() as u64;
+    for (micros, expected) in [(last, false), (last + 1, true)] {
+        let mut replica = Replica::restore(config.clone(), []);
+        let answer = prepares_again(&mut replica, micros);
+        assert_eq!(is_superseded(&answer), expected, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_refusal_is_not_made_final_once_the_transaction_may_have_been_collected() {
+    let group = GroupSize::new(3).expect("three is odd");
+    let finalize = Message::Ir(Ir::FinalizeConsensus {
+        id: OperationId { transaction: TRANSACTION, number: 2 },
+        verdict: Vote::Abort,
+        view: View(0),
+        ballot: Ballot::ORIGINAL,
+    });
+    let (below, from) =
+        (Timestamp { micros: 900, client: ClientId(0) }, (Timestamp::ZERO, TransactionId::default()));
+    for collects in [false, true] {
+        let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
+        hears(&mut replica, 1, Message::Gather { view: View(0), floor: Timestamp::ZERO, below, from });
+        assert!(!is_superseded(&prepares_again(&mut replica, 800)), "it is refused, with a vote");
+        if collects {
+            hears(&mut replica, 1, Message::Complete { view: View(0), below });
+            hears(&mut replica, 1, Message::RaiseFloor { floor: below });
+            assert_eq!(replica.floor(), below);
+        }
+        assert_eq!(is_superseded(&says(&mut replica, finalize.clone(), 1_000)), collects);
     }
 }

@@ -477,13 +477,7 @@ impl<O: Operations> Record<O> {
 
     /// Drops what a floor makes superfluous, beginning after `after`; at most `max` transactions are looked at. Gives
     /// where to go on; none if there is nothing left to look at.
-    pub fn collect(
-        &mut self,
-        after: Option<Cursor>,
-        floor: Timestamp,
-        max: usize,
-        mut on_dropped: impl FnMut(TransactionId),
-    ) -> Option<Cursor> {
+    pub fn collect(&mut self, after: Option<Cursor>, floor: Timestamp, max: usize) -> Option<Cursor> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let to = Bound::Excluded((floor, TransactionId::default()));
         if after.is_some_and(|(timestamp, _)| timestamp >= floor) {
@@ -494,9 +488,6 @@ impl<O: Operations> Record<O> {
             let Some(slot) = self.slots.get_mut(cursor.1) else { continue };
             assert!(!slot.is_open_below(floor), "{} can still take effect below the floor {floor}", cursor.1);
             if !slot.outlasts(floor) {
-                if slot.inconsistent.is_some() {
-                    on_dropped(cursor.1);
-                }
                 self.index.remove(cursor.1, &mut slot.mark);
                 self.slots.remove(cursor.1);
             }

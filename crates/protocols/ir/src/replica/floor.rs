@@ -71,9 +71,9 @@ impl<O: Operations> Replica<O> {
 
     /// Drops what the floor makes superfluous; looks at `max` transactions at most, and names those of which it drops an
     /// inconsistent operation. True if more is left to do.
-    pub fn collect(&mut self, max: usize, on_dropped: impl FnMut(TransactionId)) -> bool {
+    pub fn collect(&mut self, max: usize) -> bool {
         let Some(after) = self.collecting else { return false };
-        let next = self.record.collect(after, self.floor, max, on_dropped);
+        let next = self.record.collect(after, self.floor, max);
         self.collecting = next.map(Some);
         next.is_some()
     }
@@ -122,7 +122,7 @@ impl<O: Operations> Replica<O> {
             let is_settled = |timestamp| self.is_settled(*transaction, timestamp);
             entries.consensus.retain(|entry| !is_settled(O::consensus_timestamp(&entry.operation)));
             if let Some(entry) = &entries.inconsistent
-                && is_settled(O::inconsistent_timestamp(&entry.operation))
+                && is_settled(O::last_timestamp(&entry.operation))
             {
                 entries.inconsistent = None;
             }

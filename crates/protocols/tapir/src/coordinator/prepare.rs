@@ -310,12 +310,16 @@ impl Coordinator {
     /// Goes on as far as the replies allow.
     fn advance(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let (now, fast_path_timeout) = (context.now, self.config.fast_path_timeout);
+        let span = self.config.retry_span.as_micros() as u64;
+        let latest = self.last_timestamp.micros.max(context.clock.as_micros());
         // Whom a shard may still expect is asked of the whole coordinator while one transaction is changed.
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Preparing(preparing) = &mut open.phase else { return };
         // One is always allowed. A client whose clock is so far behind that its timestamps lie below a floor would
         // otherwise hear of that in every attempt, and never get above it.
         let exhausted = preparing.retries >= self.config.retries_max.max(1);
+        let reach = preparing.first.micros.saturating_add(span);
+        let may_retry = |above: Timestamp| !exhausted && above.micros.max(latest) < reach;
         let mut wake = None;
         for at in 0..preparing.parts.len() {
             let number = preparing.number;
@@ -327,7 +331,7 @@ impl Coordinator {
                 ConsensusProgress::Waiting | ConsensusProgress::Finalizing => {}
                 ConsensusProgress::Final { verdict, fast, view } => {
                     part.settled = Some(match verdict {
-                        Vote::Retry(timestamp) if !exhausted => Settled::Retry(timestamp),
+                        Vote::Retry(above) if may_retry(above) => Settled::Retry(above),
                         vote => Settled::Final { vote, fast, view },
                     });
                 }
@@ -355,9 +359,7 @@ impl Coordinator {
                         self.silent.extend(part.call.missing().map(|index| ReplicaId { shard, index }));
                     }
                     match decide_vote(part.call.verdicts(), part.group) {
-                        Vote::Retry(timestamp) if !exhausted => {
-                            part.settled = Some(Settled::Retry(timestamp))
-                        }
+                        Vote::Retry(above) if may_retry(above) => part.settled = Some(Settled::Retry(above)),
                         Vote::Retry(_) => part.finalize(id, number, Vote::Abort, view, outbox),
                         vote => part.finalize(id, number, vote, view, outbox),
                     }

@@ -86,8 +86,8 @@ pub(crate) struct Recoveries {
     /// All shards of a keyspace have groups of one size.
     group: GroupSize,
     timeout: Duration,
-    /// No prepare is let in whose timestamp lies further ahead of a clock.
-    timestamp_ahead_max: Duration,
+    /// No prepare is let in whose timestamp lies further ahead of the clock at which the transaction was proposed first.
+    proposals_ahead_max: Duration,
     /// The clock at the present step.
     pub(crate) clock: ClockTime,
     rules: Rules,
@@ -173,11 +173,11 @@ impl Recoveries {
         me: ReplicaId,
         group: GroupSize,
         timeout: Duration,
-        timestamp_ahead_max: Duration,
+        proposals_ahead_max: Duration,
         rules: Rules,
     ) -> Self {
         let clock = ClockTime::from_micros(0);
-        Recoveries { me, group, timeout, timestamp_ahead_max, clock, rules, active: BTreeMap::new() }
+        Recoveries { me, group, timeout, proposals_ahead_max, clock, rules, active: BTreeMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -510,9 +510,12 @@ impl Recoveries {
         let told = |shard: &&ShardId| outcome == Outcome::Aborted || contents.contains_key(shard);
         let calls = recovery.participants.iter().filter(told);
         let calls = calls.map(|shard| (*shard, InconsistentCall::new(self.group))).collect();
-        // Whatever its coordinator may still have proposed lies below this.
-        let last = self.clock.saturating_add(self.timestamp_ahead_max);
-        let last = Timestamp::new(last, ClientId(u64::MAX)).max(recovery.timestamp);
+        // Whatever its coordinator has proposed or may propose lies below this, or gets no vote. A client that may have no
+        // part in it must not have the outcome kept for ages.
+        let first = if recovery.trusted { recovery.timestamp.micros } else { 0 };
+        let latest = self.clock.max(ClockTime::from_micros(first));
+        let last = latest.saturating_add(self.proposals_ahead_max);
+        let last = Timestamp::new(last, ClientId(u64::MAX));
         recovery.phase = Phase::Telling { outcome, last, contents, calls };
         recovery.since = now;
         recovery.repeats = 0;

@@ -16,7 +16,6 @@
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
-//! | `collected` | which transactions may be among what was collected |
 //! | `shortening` | how the log is shortened |
 //! | `remains` | what it still remembers of what has ended |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
@@ -24,7 +23,6 @@
 mod agenda;
 mod authority;
 mod checkpoint;
-mod collected;
 mod currency;
 mod desk;
 mod holds;
@@ -156,7 +154,7 @@ impl Machine for Replica {
                 config.replica,
                 group,
                 config.recovery_timeout,
-                config.timestamp_ahead_max,
+                config.timestamp_ahead_max + config.retry_span,
                 config.rules,
             ),
             checkpoints: Checkpoints::default(),
@@ -182,8 +180,6 @@ impl Machine for Replica {
         if restarted {
             replica.ir.finish_restore();
             while replica.collect(COLLECTED_AT_REST_MAX) {}
-            // What was collected in an earlier life is not known any more.
-            replica.participant.collected.forget(replica.ir.floor());
         }
         replica
     }
@@ -450,13 +446,7 @@ impl Replica {
                 });
             }
             Ir::FinalizeConsensus { id, verdict, view, ballot } => {
-                let promised = self.participant.promised(id.transaction);
-                if ballot < promised {
-                    self.send_superseded(from, id.transaction, promised, outbox);
-                    return;
-                }
-                let at = self.ir.record().consensus(id).map(|known| known.operation.timestamp);
-                if self.is_committed_otherwise(from, id.transaction, at, ballot, outbox) {
+                if self.refuses_finalize(from, id, ballot, outbox) {
                     return;
                 }
                 self.with_desk(context.random, outbox, |ir, desk| {

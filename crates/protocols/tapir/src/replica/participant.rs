@@ -6,7 +6,6 @@ use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::{Prepared, PreparedSet, ReadTimestamps, ValidatedVersions, Versions};
 
-use super::collected::Collected;
 use super::validate::{Shelf, validate_prepare};
 use crate::message::{Decision, Outcome, Prepare, Promise, ScannedKey, StatePage, Supplement, Tapir, Vote};
 use crate::rules::{Plant, Rules, Validation};
@@ -45,8 +44,6 @@ pub(crate) struct Participant {
     pub(crate) complete: Timestamp,
     /// Below this everything has ended, and what it has left behind is here.
     pub(crate) floor: Timestamp,
-    /// What may have been collected below it.
-    pub(crate) collected: Collected,
     /// The smallest timestamp below the refusal at which anything has committed here since this was last asked.
     pub(crate) committed_late: Option<Timestamp>,
     /// The instant of the present step: when a transaction was prepared.
@@ -73,7 +70,6 @@ impl Participant {
             refusal: Timestamp::ZERO,
             complete: Timestamp::ZERO,
             floor: Timestamp::ZERO,
-            collected: Collected::default(),
             committed_late: None,
             now: Instant::START,
             held_before: BTreeMap::new(),
@@ -154,18 +150,7 @@ impl Participant {
         if prepare.timestamp < self.refusal {
             return Vote::Retry(self.refusal);
         }
-        if self.may_have_collected(id, prepare) {
-            // In a merge, of what surely has not succeeded. What may have is not asked: this is a guess.
-            return Vote::Abstain;
-        }
         self.validate(id, prepare, Promises::Bind)
-    }
-
-    /// True if this is a further prepare of a transaction that may have ended here by an earlier one, of which nothing is
-    /// left but what it has done.
-    pub(crate) fn may_have_collected(&self, id: TransactionId, prepare: &Prepare) -> bool {
-        let first = prepare.first_timestamp();
-        first < prepare.timestamp && first < self.floor && self.collected.may_hold(id, first)
     }
 
     /// Votes on a prepare as if nothing were refused.
@@ -372,7 +357,6 @@ impl Upcalls<Tapir> for Participant {
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {
-        self.collected.forget(floor);
         self.versions.forget_below(floor);
     }
 
@@ -399,40 +383,5 @@ pub(crate) fn outcome_of(decision: &Decision) -> Outcome {
     match decision {
         Decision::Commit { timestamp, .. } => Outcome::Committed(*timestamp),
         Decision::Abort { .. } => Outcome::Aborted,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use quorate_core::{ClientId, Key, Transaction, Write};
-    use quorate_ir::State;
-
-    use super::*;
-
-    fn id(sequence: u64) -> TransactionId {
-        TransactionId { client: ClientId(1), sequence, attempt: 0 }
-    }
-
-    fn at(micros: u64) -> Timestamp {
-        Timestamp { micros, client: ClientId(1) }
-    }
-
-    /// A later transaction of the client was collected, so this one may have been as well.
-    #[test]
-    fn a_merge_keeps_what_may_have_succeeded_whatever_may_have_been_collected() {
-        let writes = vec![Write { key: Key::from(b"a"), value: None }];
-        let transaction = Arc::new(Transaction { writes, ..Transaction::default() });
-        let operation = Prepare { transaction, timestamp: at(200), first: Some(at(50)) };
-        let entry = ConsensusEntry { number: 2, operation, verdict: Vote::Ok, state: State::Tentative };
-        let participant = || {
-            let mut participant = Participant::new(Rules::EXCLUSIVE);
-            participant.on_floor(at(100));
-            participant.collected.note(id(9), at(100));
-            participant
-        };
-        assert_eq!(participant().merge(&[(id(5), entry.clone())], &[]), [Vote::Ok]);
-        assert_eq!(participant().merge(&[], &[(id(5), entry)]), [Vote::Abstain]);
     }
 }

@@ -43,8 +43,8 @@ impl Replica {
             self.send_superseded(from, transaction, promised, outbox);
             return true;
         }
-        if self.participant.may_have_collected(transaction, prepare) {
-            // What has become of it is for a recovery to find out.
+        if self.comes_too_late(prepare) {
+            // What has become of the transaction is for a recovery to find out.
             self.send_superseded(from, transaction, Ballot(1), outbox);
             return true;
         }
@@ -52,6 +52,42 @@ impl Replica {
         // transaction is a new one: the client's clock may have run away in between.
         self.ir.record().consensus(id).is_none()
             && self.refuses_timestamp(from, transaction, timestamp, context, outbox)
+    }
+
+    /// Makes no verdict final, and says why: a later backup coordinator has taken over, or another prepare has committed.
+    pub(super) fn refuses_finalize(
+        &mut self,
+        from: Address,
+        id: OperationId,
+        ballot: Ballot,
+        outbox: &mut OutboxOf<Self>,
+    ) -> bool {
+        let transaction = id.transaction;
+        let promised = self.participant.promised(transaction);
+        if ballot < promised {
+            self.send_superseded(from, transaction, promised, outbox);
+            return true;
+        }
+        let prepare = self.ir.record().consensus(id).map(|known| &known.operation);
+        let at = prepare.map(|prepare| prepare.timestamp);
+        let is_late = prepare.is_some_and(|prepare| self.comes_too_late(prepare));
+        if self.decision(transaction).is_none() && is_late && ballot == Ballot::ORIGINAL {
+            self.send_superseded(from, transaction, Ballot(1), outbox);
+            return true;
+        }
+        self.is_committed_otherwise(from, transaction, at, ballot, outbox)
+    }
+
+    /// True if the transaction may have ended by an earlier prepare, of which nothing is left here but what it has done.
+    ///
+    /// A coordinator that was away for long may propose a transaction again that a backup coordinator has settled since. To
+    /// vote on it as on a new one would let it commit twice, or commit after it was told to have aborted. So no further
+    /// prepare is let in far above the first, and what a backup coordinator has settled is kept until the floor has passed
+    /// all that may be: whoever does not remember the outcome has a floor above the prepare.
+    fn comes_too_late(&self, prepare: &Prepare) -> bool {
+        let span = self.config.retry_span.as_micros() as u64;
+        let is_beyond = |first: Timestamp| prepare.timestamp.micros > first.micros.saturating_add(span);
+        prepare.first.is_some_and(|first| is_beyond(first) || prepare.timestamp < self.ir.floor())
     }
 
     /// Says so if a timestamp is too far in the future to be let in.
@@ -89,7 +125,7 @@ impl Replica {
     /// True, and says so, if a coordinator goes on with a transaction that another one has committed, and not by the
     /// prepare `at` this timestamp, or nothing is known of that prepare. No vote tells what has become of the transaction,
     /// and any vote could be taken for its outcome.
-    pub(super) fn is_committed_otherwise(
+    fn is_committed_otherwise(
         &self,
         from: Address,
         transaction: TransactionId,
@@ -172,8 +208,7 @@ impl Replica {
             return;
         }
         // The promise is given all the same: a prepare above the floor may still be under way.
-        let is_settled = self.ir.is_settled(transaction, timestamp)
-            && self.participant.collected.may_hold(transaction, timestamp);
+        let is_settled = self.ir.is_settled(transaction, timestamp);
         let decision = self.decision(transaction);
         let outcome = decision.map(outcome_of);
         let committed = match decision {
@@ -258,7 +293,9 @@ impl Replica {
     /// been proposed of it before the promise was seen here lies below the floor, where it is refused.
     pub(super) fn collect_promises(&mut self, clock: ClockTime) {
         let (floor, record) = (self.ir.floor(), self.ir.record());
-        let last = Timestamp { micros: self.timestamp_max(clock), client: ClientId(u64::MAX) };
+        let span = self.config.retry_span.as_micros() as u64;
+        let micros = self.timestamp_max(clock).saturating_add(span);
+        let last = Timestamp { micros, client: ClientId(u64::MAX) };
         let Participant { promises, fading, .. } = &mut self.participant;
         promises.retain(|id, promise| match fading.get(id) {
             Some((ballot, last)) if *ballot == promise.ballot => *last >= floor || record.holds(*id),

@@ -115,8 +115,7 @@ impl Replica {
             return false;
         }
         let more_versions = self.participant.versions.collect(self.participant.floor, max);
-        let (floor, collected) = (self.ir.floor(), &mut self.participant.collected);
-        self.ir.collect(max, |transaction| collected.note(transaction, floor)) || more_versions
+        self.ir.collect(max) || more_versions
     }
 
     /// Begins, repeats or gives up the search for a floor.
