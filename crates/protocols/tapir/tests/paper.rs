@@ -301,6 +301,103 @@ fn section_5_3_committed_transactions_stay_committed() {
 
 // 6 Extensions
 
+// 6 Extensions
+
+/// "Read-only transactions have a single round-trip fast path that sends the Read to only one replica", if that one has a
+/// validated version; else a quorum is asked, and then it has.
+#[test]
+fn section_6_1_a_validated_version_is_read_at_one_replica() {
+    let read = "clock c2 500\n read-stale c2 1 5 a\n deliver\n";
+    let again = "read-stale c2 2 5 a\n deliver";
+    let told = with("shards=1 replicas=3", &format!("{WRITE}{read}{again}"));
+    let of = |id: &str| told.iter().filter(|line| line.contains(id) && line.starts_with("c2 → ")).count();
+    assert_eq!(count(&told, "QUORUM-READ c2.1"), 2, "nobody has validated it up to 495: {told:#?}");
+    assert_eq!((of("c2.2"), count(&told, "c2.2 COMMITTED at 500c2")), (1, 1), "{told:#?}");
+}
+
+/// "A QuorumRead updates the read timestamp, ensuring that at least f + 1 replicas do not accept writes that would
+/// invalidate the read": none at or below the snapshot's timestamp.
+#[test]
+fn section_6_1_later_writes_do_not_invalidate_a_quorum_read() {
+    for (clock, commits_at) in [(199, "201c1"), (200, "201c1"), (201, "201c1"), (202, "202c1")] {
+        let read = "clock c2 400\n read-at c2 1 200 a\n deliver\n";
+        let told = with("shards=1 replicas=3", &format!("{read}clock c1 {clock}\n{WRITE}"));
+        assert!(has(&told, &format!("c1.1 COMMITTED at {commits_at}")), "proposed at {clock}: {told:#?}");
+    }
+}
+
+/// "This combination would require waits at the client for the uncertainty bound."
+#[test]
+fn section_6_1_reads_by_the_clock_wait_out_the_bound() {
+    let told =
+        with("shards=1 replicas=3 bound=3000", "read-now c1 1 a\n deliver\n clock c1 3100\n advance 1");
+    assert!(has(&told, "c1.1 got a") && !has(&told, "COMMITTED"), "{told:#?}");
+    let told =
+        with("shards=1 replicas=3 bound=3000", "read-now c1 1 a\n deliver\n clock c1 3101\n advance 4");
+    assert!(has(&told, "c1.1 COMMITTED at 100c1"), "{told:#?}");
+}
+
+/// "Replicas do not accept prepares for any transaction with a timestamp before the sync point", and after it a replica "is
+/// guaranteed to have all of the transactions that the group committed" before it.
+#[test]
+fn section_6_2_a_sync_point_fills_holes_and_refuses_what_comes_before() {
+    let missed = "cut c1 1/r2\n";
+    let synced = "clock 1/r0 60000000\n clock 1/r1 60000000\n clock 1/r2 60000000\n advance 20000\n";
+    let late = "clock c2 200\n begin c2 1\n put c2 1 b y\n commit c2 1\n deliver\n show 1/r2";
+    let told = with("shards=1 replicas=3", &format!("{missed}{WRITE}show 1/r2\n{synced}{late}"));
+    let shown: Vec<bool> = told
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with("1/r2 normal"))
+        .map(|(at, _)| told.get(at + 1).is_some_and(|line| line.contains("a = x @100c1")))
+        .collect();
+    assert_eq!(shown, [false, true], "{told:#?}");
+    assert_eq!(count(&told, "c2.1#1 RETRY above 50000000c0"), 3, "{told:#?}");
+}
+
+/// "TAPIR can then accept proposed timestamps any time in the past as long as they respect serializable transaction
+/// ordering": as a rule set of its own, because it gives up the order of real time.
+#[test]
+fn section_6_3_the_serializable_variant_accepts_the_past() {
+    let read = "clock c2 50\n begin c2 1\n get c2 1 a\n deliver\n";
+    let overwritten = "put c2 1 b y\n commit c2 1\n deliver";
+    let write = "clock c2 50\n begin c2 1\n put c2 1 a y\n commit c2 1\n deliver";
+    for (setting, reads, writes) in [
+        ("", "c2.1 CONFLICT", "c2.1 COMMITTED at 101c2"),
+        (" serializable", "COMMITTED at 50c2", "COMMITTED at 50c2"),
+    ] {
+        let setting = format!("shards=1 replicas=3{setting}");
+        let told = with(&setting, &format!("{read}{WRITE}{overwritten}"));
+        assert!(has(&told, reads), "a read of the past: {told:#?}");
+        let told = with(&setting, &format!("{WRITE}{write}"));
+        assert!(has(&told, writes), "a write in the past: {told:#?}");
+    }
+}
+
+/// "Clients can exponentially increase their proposed timestamp on each retry."
+#[test]
+fn section_6_5_each_retry_goes_further() {
+    let behind = "clock c2 50\n hold c2\n begin c2 1\n put c2 1 a y\n commit c2 1\n deliver\n";
+    let overtaken =
+        "clock c1 1150\n begin c1 2\n put c1 2 a z\n commit c1 2\n deliver\n release c2\n deliver";
+    let told = with("shards=1 replicas=3 retry=1000", &format!("{WRITE}{behind}{overtaken}"));
+    for proposed in ["c2.1#1 w(a=y) at 50c2", "c2.1#2 w(a=y) at 1101c2", "c2.1#3 w(a=y) at 3151c2"] {
+        assert_eq!(count(&told, proposed), 3, "{told:#?}");
+    }
+    assert!(has(&told, "c2.1 COMMITTED at 3151c2"), "{told:#?}");
+}
+
+/// "The participant replica can wait to see if other transactions with smaller timestamps arrive ... and process the
+/// transaction in timestamp order": then the later one need not be tried again.
+#[test]
+fn section_6_6_waits_at_replicas_bring_prepares_into_timestamp_order() {
+    let both = "clock c2 101\n begin c1 1\n put c1 1 a x\n begin c2 1\n put c2 1 a y\n hold c1\n commit c1 1\n commit c2 1\n deliver\n release c1\n deliver";
+    let told = with("shards=1 replicas=3 wait=1000", both);
+    assert!(has(&told, "c2.1 COMMITTED at 101c2, fast path, 0 retries"), "{told:#?}");
+    let told = with("shards=1 replicas=3 wait=0", both);
+    assert!(has(&told, "c2.1 CONFLICT"), "{told:#?}");
+}
+
 fn step<M: Machine>(machine: &mut M, input: InputOf<M>) -> OutboxOf<M> {
     let mut outbox = Outbox::new();
     let clock = ClockTime::from_micros(1_000);
