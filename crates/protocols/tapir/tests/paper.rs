@@ -301,8 +301,6 @@ fn section_5_3_committed_transactions_stay_committed() {
 
 // 6 Extensions
 
-// 6 Extensions
-
 /// "Read-only transactions have a single round-trip fast path that sends the Read to only one replica", if that one has a
 /// validated version; else a quorum is asked, and then it has.
 #[test]
