@@ -134,8 +134,9 @@ impl Scenario {
         let mut coordinator = draw_coordinator_config(round_trip, rules, &mut random);
         let mut replica = draw_replica_config(group, round_trip, rules, &mut random);
         if random.chance(0.5) {
-            // So that what was settled for others is forgotten while they may come back.
-            replica.retry_span = Duration::from_millis(random.between(50, 5_000));
+            // Clocks that jump, and those who were away, come to it; the time from one attempt to the next does not, or a
+            // client whose clock is slow would never get in.
+            replica.retry_span = Duration::from_millis(random.between(20_000, 60_000));
             coordinator.retry_span = replica.retry_span;
         }
         let misfortunes = draw_misfortunes(&faults, &mut random);
