@@ -119,6 +119,10 @@ fn ir(message: &Ir<Tapir>, hash: &mut TraceHash) {
                 [view.0, since.map_or(0, |since| since.0), part.index.into(), page.entries.len() as u64];
             numbers(30, nobody, &sizes, hash);
         }
+        Ir::PartsMissing { view, missing, .. } => {
+            let parts = missing.iter().map(|range| u64::from(range.last - range.first) + 1).sum();
+            numbers(33, nobody, &[view.0, missing.len() as u64, parts], hash);
+        }
         Ir::ViewQuery { nonce } => numbers(31, nobody, &[*nonce], hash),
         Ir::ViewQueryReply { nonce, view, lost } => {
             numbers(32, nobody, &[*nonce, view.0, u64::from(*lost)], hash);

@@ -13,7 +13,7 @@ use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Key, KeyRange, Random, ReadVersion, ReplicaId, ReplicaIndex,
     ShardId, Timestamp, Transaction, TransactionId, Value, View, Write,
 };
-use quorate_ir::{OperationId, Part, RecordPage};
+use quorate_ir::{OperationId, Part, PartRange, RecordPage};
 use quorate_tapir::message::{Decision, Prepare, Vote};
 use quorate_tapir::{Message, Outcome, Tapir};
 
@@ -283,7 +283,7 @@ impl Hostile {
             let view = [View(0), View(5), View(u64::MAX)][this.random.index(3)];
             let ballot = Ballot(u32::MAX);
             let (part, page) = (Part::WHOLE, RecordPage::default());
-            match this.random.below(9) {
+            match this.random.below(10) {
                 0 => Message::Ir(Ir::HigherView { view }),
                 1 => Message::Ir(Ir::StartViewChange { view }),
                 2 => Message::Ir(Ir::DoViewChange {
@@ -308,7 +308,12 @@ impl Hostile {
                 4 => Message::Ir(Ir::ViewQueryReply { nonce: 0, view, lost: true }),
                 5 => Message::CoordinatorChange { transaction, ballot, timestamp },
                 6 => Message::RecordOutcome { transaction, ballot, outcome: Outcome::Aborted },
-                7 => Message::Superseded { transaction, promised: ballot },
+                7 => Message::Ir(Ir::PartsMissing {
+                    view,
+                    series: 0,
+                    missing: vec![PartRange { first: 0, last: u32::MAX }; 3],
+                }),
+                8 => Message::Superseded { transaction, promised: ballot },
                 _ => Message::RecordOutcomeReply { transaction, ballot, view },
             }
         });

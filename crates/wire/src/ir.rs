@@ -1,7 +1,7 @@
 //! The field numbers of inconsistent replication, as TAPIR uses it.
 
 use quorate_core::TransactionId;
-use quorate_ir::{Message, OperationEntries, OperationId, Part, RecordPage};
+use quorate_ir::{Message, OperationEntries, OperationId, Part, PartRange, RecordPage};
 use quorate_tapir::Tapir;
 
 use crate::codec::field::{Nested, Optional, Packed, Repeated, Varint};
@@ -24,6 +24,19 @@ fn validate_part(part: &Part) -> Result<(), Fault> {
         Ok(())
     } else {
         Err(Fault::Meaningless("the index of a part must be below the count of parts"))
+    }
+}
+
+message!(PartRange, "ir.PartRange", {
+    1 first: Varint,
+    2 last: Varint,
+}, check validate_part_range);
+
+fn validate_part_range(range: &PartRange) -> Result<(), Fault> {
+    if range.first <= range.last {
+        Ok(())
+    } else {
+        Err(Fault::Meaningless("the last of a range of parts must not be below the first"))
     }
 }
 
@@ -64,4 +77,5 @@ alternatives!(Message<Tapir>, "ir.Message", messages {
     }
     12 ViewQuery { 1 nonce: Varint }
     13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint }
+    14 PartsMissing { 1 view: Varint, 2 series: Varint, 3 missing: Repeated<Nested> }
 });

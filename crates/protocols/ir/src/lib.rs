@@ -36,7 +36,7 @@ pub mod record;
 pub mod replica;
 
 pub use call::{ConsensusCall, ConsensusProgress, InconsistentCall};
-pub use message::{Message, OperationId, Part};
+pub use message::{Message, OperationId, Part, PartRange};
 pub use mistake::Mistake;
 pub use record::{
     ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State, Summary,

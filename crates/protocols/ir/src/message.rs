@@ -39,8 +39,8 @@ impl fmt::Debug for OperationId {
 /// One of `count` parts of a message that is too large for one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Tells the parts of one sending from those of a repetition, which may be divided otherwise.
-    pub series: u32,
+    /// Tells the parts of this message from those of every other: no other message has the number.
+    pub series: u64,
     /// Which part, from zero.
     pub index: u32,
     /// How many parts there are, at least one.
@@ -50,15 +50,15 @@ pub struct Part {
 impl Part {
     /// The only part of a message that fits into one frame.
     pub const WHOLE: Part = Part { series: 0, index: 0, count: 1 };
+}
 
-    /// Numbers the pages of one sending.
-    pub fn number<T>(series: u32, pages: Vec<T>) -> impl Iterator<Item = (Part, T)> {
-        let count = pages.len() as u32;
-        pages
-            .into_iter()
-            .enumerate()
-            .map(move |(index, page)| (Part { series, index: index as u32, count }, page))
-    }
+/// Consecutive parts of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartRange {
+    /// The first of them.
+    pub first: u32,
+    /// The last of them, not below the first.
+    pub last: u32,
 }
 
 /// What proposers and replicas say to each other.
@@ -137,8 +137,8 @@ pub enum Message<O: Operations> {
         /// The new view.
         view: View,
     },
-    /// Replica → leader of `view` (replica `view mod n`), repeated until START-VIEW arrives: what I know. The view is
-    /// durable before this leaves, so the sender never again answers in a lower one.
+    /// Replica → leader of `view` (replica `view mod n`), repeated until START-VIEW arrives: what I know. Of one in parts
+    /// only the first is repeated. The view is durable before this leaves, so the sender never again answers in a lower one.
     DoViewChange {
         /// The new view.
         view: View,
@@ -176,6 +176,16 @@ pub enum Message<O: Operations> {
         floor: Option<Timestamp>,
         /// A page of the state; every page is in some part.
         state: Option<O::State>,
+    },
+    /// Receiver of a DO-VIEW-CHANGE or START-VIEW in parts → its sender, whenever nothing more arrives: I have the rest.
+    /// The sender sends these parts again.
+    PartsMissing {
+        /// The new view.
+        view: View,
+        /// Of which message: the number of its series.
+        series: u64,
+        /// The parts that have not arrived, ascending; perhaps not all of them.
+        missing: Vec<PartRange>,
     },
     /// A replica without its record → every other replica: in which view are you? (T23)
     ViewQuery {

@@ -15,7 +15,7 @@ use quorate_core::{
     ReplicaIndex, ShardId, SiteId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{
-    ConsensusEntry, Cursor, InconsistentEntry, Message as Ir, OperationEntries, OperationId, Part,
+    ConsensusEntry, Cursor, InconsistentEntry, Message as Ir, OperationEntries, OperationId, Part, PartRange,
     RecordPage, State,
 };
 use quorate_tapir::message::{
@@ -186,7 +186,13 @@ fn page() -> BoxedStrategy<RecordPage<Tapir>> {
 
 fn part() -> impl Strategy<Value = Part> {
     let index_and_count = (0..u32::MAX).prop_flat_map(|index| (Just(index), index + 1..=u32::MAX));
-    (small(), index_and_count).prop_map(|(series, (index, count))| Part { series, index, count })
+    (number(), index_and_count).prop_map(|(series, (index, count))| Part { series, index, count })
+}
+
+fn part_range() -> impl Strategy<Value = PartRange> {
+    (0..=u32::MAX)
+        .prop_flat_map(|first| (Just(first), first..=u32::MAX))
+        .prop_map(|(first, last)| PartRange { first, last })
 }
 
 fn lineage() -> impl Strategy<Value = Vec<View>> {
@@ -206,32 +212,35 @@ fn ir() -> BoxedStrategy<Ir<Tapir>> {
         (operation_id(), view(), of(vote()), any::<bool>())
             .prop_map(|(id, view, verdict, finalized)| Ir::Confirm { id, view, verdict, finalized }),
     ];
-    let views = prop_oneof![
-        view().prop_map(|view| Ir::HigherView { view }),
-        view().prop_map(|view| Ir::StartViewChange { view }),
-        (view(), of(view()), lineage(), part(), page(), supplement(), timestamp(), timestamp())
-            .prop_map(|(view, last_normal, lineage, part, page, supplement, floor, complete)| {
-                Ir::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete }
-            })
-            .boxed(),
-        (view(), of(view()), part(), page(), supplement(), of(timestamp()), of(state_page()))
-            .prop_map(|(view, since, part, page, supplement, floor, state)| Ir::StartView {
+    let views =
+        prop_oneof![
+            view().prop_map(|view| Ir::HigherView { view }),
+            view().prop_map(|view| Ir::StartViewChange { view }),
+            (view(), of(view()), lineage(), part(), page(), supplement(), timestamp(), timestamp())
+                .prop_map(|(view, last_normal, lineage, part, page, supplement, floor, complete)| {
+                    Ir::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete }
+                })
+                .boxed(),
+            (view(), of(view()), part(), page(), supplement(), of(timestamp()), of(state_page()))
+                .prop_map(|(view, since, part, page, supplement, floor, state)| Ir::StartView {
+                    view,
+                    since,
+                    part,
+                    page,
+                    supplement,
+                    floor,
+                    state
+                })
+                .boxed(),
+            (view(), number(), vec(part_range(), 0..4))
+                .prop_map(|(view, series, missing)| Ir::PartsMissing { view, series, missing }),
+            number().prop_map(|nonce| Ir::ViewQuery { nonce }),
+            (number(), view(), any::<bool>()).prop_map(|(nonce, view, lost)| Ir::ViewQueryReply {
+                nonce,
                 view,
-                since,
-                part,
-                page,
-                supplement,
-                floor,
-                state
-            })
-            .boxed(),
-        number().prop_map(|nonce| Ir::ViewQuery { nonce }),
-        (number(), view(), any::<bool>()).prop_map(|(nonce, view, lost)| Ir::ViewQueryReply {
-            nonce,
-            view,
-            lost
-        }),
-    ];
+                lost
+            }),
+        ];
     prop_oneof![everyday.boxed(), views.boxed()].boxed()
 }
 

@@ -84,7 +84,7 @@ messages! {
         #[prost(message, optional, tag = 11)] complete: Option<Timestamp>,
     }
     struct Part {
-        #[prost(uint32, tag = 1)] series: u32,
+        #[prost(uint64, tag = 1)] series: u64,
         #[prost(uint32, tag = 2)] index: u32,
         #[prost(uint32, tag = 3)] count: u32,
     }
@@ -190,6 +190,15 @@ messages! {
         #[prost(message, optional, tag = 11)] state: Option<StatePage>,
     }
     struct ViewQuery { #[prost(uint64, tag = 1)] nonce: u64 }
+    struct PartRange {
+        #[prost(uint32, tag = 1)] first: u32,
+        #[prost(uint32, tag = 2)] last: u32,
+    }
+    struct PartsMissing {
+        #[prost(uint64, tag = 1)] view: u64,
+        #[prost(uint64, tag = 2)] series: u64,
+        #[prost(message, repeated, tag = 3)] missing: Vec<PartRange>,
+    }
     struct ViewQueryReply {
         #[prost(uint64, tag = 1)] nonce: u64,
         #[prost(uint64, tag = 2)] view: u64,
@@ -198,7 +207,7 @@ messages! {
 }
 
 choices! {
-    Ir, "IrChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = IrChoice {
+    Ir, "IrChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = IrChoice {
         1 ProposeInconsistent(ProposeInconsistent),
         2 ProposeConsensus(ProposeConsensus),
         3 InconsistentReply(InconsistentReply),
@@ -212,6 +221,7 @@ choices! {
         11 StartView(StartView),
         12 ViewQuery(ViewQuery),
         13 ViewQueryReply(ViewQueryReply),
+        14 PartsMissing(PartsMissing),
     }
 }
 

@@ -88,6 +88,7 @@ fn the_generators_reach_every_variant() {
         "StartView",
         "ViewQuery",
         "ViewQueryReply",
+        "PartsMissing",
         "Ok",
         "Abstain",
         "Abort",

@@ -8,6 +8,7 @@
 
 pub mod floor;
 mod operations;
+mod parts;
 pub mod snapshot;
 mod view_change;
 
@@ -19,7 +20,8 @@ use crate::message::{Message, OperationId};
 use crate::record::{ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State};
 use crate::{Mistake, Operations};
 pub use operations::Answer;
-use view_change::{Received, ViewChange};
+use parts::Received;
+use view_change::ViewChange;
 
 /// What a replica is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,8 @@
 //!   leader               StartView(v, what you lack) → each            install, be normal in v
 //! ```
 //!
+//! What is large is sent in parts: see [`parts`].
+//!
 //! A replica whose log is intact changes views after every restart, so it comes back current. A replica without its
 //! record first learns which view is safely above any that it may have been in.
 
@@ -15,8 +17,9 @@ use std::time::Duration;
 
 use quorate_core::{GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
 
+use super::parts::{Collected, Cut, Received, transfer_time};
 use super::{Fact, Host, Replica, Status, Upcalls};
-use crate::message::{Message, Part};
+use crate::message::{Message, Part, PartRange};
 use crate::record::{
     ConsensusEntry, InconsistentEntry, OperationEntries, RecordPage, State, merge_tails, split_page,
 };
@@ -25,21 +28,28 @@ use crate::{Mistake, Operations};
 /// How often DO-VIEW-CHANGE is repeated before the next view is tried.
 const ATTEMPTS_PER_VIEW: u32 = 4;
 
-/// A slow network: so long may a record be on its way before its loss is suspected.
-const BYTES_PER_SECOND_MIN: f64 = 16e6;
+/// How often parts are asked for in vain, of somebody who goes on sending, before the next view is tried.
+const STALLS_PER_VIEW: u32 = 4 * ATTEMPTS_PER_VIEW;
+
+/// A leader keeps a START-VIEW in parts for so many view-change timeouts after it was last asked for some of them. That is
+/// several times the longest that a receiver waits between two questions.
+const TIMEOUTS_KEPT: u32 = 8;
 
 /// What a replica has gathered of a view change.
 #[derive(Debug)]
 pub(super) struct ViewChange<O: Operations> {
+    /// How often DO-VIEW-CHANGE was repeated since anything was heard of a message in parts.
     attempts: u32,
+    /// How often since anything new was.
+    stalls: u32,
     /// How long what was handed over may be on its way.
     transfer: Duration,
-    /// For each replica, how often it has asked the leader for the record of this view.
-    asked: Vec<u32>,
     /// Views tried in a row without success; each makes the next wait longer.
     failed_views: u32,
-    /// Counts the multi-part messages that this replica has sent.
-    series: u32,
+    /// What this replica hands over to the leader of the view.
+    handed_over: Option<Cut<O>>,
+    /// As the leader, for each replica, what it was sent of the record, if that did not fit into one part.
+    passed_on: Vec<Option<PassedOn<O>>>,
     contributions: Vec<Option<Contribution<O>>>,
     start_view: Option<Collected<O>>,
     restored: Option<(View, Received<O>)>,
@@ -56,29 +66,18 @@ struct Contribution<O: Operations> {
     complete: Timestamp,
 }
 
-/// The parts of a message as they arrive.
+/// A START-VIEW in parts, for whom it was made, and how long it is kept.
 #[derive(Debug)]
-struct Collected<O: Operations> {
-    series: u32,
-    count: u32,
-    parts: BTreeMap<u32, (RecordPage<O>, Option<O::State>)>,
-}
-
-/// What came in all parts of a message together.
-#[derive(Debug)]
-pub(super) struct Received<O: Operations> {
-    pub(super) pages: Vec<RecordPage<O>>,
-    pub(super) states: Vec<O::State>,
-}
-
-impl<O: Operations> Default for Received<O> {
-    fn default() -> Self {
-        Received { pages: Vec::new(), states: Vec::new() }
-    }
+struct PassedOn<O: Operations> {
+    receiver: Receiver,
+    cut: Cut<O>,
+    transfer: Duration,
+    /// True if it was asked for since it was last looked at.
+    is_asked_for: bool,
 }
 
 /// A replica that took part in a view change, and what it has.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Receiver {
     index: ReplicaIndex,
     last_normal: Option<View>,
@@ -93,42 +92,15 @@ struct Query {
     answers: Vec<Option<(View, bool)>>,
 }
 
-impl<O: Operations> Collected<O> {
-    fn new(part: Part) -> Self {
-        Collected { series: part.series, count: part.count, parts: BTreeMap::new() }
-    }
-
-    fn belongs(&self, part: Part) -> bool {
-        self.series == part.series && self.count == part.count
-    }
-
-    fn add(&mut self, part: Part, page: RecordPage<O>, state: Option<O::State>) {
-        if part.index < self.count {
-            self.parts.insert(part.index, (page, state));
-        }
-    }
-
-    fn is_complete(&self) -> bool {
-        self.parts.len() == self.count as usize
-    }
-
-    fn into_received(self) -> Received<O> {
-        let (pages, states): (Vec<_>, Vec<_>) = self.parts.into_values().unzip();
-        Received {
-            pages: pages.into_iter().filter(|page| !page.is_empty()).collect(),
-            states: states.into_iter().flatten().collect(),
-        }
-    }
-}
-
 impl<O: Operations> ViewChange<O> {
     pub(super) fn new(group: GroupSize) -> Self {
         ViewChange {
             attempts: 0,
+            stalls: 0,
             transfer: Duration::ZERO,
-            asked: vec![0; group.replicas()],
             failed_views: 0,
-            series: 0,
+            handed_over: None,
+            passed_on: (0..group.replicas()).map(|_| None).collect(),
             contributions: (0..group.replicas()).map(|_| None).collect(),
             start_view: None,
             restored: None,
@@ -138,8 +110,10 @@ impl<O: Operations> ViewChange<O> {
 
     fn forget(&mut self) {
         self.attempts = 0;
+        self.stalls = 0;
         self.transfer = Duration::ZERO;
-        self.asked.iter_mut().for_each(|asked| *asked = 0);
+        self.handed_over = None;
+        self.passed_on.iter_mut().for_each(|slot| *slot = None);
         self.start_view = None;
         self.query = None;
         self.contributions.iter_mut().for_each(|slot| *slot = None);
@@ -219,48 +193,115 @@ impl<O: Operations> Replica<O> {
             + self.change.transfer
     }
 
-    /// A part of a record has arrived: whatever is missing is on its way too.
-    fn on_transfer_progress<H: Host<O>>(&mut self, host: &mut H) {
+    /// A part of a record has arrived, or was asked for: whatever is missing is on its way too. One that had arrived before
+    /// only says that its sender is there.
+    fn on_transfer_progress<H: Host<O>>(&mut self, is_new: bool, host: &mut H) {
         self.change.attempts = 0;
-        host.set_view_change_timer(self.attempt_timeout());
-    }
-
-    /// True if something of `parts` parts is to be sent at the `repetition`-th request for it. What is large is sent only
-    /// every other time: it is more likely on its way than lost, and sending it again would delay it further.
-    fn is_sent_again(parts: usize, repetition: u32) -> bool {
-        parts == 1 || repetition.is_multiple_of(2)
+        if is_new {
+            self.change.stalls = 0;
+            host.set_view_change_timer(self.attempt_timeout());
+        }
     }
 
     fn send_do_view_change<H: Host<O>>(&mut self, host: &mut H) {
-        let view = self.view;
-        let leader = self.leader_of(view);
-        let last_normal = self.last_normal();
-        let lineage = if last_normal.is_some() { self.record.lineage().to_vec() } else { Vec::new() };
-        let tail = if last_normal.is_some() { self.record.tail() } else { RecordPage::default() };
-        let supplement = host.protocol().contribution();
-        let (floor, complete) = (self.floor, self.complete);
+        let leader = self.leader_of(self.view);
         if leader == self.me {
             let mut collected = Collected::new(Part::WHOLE);
-            collected.add(Part::WHOLE, tail, None);
-            let contribution = Contribution { last_normal, lineage, supplement, collected, floor, complete };
+            collected.add(Part::WHOLE, self.tail(), None);
+            let contribution = Contribution {
+                last_normal: self.last_normal(),
+                lineage: self.own_lineage(),
+                supplement: host.protocol().contribution(),
+                collected,
+                floor: self.floor,
+                complete: self.complete,
+            };
             self.change.contributions[usize::from(self.me.0)] = Some(contribution);
             host.set_view_change_timer(self.attempt_timeout());
             self.try_lead(host);
             return;
         }
-        let bytes: usize = tail.entries.iter().map(|(_, entries)| H::Protocol::entry_bytes(entries)).sum();
-        self.change.transfer = Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND_MIN);
+        if let Some(cut) = &self.change.handed_over {
+            // If something of it has been lost, the leader will say what.
+            host.send_to_replica(leader, cut.first().clone());
+        } else {
+            let cut = self.cut_do_view_change(host);
+            for part in cut.all() {
+                host.send_to_replica(leader, part.clone());
+            }
+            self.change.handed_over = Some(cut);
+        }
         host.set_view_change_timer(self.attempt_timeout());
+    }
+
+    fn cut_do_view_change<H: Host<O>>(&mut self, host: &mut H) -> Cut<O> {
+        let (view, last_normal, lineage) = (self.view, self.last_normal(), self.own_lineage());
+        let (floor, complete) = (self.floor, self.complete);
+        let supplement = host.protocol().contribution();
+        let tail = self.tail();
+        let bytes = tail.entries.iter().map(|(_, entries)| H::Protocol::entry_bytes(entries)).sum();
+        self.change.transfer = transfer_time(bytes);
         let pages = split_page(tail, self.page_bytes_max, H::Protocol::entry_bytes);
-        if !Self::is_sent_again(pages.len(), self.change.attempts) {
+        Cut::new(
+            pages,
+            || host.nonce(),
+            |part, page| {
+                let (lineage, supplement) = (lineage.clone(), supplement.clone());
+                Message::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete }
+            },
+        )
+    }
+
+    /// What this replica recorded since it was last normal from the start of a view; nothing if it has lost its record.
+    fn tail(&self) -> RecordPage<O> {
+        if self.last_normal().is_some() { self.record.tail() } else { RecordPage::default() }
+    }
+
+    fn own_lineage(&self) -> Vec<View> {
+        if self.last_normal().is_some() { self.record.lineage().to_vec() } else { Vec::new() }
+    }
+
+    /// Asks for what has not arrived of messages of which something has.
+    fn send_parts_missing<H: Host<O>>(&self, host: &mut H) {
+        let leader = self.change.start_view.iter().map(|collected| (self.leader_of(self.view), collected));
+        let others = self.change.contributions.iter().zip(0..).filter_map(|(slot, index)| {
+            let contribution = slot.as_ref().filter(|known| !known.collected.is_complete())?;
+            Some((ReplicaIndex(index), &contribution.collected))
+        });
+        for (sender, collected) in leader.chain(others) {
+            let (view, series, missing) = (self.view, collected.series(), collected.missing());
+            host.send_to_replica(sender, Message::PartsMissing { view, series, missing });
+        }
+    }
+
+    /// Some of what this replica has sent in parts has not arrived.
+    pub fn on_parts_missing<H: Host<O>>(
+        &mut self,
+        from: ReplicaIndex,
+        view: View,
+        series: u64,
+        missing: &[PartRange],
+        host: &mut H,
+    ) {
+        if view != self.view {
             return;
         }
-        self.change.series = self.change.series.wrapping_add(1);
-        for (part, page) in Part::number(self.change.series, pages) {
-            let (lineage, supplement) = (lineage.clone(), supplement.clone());
-            let message =
-                Message::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete };
-            host.send_to_replica(leader, message);
+        let cut = if self.status == Status::Normal {
+            let passed_on = self.change.passed_on.get_mut(usize::from(from.0)).and_then(Option::as_mut);
+            passed_on.map(|passed_on| {
+                passed_on.is_asked_for = true;
+                &passed_on.cut
+            })
+        } else {
+            self.change.handed_over.as_ref().filter(|_| self.leader_of(view) == from)
+        };
+        let parts = cut.map(|cut| cut.missing(series, missing)).unwrap_or_default();
+        for part in &parts {
+            host.send_to_replica(from, (*part).clone());
+        }
+        if !parts.is_empty() && self.status != Status::Normal {
+            // The leader is there, and busy with what it has been sent.
+            self.on_transfer_progress(true, host);
         }
     }
 
@@ -272,11 +313,12 @@ impl<O: Operations> Replica<O> {
     /// The view change takes too long: repeat, and after a few times try the next view.
     pub fn on_view_change_timeout<H: Host<O>>(&mut self, host: &mut H) {
         match self.status {
-            Status::Normal => {}
+            Status::Normal => self.forget_passed_on(host),
             Status::Recovering if self.change.query.is_some() => self.send_view_query(host),
             Status::ViewChanging | Status::Recovering => {
                 self.change.attempts += 1;
-                if self.change.attempts >= ATTEMPTS_PER_VIEW {
+                self.change.stalls += 1;
+                if self.change.attempts >= ATTEMPTS_PER_VIEW || self.change.stalls >= STALLS_PER_VIEW {
                     self.change.failed_views += 1;
                     if self.status == Status::Recovering {
                         // It cannot push the others on; it asks again where they are.
@@ -289,6 +331,7 @@ impl<O: Operations> Replica<O> {
                     for other in self.others() {
                         host.send_to_replica(other, Message::StartViewChange { view: self.view });
                     }
+                    self.send_parts_missing(host);
                     self.send_do_view_change(host);
                 }
             }
@@ -353,7 +396,7 @@ impl<O: Operations> Replica<O> {
             // One answer per question, not per part of it.
             if part.index == 0 {
                 let receiver = Receiver { index: from, last_normal, lineage, complete };
-                self.send_start_view(&receiver, host);
+                self.send_start_view(receiver, host);
             }
             return;
         }
@@ -365,9 +408,9 @@ impl<O: Operations> Replica<O> {
                 slot.insert(Contribution { last_normal, lineage, supplement, collected, floor, complete })
             }
         };
-        contribution.collected.add(part, page, None);
+        let is_new = contribution.collected.add(part, page, None);
         if part.count > 1 {
-            self.on_transfer_progress(host);
+            self.on_transfer_progress(is_new, host);
         }
         self.try_lead(host);
     }
@@ -432,7 +475,7 @@ impl<O: Operations> Replica<O> {
         let received = Received { pages: vec![page], states: Vec::new() };
         self.become_normal(greatest, None, received, host);
         for receiver in receivers {
-            self.send_start_view(&receiver, host);
+            self.send_start_view(receiver, host);
         }
     }
 
@@ -526,7 +569,24 @@ impl<O: Operations> Replica<O> {
     }
 
     /// Sends a replica what it lacks of this view's record, and state in place of what has been collected of it.
-    fn send_start_view<H: Host<O>>(&mut self, to: &Receiver, host: &mut H) {
+    fn send_start_view<H: Host<O>>(&mut self, to: Receiver, host: &mut H) {
+        let slot = usize::from(to.index.0);
+        if let Some(passed_on) = self.change.passed_on[slot].as_mut().filter(|known| known.receiver == to) {
+            // It is on its way, or some of it has been lost: then the receiver will say what.
+            passed_on.is_asked_for = true;
+            host.send_to_replica(to.index, passed_on.cut.first().clone());
+            return;
+        }
+        let (cut, transfer) = self.cut_start_view(&to, host);
+        for part in cut.all() {
+            host.send_to_replica(to.index, part.clone());
+        }
+        let passed_on = PassedOn { receiver: to, cut, transfer, is_asked_for: true };
+        self.change.passed_on[slot] = Some(passed_on).filter(|passed_on| !passed_on.cut.is_whole());
+        self.set_passed_on_timer(host);
+    }
+
+    fn cut_start_view<H: Host<O>>(&self, to: &Receiver, host: &mut H) -> (Cut<O>, Duration) {
         let floor = (to.complete < self.floor).then_some(self.floor);
         let shares_base = to.last_normal.is_some() && floor.is_none();
         let since = if shares_base { self.record.common_ancestor(&to.lineage) } else { None };
@@ -535,19 +595,38 @@ impl<O: Operations> Replica<O> {
             let states = host.protocol().state(self.page_bytes_max);
             pages.extend(states.into_iter().map(|state| (RecordPage::default(), Some(state))));
         }
-        let beyond = split_page(self.record.beyond(since), self.page_bytes_max, H::Protocol::entry_bytes);
+        let states = pages.len();
+        let beyond = self.record.beyond(since);
+        let bytes: usize = beyond.entries.iter().map(|(_, entries)| H::Protocol::entry_bytes(entries)).sum();
+        let beyond = split_page(beyond, self.page_bytes_max, H::Protocol::entry_bytes);
         pages.extend(beyond.into_iter().map(|page| (page, None)));
-        let asked = &mut self.change.asked[usize::from(to.index.0)];
-        let repetition = std::mem::replace(asked, asked.saturating_add(1));
-        if !Self::is_sent_again(pages.len(), repetition) {
-            return;
-        }
         let supplement = host.protocol().supplement();
-        self.change.series = self.change.series.wrapping_add(1);
-        for (part, (page, state)) in Part::number(self.change.series, pages) {
-            let (view, supplement) = (self.view, supplement.clone());
-            let message = Message::StartView { view, since, part, page, supplement, floor, state };
-            host.send_to_replica(to.index, message);
+        let view = self.view;
+        let cut = Cut::new(
+            pages,
+            || host.nonce(),
+            |part, (page, state)| {
+                let supplement = supplement.clone();
+                Message::StartView { view, since, part, page, supplement, floor, state }
+            },
+        );
+        (cut, transfer_time(bytes + states * self.page_bytes_max))
+    }
+
+    /// Drops what nobody asks for any more: its receiver has all of it, or has gone.
+    fn forget_passed_on<H: Host<O>>(&mut self, host: &mut H) {
+        for slot in &mut self.change.passed_on {
+            let was_asked_for = |known: &mut PassedOn<O>| std::mem::replace(&mut known.is_asked_for, false);
+            if !slot.as_mut().is_some_and(was_asked_for) {
+                *slot = None;
+            }
+        }
+        self.set_passed_on_timer(host);
+    }
+
+    fn set_passed_on_timer<H: Host<O>>(&self, host: &mut H) {
+        if let Some(transfer) = self.change.passed_on.iter().flatten().map(|kept| kept.transfer).max() {
+            host.set_view_change_timer(self.view_change_timeout * TIMEOUTS_KEPT + transfer);
         }
     }
 
@@ -578,10 +657,10 @@ impl<O: Operations> Replica<O> {
         }
         let known = self.change.start_view.take().filter(|known| known.belongs(part));
         let mut collected = known.unwrap_or_else(|| Collected::new(part));
-        collected.add(part, page, state);
+        let is_new = collected.add(part, page, state);
         if !collected.is_complete() {
             self.change.start_view = Some(collected);
-            self.on_transfer_progress(host);
+            self.on_transfer_progress(is_new, host);
             return;
         }
         let received = collected.into_received();
@@ -639,19 +718,5 @@ impl<O: Operations> Replica<O> {
             view = view.next();
         }
         self.enter_view_change(view, host);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::Words;
-
-    #[test]
-    fn what_is_large_is_sent_again_every_other_time() {
-        let sent =
-            |parts| (0..4).map(|times| Replica::<Words>::is_sent_again(parts, times)).collect::<Vec<_>>();
-        assert_eq!(sent(1), [true; 4]);
-        assert_eq!(sent(2), [true, false, true, false]);
     }
 }

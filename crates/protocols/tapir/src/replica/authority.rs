@@ -83,6 +83,7 @@ impl Replica {
             | Ir::StartViewChange { .. }
             | Ir::DoViewChange { .. }
             | Ir::StartView { .. }
+            | Ir::PartsMissing { .. }
             | Ir::ViewQuery { .. }
             | Ir::ViewQueryReply { .. } => false,
         }

@@ -490,6 +490,12 @@ impl Replica {
                     ir.on_start_view(view, since, part, page, supplement, floor, state, desk);
                 });
             }
+            Ir::PartsMissing { view, series, missing } => {
+                let Some(peer) = peer else { return };
+                self.with_desk(context.random, outbox, |ir, desk| {
+                    ir.on_parts_missing(peer, view, series, &missing, desk);
+                });
+            }
             Ir::ViewQuery { nonce } => {
                 let Some(peer) = peer else { return };
                 self.with_desk(context.random, outbox, |ir, desk| ir.on_view_query(peer, nonce, desk));

@@ -1,7 +1,7 @@
 //! Messages and events in a few words.
 
 use quorate_core::{ClientId, ReadVersion, Timestamp, Transaction, TransactionId};
-use quorate_ir::{Cursor, Message as Ir, OperationEntries};
+use quorate_ir::{Cursor, Message as Ir, OperationEntries, Part, PartRange};
 use quorate_tapir::message::{
     Decision, FoundVersion, Prepare, ScannedKey, SnapshotVersion, Tapir, ValidatedVersion, Vote,
 };
@@ -118,23 +118,35 @@ fn ir(message: &Ir<Tapir>) -> String {
         }
         Ir::HigherView { view } => format!("higher view {view}"),
         Ir::StartViewChange { view } => format!("start view change to {view}"),
-        Ir::DoViewChange { view, last_normal, page, .. } => {
+        Ir::DoViewChange { view, last_normal, page, part, .. } => {
             let last =
                 last_normal.map_or("lost everything".to_owned(), |view| format!("last normal in {view}"));
             let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
-            format!("DO-VIEW-CHANGE {view}, {last} [{}]", page.join("; "))
+            format!("DO-VIEW-CHANGE {view}{}, {last} [{}]", which(*part), page.join("; "))
         }
-        Ir::StartView { view, since, page, floor, state, .. } => {
+        Ir::StartView { view, since, page, floor, state, part, .. } => {
             let since = since.map_or("the beginning".to_owned(), |view| view.to_string());
             let page: Vec<String> = page.entries.iter().map(|(id, known)| entries(id, known)).collect();
             let floor = floor.map_or(String::new(), |floor| format!(", state below {}", at(floor)));
             let state = state.iter().flat_map(|state| &state.versions).map(version).collect::<Vec<_>>();
             let state = if state.is_empty() { String::new() } else { format!(" {{{}}}", state.join(" ")) };
-            format!("START-VIEW {view} since {since}{floor} [{}]{state}", page.join("; "))
+            format!("START-VIEW {view}{} since {since}{floor} [{}]{state}", which(*part), page.join("; "))
+        }
+        Ir::PartsMissing { view, missing, .. } => {
+            let range = |range: &PartRange| match range.last - range.first {
+                0 => format!("{}", range.first + 1),
+                _ => format!("{} to {}", range.first + 1, range.last + 1),
+            };
+            format!("parts missing of {view}: {}", missing.iter().map(range).collect::<Vec<_>>().join(", "))
         }
         Ir::ViewQuery { .. } => "which view?".to_owned(),
         Ir::ViewQueryReply { view, lost, .. } => format!("{view}{}", if *lost { ", lost too" } else { "" }),
     }
+}
+
+/// Which part of a message it is, of one that has several.
+fn which(part: Part) -> String {
+    if part == Part::WHOLE { String::new() } else { format!(" ({} of {})", part.index + 1, part.count) }
 }
 
 fn found(version: &FoundVersion) -> String {

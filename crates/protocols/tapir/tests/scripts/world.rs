@@ -50,6 +50,8 @@ struct Options {
     far_round_trip: Duration,
     deadline_ahead_max: Duration,
     prepare_wait_max: Duration,
+    /// How large a part of a view change may be, if not as ever.
+    page_bytes_max: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -180,6 +182,7 @@ impl World {
                 Some(("wait", milliseconds)) => {
                     self.options.prepare_wait_max = Duration::from_millis(milliseconds.parse().unwrap());
                 }
+                Some(("page", bytes)) => self.options.page_bytes_max = Some(bytes.parse().unwrap()),
                 Some(("bound", micros)) => {
                     clock_bound = Some(Duration::from_micros(micros.parse().unwrap()));
                 }
@@ -218,11 +221,13 @@ impl World {
     }
 
     fn build_replica(&mut self, id: ReplicaId, boot: Boot, records: Vec<Record>, log: &mut Vec<String>) {
+        let config = ReplicaConfig::new(id, self.group, boot);
         let config = ReplicaConfig {
             rules: self.rules,
             deadline_ahead_max: self.options.deadline_ahead_max,
             prepare_wait_max: self.options.prepare_wait_max,
-            ..ReplicaConfig::new(id, self.group, boot)
+            page_bytes_max: self.options.page_bytes_max.unwrap_or(config.page_bytes_max),
+            ..config
         };
         self.replicas.insert(id, Replica::restore(config, records));
         self.step_replica(id, Input::Start, log);

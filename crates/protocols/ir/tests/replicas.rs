@@ -1,0 +1,379 @@
+//! Replicas of the smallest protocol there is: view changes of long tails over bad links, in which every operation travels in
+//! a part of its own and many parts are lost; and news that come too late.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use quorate_core::{
+    Address, Ballot, ClientId, GroupSize, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    View,
+};
+use quorate_ir::{
+    ConsensusEntry, Fact, Host, InconsistentEntry, Message, OperationEntries, OperationId, Operations,
+    PartRange, Replica, Status, Upcalls,
+};
+
+const OPERATIONS: u64 = 500;
+const TIMEOUT: Duration = Duration::from_secs(1);
+const DELAY: Duration = Duration::from_millis(20);
+
+/// The smallest protocol: a set of numbers, and times that nobody wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Numbers;
+
+impl Operations for Numbers {
+    type Inconsistent = u64;
+    type Consensus = Timestamp;
+    type Verdict = bool;
+    type Supplement = ();
+    type State = ();
+
+    fn consensus_timestamp(time: &Timestamp) -> Timestamp {
+        *time
+    }
+
+    fn inconsistent_timestamp(_: &u64) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn last_timestamp(_: &u64) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn leaves_state(_: &u64) -> bool {
+        true
+    }
+
+    fn is_favourable(verdict: &bool) -> bool {
+        *verdict
+    }
+}
+
+#[derive(Debug, Default)]
+struct Set(BTreeSet<u64>);
+
+impl Upcalls<Numbers> for Set {
+    fn execute_consensus(&mut self, _: OperationId, _: &Timestamp) -> bool {
+        false
+    }
+
+    fn verdict_after(
+        &mut self,
+        _: OperationId,
+        _: &Timestamp,
+        _: &InconsistentEntry<Numbers>,
+    ) -> Option<bool> {
+        None
+    }
+
+    fn implied_verdict(_: &u64) -> bool {
+        true
+    }
+
+    fn superseded_verdict() -> bool {
+        false
+    }
+
+    fn execute_inconsistent(&mut self, _: TransactionId, number: &u64) {
+        self.0.insert(*number);
+    }
+
+    fn finalize_consensus(&mut self, _: OperationId, _: &Timestamp, _: &bool, _: bool) {}
+
+    fn forget_consensus(&mut self, _: OperationId, _: &Timestamp) {}
+
+    fn merge(
+        &mut self,
+        decided: &[(TransactionId, ConsensusEntry<Numbers>)],
+        undecided: &[(TransactionId, ConsensusEntry<Numbers>)],
+    ) -> Vec<bool> {
+        vec![true; decided.len() + undecided.len()]
+    }
+
+    fn contribution(&self) {}
+
+    fn supplement(&self) {}
+
+    fn adopt_supplement(&mut self, (): &()) {}
+
+    fn complete(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn on_floor(&mut self, _: Timestamp) {}
+
+    fn state(&self, _: usize) -> Vec<()> {
+        vec![()]
+    }
+
+    fn forget_state_below(&mut self, _: Timestamp) {}
+
+    fn install_state(&mut self, (): &()) {}
+
+    fn entry_bytes(_: &OperationEntries<Numbers>) -> usize {
+        100
+    }
+}
+
+/// What a replica says and wants in one step.
+struct Desk<'a> {
+    set: &'a mut Set,
+    random: &'a mut Random,
+    sent: Vec<(ReplicaIndex, Message<Numbers>)>,
+    /// As the outbox would have it: none if nothing was said of the timer.
+    timer: Option<Option<Duration>>,
+}
+
+impl Host<Numbers> for Desk<'_> {
+    type Protocol = Set;
+
+    fn protocol(&mut self) -> &mut Set {
+        self.set
+    }
+
+    fn send(&mut self, to: Address, message: Message<Numbers>) {
+        if let Address::Replica(replica) = to {
+            self.sent.push((replica.index, message));
+        }
+    }
+
+    fn send_to_replica(&mut self, to: ReplicaIndex, message: Message<Numbers>) {
+        self.sent.push((to, message));
+    }
+
+    fn persist(&mut self, _: Fact<Numbers>) {}
+
+    fn anchor(&mut self) {}
+
+    fn set_view_change_timer(&mut self, after: Duration) {
+        self.timer = Some(Some(after));
+    }
+
+    fn cancel_view_change_timer(&mut self) {
+        self.timer = Some(None);
+    }
+
+    fn on_installing(&mut self) {}
+
+    fn on_normal(&mut self, _: View) {}
+
+    fn on_view_changing(&mut self, _: View) {}
+
+    fn on_lost(&mut self, _: usize) {}
+
+    fn nonce(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+}
+
+/// Three replicas on links that lose and repeat.
+struct Group {
+    now: Duration,
+    random: Random,
+    loss: f64,
+    replicas: Vec<(Replica<Numbers>, Set)>,
+    timers: BTreeMap<usize, Duration>,
+    /// By arrival and number.
+    flying: BTreeMap<(Duration, u64), (usize, usize, Message<Numbers>)>,
+    sent: u64,
+    parts_sent: usize,
+    /// The series of the START-VIEW for each replica.
+    series: BTreeMap<usize, u64>,
+}
+
+impl Group {
+    /// A group in which every replica has recorded every number.
+    fn new(seed: u64, loss: f64) -> Self {
+        let group = GroupSize::new(3).unwrap();
+        let replica = |index| Replica::initialise(group, ReplicaIndex(index), TIMEOUT, 1);
+        let mut group = Group {
+            now: Duration::ZERO,
+            random: Random::new(seed),
+            loss,
+            replicas: (0..3).map(|index| (replica(index), Set::default())).collect(),
+            timers: BTreeMap::new(),
+            flying: BTreeMap::new(),
+            sent: 0,
+            parts_sent: 0,
+            series: BTreeMap::new(),
+        };
+        let client = ClientId(1);
+        for sequence in 0..OPERATIONS {
+            let transaction = TransactionId { client, sequence, attempt: 0 };
+            let id = OperationId { transaction, number: OperationId::INCONSISTENT };
+            for index in 0..3 {
+                group.step(index, |replica, desk| {
+                    replica.on_propose_inconsistent(client.into(), id, sequence, desk);
+                });
+            }
+        }
+        group
+    }
+
+    fn step(&mut self, index: usize, act: impl FnOnce(&mut Replica<Numbers>, &mut Desk<'_>)) -> usize {
+        let (replica, set) = &mut self.replicas[index];
+        let mut desk = Desk { set, random: &mut self.random, sent: Vec::new(), timer: None };
+        act(replica, &mut desk);
+        let Desk { sent, timer, .. } = desk;
+        match timer {
+            Some(Some(after)) => drop(self.timers.insert(index, self.now + after)),
+            Some(None) => drop(self.timers.remove(&index)),
+            None => {}
+        }
+        let count = sent.len();
+        for (to, message) in sent {
+            let to = usize::from(to.0);
+            if let Message::StartView { part, .. } = &message {
+                self.series.insert(to, part.series);
+            }
+            let in_parts = matches!(message, Message::DoViewChange { .. } | Message::StartView { .. });
+            self.parts_sent += usize::from(in_parts);
+            // Some arrive once, some not at all and some again, later.
+            for again in 0..=u32::from(self.random.chance(0.1)) {
+                if !self.random.chance(self.loss) {
+                    self.sent += 1;
+                    let arrival = self.now + DELAY * (1 + 9 * again);
+                    self.flying.insert((arrival, self.sent), (index, to, message.clone()));
+                }
+            }
+        }
+        count
+    }
+
+    fn deliver(&mut self, from: usize, to: usize, message: Message<Numbers>) -> usize {
+        let peer = ReplicaIndex(from as u8);
+        let from = Address::Replica(ReplicaId { shard: ShardId(1), index: peer });
+        self.step(to, |replica, desk| match message {
+            Message::StartViewChange { view } => replica.on_start_view_change(peer, view, desk),
+            Message::HigherView { view } => replica.on_higher_view(from, view, desk),
+            Message::DoViewChange { view, last_normal, lineage, part, page, floor, complete, .. } => {
+                replica.on_do_view_change(
+                    peer,
+                    view,
+                    last_normal,
+                    lineage,
+                    part,
+                    page,
+                    (),
+                    floor,
+                    complete,
+                    desk,
+                );
+            }
+            Message::StartView { view, since, part, page, floor, state, .. } => {
+                replica.on_start_view(view, since, part, page, (), floor, state, desk);
+            }
+            Message::PartsMissing { view, series, missing } => {
+                replica.on_parts_missing(peer, view, series, &missing, desk);
+            }
+            other => unreachable!("nobody says this in a view change: {other:?}"),
+        })
+    }
+
+    /// Goes on until `until`, or as long as `wanted` says so.
+    fn run(&mut self, until: Duration, wanted: impl Fn(&Self) -> bool) {
+        while wanted(self) {
+            let arrival = self.flying.first_key_value().map(|(key, _)| key.0);
+            let timer = self.timers.iter().map(|(index, at)| (*at, *index)).min();
+            let next = arrival.into_iter().chain(timer.map(|(at, _)| at)).min().unwrap_or(until);
+            if next >= until {
+                self.now = until;
+                return;
+            }
+            self.now = next;
+            if arrival == Some(next) {
+                let (_, (from, to, message)) = self.flying.pop_first().expect("it was just looked at");
+                self.deliver(from, to, message);
+            } else if let Some((_, index)) = timer {
+                self.timers.remove(&index);
+                self.step(index, |replica, desk| replica.on_view_change_timeout(desk));
+            }
+        }
+    }
+
+    fn is_changing_views(&self) -> bool {
+        self.replicas.iter().any(|(replica, _)| replica.status() != Status::Normal)
+    }
+
+    /// Changes views for no reason, and waits until all are normal again.
+    fn change_views(&mut self) {
+        self.step(0, |replica, desk| replica.become_current(desk));
+        let until = self.now + Duration::from_secs(60);
+        self.run(until, Group::is_changing_views);
+    }
+}
+
+#[test]
+fn a_view_change_takes_as_long_as_its_losses_however_many_parts_it_has() {
+    for seed in 1..=20 {
+        let mut group = Group::new(seed, 0.2);
+        group.change_views();
+        assert!(!group.is_changing_views(), "seed {seed}: it has no end");
+        assert!(group.now < Duration::from_secs(10), "seed {seed}: it took {:?}", group.now);
+        // Two tails one way and two the other, each part of which is sent until it arrives.
+        let views = group.replicas.iter().map(|(replica, _)| replica.view().0).max().unwrap();
+        let needed = 4 * OPERATIONS as usize * views as usize;
+        assert!(2 * group.parts_sent < 3 * needed, "seed {seed}: {} parts of {needed}", group.parts_sent);
+        for (replica, set) in &group.replicas {
+            assert_eq!(set.0.len() as u64, OPERATIONS);
+            assert_eq!(replica.record().len() as u64, OPERATIONS, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn without_losses_every_part_is_sent_once() {
+    let mut group = Group::new(1, 0.0);
+    group.change_views();
+    assert!(!group.is_changing_views());
+    assert!(group.parts_sent <= 4 * OPERATIONS as usize, "{} parts", group.parts_sent);
+}
+
+#[test]
+fn a_leader_keeps_what_it_sent_until_nobody_asks_for_it_any_more() {
+    let mut group = Group::new(1, 0.0);
+    group.change_views();
+    let view = group.replicas[0].0.view();
+    let (leader, series) = (view.0 as usize % 3, group.series[&0]);
+    let ask = |group: &mut Group| {
+        let missing = vec![PartRange { first: 3, last: 7 }, PartRange { first: 0, last: 5 }];
+        group.deliver(0, leader, Message::PartsMissing { view, series, missing })
+    };
+    assert_eq!(ask(&mut group), 5, "each part is sent once, however often it is named");
+    let until = group.now + TIMEOUT * 12;
+    group.run(until, |_| true);
+    assert_eq!(ask(&mut group), 5, "it was asked for not long ago");
+    let until = group.now + TIMEOUT * 20;
+    group.run(until, |_| true);
+    assert_eq!(ask(&mut group), 0, "its receiver has it, or has gone");
+    assert!(group.timers.is_empty(), "and there is nothing more to wait for");
+}
+
+/// An abort need not have run everywhere for a replica to be complete. If it was refused there before, what was decided of
+/// it before the abort must not come back: below the floor nothing may be left that can take effect.
+#[test]
+fn news_of_what_was_refused_come_too_late_once_a_replica_is_complete() {
+    let mut group = Group::new(1, 0.0);
+    let client = ClientId(2);
+    let at = |micros| Timestamp { micros, client };
+    let id =
+        |sequence| OperationId { transaction: TransactionId { client, sequence, attempt: 0 }, number: 1 };
+    for (sequence, micros) in [(1, 5), (2, 15)] {
+        group.step(0, |replica, desk| {
+            replica.on_propose_consensus(client.into(), id(sequence), at(micros), desk);
+            replica.complete_below(at(10), desk);
+            replica.on_finalize_consensus(client.into(), id(sequence), true, View(0), Ballot::ORIGINAL, desk);
+        });
+    }
+    let verdict = |group: &Group, sequence| {
+        let known = group.replicas[0].0.record().consensus(id(sequence)).expect("it is recorded");
+        known.verdict
+    };
+    assert!(!verdict(&group, 1), "it has ended");
+    assert!(verdict(&group, 2), "it has not, perhaps");
+    group.step(0, |replica, desk| {
+        replica.raise_floor(at(10), desk);
+        replica.collect(usize::MAX, |_| {});
+    });
+    assert!(group.replicas[0].0.record().consensus(id(1)).is_none(), "it is collected");
+}
