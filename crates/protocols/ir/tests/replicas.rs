@@ -96,6 +96,10 @@ impl Upcalls<Numbers> for Set {
 
     fn adopt_supplement(&mut self, (): &()) {}
 
+    fn refusal(&self) -> Timestamp {
+        Timestamp { micros: 10, client: ClientId(0) }
+    }
+
     fn complete(&self) -> Timestamp {
         Timestamp::ZERO
     }
@@ -349,10 +353,10 @@ fn a_leader_keeps_what_it_sent_until_nobody_asks_for_it_any_more() {
     assert!(group.timers.is_empty(), "and there is nothing more to wait for");
 }
 
-/// An abort need not have run everywhere for a replica to be complete. If it was refused there before, what was decided of
-/// it before the abort must not come back: below the floor nothing may be left that can take effect.
+/// Who looks for a floor has been told what can take effect below. What was refused there and is aborted later need not be
+/// heard of again, so it must not be left open by what was decided of it in between.
 #[test]
-fn news_of_what_was_refused_come_too_late_once_a_replica_is_complete() {
+fn what_was_refused_where_nothing_new_is_accepted_stays_refused() {
     let mut group = Group::new(1, 0.0);
     let client = ClientId(2);
     let at = |micros| Timestamp { micros, client };
@@ -361,7 +365,6 @@ fn news_of_what_was_refused_come_too_late_once_a_replica_is_complete() {
     for (sequence, micros) in [(1, 5), (2, 15)] {
         group.step(0, |replica, desk| {
             replica.on_propose_consensus(client.into(), id(sequence), at(micros), desk);
-            replica.complete_below(at(10), desk);
             replica.on_finalize_consensus(client.into(), id(sequence), true, View(0), Ballot::ORIGINAL, desk);
         });
     }
@@ -369,11 +372,10 @@ fn news_of_what_was_refused_come_too_late_once_a_replica_is_complete() {
         let known = group.replicas[0].0.record().consensus(id(sequence)).expect("it is recorded");
         known.verdict
     };
-    assert!(!verdict(&group, 1), "it has ended");
-    assert!(verdict(&group, 2), "it has not, perhaps");
+    assert_eq!((verdict(&group, 1), verdict(&group, 2)), (false, true));
     group.step(0, |replica, desk| {
         replica.raise_floor(at(10), desk);
-        replica.collect(usize::MAX, |_| {});
+        replica.collect(usize::MAX);
     });
     assert!(group.replicas[0].0.record().consensus(id(1)).is_none(), "it is collected");
 }

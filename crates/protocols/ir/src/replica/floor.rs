@@ -3,7 +3,7 @@
 //! Operations stand in relation to timestamps that the protocol on top gives them. A timestamp can become a group's
 //! floor once, in one view,
 //!
-//! 1. f + 1 replicas durably *refuse* new consensus operations below it, and then
+//! 1. f + 1 replicas durably *refuse* new consensus operations below it, whatever others make of these, and then
 //! 2. f + 1 of these are *complete* below it: none of their records holds an operation below it that can still take
 //!    effect, and each has executed every inconsistent operation below it that any of them has, durably; and
 //! 3. f + 1 have said so durably ([`Replica::complete_below`]).

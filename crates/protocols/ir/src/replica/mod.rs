@@ -168,6 +168,9 @@ pub trait Upcalls<O: Operations> {
     /// Takes over what another replica carries.
     fn adopt_supplement(&mut self, supplement: &O::Supplement);
 
+    /// Below this [`Upcalls::execute_consensus`] gives no favourable verdict any more.
+    fn refusal(&self) -> Timestamp;
+
     /// Below this f + 1 replicas of the group are complete, as far as is known here.
     fn complete(&self) -> Timestamp;
 

@@ -135,12 +135,12 @@ impl<O: Operations> Replica<O> {
                 // it; only a verdict that never reached f + 1 replicas can be overruled.
                 State::Finalized(earlier) => earlier < ballot && known.verdict != verdict,
             };
-            // Late news of an operation that has ended: only a refusal of a late proposal is recorded here. Also above the
-            // floor, if this replica has said to be complete: what it has not executed there takes effect no more.
+            // Late news of an operation that ended below the floor: only a refusal of a late proposal is recorded here. Nor
+            // may anything become favourable where this replica refuses: it has told already what can take effect there.
             let timestamp = O::consensus_timestamp(&known.operation);
-            let ended_unseen = timestamp < self.complete && !O::is_favourable(&known.verdict);
+            let is_told = timestamp < host.protocol().refusal() && !O::is_favourable(&known.verdict);
             let is_late =
-                O::is_favourable(&verdict) && (ended_unseen || self.is_settled(id.transaction, timestamp));
+                O::is_favourable(&verdict) && (is_told || self.is_settled(id.transaction, timestamp));
             if accepts && !is_late {
                 host.protocol().finalize_consensus(id, &known.operation, &verdict, false);
                 host.persist(Fact::ConsensusFinalized { id, verdict: verdict.clone(), ballot });

@@ -327,6 +327,10 @@ impl Upcalls<Tapir> for Participant {
         self.complete = self.complete.max(supplement.complete);
     }
 
+    fn refusal(&self) -> Timestamp {
+        self.refusal
+    }
+
     fn complete(&self) -> Timestamp {
         self.complete
     }
