@@ -75,6 +75,7 @@ message!(ScannedKey, "tapir.ScannedKey", {
 message!(FoundVersion, "tapir.FoundVersion", {
     1 version: Nested,
     2 value: Optional<ValueBytes>,
+    3 absent_below: Optional<Nested>,
 });
 
 message!(SnapshotVersion, "tapir.SnapshotVersion", {

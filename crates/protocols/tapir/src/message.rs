@@ -15,6 +15,7 @@ use quorate_core::{
     View,
 };
 use quorate_ir::{Cursor, Operations};
+use quorate_store::Version;
 
 /// The operations that TAPIR invokes through inconsistent replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +182,35 @@ pub struct FoundVersion {
     pub version: Timestamp,
     /// Its value; none if the key was absent or deleted.
     pub value: Option<Value>,
+    /// If no version was there: the replica's floor, if it has one. A version below it that another replica still has was
+    /// deleted, and the deletion collected.
+    pub absent_below: Option<Timestamp>,
+}
+
+impl FoundVersion {
+    /// What a replica with this floor has found.
+    pub(crate) fn new(version: Option<&Version>, floor: Timestamp) -> Self {
+        match version {
+            Some(Version { timestamp, value }) => {
+                FoundVersion { version: *timestamp, value: value.clone(), absent_below: None }
+            }
+            None => FoundVersion {
+                version: Timestamp::ZERO,
+                value: None,
+                absent_below: (floor > Timestamp::ZERO).then_some(floor),
+            },
+        }
+    }
+
+    /// True if of two replicas that have found this and `other` of one key, it is this that the key holds.
+    pub(crate) fn supersedes(&self, other: &FoundVersion) -> bool {
+        // Of a version at the floor and absence below it, the version is the later.
+        let age = |found: &FoundVersion| match found.absent_below {
+            Some(floor) => (floor, false),
+            None => (found.version, true),
+        };
+        age(self) > age(other)
+    }
 }
 
 /// What a replica found of a key at the timestamp of a [`Message::QuorumRead`].

@@ -282,7 +282,9 @@ fn coordinator_change_reply() -> BoxedStrategy<Message> {
 }
 
 fn found_version() -> BoxedStrategy<FoundVersion> {
-    (timestamp(), value()).prop_map(|(version, value)| FoundVersion { version, value }).boxed()
+    (timestamp(), value(), of(timestamp()))
+        .prop_map(|(version, value, absent_below)| FoundVersion { version, value, absent_below })
+        .boxed()
 }
 
 /// What read-only transactions say and hear.

@@ -348,6 +348,7 @@ messages! {
     struct FoundVersion {
         #[prost(message, optional, tag = 1)] version: Option<Timestamp>,
         #[prost(bytes = "vec", optional, tag = 2)] value: Option<Vec<u8>>,
+        #[prost(message, optional, tag = 3)] absent_below: Option<Timestamp>,
     }
     struct SnapshotVersion {
         #[prost(message, optional, tag = 1)] found: Option<FoundVersion>,

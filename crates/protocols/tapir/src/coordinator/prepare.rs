@@ -495,7 +495,7 @@ fn tell_reads(
     for (share, found) in shares.iter_mut().zip(found) {
         let blank = std::mem::take(&mut share.transaction);
         let mut reads = Vec::with_capacity(found.len());
-        for (read, FoundVersion { version, value }) in blank.reads.iter().zip(found) {
+        for (read, FoundVersion { version, value, .. }) in blank.reads.iter().zip(found) {
             reads.push(ReadVersion { key: read.key.clone(), version });
             if !open.answered {
                 outbox.emit(Event::Got { transaction: id, key: read.key.clone(), value });
@@ -561,7 +561,7 @@ impl Part {
         let mut newest = told.next()?.clone();
         for found in told {
             for (newest, found) in newest.iter_mut().zip(found) {
-                if found.version > newest.version {
+                if found.supersedes(newest) {
                     *newest = found.clone();
                 }
             }

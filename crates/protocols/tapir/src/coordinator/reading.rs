@@ -228,13 +228,14 @@ fn newest_of(replies: &[&Vec<SnapshotVersion>]) -> Vec<FoundVersion> {
     let keys = replies.first().map_or(0, |found| found.len());
     let newest = |at: usize| {
         let versions = replies.iter().map(|found| &found[at].found);
-        versions.max_by_key(|found| found.version).expect("a quorum is not empty").clone()
+        let newest = versions.reduce(|one, other| if other.supersedes(one) { other } else { one });
+        newest.expect("a quorum is not empty").clone()
     };
     (0..keys).map(newest).collect()
 }
 
 fn agree(one: &[SnapshotVersion], other: &[SnapshotVersion]) -> bool {
-    one.iter().zip(other).all(|(one, other)| one.found.version == other.found.version)
+    one.iter().zip(other).all(|(one, other)| one.newest == other.newest)
 }
 
 impl Coordinator {
@@ -537,7 +538,7 @@ impl Coordinator {
         for part in reading.parts {
             let Part { shard, keys, nearest, read, .. } = part;
             let mut reads = Vec::new();
-            for (key, FoundVersion { version, value }) in keys.into_iter().zip(read.unwrap_or_default()) {
+            for (key, FoundVersion { version, value, .. }) in keys.into_iter().zip(read.unwrap_or_default()) {
                 if matches!(reading.snapshot, Snapshot::At(_) | Snapshot::Now(_)) {
                     reads.push(ReadVersion { key: key.clone(), version });
                 }
@@ -618,18 +619,23 @@ mod tests {
     }
 
     /// Replies to a read of two keys at 10, one a replica: "version version", with `!` where a write is pending at 9, with
-    /// `?` where one is at 12, and with `+` where a version above 10 is known; after `v` the view, if it is not 0.
+    /// `?` where one is at 12, and with `+` where a version above 10 is known; `<` before a floor below which there is no
+    /// version; after `v` the view, if it is not 0.
     fn part(replicas: usize, replies: &[&str]) -> Part {
         let nearest = (0..replicas as u8).map(ReplicaIndex).collect();
         let reply = |text: &&str| {
             let (text, view) = text.split_once(" v").unwrap_or((text, "0"));
             let version = |word: &str| {
-                let number = word.trim_end_matches(['!', '?', '+']).parse().unwrap();
+                let number = word.trim_start_matches('<').trim_end_matches(['!', '?', '+']).parse().unwrap();
                 let version = if number == 0 { Timestamp::ZERO } else { at(number) };
                 let newest = if word.ends_with('+') { at(11) } else { version };
                 let pending =
                     if word.ends_with('!') { Some(at(9)) } else { word.ends_with('?').then(|| at(12)) };
-                SnapshotVersion { found: FoundVersion { version, value: None }, newest, pending }
+                let absent_below = word.starts_with('<').then_some(version);
+                let version = if absent_below.is_some() { Timestamp::ZERO } else { version };
+                let newest = if absent_below.is_some() { version } else { newest };
+                let found = FoundVersion { version, value: None, absent_below };
+                SnapshotVersion { found, newest, pending }
             };
             (View(view.parse().unwrap()), text.split(' ').map(version).collect())
         };
@@ -674,6 +680,9 @@ mod tests {
             (3, &["5 0", "5 7"], "obstructed", "5 7"),
             (3, &["5 0", "5 7", "5 7"], "5 7", "5 7"),
             (3, &["5 7", "6 0", "5 0!"], "obstructed", "6 7"),
+            // What another has collected the deletion of counts no more; what lies at its floor or above does.
+            (3, &["5 3", "<6 <3"], "obstructed", "0 3"),
+            (3, &["<4 <4", "<6 <3"], "0 0", "0 0"),
             (5, &["5 0", "5 0", "5 0"], "wait", "wait"),
             (5, &["5 0", "5 0", "5 0", "5 0"], "5 0", "5 0"),
         ];

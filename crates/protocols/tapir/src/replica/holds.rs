@@ -21,10 +21,11 @@
 //! either: it says that others held, not what they found.
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Context, Timestamp};
+use quorate_core::{Address, Context};
 use quorate_ir::OperationId;
 
 use super::Replica;
+use super::participant::Participant;
 use crate::message::{FoundVersion, Message, Prepare, Vote};
 
 impl Replica {
@@ -42,10 +43,8 @@ impl Replica {
         self.with_desk(context.random, outbox, |ir, desk| answer = ir.answer_consensus(id, prepare, desk));
         let Some(answer) = answer else { return };
         let found = if answer.is_new && answer.verdict == Vote::Ok {
-            let newest = |key| match self.participant.versions.newest(key) {
-                Some(newest) => FoundVersion { version: newest.timestamp, value: newest.value.clone() },
-                None => FoundVersion { version: Timestamp::ZERO, value: None },
-            };
+            let Participant { versions, floor, .. } = &self.participant;
+            let newest = |key| FoundVersion::new(versions.newest(key), *floor);
             transaction.reads.iter().map(|read| newest(&read.key)).collect()
         } else {
             Vec::new()

@@ -161,6 +161,7 @@ impl Participant {
             promised_reads: (promises == Promises::Bind).then_some(&self.promised_reads),
             prepared: &self.prepared,
             deletions: self.refusal,
+            floor: self.floor,
         };
         let vote = validate_prepare(&shelf, id, &prepare.transaction, prepare.timestamp, self.rules);
         if vote == Vote::Ok {

@@ -40,7 +40,9 @@
 //! timestamp serves a snapshot at it, serializable as above.
 //!
 //! Below its floor a replica has collected versions and serves no snapshots. Deletions that may have been collected
-//! elsewhere are told as absence, so that replicas agree.
+//! elsewhere count as absence where replicas must agree. And absence is told with the floor: a replica that is complete
+//! below it and has no version of a key has collected its deletion, if there ever was a version, and one that missed the
+//! deletion may still have that version. Whatever lies below a floor at which the key is absent, it was overwritten.
 //!
 //! Answers wait for the disk only if the promise does. What else they reveal, executed commits and their holds being
 //! gone, are facts that a crash of this replica takes from nobody.
@@ -117,10 +119,7 @@ impl Participant {
             self.promised_reads.raise_floor(self.promised_reads.greatest());
         }
         let (at, newest) = (self.versions.at(key, timestamp), self.versions.newest(key));
-        let found = match at.filter(|version| !self.is_collectable(version)) {
-            Some(version) => FoundVersion { version: version.timestamp, value: version.value.clone() },
-            None => FoundVersion { version: Timestamp::ZERO, value: None },
-        };
+        let found = FoundVersion::new(at, self.floor);
         let newest = newest.filter(|version| !self.is_collectable(version));
         let newest = newest.map_or(Timestamp::ZERO, |version| version.timestamp);
         let pending = self.prepared.first_write(key);
@@ -138,7 +137,7 @@ impl Participant {
         if self.rules.has(Plant::ReadTimestampTrusted) {
             let newest = self.versions.newest(key)?;
             let until = self.reads.of(key).max(self.promised_reads.of(key)).max(newest.timestamp);
-            let found = FoundVersion { version: newest.timestamp, value: newest.value.clone() };
+            let found = FoundVersion::new(Some(newest), self.floor);
             return Some(ValidatedVersion { found, until });
         }
         let newest = self.versions.newest_timestamp(key);
@@ -153,7 +152,7 @@ impl Participant {
             let known = self.versions.at(key, version).filter(|known| known.timestamp == version)?;
             known.value.clone()
         };
-        Some(ValidatedVersion { found: FoundVersion { version, value }, until })
+        Some(ValidatedVersion { found: FoundVersion { version, value, absent_below: None }, until })
     }
 }
 

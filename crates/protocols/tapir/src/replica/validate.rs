@@ -14,7 +14,7 @@
 //! t, and W was below that: RETRY. So there is no such W. A view change raises read timestamps and never lowers them, and
 //! below the floor, where versions are gone, nothing is let in.
 
-use quorate_core::{Timestamp, Transaction, TransactionId};
+use quorate_core::{ReadVersion, Timestamp, Transaction, TransactionId};
 use quorate_store::{Holder, PreparedSet, ReadTimestamps, Version, Versions};
 
 use crate::message::Vote;
@@ -29,6 +29,8 @@ pub(crate) struct Shelf<'a> {
     pub(crate) prepared: &'a PreparedSet,
     /// Deletions below this may have been collected elsewhere, so that readers find the key absent: both are the same.
     pub(crate) deletions: Timestamp,
+    /// Below this nothing is missing here, and what was deleted may have been collected.
+    pub(crate) floor: Timestamp,
 }
 
 impl Shelf<'_> {
@@ -71,19 +73,19 @@ pub(crate) fn validate_prepare(
 }
 
 /// A committed transaction has overwritten what was read. (A version above the newest one here is no conflict: this
-/// replica missed its commit.) What is read only now cannot be stale. In the serializable variant only versions below the
-/// timestamp of the transaction count: what it has read was the newest there.
+/// replica missed its commit. Below the floor it has missed none: that version was deleted, and the deletion collected.)
+/// What is read only now cannot be stale. In the serializable variant only versions below the timestamp of the transaction
+/// count: what it has read was the newest there.
 fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction, timestamp: Timestamp, rules: Rules) -> bool {
     let newest = |key: &[u8]| match rules.validation() {
         Validation::Serializable => shelf.versions.at(key, timestamp),
         Validation::Exclusive | Validation::Published => shelf.versions.newest(key),
     };
-    let overwritten = |newest, read| shelf.is_overwritten(read, newest);
-    !transaction.reads_when_prepared
-        && transaction
-            .reads
-            .iter()
-            .any(|read| newest(&read.key).is_some_and(|newest| overwritten(newest, read.version)))
+    let is_stale = |read: &ReadVersion| match newest(&read.key) {
+        Some(newest) if newest.timestamp >= read.version => shelf.is_overwritten(read.version, newest),
+        Some(_) | None => Timestamp::ZERO < read.version && read.version < shelf.floor,
+    };
+    !transaction.reads_when_prepared && transaction.reads.iter().any(is_stale)
 }
 
 /// A committed transaction has written a key into a range that was scanned without it (T19).
@@ -209,7 +211,7 @@ fn read_floor(shelf: &Shelf<'_>, transaction: &Transaction) -> Option<Timestamp>
 mod tests {
     use std::sync::Arc;
 
-    use quorate_core::{ClientId, Instant, Key, KeyRange, ReadVersion, Write};
+    use quorate_core::{ClientId, Instant, Key, KeyRange, Write};
     use quorate_store::Prepared;
 
     use super::*;
@@ -283,6 +285,7 @@ mod tests {
             promised_reads: Some(&replica.promised_reads),
             prepared: &replica.prepared,
             deletions: at(4),
+            floor: at(3),
         };
         validate_prepare(&shelf, SELF, &transaction(text), at(timestamp), rules)
     }
@@ -323,6 +326,8 @@ mod tests {
             ("", "rd@2", 30, Vote::Abort),
             ("", "sd-e", 30, Vote::Ok),
             ("", "rx@0", 30, Vote::Ok),
+            ("", "rx@2", 30, Vote::Abort),
+            ("", "rx@3", 30, Vote::Ok),
             ("", "sa-d ra@10 rc@10", 30, Vote::Ok),
             ("", "sa-d ra@10", 30, Vote::Abort),
             ("", "wa", 5, Vote::Retry(at(10))),
@@ -398,6 +403,7 @@ mod tests {
             promised_reads: None,
             prepared: &replica.prepared,
             deletions: at(4),
+            floor: at(3),
         };
         assert_eq!(validate_prepare(&shelf, SELF, &transaction("wp"), at(15), Rules::EXCLUSIVE), Vote::Ok);
     }

@@ -150,7 +150,8 @@ fn which(part: Part) -> String {
 }
 
 fn found(version: &FoundVersion) -> String {
-    format!("{}@{}", value(version.value.as_ref()), at(version.version))
+    let found = format!("{}@{}", value(version.value.as_ref()), at(version.version));
+    version.absent_below.map_or(found.clone(), |floor| format!("{found} since {}", at(floor)))
 }
 
 fn snapshot(version: &SnapshotVersion) -> String {
