@@ -120,11 +120,15 @@ faults! {
     ViewChanges = "view-changes", ALL, "replicas change views all the time, for no reason";
     HealthyCore = "healthy-core", &[Isolation, Durability, Agreement, Liveness],
         "at first only f + 1 replicas of each shard and some clients are healed, and all else stays broken";
+    Buggify = "buggify", ALL,
+        "limits and time-outs are as small as they can be, and views change and records are collected all the time";
+    Overload = "overload", &[Liveness, Sanity],
+        "many sessions want the same few keys at once, at servers that take their time for each message";
 }
 
 impl Fault {
     /// The faults that change how a whole seed is run, rather than strike in it. A seed has them beside its others.
-    pub const MODES: [Fault; 1] = [Fault::HealthyCore];
+    pub const MODES: [Fault; 3] = [Fault::HealthyCore, Fault::Buggify, Fault::Overload];
 
     /// True if it is about disks: there is none where records are kept in memory.
     pub const fn needs_disks(self) -> bool {

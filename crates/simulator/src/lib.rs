@@ -8,6 +8,7 @@
 //! | file | role |
 //! |---|---|
 //! | [`options`], [`scenario`] | what to simulate, and what a seed makes of it |
+//! | `modes` | limits that are as small as can be, and load without measure |
 //! | [`world`] | virtual time, network, clocks, processors, disks: knows no protocol |
 //! | [`calibrated`] | what work costs, as measured on real servers |
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
@@ -39,6 +40,7 @@ pub mod hunt;
 pub mod injector;
 pub mod invariants;
 pub mod listing;
+mod modes;
 pub mod options;
 pub mod report;
 pub mod run;

@@ -12,6 +12,7 @@ use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use crate::calibrated;
 use crate::clients::script::Scripted;
 use crate::fault::Fault;
+use crate::modes;
 use crate::options::{Faults, Options};
 use crate::world::costs::{Batching, Costs, SyncTime};
 use crate::world::network::Misfortunes;
@@ -76,6 +77,8 @@ pub struct Scenario {
     pub strike_interval: Duration,
     /// True if clients are told which replicas are down.
     pub hints: bool,
+    /// How long a server takes for each message and timer.
+    pub service_time: Duration,
     /// Time-outs of coordinators, relative to the greatest round trip.
     pub coordinator: CoordinatorConfig,
     /// Time-outs of replicas.
@@ -147,7 +150,7 @@ impl Scenario {
             && !faults.iter().any(|fault| OFF_CLOCKS.contains(fault))
             && Random::new(!seed).fork().chance(0.5);
         let clock_bound = states_bound.then_some(bound);
-        Scenario {
+        let mut scenario = Scenario {
             seed,
             shards,
             group,
@@ -171,11 +174,15 @@ impl Scenario {
             misfortunes,
             strike_interval: Duration::from_millis(random.between(600, 4_000)),
             hints: random.chance(0.5),
+            service_time: Duration::ZERO,
             coordinator,
             replica,
             clock_bound,
             random,
-        }
+        };
+        // Modes are drawn apart, so that a seed is the same in all else.
+        modes::apply(&mut scenario, &mut Random::new(!seed));
+        scenario
     }
 
     /// What histories are promised.

@@ -119,6 +119,7 @@ impl Configuration {
             misfortunes: Misfortunes::default(),
             strike_interval: Duration::from_secs(3_600),
             hints: false,
+            service_time: Duration::ZERO,
             coordinator: CoordinatorConfig {
                 rules,
                 read_timeout: Duration::from_millis(4),

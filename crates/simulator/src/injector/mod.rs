@@ -156,6 +156,10 @@ impl Injector {
                 | Fault::LateMessages
                 | Fault::CorruptedFrames => {}
                 Fault::ClockSkew | Fault::ClockDrift => injector.counts.add(fault),
+                Fault::Overload => {
+                    injector.counts.add(fault);
+                    injector.crowd(cluster);
+                }
                 // Strikes when all others have.
                 Fault::HealthyCore => {}
                 _ => injector.schedule(cluster, fault, QUIET_START),
@@ -188,7 +192,7 @@ impl Injector {
             Fault::ClientCrashes => 0.3,
             Fault::RecoveryDuels => 0.1,
             Fault::HostileClients => 0.05,
-            Fault::ViewChanges => 0.15,
+            Fault::ViewChanges | Fault::Buggify => 0.15,
             _ => 1.0,
         };
         let interval = cluster.scenario.strike_interval.mul_f64(share * (0.1 + 1.9 * self.random.unit()));
@@ -280,7 +284,7 @@ impl Injector {
                 self.hostile.attack(cluster);
                 true
             }
-            Fault::ViewChanges => self.change_view(cluster, server),
+            Fault::ViewChanges | Fault::Buggify => self.change_view(cluster, server),
             Fault::Loss
             | Fault::Duplication
             | Fault::LateDuplicates
@@ -289,7 +293,8 @@ impl Injector {
             | Fault::CorruptedFrames
             | Fault::ClockSkew
             | Fault::ClockDrift
-            | Fault::HealthyCore => false,
+            | Fault::HealthyCore
+            | Fault::Overload => false,
         };
         (struck, None)
     }

@@ -64,6 +64,13 @@ impl Injector {
         true
     }
 
+    /// Every server takes its time for each message, until everything is healed.
+    pub(super) fn crowd(&mut self, cluster: &mut Cluster) {
+        for node in 0..cluster.scenario.server_nodes {
+            cluster.world.set_service_time(node, cluster.scenario.service_time);
+        }
+    }
+
     /// From ten to a thousand times as slow as a server that takes a few microseconds for a message.
     pub(super) fn slow_node(&mut self, cluster: &mut Cluster, node: usize) -> bool {
         let service_time = Duration::from_micros(50).mul_f64(100_f64.powf(self.random.unit()));
