@@ -52,5 +52,5 @@ pub use coordinator::{Coordinator, CoordinatorTimer, Tally};
 pub use message::{Message, Outcome, Tapir};
 pub use quorate_ir::Status;
 pub use record::Record;
-pub use replica::{KeyspaceShards, Remains, Replica, ReplicaEvent, ReplicaTimer};
+pub use replica::{Handover, KeyspaceShards, Remains, Replica, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

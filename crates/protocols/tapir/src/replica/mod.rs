@@ -18,6 +18,7 @@
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
 //! | `shortening` | how the log is shortened |
 //! | `remains` | what it still remembers of what has ended |
+//! | `handover` | what it owes to others, in a view change and after a restart |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod agenda;
@@ -25,6 +26,7 @@ mod authority;
 mod checkpoint;
 mod currency;
 mod desk;
+mod handover;
 mod holds;
 mod participant;
 mod promises;
@@ -56,6 +58,7 @@ pub use authority::KeyspaceShards;
 use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints};
 use currency::Currency;
 use desk::Desk;
+pub use handover::Handover;
 use participant::{Participant, outcome_of};
 pub use remains::Remains;
 use shortening::Snapshots;

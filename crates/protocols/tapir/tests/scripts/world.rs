@@ -167,7 +167,32 @@ impl World {
             [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut log),
             _ => panic!("no such command: {line}"),
         }
+        self.check_restarts(line);
         log
+    }
+
+    /// Whatever has happened, a restart of any replica would find what it has said.
+    fn check_restarts(&self, line: &str) {
+        if ![Rules::EXCLUSIVE, Rules::SERIALIZABLE].contains(&self.rules) {
+            return;
+        }
+        for (id, replica) in &self.replicas {
+            let records = self.disks.get(id).cloned().unwrap_or_default();
+            let restarted = Replica::restore(self.replica_config(*id, Boot::Rejoin), records);
+            let lost = replica.handover().lost_in(&restarted.handover());
+            assert!(lost.is_empty(), "after `{line}` a restart of {id} would lose {lost:?}");
+        }
+    }
+
+    fn replica_config(&self, id: ReplicaId, boot: Boot) -> ReplicaConfig {
+        let config = ReplicaConfig::new(id, self.group, boot);
+        ReplicaConfig {
+            rules: self.rules,
+            deadline_ahead_max: self.options.deadline_ahead_max,
+            prepare_wait_max: self.options.prepare_wait_max,
+            page_bytes_max: self.options.page_bytes_max.unwrap_or(config.page_bytes_max),
+            ..config
+        }
     }
 
     fn create(&mut self, settings: &[&str], log: &mut Vec<String>) {
@@ -221,14 +246,7 @@ impl World {
     }
 
     fn build_replica(&mut self, id: ReplicaId, boot: Boot, records: Vec<Record>, log: &mut Vec<String>) {
-        let config = ReplicaConfig::new(id, self.group, boot);
-        let config = ReplicaConfig {
-            rules: self.rules,
-            deadline_ahead_max: self.options.deadline_ahead_max,
-            prepare_wait_max: self.options.prepare_wait_max,
-            page_bytes_max: self.options.page_bytes_max.unwrap_or(config.page_bytes_max),
-            ..config
-        };
+        let config = self.replica_config(id, boot);
         self.replicas.insert(id, Replica::restore(config, records));
         self.step_replica(id, Input::Start, log);
     }
