@@ -670,11 +670,15 @@ impl<O: Operations> Replica<O> {
     }
 
     fn send_view_query<H: Host<O>>(&mut self, host: &mut H) {
-        // A repeated query keeps its nonce and answers: on slow links the answers to the first arrive after it was repeated.
+        // A repeated query keeps its nonce and the views that it was told: on slow links the answers to the first arrive after
+        // it was repeated. Who had lost its record then may have it back by now.
         let query = self.change.query.take();
         self.change.forget();
-        let query = query
+        let mut query = query
             .unwrap_or_else(|| Query { nonce: host.nonce(), answers: vec![None; self.group.replicas()] });
+        for answer in &mut query.answers {
+            answer.take_if(|(_, lost)| *lost);
+        }
         let nonce = query.nonce;
         self.change.query = Some(query);
         for other in self.others() {
