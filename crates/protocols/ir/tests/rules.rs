@@ -1,0 +1,767 @@
+//! The rules of inconsistent replication, one at a time: each test says what one replica must do with what it is told, and fails
+//! if the rule is left out. The protocol on top is the smallest that can tell: votes hold something, decisions leave
+//! something behind, and a promise travels beside the record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use quorate_core::{
+    Address, Ballot, ClientId, GroupSize, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View,
+};
+use quorate_ir::{
+    ConsensusEntry, Fact, Host, InconsistentEntry, Message, OperationEntries, OperationId, Operations, Part,
+    Record, RecordPage, Replica, State, Status, Upcalls,
+};
+
+/// Operations are the times at which they take effect, in microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Times;
+
+/// A decision: when it takes effect, and the last time at which its transaction may have been proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decided {
+    at: u64,
+    last: u64,
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp { micros, client: ClientId(0) }
+}
+
+impl Operations for Times {
+    type Inconsistent = Decided;
+    type Consensus = u64;
+    type Verdict = bool;
+    type Supplement = u64;
+    type State = BTreeSet<u64>;
+
+    fn consensus_timestamp(micros: &u64) -> Timestamp {
+        at(*micros)
+    }
+
+    fn inconsistent_timestamp(decided: &Decided) -> Timestamp {
+        at(decided.at)
+    }
+
+    fn last_timestamp(decided: &Decided) -> Timestamp {
+        at(decided.last)
+    }
+
+    fn leaves_state(_: &Decided) -> bool {
+        true
+    }
+
+    fn is_favourable(verdict: &bool) -> bool {
+        *verdict
+    }
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    /// What votes and view changes hold.
+    held: BTreeSet<(TransactionId, u64)>,
+    /// How often each transaction has run.
+    runs: BTreeMap<TransactionId, u32>,
+    /// What decisions have left behind.
+    stored: BTreeSet<u64>,
+    promise: u64,
+    complete: u64,
+    floor: Timestamp,
+}
+
+impl Upcalls<Times> for Ledger {
+    fn execute_consensus(&mut self, id: OperationId, micros: &u64) -> bool {
+        self.held.insert((id.transaction, *micros))
+    }
+
+    fn verdict_after(&mut self, _: OperationId, _: &u64, _: &InconsistentEntry<Times>) -> Option<bool> {
+        Some(true)
+    }
+
+    fn implied_verdict(_: &Decided) -> bool {
+        true
+    }
+
+    fn superseded_verdict() -> bool {
+        false
+    }
+
+    fn execute_inconsistent(&mut self, transaction: TransactionId, decided: &Decided) {
+        self.held.retain(|(held, _)| *held != transaction);
+        *self.runs.entry(transaction).or_default() += 1;
+        self.stored.insert(decided.at);
+    }
+
+    fn finalize_consensus(&mut self, id: OperationId, micros: &u64, verdict: &bool, by_view_change: bool) {
+        if !verdict {
+            self.held.remove(&(id.transaction, *micros));
+        } else if by_view_change {
+            self.held.insert((id.transaction, *micros));
+        }
+    }
+
+    fn forget_consensus(&mut self, id: OperationId, micros: &u64) {
+        self.held.remove(&(id.transaction, *micros));
+    }
+
+    fn merge(
+        &mut self,
+        decided: &[(TransactionId, ConsensusEntry<Times>)],
+        undecided: &[(TransactionId, ConsensusEntry<Times>)],
+    ) -> Vec<bool> {
+        for (id, entry) in decided.iter().chain(undecided) {
+            self.held.remove(&(*id, entry.operation));
+        }
+        let keeps = |entry: &ConsensusEntry<Times>| entry.verdict && entry.operation >= self.complete;
+        let kept: Vec<bool> = decided.iter().map(|(_, entry)| keeps(entry)).collect();
+        let holds = decided.iter().zip(&kept).filter(|(_, kept)| **kept);
+        self.held.extend(holds.map(|((id, entry), _)| (*id, entry.operation)));
+        kept.into_iter().chain(undecided.iter().map(|_| false)).collect()
+    }
+
+    fn contribution(&self) -> u64 {
+        self.promise
+    }
+
+    fn supplement(&self) -> u64 {
+        self.promise
+    }
+
+    fn adopt_supplement(&mut self, promise: &u64) {
+        self.promise = self.promise.max(*promise);
+    }
+
+    fn refusal(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn complete(&self) -> Timestamp {
+        at(self.complete)
+    }
+
+    fn on_floor(&mut self, floor: Timestamp) {
+        self.floor = floor;
+    }
+
+    fn state(&self, _: usize) -> Vec<BTreeSet<u64>> {
+        vec![self.stored.clone()]
+    }
+
+    fn forget_state_below(&mut self, floor: Timestamp) {
+        self.stored.retain(|stored| at(*stored) >= floor);
+    }
+
+    fn install_state(&mut self, stored: &BTreeSet<u64>) {
+        self.stored.extend(stored);
+    }
+
+    fn entry_bytes(_: &OperationEntries<Times>) -> usize {
+        1
+    }
+}
+
+/// What a replica says, writes down and asks for.
+#[derive(Debug, Default)]
+struct Desk {
+    ledger: Ledger,
+    sent: Vec<(Address, Message<Times>)>,
+    facts: Vec<Fact<Times>>,
+    lost: Vec<usize>,
+    nonces: u64,
+}
+
+fn member(index: ReplicaIndex) -> Address {
+    Address::Replica(ReplicaId { shard: ShardId(1), index })
+}
+
+impl Host<Times> for Desk {
+    type Protocol = Ledger;
+
+    fn protocol(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    fn send(&mut self, to: Address, message: Message<Times>) {
+        self.sent.push((to, message));
+    }
+
+    fn send_to_replica(&mut self, to: ReplicaIndex, message: Message<Times>) {
+        self.sent.push((member(to), message));
+    }
+
+    fn persist(&mut self, fact: Fact<Times>) {
+        self.facts.push(fact);
+    }
+
+    fn anchor(&mut self) {}
+
+    fn set_view_change_timer(&mut self, _: Duration) {}
+
+    fn cancel_view_change_timer(&mut self) {}
+
+    fn on_installing(&mut self) {}
+
+    fn on_normal(&mut self, _: View) {}
+
+    fn on_view_changing(&mut self, _: View) {}
+
+    fn on_lost(&mut self, lost: usize) {
+        self.lost.push(lost);
+    }
+
+    fn nonce(&mut self) -> u64 {
+        self.nonces += 1;
+        self.nonces
+    }
+}
+
+/// One replica of three, and its desk.
+struct Member {
+    replica: Replica<Times>,
+    desk: Desk,
+}
+
+const CLIENT: Address = Address::Client(ClientId(9));
+
+fn transaction(sequence: u64) -> TransactionId {
+    TransactionId { client: ClientId(9), sequence, attempt: 0 }
+}
+
+fn operation(sequence: u64, number: u32) -> OperationId {
+    OperationId { transaction: transaction(sequence), number }
+}
+
+fn vote(number: u32, micros: u64, verdict: bool, state: State) -> ConsensusEntry<Times> {
+    ConsensusEntry { number, operation: micros, verdict, state }
+}
+
+/// A page with votes on one transaction.
+fn votes(sequence: u64, consensus: Vec<ConsensusEntry<Times>>) -> RecordPage<Times> {
+    RecordPage { entries: vec![(transaction(sequence), OperationEntries { inconsistent: None, consensus })] }
+}
+
+/// A page with the decision of one transaction.
+fn decision(sequence: u64, micros: u64, executed: bool) -> RecordPage<Times> {
+    let operation = Decided { at: micros, last: micros };
+    let inconsistent = Some(InconsistentEntry { operation, executed });
+    RecordPage {
+        entries: vec![(transaction(sequence), OperationEntries { inconsistent, consensus: Vec::new() })],
+    }
+}
+
+/// What another replica hands over.
+struct Contribution {
+    from: u8,
+    view: u64,
+    last_normal: Option<u64>,
+    page: RecordPage<Times>,
+    promise: u64,
+    floor: u64,
+    complete: u64,
+}
+
+impl Contribution {
+    /// From a replica that was last normal in view 0 and has nothing to say.
+    fn new(from: u8, view: u64) -> Self {
+        Contribution {
+            from,
+            view,
+            last_normal: Some(0),
+            page: RecordPage::default(),
+            promise: 0,
+            floor: 0,
+            complete: 0,
+        }
+    }
+}
+
+/// What a leader sends.
+struct Start {
+    view: u64,
+    since: Option<u64>,
+    page: RecordPage<Times>,
+    floor: Option<u64>,
+    state: Option<BTreeSet<u64>>,
+}
+
+impl Member {
+    /// A replica of a new group, normal in view 0.
+    fn new(index: u8) -> Self {
+        let group = GroupSize::new(3).unwrap();
+        let replica = Replica::initialise(group, ReplicaIndex(index), Duration::from_secs(1), 1 << 20);
+        Member { replica, desk: Desk::default() }
+    }
+
+    /// A replica without its record, which has asked where the others are.
+    fn lost(index: u8, replicas: usize) -> Self {
+        let group = GroupSize::new(replicas).unwrap();
+        let replica = Replica::lost(group, ReplicaIndex(index), Duration::from_secs(1), 1 << 20);
+        let mut member = Member { replica, desk: Desk::default() };
+        member.replica.start(&mut member.desk);
+        member
+    }
+
+    fn proposes(&mut self, sequence: u64, number: u32, micros: u64) {
+        self.replica.on_propose_consensus(CLIENT, operation(sequence, number), micros, &mut self.desk);
+    }
+
+    fn finalizes(&mut self, sequence: u64, verdict: bool, view: u64, ballot: u32) {
+        let id = operation(sequence, 1);
+        self.replica.on_finalize_consensus(CLIENT, id, verdict, View(view), Ballot(ballot), &mut self.desk);
+    }
+
+    fn decides(&mut self, sequence: u64, micros: u64) {
+        let id = operation(sequence, OperationId::INCONSISTENT);
+        let decided = Decided { at: micros, last: micros };
+        self.replica.on_propose_inconsistent(CLIENT, id, decided, &mut self.desk);
+    }
+
+    /// Hears that somebody changes views.
+    fn joins(&mut self, from: u8, view: u64) {
+        self.replica.on_start_view_change(ReplicaIndex(from), View(view), &mut self.desk);
+    }
+
+    fn is_handed(&mut self, contribution: Contribution) {
+        let Contribution { from, view, last_normal, page, promise, floor, complete } = contribution;
+        let lineage = last_normal.map(View).into_iter().collect();
+        self.replica.on_do_view_change(
+            ReplicaIndex(from),
+            View(view),
+            last_normal.map(View),
+            lineage,
+            Part::WHOLE,
+            page,
+            promise,
+            at(floor),
+            at(complete),
+            &mut self.desk,
+        );
+    }
+
+    fn is_started(&mut self, start: Start) {
+        let Start { view, since, page, floor, state } = start;
+        let (view, since) = (View(view), since.map(View));
+        self.replica.on_start_view(view, since, Part::WHOLE, page, 0, floor.map(at), state, &mut self.desk);
+    }
+
+    /// Everything below has ended here, is collected and forgotten.
+    fn collects(&mut self, floor: u64) {
+        self.replica.raise_floor(at(floor), &mut self.desk);
+        while self.replica.collect(usize::MAX) {}
+    }
+
+    fn verdict(&self, sequence: u64, number: u32) -> Option<bool> {
+        self.replica.record().consensus(operation(sequence, number)).map(|entry| entry.verdict)
+    }
+
+    fn holds(&self, sequence: u64) -> bool {
+        self.desk.ledger.held.iter().any(|(held, _)| *held == transaction(sequence))
+    }
+
+    fn runs(&self, sequence: u64) -> u32 {
+        self.desk.ledger.runs.get(&transaction(sequence)).copied().unwrap_or(0)
+    }
+
+    fn is_normal_in(&self, view: u64) -> bool {
+        self.replica.status() == Status::Normal && self.replica.view() == View(view)
+    }
+}
+
+/// Replica 1, which has led view 1 with replica 0 alone and now leads view 4.
+fn leader_that_others_missed() -> Member {
+    let mut leader = Member::new(1);
+    leader.is_handed(Contribution::new(0, 1));
+    assert!(leader.is_normal_in(1));
+    leader
+}
+
+// Operations
+
+#[test]
+fn a_verdict_that_was_decided_from_the_votes_of_another_view_is_not_made_final() {
+    let mut member = Member::new(0);
+    member.proposes(1, 1, 50);
+    member.finalizes(1, false, 5, 0);
+    assert_eq!(member.verdict(1, 1), Some(true));
+    assert!(member.holds(1));
+    member.finalizes(1, false, 0, 0);
+    assert_eq!(member.verdict(1, 1), Some(false));
+}
+
+#[test]
+fn only_a_greater_ballot_overrules_what_is_final() {
+    let mut member = Member::new(0);
+    member.proposes(1, 1, 50);
+    member.finalizes(1, true, 0, 2);
+    for ballot in 0..=2 {
+        member.finalizes(1, false, 0, ballot);
+        assert_eq!(member.verdict(1, 1), Some(true), "under ballot {ballot}");
+    }
+    member.finalizes(1, false, 0, 3);
+    assert_eq!(member.verdict(1, 1), Some(false));
+}
+
+/// Everybody had the old verdict from the start of the view, so only the tail tells that it was overruled since.
+#[test]
+fn what_is_made_final_in_a_view_is_handed_over_at_its_end() {
+    let mut member = Member::new(2);
+    let page = votes(1, vec![vote(1, 50, true, State::Finalized(Ballot(0)))]);
+    member.is_started(Start { view: 1, since: Some(0), page, floor: None, state: None });
+    assert!(member.is_normal_in(1) && member.replica.record().tail().is_empty());
+    member.finalizes(1, false, 1, 3);
+    let overruled = votes(1, vec![vote(1, 50, false, State::Finalized(Ballot(3)))]);
+    assert_eq!(member.replica.record().tail(), overruled);
+}
+
+#[test]
+fn a_decision_from_below_the_floor_is_not_taken_for_a_new_one() {
+    let mut member = Member::new(0);
+    member.decides(1, 5);
+    member.collects(10);
+    member.decides(1, 5);
+    member.replica.learn(transaction(1), Decided { at: 5, last: 5 }, &mut member.desk);
+    assert_eq!(member.runs(1), 1);
+    assert!(!member.replica.record().holds(transaction(1)));
+}
+
+// Leading a view change
+
+#[test]
+fn a_replica_that_has_collected_less_than_others_does_not_lead() {
+    let mut member = Member::new(1);
+    member.is_handed(Contribution { floor: 5, complete: 5, ..Contribution::new(0, 1) });
+    assert_eq!(member.replica.status(), Status::ViewChanging);
+    assert!(member.replica.view() > View(1), "somebody else is to lead");
+}
+
+#[test]
+fn promises_count_whichever_view_they_were_given_in() {
+    let mut leader = leader_that_others_missed();
+    leader.is_handed(Contribution { promise: 7, ..Contribution::new(2, 4) });
+    assert!(leader.is_normal_in(4));
+    assert_eq!(leader.desk.ledger.promise, 7);
+}
+
+#[test]
+fn votes_of_earlier_views_do_not_count() {
+    let mut leader = leader_that_others_missed();
+    let page = votes(1, vec![vote(1, 50, true, State::Finalized(Ballot(0)))]);
+    leader.is_handed(Contribution { page, ..Contribution::new(2, 4) });
+    assert!(leader.is_normal_in(4));
+    assert!(!leader.replica.record().holds(transaction(1)) && !leader.holds(1));
+}
+
+#[test]
+fn what_was_handed_over_for_an_earlier_view_does_not_count() {
+    let mut member = Member::new(1);
+    member.joins(0, 4);
+    member.is_handed(Contribution::new(0, 1));
+    assert!(!member.is_normal_in(4), "replica 0 has said nothing of view 4 yet");
+    member.is_handed(Contribution::new(0, 4));
+    assert!(member.is_normal_in(4));
+}
+
+#[test]
+fn a_vote_that_no_witness_bears_out_is_settled_anew() {
+    let mut leader = Member::new(1);
+    leader.proposes(1, 1, 50);
+    assert!(leader.holds(1));
+    leader.is_handed(Contribution::new(0, 1));
+    assert!(leader.is_normal_in(1) && !leader.holds(1));
+    assert_eq!(leader.verdict(1, 1), Some(false));
+}
+
+#[test]
+fn what_has_run_needs_no_verdicts_any_more() {
+    let mut leader = Member::new(1);
+    leader.decides(1, 50);
+    leader.is_handed(Contribution::new(0, 1));
+    let page = votes(1, vec![vote(2, 60, true, State::Finalized(Ballot(0)))]);
+    leader.is_handed(Contribution { page, last_normal: Some(1), ..Contribution::new(2, 4) });
+    assert!(leader.is_normal_in(4) && !leader.holds(1));
+    assert_eq!(leader.verdict(1, 2), None);
+    assert_eq!(leader.runs(1), 1);
+}
+
+#[test]
+fn what_ended_below_the_floor_is_not_merged_again() {
+    let mut leader = Member::new(1);
+    for sequence in 1..=2 {
+        leader.decides(sequence, 5);
+    }
+    leader.collects(10);
+    let mut page = decision(1, 5, true);
+    page.entries.extend(votes(2, vec![vote(1, 5, true, State::Finalized(Ballot(0)))]).entries);
+    leader.is_handed(Contribution { page, ..Contribution::new(0, 1) });
+    assert!(leader.is_normal_in(1) && !leader.holds(2));
+    assert_eq!((leader.runs(1), leader.runs(2)), (1, 1));
+    assert!(leader.replica.record().is_empty());
+}
+
+#[test]
+fn a_prepare_that_was_given_up_for_a_later_one_is_let_go() {
+    let mut leader = Member::new(1);
+    leader.proposes(1, 1, 50);
+    let page = votes(1, vec![vote(2, 60, false, State::Tentative)]);
+    leader.is_handed(Contribution { page, ..Contribution::new(0, 1) });
+    assert!(leader.is_normal_in(1) && !leader.holds(1));
+    assert_eq!(leader.verdict(1, 1), Some(false));
+}
+
+/// A replica that is behind may have made final what had not succeeded when others became complete.
+#[test]
+fn what_is_final_below_what_is_complete_is_asked_again_whether_it_may_have_succeeded() {
+    let mut leader = Member::new(1);
+    leader.desk.ledger.complete = 10;
+    let mut page = votes(1, vec![vote(1, 5, true, State::Finalized(Ballot(0)))]);
+    page.entries.extend(votes(2, vec![vote(1, 15, true, State::Finalized(Ballot(0)))]).entries);
+    leader.is_handed(Contribution { page, ..Contribution::new(0, 1) });
+    assert_eq!((leader.verdict(1, 1), leader.verdict(2, 1)), (Some(false), Some(true)));
+    assert!(!leader.holds(1) && leader.holds(2));
+}
+
+// Joining a view
+
+#[test]
+fn whoever_lacks_what_was_collected_is_given_state() {
+    let mut leader = Member::new(1);
+    leader.decides(1, 5);
+    leader.decides(2, 15);
+    leader.collects(10);
+    leader.is_handed(Contribution { complete: 10, ..Contribution::new(0, 1) });
+    leader.desk.sent.clear();
+    leader.is_handed(Contribution { last_normal: Some(1), complete: 9, ..Contribution::new(2, 1) });
+    leader.is_handed(Contribution { last_normal: Some(1), complete: 10, ..Contribution::new(0, 1) });
+    let mut told = leader.desk.sent.iter().filter_map(|(to, message)| match message {
+        Message::StartView { since, floor, state, page, .. } => Some((*to, *since, *floor, state, page)),
+        _ => None,
+    });
+    let sent_to = |index| member(ReplicaIndex(index));
+    let (to, since, floor, state, _) = told.next().expect("the one that is behind is answered");
+    assert_eq!((to, since, floor), (sent_to(2), None, Some(at(10))), "and shares nothing any more");
+    assert_eq!(state.as_ref(), Some(&BTreeSet::from([5, 15])));
+    let all = told.by_ref().take_while(|(to, ..)| *to == sent_to(2)).count();
+    assert!(all <= 1, "what lies above the floor follows");
+}
+
+#[test]
+fn a_record_that_builds_on_an_unknown_base_is_not_taken() {
+    let mut member = Member::new(2);
+    member.is_started(Start {
+        view: 8,
+        since: Some(7),
+        page: RecordPage::default(),
+        floor: None,
+        state: None,
+    });
+    assert!(!member.is_normal_in(8));
+    member.is_started(Start {
+        view: 8,
+        since: Some(0),
+        page: RecordPage::default(),
+        floor: None,
+        state: None,
+    });
+    assert!(member.is_normal_in(8));
+}
+
+#[test]
+fn state_from_below_the_own_floor_is_not_taken() {
+    let mut member = Member::new(2);
+    member.collects(10);
+    let start = |floor| Start {
+        view: 1,
+        since: None,
+        page: RecordPage::default(),
+        floor: Some(floor),
+        state: Some(BTreeSet::new()),
+    };
+    member.is_started(start(9));
+    assert!(!member.is_normal_in(1));
+    member.is_started(start(10));
+    assert!(member.is_normal_in(1));
+}
+
+#[test]
+fn state_replaces_what_was_there_below_its_floor_and_nothing_above() {
+    let mut member = Member::new(2);
+    member.decides(1, 5);
+    member.decides(2, 15);
+    member.proposes(3, 1, 7);
+    member.proposes(4, 1, 17);
+    let state = Some(BTreeSet::from([4]));
+    member.is_started(Start { view: 1, since: None, page: RecordPage::default(), floor: Some(10), state });
+    assert!(member.is_normal_in(1));
+    assert_eq!(member.desk.ledger.stored, BTreeSet::from([4, 15]));
+    assert_eq!(member.desk.ledger.floor, at(10));
+    let record = member.replica.record();
+    assert!(!record.holds(transaction(1)) && record.holds(transaction(2)), "a fact above it stays one");
+    assert!(!member.holds(3) && !member.holds(4), "the view says which votes stand");
+}
+
+#[test]
+fn a_vote_that_a_view_drops_lets_go_of_what_it_held() {
+    let mut member = Member::new(2);
+    member.proposes(1, 1, 50);
+    member.is_started(Start {
+        view: 1,
+        since: Some(0),
+        page: RecordPage::default(),
+        floor: None,
+        state: None,
+    });
+    assert!(member.is_normal_in(1) && !member.holds(1));
+    assert_eq!(member.verdict(1, 1), None);
+}
+
+#[test]
+fn what_is_settled_here_is_not_taken_from_a_leader_that_has_not_collected_it() {
+    let mut member = Member::new(2);
+    member.decides(1, 5);
+    member.collects(10);
+    let mut page = decision(1, 5, true);
+    page.entries.extend(votes(2, vec![vote(1, 6, true, State::Finalized(Ballot(0)))]).entries);
+    member.is_started(Start { view: 1, since: Some(0), page, floor: None, state: None });
+    assert!(member.is_normal_in(1) && !member.holds(2));
+    assert_eq!(member.runs(1), 1);
+    assert!(member.replica.record().is_empty());
+}
+
+#[test]
+fn what_has_run_here_is_not_held_again() {
+    let mut member = Member::new(2);
+    member.decides(1, 50);
+    let page = votes(1, vec![vote(1, 50, true, State::Finalized(Ballot(0)))]);
+    member.is_started(Start { view: 1, since: Some(0), page, floor: None, state: None });
+    assert!(member.is_normal_in(1) && !member.holds(1));
+}
+
+#[test]
+fn whoever_is_given_everything_claims_no_ancestors() {
+    let mut member = Member::new(2);
+    member.is_started(Start { view: 1, since: None, page: RecordPage::default(), floor: None, state: None });
+    assert_eq!(member.replica.record().lineage(), [View(1)]);
+}
+
+#[test]
+fn a_view_that_is_started_twice_is_adopted_once() {
+    let start = || Start { view: 1, since: Some(0), page: RecordPage::default(), floor: None, state: None };
+    let mut member = Member::new(2);
+    member.is_started(start());
+    member.proposes(1, 1, 50);
+    member.is_started(start());
+    assert_eq!(member.verdict(1, 1), Some(true), "it was voted for in the view itself");
+}
+
+// Coming back
+
+#[test]
+fn a_restart_comes_back_in_no_view_that_was_left() {
+    let mut member = Member::new(0);
+    member.joins(1, 5);
+    let group = GroupSize::new(3).unwrap();
+    let mut replica = Replica::initialise(group, ReplicaIndex(0), Duration::from_secs(1), 1 << 20);
+    let mut ledger = Ledger::default();
+    for fact in member.desk.facts {
+        replica.restore(fact, &mut ledger);
+    }
+    replica.finish_restore();
+    assert_eq!((replica.status(), replica.view()), (Status::ViewChanging, View(5)));
+}
+
+fn tells(member: &mut Member, from: u8, nonce: u64, view: u64, lost: bool) {
+    member.replica.on_view_query_reply(ReplicaIndex(from), nonce, View(view), lost, &mut member.desk);
+}
+
+#[test]
+fn a_replica_without_its_record_comes_back_above_every_view_that_a_majority_tells() {
+    let mut member = Member::lost(0, 5);
+    tells(&mut member, 1, 1, 7, false);
+    tells(&mut member, 2, 1, 3, false);
+    tells(&mut member, 3, 9, 8, false);
+    assert_eq!(member.replica.view(), View(0), "one has answered another query");
+    tells(&mut member, 3, 1, 4, false);
+    assert_eq!(member.replica.view(), View(8));
+}
+
+#[test]
+fn a_replica_that_lost_its_record_too_is_no_witness() {
+    let mut member = Member::lost(0, 5);
+    for (from, lost) in [(1, false), (2, false), (3, true)] {
+        tells(&mut member, from, 1, 3, lost);
+    }
+    assert_eq!(member.replica.view(), View(0));
+    assert!(member.desk.lost.is_empty(), "two of five are not too many");
+    tells(&mut member, 4, 1, 3, true);
+    assert_eq!(member.desk.lost, [3]);
+}
+
+#[test]
+fn who_had_lost_its_record_when_it_was_asked_before_may_have_it_back() {
+    let mut member = Member::lost(0, 5);
+    tells(&mut member, 1, 1, 3, true);
+    tells(&mut member, 2, 1, 3, false);
+    member.replica.on_view_change_timeout(&mut member.desk);
+    tells(&mut member, 3, 1, 3, true);
+    assert!(member.desk.lost.is_empty(), "never were three of five without their records at once");
+    tells(&mut member, 1, 1, 3, false);
+    tells(&mut member, 4, 1, 3, false);
+    assert_eq!(member.replica.view(), View(4), "a view that was told once counts on");
+}
+
+// What the record tells about floors
+
+fn record(entries: &[(u64, u32, u64, bool)]) -> Record<Times> {
+    let mut record = Record::default();
+    for (sequence, number, micros, verdict) in entries {
+        record.record_consensus(transaction(*sequence), vote(*number, *micros, *verdict, State::Tentative));
+    }
+    record
+}
+
+#[test]
+fn what_can_still_take_effect_is_open_and_what_has_run_is_executed() {
+    let mut record = record(&[(1, 1, 5, true), (2, 1, 6, false)]);
+    record.record_inconsistent(transaction(3), Decided { at: 7, last: 7 }, false);
+    record.record_inconsistent(transaction(4), Decided { at: 8, last: 8 }, true);
+    let summary = record.summary((at(0), transaction(0)), (at(10), transaction(0)), 100);
+    let sequences = |cursors: &[(Timestamp, TransactionId)]| {
+        cursors.iter().map(|(_, id)| id.sequence).collect::<Vec<_>>()
+    };
+    assert_eq!(sequences(&summary.open), [1, 3]);
+    assert_eq!(sequences(&summary.executed), [4]);
+}
+
+#[test]
+fn a_transaction_stands_where_it_can_take_effect_first() {
+    let record = record(&[(1, 1, 5, true), (1, 2, 20, true), (2, 1, 5, false), (2, 2, 20, true)]);
+    let open = |below| {
+        let summary = record.summary((at(0), transaction(0)), (at(below), transaction(0)), 100);
+        summary.open.iter().map(|(_, id)| id.sequence).collect::<Vec<_>>()
+    };
+    assert_eq!((open(10), open(30)), (vec![1], vec![1, 2]));
+}
+
+#[test]
+fn a_decision_is_kept_until_the_floor_has_passed_its_last_proposal() {
+    let mut record = Record::<Times>::default();
+    record.record_inconsistent(transaction(1), Decided { at: 5, last: 20 }, true);
+    record.collect(None, at(10), 100);
+    assert!(record.is_live(transaction(1), at(10)), "a late proposal must not be taken for a new one");
+    record.collect(None, at(21), 100);
+    assert!(!record.holds(transaction(1)));
+}
+
+#[test]
+fn a_vote_tells_something_below_the_floor_and_a_refusal_nothing() {
+    let record = record(&[(1, 1, 5, true), (2, 1, 5, false), (3, 1, 15, false)]);
+    let live = |sequence| record.is_live(transaction(sequence), at(10));
+    assert_eq!((live(1), live(2), live(3)), (true, false, true));
+}
+
+#[test]
+fn state_takes_the_place_of_what_lies_below_its_floor_as_a_whole() {
+    let mut record = record(&[(1, 1, 5, true), (2, 1, 5, true), (2, 2, 20, true)]);
+    record.forget_below(at(10));
+    assert!(!record.holds(transaction(1)) && record.holds(transaction(2)));
+}
