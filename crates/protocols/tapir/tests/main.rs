@@ -3,4 +3,5 @@
 mod epochs;
 mod late_recovery;
 mod paper;
+mod recovery;
 mod scripts;

@@ -73,8 +73,9 @@ impl Replica {
         tail.entries.retain(|(id, entries)| {
             let decided = entries.inconsistent.iter().map(|entry| Tapir::last_timestamp(&entry.operation));
             let voted = entries.consensus.iter().map(|entry| entry.operation.timestamp);
-            // What the floor has passed may be collected at any time.
-            decided.chain(voted).any(|timestamp| timestamp >= floor) || !record.is_executed(*id)
+            // What the floor has passed and says no more than the floor may be collected at any time.
+            let says_more = record.is_live(*id, floor) && !record.is_executed(*id);
+            says_more || decided.chain(voted).any(|timestamp| timestamp >= floor)
         });
         let held = participant.prepared.ids().into_iter();
         let held = held.filter_map(|id| Some((id, participant.prepared.entry(id)?.timestamp))).collect();

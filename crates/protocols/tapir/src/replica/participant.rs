@@ -390,3 +390,6 @@ pub(crate) fn outcome_of(decision: &Decision) -> Outcome {
         Decision::Abort { .. } => Outcome::Aborted,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The rules of what is kept and handed over, one at a time.
+
+use std::sync::Arc;
+
+use quorate_core::{ClientId, Key, ReadVersion, Transaction, Write};
+use quorate_ir::State;
+
+use super::*;
+
+fn id(sequence: u64) -> TransactionId {
+    TransactionId { client: ClientId(sequence), sequence, attempt: 0 }
+}
+
+fn operation(sequence: u64) -> OperationId {
+    OperationId { transaction: id(sequence), number: 1 }
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp { micros, client: ClientId(1) }
+}
+
+/// A transaction that has read `key` at a version and writes it.
+fn update(key: &str, version: u64) -> Arc<Transaction> {
+    let key = Key::from(key.to_owned());
+    let version = if version == 0 { Timestamp::ZERO } else { at(version) };
+    let reads = vec![ReadVersion { key: key.clone(), version }];
+    Arc::new(Transaction { reads, writes: vec![Write { key, value: None }], ..Transaction::default() })
+}
+
+fn read(key: &str) -> Arc<Transaction> {
+    let reads = vec![ReadVersion { key: Key::from(key.to_owned()), version: Timestamp::ZERO }];
+    Arc::new(Transaction { reads, ..Transaction::default() })
+}
+
+fn prepare(transaction: &Arc<Transaction>, micros: u64) -> Prepare {
+    Prepare { transaction: transaction.clone(), timestamp: at(micros), first: None }
+}
+
+fn commit(transaction: &Arc<Transaction>, micros: u64) -> Decision {
+    Decision::Commit { transaction: transaction.clone(), timestamp: at(micros), last: Timestamp::ZERO }
+}
+
+fn tentative(sequence: u64, prepare: Prepare) -> (TransactionId, ConsensusEntry<Tapir>) {
+    let entry = ConsensusEntry { number: 1, operation: prepare, verdict: Vote::Ok, state: State::Tentative };
+    (id(sequence), entry)
+}
+
+fn participant() -> Participant {
+    Participant::new(Rules::EXCLUSIVE)
+}
+
+fn held_at(participant: &Participant, sequence: u64) -> Option<Timestamp> {
+    participant.prepared.entry(id(sequence)).map(|held| held.timestamp)
+}
+
+#[test]
+fn a_verdict_against_a_prepare_ends_its_hold_and_that_of_no_later_one() {
+    let (mut participant, transaction) = (participant(), update("a", 0));
+    for micros in [10, 20] {
+        assert_eq!(participant.execute_consensus(operation(1), &prepare(&transaction, micros)), Vote::Ok);
+    }
+    for by_view_change in [false, true] {
+        let earlier = prepare(&transaction, 10);
+        participant.finalize_consensus(operation(1), &earlier, &Vote::Abort, by_view_change);
+        assert_eq!(held_at(&participant, 1), Some(at(20)));
+    }
+    participant.finalize_consensus(operation(1), &prepare(&transaction, 20), &Vote::Abstain, false);
+    assert_eq!(held_at(&participant, 1), None);
+}
+
+#[test]
+fn a_view_change_spreads_holds_and_displaces_no_later_one() {
+    let (mut participant, transaction) = (participant(), update("a", 0));
+    participant.finalize_consensus(operation(1), &prepare(&transaction, 20), &Vote::Ok, false);
+    assert_eq!(held_at(&participant, 1), None, "who makes a vote final spreads no holds");
+    for micros in [20, 10] {
+        participant.finalize_consensus(operation(1), &prepare(&transaction, micros), &Vote::Ok, true);
+        assert_eq!(held_at(&participant, 1), Some(at(20)));
+    }
+}
+
+#[test]
+fn a_prepare_after_another_commit_of_its_transaction_is_refused() {
+    let (mut participant, transaction) = (participant(), update("a", 0));
+    let recorded = InconsistentEntry { operation: commit(&transaction, 10), executed: true };
+    let mut vote =
+        |micros| participant.verdict_after(operation(1), &prepare(&transaction, micros), &recorded);
+    assert_eq!((vote(10), vote(20)), (Some(Vote::Ok), Some(Vote::Abort)));
+}
+
+#[test]
+fn a_commit_from_below_the_floor_leaves_nothing_behind_again() {
+    let (mut participant, transaction) = (participant(), update("a", 0));
+    participant.on_floor(at(20));
+    participant.execute_inconsistent(id(1), &commit(&transaction, 10));
+    assert_eq!(participant.versions.iter().count(), 0);
+}
+
+#[test]
+fn what_commits_below_the_refusal_is_told_to_who_looks_for_a_floor() {
+    let mut participant = participant();
+    participant.refuse_below(at(20));
+    participant.execute_inconsistent(id(1), &commit(&update("a", 0), 25));
+    assert_eq!(participant.committed_late, None);
+    for micros in [12, 10, 15] {
+        participant.execute_inconsistent(id(micros), &commit(&update("a", 0), micros));
+    }
+    assert_eq!(participant.committed_late, Some(at(10)), "the smallest");
+}
+
+#[test]
+fn what_may_have_succeeded_is_settled_in_the_order_of_timestamps_and_before_the_rest() {
+    let (mut participant, transaction) = (participant(), update("a", 0));
+    let (earlier, later) = (prepare(&transaction, 10), prepare(&transaction, 20));
+    participant.execute_consensus(operation(3), &prepare(&transaction, 5));
+    let decided = [tentative(1, later), tentative(2, earlier)];
+    let undecided = [tentative(3, prepare(&transaction, 5))];
+    assert_eq!(participant.merge(&decided, &undecided), [Vote::Abstain, Vote::Ok, Vote::Abstain]);
+    assert_eq!(
+        [1, 2, 3].map(|sequence| held_at(&participant, sequence)),
+        [None, Some(at(10)), None],
+        "and holds what it lets succeed"
+    );
+}
+
+#[test]
+fn what_others_would_have_executed_had_it_succeeded_has_not() {
+    let mut participant = participant();
+    let below = participant.supplement();
+    participant.adopt_supplement(&Supplement { complete: at(20), refusal: at(20), ..below });
+    let decided = [tentative(1, prepare(&update("a", 0), 10)), tentative(2, prepare(&update("b", 0), 30))];
+    assert_eq!(participant.merge(&decided, &[]), [Vote::Retry(at(20)), Vote::Ok]);
+}
+
+/// A version above the one that was read had been executed at a majority, and one of it votes against.
+#[test]
+fn what_was_overwritten_cannot_have_succeeded() {
+    let (mut participant, transaction) = (participant(), update("a", 0));
+    participant.execute_inconsistent(id(1), &commit(&transaction, 10));
+    assert_eq!(participant.merge(&[tentative(2, prepare(&transaction, 20))], &[]), [Vote::Abort]);
+    assert_eq!(held_at(&participant, 2), None);
+}
+
+#[test]
+fn promises_to_readers_spare_what_may_have_succeeded_and_bind_the_rest() {
+    let promised = || {
+        let mut participant = participant();
+        let own = participant.supplement();
+        participant.adopt_supplement(&Supplement { read_floor: at(20), ..own });
+        participant
+    };
+    let entry = [tentative(1, prepare(&update("a", 0), 10))];
+    assert_eq!(promised().merge(&entry, &[]), [Vote::Ok]);
+    assert_eq!(promised().merge(&[], &entry), [Vote::Retry(at(20))]);
+    let mut started = promised();
+    started.enter_view();
+    assert!(started.promised_reads.of(b"a") == at(20) && started.reads.of(b"a") == at(20));
+    let mut here = participant();
+    here.promised_reads.read_key(&Key::from("a"), at(20));
+    assert_eq!(here.merge(&entry, &[]), [Vote::Ok], "also what this replica has promised itself");
+}
+
+#[test]
+fn everything_that_binds_is_handed_over() {
+    let mut participant = participant();
+    participant.execute_inconsistent(id(1), &commit(&read("a"), 10));
+    assert_eq!(participant.contribution().read_floor, at(10), "committed reads");
+    participant.promised_reads.read_key(&Key::from("b"), at(20));
+    assert_eq!(participant.contribution().read_floor, at(20), "promises to readers");
+    participant.take_over_promise(at(30));
+    assert_eq!(participant.contribution().read_floor, at(30), "what was heard of either");
+    participant.refuse_below(at(40));
+    participant.complete = at(35);
+    let Supplement { refusal, complete, .. } = participant.contribution();
+    assert_eq!((refusal, complete), (at(40), at(35)));
+}
+
+/// A replica that joins late and later leads must not find prepares wrong that succeeded in this view without it.
+#[test]
+fn who_joins_a_view_is_told_of_reads_from_before_it_only() {
+    let mut participant = participant();
+    participant.take_over_promise(at(5));
+    participant.enter_view();
+    participant.execute_inconsistent(id(1), &commit(&read("a"), 10));
+    assert_eq!(participant.supplement().read_floor, at(5));
+}
+
+#[test]
+fn what_another_replica_carries_only_adds() {
+    let promise = |ballot, accepted: Option<u32>| Promise {
+        ballot: Ballot(ballot),
+        accepted: accepted.map(|ballot| (Ballot(ballot), Outcome::Aborted)),
+    };
+    let mut participant = participant();
+    participant.promises.insert(id(1), promise(5, None));
+    participant.promises.insert(id(2), promise(2, Some(2)));
+    let theirs = vec![(id(1), promise(3, Some(3))), (id(2), promise(4, None)), (id(3), promise(1, None))];
+    let low = Supplement { promises: theirs, ..Supplement::default() };
+    participant.refuse_below(at(10));
+    participant.adopt_supplement(&low);
+    let kept: Vec<Promise> = participant.promises.values().copied().collect();
+    assert_eq!(kept, [promise(5, Some(3)), promise(4, Some(2)), promise(1, None)]);
+    assert_eq!(participant.refusal, at(10));
+    participant.adopt_supplement(&Supplement { refusal: at(20), complete: at(15), ..Supplement::default() });
+    assert_eq!((participant.refusal, participant.complete), (at(20), at(15)));
+    let refused = participant.execute_consensus(operation(9), &prepare(&update("a", 0), 19));
+    assert_eq!(refused, Vote::Retry(at(20)), "in force at once");
+}
+
+#[test]
+fn a_floor_refuses_what_lies_below_it() {
+    let mut participant = participant();
+    participant.on_floor(at(20));
+    let vote = participant.execute_consensus(operation(1), &prepare(&update("a", 0), 19));
+    assert_eq!(vote, Vote::Retry(at(20)));
+    assert_eq!(participant.complete, at(20), "and everything there is complete");
+}

@@ -1,0 +1,234 @@
+//! What a backup coordinator concludes, one answer at a time: nothing before so many have said so as the rule wants.
+
+use std::sync::Arc;
+
+use quorate_core::machine::OutboxOf;
+use quorate_core::{
+    Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
+    Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
+};
+use quorate_ir::{Message as Ir, OperationId};
+use quorate_tapir::message::{Decision, Prepare, RecordedVote, Vote};
+use quorate_tapir::{Boot, Message, Outcome, Replica, ReplicaConfig};
+
+const TRANSACTION: TransactionId = TransactionId { client: ClientId(7), sequence: 1, attempt: 0 };
+const TIMESTAMP: Timestamp = Timestamp { micros: 50, client: ClientId(7) };
+const CLOCK_MICROS: u64 = 1_000;
+
+/// A replica of the shard that the backup coordinators belong to.
+fn member(index: u8) -> ReplicaId {
+    ReplicaId { shard: ShardId(1), index: ReplicaIndex(index) }
+}
+
+/// A replica of another participant.
+fn other(index: u8) -> ReplicaId {
+    ReplicaId { shard: ShardId(2), index: ReplicaIndex(index) }
+}
+
+fn prepare() -> Prepare {
+    let write = Write { key: Key::from("a"), value: None };
+    let (participants, writes) = (vec![ShardId(1)], vec![write]);
+    let transaction = Arc::new(Transaction { participants, writes, ..Transaction::default() });
+    Prepare { transaction, timestamp: TIMESTAMP, first: None }
+}
+
+/// Replica 0, which another has asked to settle a transaction.
+struct Backup {
+    replica: Replica,
+    ballot: Ballot,
+}
+
+impl Backup {
+    fn new(replicas: usize) -> Self {
+        Backup::over(vec![ShardId(1)], replicas)
+    }
+
+    fn over(participants: Vec<ShardId>, replicas: usize) -> Self {
+        let config = ReplicaConfig::new(member(0), GroupSize::new(replicas).unwrap(), Boot::Initialise);
+        let mut backup = Backup { replica: Replica::restore(config, []), ballot: Ballot::ORIGINAL };
+        let said = backup.hears(
+            member(1),
+            Message::Recover { transaction: TRANSACTION, participants, timestamp: TIMESTAMP },
+        );
+        backup.ballot = said.iter().find_map(elected).expect("it holds an election");
+        backup
+    }
+
+    /// What it says to anybody when a replica of its group tells it something; each thing once, whoever it goes to.
+    fn hears(&mut self, from: ReplicaId, message: Message) -> Vec<Message> {
+        let mut outbox: OutboxOf<Replica> = Outbox::new();
+        let (clock, mut random) = (ClockTime::from_micros(CLOCK_MICROS), Random::new(1));
+        let mut context = Context { now: Instant::START, clock, random: &mut random };
+        let from = Address::Replica(from);
+        self.replica.step(&mut context, Input::Message { from, epoch: Epoch::FIRST, message }, &mut outbox);
+        let mut said = Vec::new();
+        for effect in outbox.drain() {
+            if let Effect::Send { message, .. } = effect
+                && !said.contains(&message)
+            {
+                said.push(message);
+            }
+        }
+        said
+    }
+
+    /// A promise, with or without a vote that is held; of nothing, if all there was is collected.
+    fn promise(
+        &mut self,
+        from: ReplicaId,
+        ballot: Ballot,
+        view: u64,
+        vote: Option<Vote>,
+        settled: bool,
+    ) -> Vec<Message> {
+        let recorded = |vote| RecordedVote {
+            number: 1,
+            prepare: prepare(),
+            vote,
+            finalized: None,
+            held: vote == Vote::Ok,
+        };
+        let reply = Message::CoordinatorChangeReply {
+            transaction: TRANSACTION,
+            ballot,
+            view: View(view),
+            outcome: None,
+            committed: None,
+            votes: vote.map(recorded).into_iter().collect(),
+            accepted: None,
+            settled,
+        };
+        self.hears(from, reply)
+    }
+
+    fn confirm(&mut self, from: u8, view: u64) -> Vec<Message> {
+        let id = OperationId { transaction: TRANSACTION, number: 1 };
+        let (view, verdict) = (View(view), Some(Vote::Ok));
+        self.hears(member(from), Message::Ir(Ir::Confirm { id, view, verdict, finalized: true }))
+    }
+
+    fn accept(&mut self, from: u8, ballot: Ballot, view: u64) -> Vec<Message> {
+        self.hears(
+            member(from),
+            Message::RecordOutcomeReply { transaction: TRANSACTION, ballot, view: View(view) },
+        )
+    }
+
+    fn recorded(&mut self, from: u8, view: u64) -> Vec<Message> {
+        let id = OperationId { transaction: TRANSACTION, number: OperationId::INCONSISTENT };
+        self.hears(member(from), Message::Ir(Ir::InconsistentReply { id, view: View(view) }))
+    }
+}
+
+fn elected(message: &Message) -> Option<Ballot> {
+    match message {
+        Message::CoordinatorChange { ballot, .. } => Some(*ballot),
+        _ => None,
+    }
+}
+
+fn finalizes(said: &[Message]) -> bool {
+    said.iter().any(|message| matches!(message, Message::Ir(Ir::FinalizeConsensus { .. })))
+}
+
+fn records(said: &[Message]) -> Option<Outcome> {
+    said.iter().find_map(|message| match message {
+        Message::RecordOutcome { outcome, .. } => Some(*outcome),
+        _ => None,
+    })
+}
+
+fn tells(said: &[Message]) -> Option<Decision> {
+    said.iter().find_map(|message| match message {
+        Message::Ir(Ir::ProposeInconsistent { operation, .. }) => Some(operation.clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_commit_waits_for_a_majority_at_every_step() {
+    let mut backup = Backup::new(5);
+    let (ballot, earlier) = (backup.ballot, Ballot(backup.ballot.0 - 1));
+    let ok = Some(Vote::Ok);
+    // Promises: of three in one view, under this ballot.
+    for said in [
+        backup.promise(member(1), earlier, 0, ok, false),
+        backup.promise(member(2), ballot, 0, ok, false),
+        backup.promise(member(3), earlier, 0, ok, false),
+        backup.promise(member(4), ballot, 0, ok, false),
+    ] {
+        assert!(said.is_empty(), "{said:?}");
+    }
+    assert!(finalizes(&backup.promise(member(3), ballot, 0, ok, false)));
+    // Confirmations: of three in the view that the votes are from.
+    for said in [backup.confirm(2, 0), backup.confirm(2, 0), backup.confirm(4, 0)] {
+        assert!(said.is_empty(), "{said:?}");
+    }
+    assert_eq!(records(&backup.confirm(3, 0)), Some(Outcome::Committed(TIMESTAMP)));
+    // Acceptances: of three in one view, under this ballot.
+    for said in [
+        backup.accept(1, ballot, 0),
+        backup.accept(2, ballot, 1),
+        backup.accept(3, earlier, 1),
+        backup.accept(4, ballot, 1),
+    ] {
+        assert!(said.is_empty(), "{said:?}");
+    }
+    assert!(matches!(tells(&backup.accept(3, ballot, 1)), Some(Decision::Commit { .. })));
+    // And everybody is told until three in one view have it.
+    backup.recorded(1, 0);
+    backup.recorded(2, 1);
+    backup.recorded(3, 1);
+    assert_eq!(backup.replica.recoveries(), 1);
+    backup.recorded(4, 1);
+    assert_eq!(backup.replica.recoveries(), 0);
+}
+
+#[test]
+fn votes_of_a_view_that_is_over_are_not_made_final() {
+    let mut backup = Backup::new(3);
+    let (ballot, ok) = (backup.ballot, Some(Vote::Ok));
+    backup.promise(member(1), ballot, 4, ok, false);
+    assert!(finalizes(&backup.promise(member(2), ballot, 4, ok, false)));
+    assert!(backup.confirm(1, 4).is_empty() && backup.confirm(2, 3).is_empty(), "one is late");
+    let said = backup.confirm(2, 5);
+    assert_eq!(records(&said), None, "{said:?}");
+    let again = said.iter().find_map(elected).expect("the votes have been settled anew, so it looks again");
+    assert!(again > ballot);
+}
+
+/// Who has not heard of the transaction may have answered just before the COMMIT reached it, that another has collected.
+#[test]
+fn what_somebody_has_collected_is_not_aborted_before_all_were_asked_again() {
+    let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
+    let ballot = backup.ballot;
+    let answers = [(member(0), false), (member(1), false), (other(0), true)];
+    for (from, settled) in answers {
+        assert!(backup.promise(from, ballot, 0, None, settled).is_empty());
+    }
+    let said = backup.promise(other(1), ballot, 0, None, false);
+    assert_eq!(records(&said), None, "{said:?}");
+    let again = said.iter().find_map(elected).expect("everybody is asked again");
+    assert!(again > ballot);
+    for (from, settled) in answers {
+        assert!(backup.promise(from, again, 0, None, settled).is_empty());
+    }
+    let said = backup.promise(other(1), again, 0, None, false);
+    assert_eq!(records(&said), Some(Outcome::Aborted));
+}
+
+/// What its coordinator may have proposed since must not be taken for new once the abort is collected.
+#[test]
+fn an_abort_says_until_when_something_may_have_been_proposed() {
+    let mut backup = Backup::new(3);
+    let ballot = backup.ballot;
+    backup.promise(member(0), ballot, 0, None, false);
+    assert_eq!(records(&backup.promise(member(1), ballot, 0, None, false)), Some(Outcome::Aborted));
+    assert!(backup.accept(0, ballot, 0).is_empty());
+    let Some(Decision::Abort { last }) = tells(&backup.accept(1, ballot, 0)) else {
+        panic!("the outcome is told once it is recorded");
+    };
+    let config = ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), Boot::Initialise);
+    let ahead = (config.timestamp_ahead_max + config.retry_span).as_micros() as u64;
+    assert!(last.micros >= CLOCK_MICROS + ahead);
+}
