@@ -101,6 +101,8 @@ mod tests {
             decision_resends_max: _,
             abandon_after: _,
             retries_max: _,
+            // One span for clients and replicas, and one that clocks exceed would keep slow ones out for good.
+            retry_span: _,
             scan_page_max: _,
             read_only_attempts_max: _,
             far_round_trip: _,
@@ -114,6 +116,7 @@ mod tests {
             rules: _,
             // Further apart than clocks can be, or everything would be refused.
             timestamp_ahead_max: _,
+            retry_span: _,
             recovery_timeout: _,
             view_change_timeout: _,
             page_bytes_max: _,
