@@ -7,7 +7,7 @@ use quorate_core::{ClientId, Instant, Machine, NodeId};
 use quorate_runtime::clock::Clock;
 use quorate_runtime::driver::Driver;
 use quorate_runtime::transport::{self, Target, Transport, TurnWaker};
-use quorate_tapir::{Coordinator, CoordinatorConfig};
+use quorate_tapir::Coordinator;
 use quorate_wire::Peer;
 use tokio::sync::Notify;
 
@@ -94,12 +94,7 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let site_id = options.site.as_ref().map(|site| site_named(&topology, site)).transpose()?;
 
     let settled = Arc::new(Notify::new());
-    let config = CoordinatorConfig {
-        deadlines: options.deadline_ordering,
-        reads_in_turn: options.deadline_ordering,
-        ..CoordinatorConfig::new(client)
-    };
-    let coordinator = Coordinator::restore(config, []);
+    let coordinator = Coordinator::restore(options.coordinator(client), []);
     let host = ClientHost::new(
         client,
         Driver::new(coordinator, client.0),

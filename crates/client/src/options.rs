@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use quorate_core::ClientId;
+use quorate_tapir::CoordinatorConfig;
+
 /// How a [`Database`](crate::Database) behaves. Every wait and every queue has a bound here.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -40,5 +43,32 @@ impl Default for Options {
             deadline_ordering: true,
             delays: None,
         }
+    }
+}
+
+impl Options {
+    /// How the coordinator of a client behaves that has connected with these.
+    pub(crate) fn coordinator(&self, client: ClientId) -> CoordinatorConfig {
+        CoordinatorConfig {
+            deadlines: self.deadline_ordering,
+            reads_in_turn: self.deadline_ordering,
+            ..CoordinatorConfig::new(client)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadline_ordering_is_the_default_and_can_be_done_without() {
+        for deadline_ordering in [true, false] {
+            let options = Options { deadline_ordering, ..Options::default() };
+            let config = options.coordinator(ClientId(7));
+            assert_eq!((config.client, config.deadlines), (ClientId(7), deadline_ordering));
+            assert_eq!(config.reads_in_turn, deadline_ordering);
+        }
+        assert!(Options::default().deadline_ordering);
     }
 }

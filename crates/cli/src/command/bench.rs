@@ -138,7 +138,7 @@ impl BenchArguments {
                 None => Some(Embedded::start(self.replicas, self.durability)?),
                 Some(_) => None,
             };
-            let options = Options { deadline_ordering: !self.no_deadline_ordering, ..Options::default() };
+            let options = self.options();
             let db = match (&self.connect, &mut embedded) {
                 (Some(address), _) => quorate::connect_with(address, options).await?,
                 (None, Some(embedded)) => embedded.connect(options).await?,
@@ -166,6 +166,11 @@ impl BenchArguments {
             }
             Ok(Verdict::good_if(report.committed > 0))
         })
+    }
+
+    /// How the client connects.
+    fn options(&self) -> Options {
+        Options { deadline_ordering: !self.no_deadline_ordering, ..Options::default() }
     }
 
     /// Runs the load in a keyspace of its own, and drops that afterwards.
@@ -342,4 +347,27 @@ fn list(json: bool) -> Outcome {
         println!("{table}");
     }
     Ok(Verdict::Good)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Bench {
+        #[command(flatten)]
+        arguments: BenchArguments,
+    }
+
+    #[test]
+    fn deadlines_are_ordered_unless_plain_tapir_is_asked_for() {
+        let orders = |flags: &[&str]| {
+            let command = ["bench", "rmw", "--embedded"].iter().chain(flags);
+            Bench::parse_from(command).arguments.options().deadline_ordering
+        };
+        assert!(orders(&[]));
+        assert!(!orders(&["--no-deadline-ordering"]));
+    }
 }

@@ -1,8 +1,9 @@
 //! Which rules validation follows, and the bugs that can be planted into them.
 //!
-//! Servers and clients run [`Rules::EXCLUSIVE`]; [`Rules::SERIALIZABLE`] promise less and allow more. The other rules exist so that tests and the simulator can prove that
-//! the checker would notice: as published, TAPIR is not strictly serializable, and each [`Plant`] re-introduces one
-//! known mistake. Some are mistakes of inconsistent replication, which is told of them without knowing TAPIR.
+//! Servers and clients run [`Rules::EXCLUSIVE`]; [`Rules::SERIALIZABLE`] promise less and allow more. The other rules exist
+//! so that tests and the simulator can prove that the checker would notice: as published, TAPIR is not strictly
+//! serializable, and each [`Plant`] re-introduces one known mistake. Some are mistakes of inconsistent replication, which is
+//! told of them without knowing TAPIR.
 
 use quorate_ir::Mistake;
 
