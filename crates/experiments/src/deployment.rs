@@ -29,7 +29,7 @@ pub struct Deployment {
     pub workload: Parameters,
     /// What the work of processors costs; none if it costs nothing.
     pub costs: Option<Arc<Costs>>,
-    /// So many cores are shared by all nodes, as by processes on one machine; none if each node has one of its own.
+    /// So many cores are shared by all nodes, as by processes on one machine, and a disk; none if each node has its own.
     pub cores: Option<usize>,
     /// Round trips between a node of one region and a node of another.
     pub round_trips: [[Duration; SITES]; SITES],
@@ -120,6 +120,7 @@ impl Deployment {
         let mut cluster = Cluster::new(scenario, None, None);
         if let Some(cores) = self.cores {
             cluster.world.share_cores(0..SITES + self.clients, cores);
+            cluster.world.share_disk(0..SITES);
         }
         for node in 0..SITES + self.clients {
             // Exponential, with a random sign: most clocks are good and few are bad.

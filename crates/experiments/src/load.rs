@@ -42,6 +42,8 @@ pub struct Measured {
     pub clients_worked: Duration,
     /// Messages delivered, warm-up included.
     pub messages: u64,
+    /// How many messages left together, as far as work costs something.
+    pub messages_per_packet: f64,
     /// For how long was measured.
     pub seconds: f64,
 }
@@ -90,11 +92,14 @@ pub fn run(deployment: &Deployment, seed: u64, window: Window) -> Measured {
     let mut load = Load::new(&mut cluster, deployment, Random::new(seed ^ 0x10ad), window);
     load.run_until(Instant::START + window.warm_up, &mut cluster);
     let before = worked(&mut cluster);
+    let (messages, packets) = (cluster.world.messages(), cluster.world.packets());
     load.run_until(Instant::START + window.warm_up + window.measured, &mut cluster);
     let mut measured = load.measured;
     let mut since = worked(&mut cluster).into_iter().zip(before).map(|(now, then)| now - then);
     measured.servers_worked = since.by_ref().take(cluster.scenario.server_nodes).collect();
     measured.clients_worked = since.sum();
+    let packets = (cluster.world.packets() - packets).max(1);
+    measured.messages_per_packet = (cluster.world.messages() - messages) as f64 / packets as f64;
     for client in load.clients {
         if let Some(coordinator) = cluster.world.client(client) {
             measured.tally.add(coordinator.tally());
@@ -319,7 +324,7 @@ mod tests {
     /// each node.
     fn measured(clients: usize, sessions: usize, batching: Batching) -> Measured {
         let workload = Parameters { keys: 100_000, ..Parameters::new(WorkloadKind::Rmw) };
-        let costs = Costs { batching, ..quorate_simulator::calibrated::costs().times(10.0) };
+        let costs = Costs { batching, wake_ns: 0.0, ..quorate_simulator::calibrated::costs().times(10.0) };
         let deployment = Deployment {
             clients,
             cores: None,

@@ -6,22 +6,48 @@ use std::time::Duration;
 use quorate::{Durability, Isolation, KeyspaceOptions, Options};
 use quorate_experiments::deployment::Deployment;
 use quorate_experiments::load::{Window, run};
-use quorate_simulator::world::costs::{Costs, Operation};
+use quorate_simulator::world::costs::{Costs, Operation, SyncTime};
 use quorate_workloads::{Parameters, WorkloadKind};
 use serde::Serialize;
 
 use crate::cluster::Embedded;
 use crate::exit::Failure;
 use crate::load::{Load, Reading};
+use crate::runtime::machine_cpu_time;
 
-/// So many transactions are in flight.
-pub(super) const IN_FLIGHT: [u64; 3] = [1, 16, 256];
+/// What is run: so many transactions in flight, and what survives a crash. By the first of them is fitted what nothing else
+/// tells.
+pub(super) const CASES: [Case; 6] = [
+    Case { durability: Durability::Memory, in_flight: 256 },
+    Case { durability: Durability::Memory, in_flight: 16 },
+    Case { durability: Durability::Memory, in_flight: 1 },
+    Case { durability: Durability::Sync, in_flight: 256 },
+    Case { durability: Durability::Sync, in_flight: 16 },
+    Case { durability: Durability::Sync, in_flight: 1 },
+];
 
 /// So many commands make a transaction that reads a key and writes it: begin, get, put, commit.
 const COMMANDS: f64 = 4.0;
 
-/// For so long real servers are measured.
-const REAL: Duration = Duration::from_secs(4);
+/// And so many operations of servers: one reads, and three prepare and commit.
+const OPERATIONS: f64 = 7.0;
+
+/// Which operations are those of servers.
+const OF_SERVERS: [Operation; 4] = [Operation::Read, Operation::Prepare, Operation::Commit, Operation::Abort];
+
+/// So often real servers are measured, and for so long each time.
+const WINDOWS: usize = 4;
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Before that, they have so long to get going.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// One comparison.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub(super) durability: Durability,
+    pub(super) in_flight: u64,
+}
 
 /// How a workload went.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -31,14 +57,20 @@ pub(super) struct Went {
     pub(super) p99_us: f64,
     pub(super) server_cpu_us_per_txn: f64,
     pub(super) client_cpu_us_per_txn: f64,
+    pub(super) messages_per_write: f64,
     /// How much of the cores the processes had, as a share.
     pub(super) cores_used: f64,
+    /// And how much others had.
+    pub(super) cores_of_others: f64,
 }
 
 /// The same twice.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Compared {
+    pub(super) durability: &'static str,
     pub(super) in_flight: u64,
+    /// True if something was fitted to this one, so that it says less.
+    pub(super) fitted: bool,
     pub(super) real: Went,
     pub(super) simulated: Went,
 }
@@ -47,24 +79,24 @@ fn workload() -> Parameters {
     Parameters::new(WorkloadKind::Rmw)
 }
 
-fn cores() -> usize {
+pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs it on server processes.
-pub(super) async fn really(in_flight: u64) -> Result<Went, Failure> {
-    let mut embedded = Embedded::start(3, Durability::Memory)?;
+/// Runs it on server processes, and takes the time in which others have used the machine the least.
+pub(super) async fn really(case: Case) -> Result<Went, Failure> {
+    let mut embedded = Embedded::start(3, case.durability)?;
     let db = embedded.connect(Options::default()).await?;
     let options = KeyspaceOptions {
-        durability: Durability::Memory,
+        durability: case.durability,
         replicas: Some(3),
         ..KeyspaceOptions::new(Isolation::Strict)
     };
     let keyspace = db.create_keyspace("calibration", options).await?;
     let load = Load {
         keyspace,
-        parameters: workload().for_clients(in_flight),
-        clients: in_flight,
+        parameters: workload().for_clients(case.in_flight),
+        clients: case.in_flight,
         first_client: 0,
         site: String::new(),
         round_trip: None,
@@ -75,34 +107,47 @@ pub(super) async fn really(in_flight: u64) -> Result<Went, Failure> {
         commits: None,
     };
     let running = load.start();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = Reading::take(&db).await?;
+    tokio::time::sleep(WARM_UP).await;
+    let mut windows = Vec::new();
+    let mut before = (Reading::take(&db).await?, machine_cpu_time()?);
     running.take_tally();
-    tokio::time::sleep(REAL).await;
-    let tally = running.take_tally();
-    let costs = Reading::take(&db).await?.since(&before);
+    for _ in 0..WINDOWS {
+        tokio::time::sleep(WINDOW).await;
+        let tally = running.take_tally();
+        let now = (Reading::take(&db).await?, machine_cpu_time()?);
+        let costs = now.0.since(&before.0);
+        let committed = tally.committed.max(1) as f64;
+        let cpu_us = costs.server_cpu_us + costs.client_cpu_us;
+        let of_cores = |cpu_us: f64| cpu_us / 1e6 / costs.seconds / cores() as f64;
+        windows.push(Went {
+            throughput_tps: tally.committed as f64 / costs.seconds,
+            p50_us: tally.latency_us(0.5) as f64,
+            p99_us: tally.latency_us(0.99) as f64,
+            server_cpu_us_per_txn: costs.server_cpu_us / committed,
+            client_cpu_us_per_txn: costs.client_cpu_us / committed,
+            messages_per_write: costs.mean_batch,
+            cores_used: of_cores(cpu_us),
+            cores_of_others: of_cores(((now.1 - before.1).as_secs_f64() * 1e6 - cpu_us).max(0.0)),
+        });
+        before = now;
+    }
     running.stop().await;
     db.close().await;
     if let Some(trouble) = embedded.processes.stop().first() {
         return Err(Failure::failed(trouble));
     }
-    let committed = tally.committed.max(1) as f64;
-    let cpu = costs.server_cpu_us + costs.client_cpu_us;
-    Ok(Went {
-        throughput_tps: tally.committed as f64 / costs.seconds,
-        p50_us: tally.latency_us(0.5) as f64,
-        p99_us: tally.latency_us(0.99) as f64,
-        server_cpu_us_per_txn: costs.server_cpu_us / committed,
-        client_cpu_us_per_txn: costs.client_cpu_us / committed,
-        cores_used: cpu / 1e6 / costs.seconds / cores() as f64,
-    })
+    let quietest =
+        windows.into_iter().min_by(|one, other| one.cores_of_others.total_cmp(&other.cores_of_others));
+    quietest.ok_or_else(|| Failure::failed("nothing was measured"))
 }
 
 /// Runs it in the simulator.
-pub(super) fn simulated(in_flight: u64, costs: &Costs, hop: Duration) -> Went {
+pub(super) fn simulated(case: Case, costs: &Costs, sync_time: SyncTime, hop: Duration) -> Went {
     let deployment = Deployment {
         costs: Some(Arc::new(costs.clone())),
-        ..Deployment::on_one_machine(workload(), in_flight as usize, hop, cores())
+        durability: case.durability,
+        sync_time,
+        ..Deployment::on_one_machine(workload(), case.in_flight as usize, hop, cores())
     };
     let window = Window { warm_up: Duration::from_millis(700), measured: Duration::from_secs(1) };
     let measured = run(&deployment, 1, window);
@@ -114,16 +159,38 @@ pub(super) fn simulated(in_flight: u64, costs: &Costs, hop: Duration) -> Went {
         p99_us: measured.latency_ms(0.99) * 1e3,
         server_cpu_us_per_txn: servers.as_secs_f64() * 1e6 / committed,
         client_cpu_us_per_txn: measured.clients_worked.as_secs_f64() * 1e6 / committed,
+        messages_per_write: measured.messages_per_packet,
         cores_used: (servers + measured.clients_worked).as_secs_f64() / measured.seconds / cores() as f64,
+        cores_of_others: 0.0,
     }
 }
 
-/// What the client library does beside its coordinator (its tasks, its channels, and the workload) is not an operation of
-/// a machine: whatever the processor time of a real client has more than that of a simulated one is spread over the
-/// commands.
-pub(super) fn with_library(costs: &Costs, real: &Went, simulated: &Went) -> Costs {
-    let more_us = (real.client_cpu_us_per_txn - simulated.client_cpu_us_per_txn).max(0.0);
-    let mut costs = costs.clone();
-    costs.operations[Operation::Command as usize].base_ns += more_us * 1e3 / COMMANDS;
-    costs
+/// What no measurement of a part shows, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Remainder {
+    /// For each command: the tasks and channels of the client library, and the workload.
+    pub(super) library_ns: f64,
+    /// For each operation of a server: what hosts its machines, and caches that others use as well.
+    pub(super) hosting_ns: f64,
+}
+
+impl Remainder {
+    /// Whatever real processes take more for a transaction than simulated ones.
+    pub(super) fn between(real: &Went, simulated: &Went) -> Self {
+        let more_ns = |real: f64, simulated: f64| (real - simulated).max(0.0) * 1e3;
+        Remainder {
+            library_ns: more_ns(real.client_cpu_us_per_txn, simulated.client_cpu_us_per_txn) / COMMANDS,
+            hosting_ns: more_ns(real.server_cpu_us_per_txn, simulated.server_cpu_us_per_txn) / OPERATIONS,
+        }
+    }
+
+    /// Costs with this.
+    pub(super) fn added_to(self, costs: &Costs) -> Costs {
+        let mut costs = costs.clone();
+        costs.operations[Operation::Command as usize].base_ns += self.library_ns;
+        for operation in OF_SERVERS {
+            costs.operations[operation as usize].base_ns += self.hosting_ns;
+        }
+        costs
+    }
 }

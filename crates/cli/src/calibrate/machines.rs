@@ -1,9 +1,13 @@
-//! What replicas and coordinators take for each operation: the machines themselves, in the driver that hosts them, without
-//! a network between them.
+//! What replicas and coordinators take for each operation: the machines themselves, in the driver that hosts them, with
+//! what they read and write of bytes, and without a network between them.
+//!
+//! Transactions run side by side. What all of them ask of one machine is done at one go, as in a turn, and timed by what
+//! the thread has had of a processor. Nothing is left out of the mean: that a table grows, or memory is touched for the
+//! first time, happens to few, and all pay for it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quorate_core::machine::InputOf;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
@@ -15,11 +19,12 @@ use quorate_runtime::{Carrier, Driver, Kept, Time};
 use quorate_simulator::cluster::Strict;
 use quorate_simulator::world::Protocol;
 use quorate_simulator::world::costs::{Cost, Operation, Work};
-use quorate_tapir::{
-    Boot, Command, Coordinator, CoordinatorConfig, Event, Message, Replica, ReplicaConfig, Routes,
-};
+use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Message, Replica, ReplicaConfig, Routes};
+use quorate_wire::{Envelope, FrameReader, FrameWriter, Packet, ProtocolMessage};
 
 use super::fit::fit;
+use crate::exit::Failure;
+use crate::runtime::thread_cpu_time;
 
 /// Of so many replicas.
 const REPLICAS: usize = 3;
@@ -27,17 +32,30 @@ const REPLICAS: usize = 3;
 /// Transactions read and write so many keys.
 const SIZES: [usize; 5] = [1, 2, 4, 8, 16];
 
-/// So many transactions of each size are measured.
-const TRANSACTIONS: u64 = 3_000;
+/// So many transactions run side by side.
+const SIDE_BY_SIDE: u64 = 64;
+
+/// Values have so many bytes, as those of benchmarks do.
+const VALUE_BYTES: usize = 100;
+
+/// So many times for each size.
+const BATCHES: u64 = 150;
+
+/// Every so many times, others meet them on their keys.
+const CONFLICT_EVERY: u64 = 4;
+
+/// Before that, so many times with the largest size fill the store, so that it does not fit into the nearest caches.
+const FILLING: u64 = 60;
 
 /// Of so many keys, in no order that caches could guess.
-const KEYS: u64 = 100_000;
+const KEYS: u64 = 1_000_000;
 
-/// Before that, so many transactions fill the store, so that it does not fit into the nearest caches.
-const FILLING: u64 = 6_000;
+/// So long a transaction takes as far as the clocks of the machines know, so that what they do now and then is done as often as
+/// on a busy server.
+const PACE: Duration = Duration::from_micros(40);
 
-/// Every so many transactions, one meets another on its keys.
-const CONFLICT_EVERY: u64 = 4;
+/// Fewer at one go tell more about the clock than about themselves.
+const RUN_MIN: usize = 16;
 
 const SHARD: ShardId = ShardId(1);
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
@@ -49,35 +67,65 @@ pub(super) struct Measured {
     pub(super) operation: Operation,
     pub(super) cost: Cost,
     pub(super) error: f64,
-    pub(super) samples: usize,
+    pub(super) samples: u64,
 }
 
 /// Measures every operation.
-pub(super) fn measure() -> Vec<Measured> {
-    let mut bench = Bench::new();
+pub(super) fn measure() -> Result<Vec<Measured>, Failure> {
+    let mut bench = Bench::new()?;
     for number in 0..FILLING {
-        bench.transact(SIZES[SIZES.len() - 1], number);
+        bench.transact(SIZES[SIZES.len() - 1], number)?;
     }
     bench.took.clear();
     for size in SIZES {
-        for number in 0..TRANSACTIONS {
-            bench.transact(size, number);
+        for number in 0..BATCHES {
+            bench.transact(size, FILLING + number)?;
         }
     }
-    let clock = clock_cost();
-    Operation::ALL.into_iter().map(|operation| bench.cost(operation, clock)).collect()
+    Ok(Operation::ALL.into_iter().map(|operation| bench.cost(operation)).collect())
+}
+
+/// What the bytes of a packet take to be written and to be read, in nanoseconds: it is a part of every operation here, and of
+/// what the transport takes for a message.
+pub(super) fn codec(packet: &Packet) -> Result<[f64; 2], Failure> {
+    const PACKETS: usize = 100;
+    const ROUNDS: usize = 200;
+    let (mut frames, mut reader) = (FrameWriter::new(), FrameReader::new());
+    let (mut writing, mut reading) = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..ROUNDS {
+        let began = thread_cpu_time();
+        for _ in 0..PACKETS {
+            frames.push(packet).map_err(Failure::failed)?;
+        }
+        writing += thread_cpu_time() - began;
+        reader.feed(&frames.take());
+        let packets = reader.next_frame().map_err(Failure::failed)?.into_iter().flatten();
+        let began = thread_cpu_time();
+        for packet in packets {
+            drop(packet.map_err(Failure::failed)?);
+        }
+        reading += thread_cpu_time() - began;
+    }
+    let each =
+        |took: Duration| (took.as_nanos() as f64 / ROUNDS as f64 - clock_cost()).max(0.0) / PACKETS as f64;
+    Ok([each(writing), each(reading)])
 }
 
 /// What reading the time twice takes, in nanoseconds.
 fn clock_cost() -> f64 {
-    let mut took: Vec<u64> = (0..10_000)
-        .map(|_| {
-            let began = Instant::now();
-            began.elapsed().as_nanos() as u64
-        })
-        .collect();
-    took.sort_unstable();
-    took[took.len() / 2] as f64
+    const TIMES: u32 = 1_000;
+    let began = thread_cpu_time();
+    for _ in 1..TIMES {
+        thread_cpu_time();
+    }
+    (thread_cpu_time() - began).as_nanos() as f64 / f64::from(TIMES)
+}
+
+/// How often something was done, and how long that took together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Took {
+    count: u64,
+    ns: f64,
 }
 
 /// Machines that speak to each other at once.
@@ -86,16 +134,30 @@ struct Bench {
     coordinator: Driver<Coordinator>,
     time: Time,
     told: Told,
-    /// How long each piece of work took, in nanoseconds.
-    took: BTreeMap<Work, Vec<u32>>,
+    took: BTreeMap<Work, Took>,
+    clock_ns: f64,
     sequence: u64,
 }
 
-/// What machines have said.
+/// What was said to each machine, as bytes: the replicas, and then the coordinator.
 #[derive(Default)]
 struct Told {
-    messages: VecDeque<(Address, Address, Epoch, Message)>,
-    events: VecDeque<Event>,
+    frames: [FrameWriter; REPLICAS + 1],
+    /// The first packet that could not be written.
+    trouble: Option<Failure>,
+}
+
+impl Told {
+    fn tell(&mut self, from: Address, to: Address, epoch: Epoch, message: Message) {
+        let place = match to {
+            Address::Replica(replica) => usize::from(replica.index.0),
+            Address::Client(_) => REPLICAS,
+        };
+        let packet = Packet::Envelope(Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) });
+        if let Err(error) = self.frames[place].push(&packet) {
+            self.trouble.get_or_insert(Failure::failed(error));
+        }
+    }
 }
 
 struct Ears<'a> {
@@ -105,7 +167,7 @@ struct Ears<'a> {
 
 impl Carrier<Replica> for Ears<'_> {
     fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
-        self.told.messages.push_back((self.from, to, epoch, message));
+        self.told.tell(self.from, to, epoch, message);
     }
 
     fn emit(&mut self, _: <Replica as Machine>::Event) {}
@@ -117,12 +179,10 @@ impl Carrier<Replica> for Ears<'_> {
 
 impl Carrier<Coordinator> for Ears<'_> {
     fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
-        self.told.messages.push_back((self.from, to, epoch, message));
+        self.told.tell(self.from, to, epoch, message);
     }
 
-    fn emit(&mut self, event: Event) {
-        self.told.events.push_back(event);
-    }
+    fn emit(&mut self, _: <Coordinator as Machine>::Event) {}
 
     fn persist(&mut self, record: <Coordinator as Machine>::Record) -> Kept {
         match record {}
@@ -130,14 +190,10 @@ impl Carrier<Coordinator> for Ears<'_> {
 }
 
 impl Bench {
-    fn new() -> Self {
-        let group = match GroupSize::new(REPLICAS) {
-            Ok(group) => group,
-            Err(error) => unreachable!("{error}"),
-        };
+    fn new() -> Result<Self, Failure> {
+        let group = GroupSize::new(REPLICAS).map_err(Failure::failed)?;
         let replica = |index: usize| {
-            let replica = ReplicaId { shard: SHARD, index: ReplicaIndex(index as u8) };
-            let config = ReplicaConfig::new(replica, group, Boot::Initialise);
+            let config = ReplicaConfig::new(replica_at(index), group, Boot::Initialise);
             Driver::new(Replica::restore(config, []), index as u64)
         };
         let coordinator = Coordinator::restore(CoordinatorConfig::new(CLIENT), []);
@@ -150,6 +206,7 @@ impl Bench {
             },
             told: Told::default(),
             took: BTreeMap::new(),
+            clock_ns: clock_cost(),
             sequence: 0,
         };
         for index in 0..REPLICAS {
@@ -167,116 +224,153 @@ impl Bench {
             epoch: Epoch::FIRST,
         };
         let nearest = vec![(0..REPLICAS as u8).map(ReplicaIndex).collect()];
-        bench.command(Command::Route(Arc::new(Routes { keyspace, nearest })));
-        bench
+        bench.step_coordinator(Input::Command(Command::Route(Arc::new(Routes { keyspace, nearest }))));
+        bench.settle()?;
+        Ok(bench)
     }
 
-    /// Lets some time pass, so that what replicas do now and then is done now and then.
+    /// Lets some time pass, so that what machines do now and then is done now and then.
     fn pass(&mut self, time: Duration) {
         self.time.now = self.time.now + time;
         self.time.clock = ClockTime::from_micros(self.time.clock.as_micros() + time.as_micros() as u64);
         for index in 0..REPLICAS {
-            let from = Address::Replica(ReplicaId { shard: SHARD, index: ReplicaIndex(index as u8) });
-            let mut ears = Ears { from, told: &mut self.told };
+            let mut ears = Ears { from: replica_at(index).into(), told: &mut self.told };
             self.replicas[index].fire_timers(self.time, &mut ears);
         }
         let mut ears = Ears { from: CLIENT.into(), told: &mut self.told };
         self.coordinator.fire_timers(self.time, &mut ears);
     }
 
-    fn step_replica(&mut self, index: usize, input: InputOf<Replica>) -> u32 {
-        let from = Address::Replica(ReplicaId { shard: SHARD, index: ReplicaIndex(index as u8) });
-        let mut ears = Ears { from, told: &mut self.told };
-        let began = Instant::now();
+    fn step_replica(&mut self, index: usize, input: InputOf<Replica>) {
+        let mut ears = Ears { from: replica_at(index).into(), told: &mut self.told };
         self.replicas[index].step(self.time, input, &mut ears);
-        began.elapsed().as_nanos() as u32
     }
 
-    fn step_coordinator(&mut self, input: InputOf<Coordinator>) -> u32 {
+    fn step_coordinator(&mut self, input: InputOf<Coordinator>) {
         let mut ears = Ears { from: CLIENT.into(), told: &mut self.told };
-        let began = Instant::now();
         self.coordinator.step(self.time, input, &mut ears);
-        began.elapsed().as_nanos() as u32
     }
 
-    fn command(&mut self, command: Command) {
-        let work = Strict::command_work(&command);
-        let took = self.step_coordinator(Input::Command(command));
-        self.took.entry(work).or_default().push(took);
+    /// Gives commands to the coordinator at one go. Those of the smallest transactions count: they are one read, one write,
+    /// and what is around them.
+    fn command(&mut self, counts: bool, commands: Vec<Command>) {
+        let Some(work) = commands.first().map(Strict::command_work) else { return };
+        let count = commands.len();
+        let began = thread_cpu_time();
+        for command in commands {
+            self.step_coordinator(Input::Command(command));
+        }
+        if counts {
+            self.note(work, count, thread_cpu_time() - began);
+        }
+    }
+
+    fn note(&mut self, work: Work, count: usize, took: Duration) {
+        if count >= RUN_MIN {
+            let known = self.took.entry(work).or_default();
+            known.count += count as u64;
+            known.ns += (took.as_nanos() as f64 - self.clock_ns).max(0.0);
+        }
     }
 
     /// Delivers messages until nobody has anything to say.
-    fn settle(&mut self) {
-        while let Some((from, to, epoch, message)) = self.told.messages.pop_front() {
-            let (work, took) = match to {
-                Address::Replica(id) => {
-                    let index = usize::from(id.index.0);
-                    let work = Strict::work(Some(self.replicas[index].machine()), &message);
-                    (work, self.step_replica(index, Input::Message { from, epoch, message }))
-                }
-                Address::Client(_) => {
-                    let work = Strict::work(None, &message);
-                    (work, self.step_coordinator(Input::Message { from, epoch, message }))
-                }
-            };
-            self.took.entry(work).or_default().push(took);
+    fn settle(&mut self) -> Result<(), Failure> {
+        while let Some(place) = self.told.frames.iter().position(|frames| !frames.is_empty()) {
+            let bytes = self.told.frames[place].take();
+            self.deliver(place, &bytes)?;
+        }
+        match self.told.trouble.take() {
+            Some(trouble) => Err(trouble),
+            None => Ok(()),
         }
     }
 
-    /// Runs a transaction, and now and then another one on the same keys beside it.
-    fn transact(&mut self, size: usize, number: u64) {
-        self.pass(Duration::from_micros(200));
-        let side_by_side = if number.is_multiple_of(CONFLICT_EVERY) { 2 } else { 1 };
-        let ids: Vec<TransactionId> = (0..side_by_side)
-            .map(|_| {
-                self.sequence += 1;
-                TransactionId { client: CLIENT, sequence: self.sequence, attempt: 0 }
-            })
+    /// Gives a machine what it was told. Messages one after the other that ask for the same are timed together.
+    fn deliver(&mut self, place: usize, bytes: &[u8]) -> Result<(), Failure> {
+        // Read twice: what is asked for has to be known before anything is timed.
+        let (mut before, mut frames) = (FrameReader::new(), FrameReader::new());
+        before.feed(bytes);
+        frames.feed(bytes);
+        while let (Some(asked), Some(mut packets)) =
+            (before.next_frame().map_err(Failure::failed)?, frames.next_frame().map_err(Failure::failed)?)
+        {
+            let works = asked.map(|packet| Ok(self.work(place, &packet.map_err(Failure::failed)?)));
+            let works = works.collect::<Result<Vec<Work>, Failure>>()?;
+            for run in works.chunk_by(PartialEq::eq) {
+                let began = thread_cpu_time();
+                for packet in packets.by_ref().take(run.len()) {
+                    self.hear(place, packet.map_err(Failure::failed)?);
+                }
+                self.note(run[0], run.len(), thread_cpu_time() - began);
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&self, place: usize, packet: &Packet) -> Work {
+        let receiver = self.replicas.get(place).map(Driver::machine);
+        match packet {
+            Packet::Envelope(Envelope { message: ProtocolMessage::Tapir(message), .. }) => {
+                Strict::work(receiver, message)
+            }
+            _ => Work::new(Operation::Control, 0),
+        }
+    }
+
+    fn hear(&mut self, place: usize, packet: Packet) {
+        let Packet::Envelope(Envelope { from, epoch, message, .. }) = packet else { return };
+        let ProtocolMessage::Tapir(message) = message;
+        if place < REPLICAS {
+            self.step_replica(place, Input::Message { from, epoch, message });
+        } else {
+            self.step_coordinator(Input::Message { from, epoch, message });
+        }
+    }
+
+    /// Runs transactions side by side, and now and then others on the same keys beside them.
+    fn transact(&mut self, size: usize, number: u64) -> Result<(), Failure> {
+        self.pass(PACE * SIDE_BY_SIDE as u32);
+        let rivals = if number.is_multiple_of(CONFLICT_EVERY) { 2 } else { 1 };
+        let first = self.sequence + 1;
+        self.sequence += rivals * SIDE_BY_SIDE;
+        let ids: Vec<TransactionId> = (first..=self.sequence)
+            .map(|sequence| TransactionId { client: CLIENT, sequence, attempt: 0 })
             .collect();
-        for &transaction in &ids {
-            self.command(Command::Begin {
-                transaction,
-                keyspace: KEYSPACE,
-                patience: Duration::from_secs(9),
-            });
+        // Rivals have the same keys.
+        let key = |place: u64, transaction: &TransactionId| {
+            let drawn = (number * SIDE_BY_SIDE + transaction.sequence % SIDE_BY_SIDE) * 16 + place;
+            Key::from(format!("key-{:08}", (drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % KEYS))
+        };
+        let counts = size == 1;
+        let patience = Duration::from_secs(9);
+        let all = |command: &dyn Fn(TransactionId) -> Command| ids.iter().copied().map(command).collect();
+        self.command(
+            counts,
+            all(&|transaction| Command::Begin { transaction, keyspace: KEYSPACE, patience }),
+        );
+        for place in 0..size as u64 {
+            let key = |transaction| key(place, &transaction);
+            self.command(counts, all(&|transaction| Command::Get { transaction, key: key(transaction) }));
+            self.settle()?;
+            let value = Some(vec![7; VALUE_BYTES].into());
+            let put = |transaction| Command::Put { transaction, key: key(transaction), value: value.clone() };
+            self.command(counts, all(&put));
         }
-        for place in 0..size {
-            let drawn = (number * 16 + place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-            let key = Key::from(format!("key-{:08}", drawn % KEYS));
-            for &transaction in &ids {
-                self.command(Command::Get { transaction, key: key.clone() });
-                self.settle();
-                let value = Some(vec![7; 64].into());
-                self.command(Command::Put { transaction, key: key.clone(), value });
-            }
-        }
-        for &transaction in &ids {
-            self.command(Command::Commit { transaction });
-        }
-        self.settle();
-        self.told.events.clear();
+        self.command(counts, all(&|transaction| Command::Commit { transaction }));
+        self.settle()
     }
 
-    /// What an operation costs, by the mean for each number of keys. The longest do not count: there somebody else had the
-    /// processor.
-    fn cost(&self, operation: Operation, clock_ns: f64) -> Measured {
-        let mut samples = Vec::new();
-        let mut count = 0;
-        for (work, took) in self.took.iter().filter(|(work, _)| work.operation == operation) {
-            let mut sorted = took.clone();
-            sorted.sort_unstable();
-            // Few of a kind tell little.
-            if sorted.len() >= 50 {
-                sorted.truncate(sorted.len() - sorted.len() / 50);
-                let mean = sorted.iter().copied().map(f64::from).sum::<f64>() / sorted.len() as f64;
-                samples.push((vec![1.0, work.keys as f64], (mean - clock_ns).max(1.0)));
-                count += sorted.len();
-            }
-        }
-        if samples.len() == 1 {
+    /// What an operation costs, by the mean for each number of keys.
+    fn cost(&self, operation: Operation) -> Measured {
+        let took = self.took.iter().filter(|(work, _)| work.operation == operation);
+        let samples: Vec<_> = took
+            .clone()
+            .map(|(work, took)| (vec![1.0, work.keys as f64], (took.ns / took.count as f64).max(1.0)))
+            .collect();
+        let count = took.map(|(_, took)| took.count).sum();
+        if let [(_, mean)] = samples.as_slice() {
             // Of one size only: nothing can be said about others.
-            let cost = Cost::new(samples[0].1, 0.0);
-            return Measured { operation, cost, error: 0.0, samples: count };
+            return Measured { operation, cost: Cost::new(*mean, 0.0), error: 0.0, samples: count };
         }
         let found = fit(&samples);
         let cost = match found.costs.as_slice() {
@@ -285,4 +379,8 @@ impl Bench {
         };
         Measured { operation, cost, error: found.error, samples: count }
     }
+}
+
+fn replica_at(index: usize) -> ReplicaId {
+    ReplicaId { shard: SHARD, index: ReplicaIndex(index as u8) }
 }

@@ -1,4 +1,6 @@
 //! What it takes to say and to hear: the real transport over loopback, between two threads that do nothing else.
+//!
+//! Each has a core of its own: who wakes a thread of another core has to interrupt it, which costs more than all the rest.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,12 +11,14 @@ use quorate_runtime::{Clock, Host, LinkId, Transport, Turn};
 use quorate_simulator::world::costs::Cost;
 use quorate_tapir::Message;
 use quorate_wire::{Envelope, Packet, Peer};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::fit::fit;
+use super::machines::codec;
 use crate::exit::Failure;
-use crate::runtime::thread_cpu_time;
+use crate::runtime::{thread_cpu_time, thread_sleeps};
 
 /// For so long each way of speaking is measured.
 const MEASURED: Duration = Duration::from_millis(120);
@@ -40,6 +44,7 @@ const WAYS: [(usize, usize, usize); 14] = [
 /// What was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
+    pub(super) wake_ns: f64,
     pub(super) read_ns: f64,
     pub(super) write_ns: f64,
     pub(super) received: Cost,
@@ -114,6 +119,8 @@ impl Host for End {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     cpu: Duration,
+    /// How often the thread has gone to sleep.
+    sleeps: u64,
     counters: Counters,
     rounds: u64,
     at: Instant,
@@ -121,15 +128,16 @@ struct Sample {
 
 impl Sample {
     /// Of the thread that this runs on.
-    fn take(transport: &Transport<End>) -> Sample {
+    fn take(transport: &Transport<End>) -> Result<Sample, Failure> {
         let (counters, rounds) = transport.with(|end, turn| (turn.counters(), end.rounds));
-        Sample { cpu: thread_cpu_time(), counters, rounds, at: Instant::now() }
+        Ok(Sample { cpu: thread_cpu_time(), sleeps: thread_sleeps()?, counters, rounds, at: Instant::now() })
     }
 
     /// What was done since an earlier one, and how many nanoseconds it took.
     fn since(&self, earlier: &Sample) -> (Vec<f64>, f64) {
         let (now, then) = (&self.counters, &earlier.counters);
         let counts = [
+            self.sleeps - earlier.sleeps,
             now.socket_reads - then.socket_reads,
             now.socket_writes - then.socket_writes,
             now.messages_received - then.messages_received,
@@ -141,19 +149,34 @@ impl Sample {
     }
 }
 
-/// Measures both ends, each on a thread of its own.
+/// Measures both ends, each on a thread and a core of its own.
 pub(super) fn measure() -> Result<Measured, Failure> {
     let (bound, address) = std::sync::mpsc::channel();
     let (ask, asked) = mpsc::unbounded_channel();
-    let server = std::thread::spawn(move || serve(&bound, asked));
-    let address = address.recv().map_err(|_| Failure::failed("a server cannot start"))?;
-    let result = on_this_thread(measure_against(address, &ask))?;
-    drop(ask);
-    match server.join() {
-        Ok(served) => served?,
-        Err(_) => return Err(Failure::failed("a server has panicked")),
+    let server = std::thread::spawn(move || {
+        keep_to_core(1)?;
+        serve(&bound, asked)
+    });
+    let asker = std::thread::spawn(move || {
+        keep_to_core(0)?;
+        let address = address.recv().map_err(|_| Failure::failed("a server cannot start"))?;
+        on_this_thread(measure_against(address, &ask))?
+    });
+    let panicked = |_| Failure::failed("one end has panicked");
+    let measured = asker.join().map_err(panicked)?;
+    server.join().map_err(panicked)??;
+    measured
+}
+
+/// Keeps this thread to one of the cores that it may use, counted from zero; to none if there are not so many.
+fn keep_to_core(number: usize) -> Result<(), Failure> {
+    let allowed = sched_getaffinity(None).map_err(Failure::failed)?;
+    if let Some(core) = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).nth(number) {
+        let mut only = CpuSet::new();
+        only.set(core);
+        sched_setaffinity(None, &only).map_err(Failure::failed)?;
     }
-    result
+    Ok(())
 }
 
 fn on_this_thread<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
@@ -165,7 +188,7 @@ fn on_this_thread<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 /// The end that answers; tells how far it has come when it is asked.
 fn serve(
     bound: &std::sync::mpsc::Sender<SocketAddr>,
-    mut asked: mpsc::UnboundedReceiver<oneshot::Sender<Sample>>,
+    mut asked: mpsc::UnboundedReceiver<oneshot::Sender<Result<Sample, Failure>>>,
 ) -> Result<(), Failure> {
     on_this_thread(async move {
         let transport = start(Options::new(1, Peer::Node(NodeId(1)), ""));
@@ -189,7 +212,7 @@ fn start(options: Options) -> Transport<End> {
 
 async fn measure_against(
     address: SocketAddr,
-    ask: &mpsc::UnboundedSender<oneshot::Sender<Sample>>,
+    ask: &mpsc::UnboundedSender<oneshot::Sender<Result<Sample, Failure>>>,
 ) -> Result<Measured, Failure> {
     let transport = start(Options::new(1, Peer::Client(ClientId(1)), ""));
     let links = WAYS.iter().map(|(links, _, _)| *links).max().unwrap_or(1);
@@ -200,12 +223,12 @@ async fn measure_against(
     let theirs = async || {
         let (reply, sample) = oneshot::channel();
         ask.send(reply).map_err(Failure::failed)?;
-        sample.await.map_err(Failure::failed)
+        sample.await.map_err(Failure::failed)?
     };
     let mut samples = Vec::new();
     let mut hop_ns = 0.0;
     for way in WAYS {
-        let before = (Sample::take(&transport), theirs().await?);
+        let before = (Sample::take(&transport)?, theirs().await?);
         transport.with(|end, turn| {
             end.way = Some(way);
             end.say(turn);
@@ -214,7 +237,7 @@ async fn measure_against(
         transport.with(|end, _| end.way = None);
         // The last round comes to its end.
         tokio::time::sleep(Duration::from_millis(5)).await;
-        let after = (Sample::take(&transport), theirs().await?);
+        let after = (Sample::take(&transport)?, theirs().await?);
         let (ours, theirs) = (after.0.since(&before.0), after.1.since(&before.1));
         if way == WAYS[0] {
             let rounds = (after.0.rounds - before.0.rounds).max(1) as f64;
@@ -226,14 +249,17 @@ async fn measure_against(
     drop(dialled);
     transport.abandon();
     let found = fit(&samples);
-    let [read_ns, write_ns, message_in, byte_in, message_out, byte_out] = found.costs[..] else {
+    let [wake_ns, read_ns, write_ns, message_in, byte_in, message_out, byte_out] = found.costs[..] else {
         unreachable!("as many costs as counters");
     };
+    // What the bytes of messages take is counted with the operations that they ask for.
+    let [writing_ns, reading_ns] = codec(&packet(1, 0))?;
     Ok(Measured {
+        wake_ns,
         read_ns,
         write_ns,
-        received: Cost::new(message_in, byte_in),
-        sent: Cost::new(message_out, byte_out),
+        received: Cost::new((message_in - reading_ns).max(0.0), byte_in),
+        sent: Cost::new((message_out - writing_ns).max(0.0), byte_out),
         error: found.error,
         hop_ns,
     })

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use quorate_core::Random;
 use serde::Serialize;
 
 /// So much, and so much more for each.
@@ -95,7 +94,9 @@ pub enum Batching {
 pub struct Costs {
     /// How many messages are taken at a time.
     pub batching: Batching,
-    /// Reading from a socket, whatever is there, and being woken for it; in nanoseconds.
+    /// Being woken: a turn that begins after there was nothing to do, or after somebody else had the core; in nanoseconds.
+    pub wake_ns: f64,
+    /// Reading from a socket, whatever is there, in nanoseconds.
     pub read_ns: f64,
     /// Writing to a socket, whatever it is, in nanoseconds.
     pub write_ns: f64,
@@ -105,6 +106,8 @@ pub struct Costs {
     pub sent: Cost,
     /// Appending a record to the log of a disk, by its bytes.
     pub appended: Cost,
+    /// Having a disk synced, beside the time that the disk takes, in nanoseconds: the work of a thread of its own.
+    pub sync_ns: f64,
     /// Each operation of [`Operation::ALL`], by its keys.
     pub operations: [Cost; Operation::ALL.len()],
 }
@@ -121,23 +124,23 @@ impl Costs {
         let slower = |cost: Cost| Cost::new(cost.base_ns * factor, cost.each_ns * factor);
         Costs {
             batching: self.batching,
+            wake_ns: self.wake_ns * factor,
             read_ns: self.read_ns * factor,
             write_ns: self.write_ns * factor,
             received: slower(self.received),
             sent: slower(self.sent),
             appended: slower(self.appended),
+            sync_ns: self.sync_ns * factor,
             operations: self.operations.map(slower),
         }
     }
 }
 
-/// How long a sync of a disk takes: between two bounds, evenly drawn, and so much more for each byte.
+/// How long a sync of a disk takes: drawn from what was measured, and so much more for each byte.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SyncTime {
-    /// A small one at the soonest.
-    pub low: Duration,
-    /// A small one at the latest.
-    pub high: Duration,
+    /// Of small ones: the shortest, the longest, and between them those that a tenth, two tenths and so on do not exceed.
+    pub tenths: [Duration; 11],
     /// For each byte that is written, in nanoseconds.
     pub byte_ns: f64,
 }
@@ -146,14 +149,52 @@ impl SyncTime {
     /// Any disk that is not broken, however much is written.
     pub const TYPICAL: SyncTime = SyncTime::between(Duration::from_micros(50), Duration::from_millis(2));
 
-    /// A sync takes between these, however much is written.
+    /// A sync takes between these, any time alike, however much is written.
     pub const fn between(low: Duration, high: Duration) -> Self {
-        SyncTime { low, high, byte_ns: 0.0 }
+        let mut tenths = [low; 11];
+        let more = high.as_nanos() - low.as_nanos();
+        let mut tenth = 1;
+        while tenth < tenths.len() {
+            tenths[tenth] = Duration::from_nanos((low.as_nanos() + more * tenth as u128 / 10) as u64);
+            tenth += 1;
+        }
+        SyncTime { tenths, byte_ns: 0.0 }
     }
 
-    /// How long the next sync takes, of so many bytes.
-    pub(super) fn draw(&self, bytes: usize, random: &mut Random) -> Duration {
-        let fixed = random.between(self.low.as_nanos() as u64, self.high.as_nanos() as u64);
-        Duration::from_nanos(fixed + (self.byte_ns * bytes as f64) as u64)
+    /// The middle of small ones.
+    pub fn median(&self) -> Duration {
+        self.tenths[5]
+    }
+
+    /// How long a sync of so many bytes takes that is longer than this share of all, but for its bytes.
+    pub(super) fn at(&self, share: f64, bytes: usize) -> Duration {
+        let place = share * 10.0;
+        let below = (place as usize).min(9);
+        let (low, high) = (self.tenths[below], self.tenths[below + 1]);
+        low + (high - low).mul_f64(place - below as f64)
+            + Duration::from_nanos((self.byte_ns * bytes as f64) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::Random;
+
+    use super::*;
+
+    #[test]
+    fn syncs_are_drawn_as_they_were_measured() {
+        let millis = Duration::from_millis;
+        // Nine of ten take a millisecond, and the others up to ninety.
+        let mut tenths = [millis(1); 11];
+        tenths[10] = millis(90);
+        let time = SyncTime { tenths, byte_ns: 1e3 };
+        let mut random = Random::new(1);
+        let drawn: Vec<Duration> = (0..10_000).map(|_| time.at(random.unit(), 1_000)).collect();
+        let usual = drawn.iter().filter(|took| **took == millis(2)).count();
+        assert!((8_900..9_100).contains(&usual), "{usual}");
+        assert!(drawn.iter().all(|took| (millis(2)..millis(92)).contains(took)));
+        let even = SyncTime::between(millis(3), millis(5));
+        assert_eq!((even.tenths[0], even.median(), even.tenths[10]), (millis(3), millis(4), millis(5)));
     }
 }

@@ -43,7 +43,7 @@ use clock::PhysicalClock;
 use costs::{Costs, SyncTime, Work};
 use disk::{Condition, Crash, Decay, Disk};
 pub use host::Envelope;
-use host::{About, Host, HostEvent, Surroundings};
+use host::{About, Host, HostEvent, HostEventKind, Surroundings};
 use network::Network;
 use processor::{Cores, Processor};
 use queue::EventQueue;
@@ -145,11 +145,18 @@ struct Fabric<P: Protocol, A> {
     clocks: Vec<PhysicalClock>,
     /// Per node, how long a sync takes.
     sync_times: Vec<SyncTime>,
+    /// Per node, which disk it shares with others, if it does.
+    disks_of: Vec<Option<usize>>,
+    /// Disks that nodes share.
+    disks: Vec<SharedDisk>,
+    /// Of each node that of its event loop, and after all of these that of the thread which has its disks synced.
     processors: Vec<Processor<Event<P, A>>>,
     /// Cores that processors share.
     cores: Vec<Cores>,
     /// What was said on a node whose processor has to write it first.
     outgoing: Vec<Envelope<P::Message>>,
+    /// How many packets such processors have written.
+    packets: u64,
     endpoints: FixedMap<Address, (Endpoint, usize)>,
     /// Connections that were lost, from a node to another, and until when nothing is sent over them.
     resets: FixedMap<(usize, usize), Instant>,
@@ -161,6 +168,15 @@ struct Fabric<P: Protocol, A> {
     messages: u64,
     /// None as long as nobody wants machines to crash at certain steps.
     steps: Option<Steps>,
+}
+
+/// A disk that several nodes sync.
+#[derive(Clone, Copy, Debug)]
+struct SharedDisk {
+    /// Than what share of all syncs those take longer that begin now.
+    share: f64,
+    /// Until when.
+    until: Instant,
 }
 
 /// A deterministic world of machines.
@@ -185,9 +201,12 @@ impl<P: Protocol, A> World<P, A> {
                 network,
                 clocks,
                 sync_times: vec![SyncTime::TYPICAL; nodes],
-                processors: (0..nodes).map(|_| Processor::default()).collect(),
+                disks_of: vec![None; nodes],
+                disks: Vec::new(),
+                processors: (0..2 * nodes).map(|_| Processor::default()).collect(),
                 cores: Vec::new(),
                 outgoing: Vec::new(),
+                packets: 0,
                 endpoints: FixedMap::default(),
                 resets: FixedMap::default(),
                 silenced: FixedMap::default(),
@@ -234,6 +253,8 @@ impl<P: Protocol, A> World<P, A> {
 
     /// What the work of a node's processor costs. At first that is nothing.
     pub fn set_costs(&mut self, node: usize, costs: Arc<Costs>) {
+        let syncer = self.fabric.syncer(node);
+        self.fabric.processors[syncer].costs = Some(Arc::clone(&costs));
         self.fabric.processors[node].costs = Some(costs);
     }
 
@@ -242,13 +263,31 @@ impl<P: Protocol, A> World<P, A> {
         let place = self.fabric.cores.len();
         self.fabric.cores.push(Cores::new(cores));
         for node in nodes {
-            self.fabric.processors[node].cores = Some(place);
+            let syncer = self.fabric.syncer(node);
+            for at in [node, syncer] {
+                self.fabric.processors[at].cores = Some(place);
+            }
+        }
+    }
+
+    /// Lets these nodes share a disk, as processes on one machine do: while one is synced, the others take as long, because
+    /// whatever keeps the disk keeps it from all of them. At first each has one of its own.
+    pub fn share_disk(&mut self, nodes: impl IntoIterator<Item = usize>) {
+        let place = self.fabric.disks.len();
+        self.fabric.disks.push(SharedDisk { share: 0.0, until: Instant::START });
+        for node in nodes {
+            self.fabric.disks_of[node] = Some(place);
         }
     }
 
     /// For how long the processor of a node has worked, as far as work costs something.
     pub fn processor_time(&self, node: usize) -> Duration {
-        self.fabric.processors[node].worked
+        self.fabric.processors[node].worked + self.fabric.processors[self.fabric.syncer(node)].worked
+    }
+
+    /// How many packets were written by processors whose work costs something.
+    pub fn packets(&self) -> u64 {
+        self.fabric.packets
     }
 
     /// How many messages were delivered.
@@ -319,7 +358,7 @@ impl<P: Protocol, A> World<P, A> {
             Event::Server(event) => Some(self.servers[event.host].node),
             Event::Client(event) => Some(self.clients[event.host].node),
             Event::Command(client, _) => Some(self.clients[*client].node),
-            Event::Turn(node) | Event::TurnEnded(node) => Some(*node),
+            Event::Turn(at) | Event::TurnEnded(at) => Some(self.fabric.node_of_processor(*at)),
             Event::Alarm(_) => None,
         }
     }
@@ -341,11 +380,15 @@ impl<P: Protocol, A> World<P, A> {
             return;
         }
         match (event, node) {
-            (Event::Turn(node), _) => self.serve(node),
-            (Event::TurnEnded(node), _) => self.end_turn(node),
+            (Event::Turn(at), _) => self.serve(at),
+            (Event::TurnEnded(at), _) => self.end_turn(at),
             (event, Some(node)) if self.fabric.processors[node].takes_turns() => {
-                if self.is_current(&event) && self.fabric.processors[node].add(event) {
-                    self.begin_turn(node);
+                if self.is_current(&event) {
+                    let is_synced =
+                        matches!(&event, Event::Server(HostEvent { what: HostEventKind::Synced, .. }));
+                    let syncs = is_synced && self.fabric.processors[node].writes();
+                    let at = if syncs { self.fabric.syncer(node) } else { node };
+                    self.take_in(at, event);
                 }
             }
             (event, _) => {
@@ -555,8 +598,8 @@ impl<P: Protocol, A> World<P, A> {
         let node = self.clients[client].node;
         if !self.fabric.processors[node].writes() {
             self.obey(client, command);
-        } else if self.fabric.processors[node].add(Event::Command(client, command)) {
-            self.begin_turn(node);
+        } else {
+            self.take_in(node, Event::Command(client, command));
         }
     }
 
@@ -624,6 +667,18 @@ impl<P: Protocol, A> Fabric<P, A> {
         }
     }
 
+    /// How long the sync of so many bytes takes that begins now.
+    fn sync_time(&mut self, node: usize, bytes: usize) -> Duration {
+        let time = self.sync_times[node];
+        let Some(disk) = self.disks_of[node] else { return time.at(self.random.unit(), bytes) };
+        let disk = &mut self.disks[disk];
+        if disk.until <= self.now {
+            disk.share = self.random.unit();
+            disk.until = self.now + time.at(disk.share, bytes);
+        }
+        time.at(disk.share, bytes)
+    }
+
     fn clock(&self, node: usize) -> ClockTime {
         self.clocks[node].reading(self.now)
     }
@@ -671,7 +726,7 @@ macro_rules! surroundings {
             }
 
             fn sync_time(&mut self, node: usize, bytes: usize) -> Duration {
-                self.0.sync_times[node].draw(bytes, &mut self.0.random)
+                self.0.sync_time(node, bytes)
             }
 
             fn stopped(&mut self, host: usize, why: &str) {

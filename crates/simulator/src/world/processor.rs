@@ -5,14 +5,21 @@
 //!   timer, sync, command ─┴─ turn begins ─ input costs ─ machines step ─ output costs ─ turn ends
 //! ```
 //!
-//! While a turn lasts, what happens waits in the inbox. A processor whose work costs nothing has no turns: everything
-//! happens to its machines at once.
+//! While a turn lasts, what happens waits in the inbox. A turn that does not follow upon another begins with being woken. A
+//! second processor of each node stands for the thread that has disks synced: it needs a core to tell the event loop. A
+//! processor whose work costs nothing has no turns: everything happens to its machines at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::Instant;
+
 use super::costs::{Batching, Costs};
+
+/// A processor keeps a core that others wait for, turn after turn, for so long. (As the scheduler of Linux does by default on
+/// two cores.)
+const SLICE: Duration = Duration::from_micros(2_800);
 
 /// The processor of a node.
 pub(super) struct Processor<E> {
@@ -29,6 +36,8 @@ pub(super) struct Processor<E> {
     pub(super) owed_ns: f64,
     /// Which cores it runs on; none if it has one of its own.
     pub(super) cores: Option<usize>,
+    /// Since when it has the core that it has.
+    pub(super) runs_since: Instant,
     /// How long it has worked.
     pub(super) worked: Duration,
 }
@@ -58,6 +67,7 @@ impl<E> Default for Processor<E> {
             state: State::Idle,
             owed_ns: 0.0,
             cores: None,
+            runs_since: Instant::START,
             worked: Duration::ZERO,
         }
     }
@@ -103,6 +113,11 @@ impl<E> Processor<E> {
     pub(super) fn end_turn(&mut self) -> bool {
         self.state = State::Idle;
         !self.inbox.is_empty()
+    }
+
+    /// True if it has had its core for as long as one gets it while others wait.
+    pub(super) fn is_to_yield(&self, now: Instant) -> bool {
+        now - self.runs_since >= SLICE
     }
 
     fn wait(&mut self) {

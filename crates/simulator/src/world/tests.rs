@@ -417,11 +417,13 @@ fn costs(batching: Batching) -> Arc<Costs> {
     operations[Operation::Prepare as usize] = Cost::new(1e6, 2e6);
     Arc::new(Costs {
         batching,
+        wake_ns: 0.0,
         read_ns: 4e6,
         write_ns: 1e6,
         received: Cost::new(0.0, 1e4),
         sent: Cost::new(0.0, 5e3),
         appended: Cost::default(),
+        sync_ns: 0.0,
         operations,
     })
 }
@@ -473,6 +475,70 @@ fn a_turn_ends_with_one_sync() {
     assert!(counted[0] < counted[1] && counted[1] == counted[2], "{counted:?}");
 }
 
+/// The first comes to a processor that sleeps, and the second to one that is busy until then.
+#[test]
+fn a_processor_is_woken_once_for_turns_that_follow_each_other() {
+    let mut world = world(Medium::Memory, 1);
+    world.set_costs(0, Arc::new(Costs { wake_ns: 7e6, ..Costs::clone(&costs(Batching::None)) }));
+    world.command(CLIENT, ());
+    world.command(CLIENT, ());
+    let answered = told_by_client(&mut world, 100);
+    assert_eq!(answered, told(&[(38, "client Counted(1)"), (49, "client Counted(2)")]));
+    world.command(CLIENT, ());
+    assert_eq!(told_by_client(&mut world, 200), told(&[(138, "client Counted(3)")]));
+    assert_eq!(world.processor_time(0), Duration::from_millis(3 * 11 + 2 * 7));
+}
+
+/// Whoever waits for a disk waits for the thread that has it synced as well, and nobody else does, as long as there is a core.
+#[test]
+fn syncs_take_processors_their_time_beside_the_event_loop() {
+    let answered = |medium, sync_ns, cores, commands| {
+        let mut world = world(medium, 1);
+        world.set_sync_time(0, SyncTime::between(Duration::ZERO, Duration::ZERO));
+        world.set_costs(0, Arc::new(Costs { sync_ns, ..Costs::clone(&costs(Batching::None)) }));
+        if let Some(cores) = cores {
+            world.share_cores([0], cores);
+        }
+        (0..commands).for_each(|_| world.command(CLIENT, ()));
+        let answered: Vec<u64> = told_by_client(&mut world, 200).into_iter().map(|(at, _)| at).collect();
+        (answered, world.processor_time(0).as_millis())
+    };
+    let (free, worked) = answered(Medium::Disk, 0.0, None, 1);
+    let (costly, worked_more) = answered(Medium::Disk, 9e6, None, 1);
+    // For 2 of 9 ms the event loop is still busy with what did not wait for the disk.
+    assert_eq!((costly[0] - free[0], worked_more - worked), (9 - 2, 9));
+    assert_eq!(answered(Medium::Memory, 9e6, None, 1), answered(Medium::Memory, 0.0, None, 1));
+    // The first is synced while the second is counted, unless there is one core for both.
+    let two = |sync_ns, cores| answered(Medium::Disk, sync_ns, cores, 2).0;
+    assert_eq!(two(9e6, None)[0], two(0.0, None)[0]);
+    assert_eq!(two(9e6, Some(2)), two(9e6, None));
+    assert!(two(9e6, Some(1))[0] > two(9e6, None)[0]);
+}
+
+/// Nodes 0 and 1, which begin at the same time again and again.
+#[test]
+fn syncs_that_begin_while_a_shared_disk_is_busy_take_as_long() {
+    let longest_of = |shares| {
+        let mut world = world(Medium::Disk, 1);
+        for node in [0, 1] {
+            world.set_sync_time(node, SyncTime::between(Duration::ZERO, Duration::from_millis(100)));
+        }
+        if shares {
+            world.share_disk([0, 1]);
+        }
+        let mut all = Vec::new();
+        for _ in 0..50 {
+            let [one, other] = [0, 1].map(|node| world.fabric.sync_time(node, 0));
+            assert!(!shares || one == other, "{one:?} {other:?}");
+            all.push(one.max(other));
+            world.fabric.now = world.fabric.now + Duration::from_millis(100);
+        }
+        assert!(all.iter().any(|took| *took != all[0]), "each time anew");
+        all.iter().sum::<Duration>() / 50
+    };
+    assert!(longest_of(true) < longest_of(false).mul_f64(0.9));
+}
+
 /// A closed loop of many: as much is served as the processor can, and the rest of the time is spent in its queue.
 #[test]
 fn a_processor_saturates_at_what_its_work_costs_and_latency_rises_with_the_queue() {
@@ -518,4 +584,28 @@ fn processors_that_share_a_core_wait_for_it() {
     assert!(took >= worked, "{took} {worked}");
     let (took, worked) = took_and_worked(&mut apart);
     assert!(took < worked, "{took} {worked}");
+}
+
+/// Two that always have something to do share a core: each is woken once for many turns.
+#[test]
+fn a_processor_keeps_its_core_for_several_turns() {
+    const WAKE: Duration = Duration::from_micros(1);
+    let worked = |wake: Duration| {
+        let mut world = world(Medium::Memory, 1);
+        let costs = Costs { wake_ns: wake.as_nanos() as f64, ..costs(Batching::None).times(0.02) };
+        let costs = Arc::new(costs);
+        for node in [0, 1] {
+            world.set_costs(node, Arc::clone(&costs));
+        }
+        world.share_cores([0, 1], 1);
+        for round in 1..=20 {
+            (0..40).for_each(|_| world.command(CLIENT, ()));
+            run(&mut world, millis(10 * round));
+        }
+        run(&mut world, millis(2_000));
+        world.processor_time(0) + world.processor_time(1)
+    };
+    let wakes = (worked(WAKE) - worked(Duration::ZERO)).as_nanos() / WAKE.as_nanos();
+    // 800 commands, 800 questions and twice as many answers are a turn each.
+    assert!((10..800).contains(&wakes), "{wakes}");
 }
