@@ -292,7 +292,9 @@ impl Host for ClientHost {
                 }
             }
             // Keyspaces are looked up whenever one is asked for, so nothing here is out of date.
-            Packet::CatalogueChanged | Packet::Goodbye { .. } => {}
+            Packet::CatalogueChanged => {}
+            // The transport deals with these.
+            Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
             Packet::Hello(_)
             | Packet::Welcome(_)
             | Packet::DirectoryRequest

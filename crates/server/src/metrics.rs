@@ -64,6 +64,18 @@ pub(crate) fn render(status: &Status) -> String {
         "Connections closed because the peer did not read.",
         transport.slow_readers as f64,
     );
+    page.one(
+        "unsupported_total",
+        "counter",
+        "Packets passed over because a peer is of a later version.",
+        transport.unsupported as f64,
+    );
+    page.one(
+        "unsupported_by_peers_total",
+        "counter",
+        "Kinds of messages that peers of an earlier version have passed over, once for each connection.",
+        transport.unsupported_by_peers as f64,
+    );
     page.one("log_syncs_total", "counter", "Syncs of logs.", log.syncs as f64);
     page.one("log_writes_total", "counter", "Writes to logs.", log.writes as f64);
     page.one("log_records_total", "counter", "Records written to logs.", log.records as f64);

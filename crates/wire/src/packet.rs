@@ -64,6 +64,12 @@ pub enum Packet {
         /// Why it was refused, if it was.
         refused: Option<String>,
     },
+    /// Either → either: you have said something that my version does not know. That was lost; what came before and after
+    /// was not. Said once on a connection for each kind of message that held it.
+    Unsupported {
+        /// The message that held what is not known, as it is called in the description of the wire format.
+        message: String,
+    },
 }
 
 /// A message of a protocol with its sender and receiver.
@@ -145,6 +151,7 @@ alternatives!(Packet, "Packet",
         11 ReplicaService { 1 replica: Nested, 2 problem: Optional<Text> }
         12 AcceptLoss { 1 replica: Nested, 2 view: Varint }
         13 AcceptLossReply { 1 replica: Nested, 2 refused: Optional<Text> }
+        14 Unsupported { 1 message: Text }
     },
     fields {
         1 Envelope: Nested,

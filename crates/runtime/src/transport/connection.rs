@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 
-use super::inbound::Inbound;
+use super::inbound::{Inbound, Unsupported};
 use super::link::{DialId, LinkId, Remote};
 use super::{Host, Shared, Target, Turn, Violation};
 
@@ -253,6 +253,7 @@ async fn read_loop<H: Host>(
         let delivered = shared.with(|host, turn| {
             let unfinished = (inbound.unfinished_bytes(), !packets.is_empty());
             turn.links.on_received(link, received, unfinished, turn.time.now, &shared.options)?;
+            tell_unsupported(link, inbound.take_unsupported(), turn);
             deliver(host, link, &mut packets, turn)
         });
         if let Err(end) = delivered.and(decoded.map_err(End::from)) {
@@ -263,6 +264,18 @@ async fn read_loop<H: Host>(
             Ok(received) => received,
             Err(error) => return error.into(),
         };
+    }
+}
+
+/// Tells a peer of a later version what this one does not know.
+fn tell_unsupported(link: LinkId, unsupported: Unsupported, turn: &mut Turn<'_>) {
+    turn.links.counters.unsupported += unsupported.packets;
+    for message in unsupported.news {
+        if let Some(remote) = turn.remote(link) {
+            let address = remote.address;
+            tracing::warn!(%address, message, "the peer is of a later version and says what this one does not know");
+        }
+        turn.send(link, &Packet::Unsupported { message: message.to_owned() });
     }
 }
 
@@ -278,6 +291,10 @@ fn deliver<H: Host>(
             Packet::Goodbye { reason } => return Err(End::Goodbye(reason)),
             Packet::Hello(_) | Packet::Welcome(_) => {
                 return Err(Violation("a second handshake".into()).into());
+            }
+            Packet::Unsupported { message } => {
+                turn.links.counters.unsupported_by_peers += 1;
+                tracing::debug!(?link, message, "the peer is of an earlier version and does not know this");
             }
             packet => {
                 if let Packet::Envelope(_) = packet {

@@ -1,5 +1,7 @@
 //! The incoming side of one connection: bytes in, packets out.
 
+use std::collections::BTreeSet;
+
 use bytes::BytesMut;
 use quorate_wire::packet::Packet;
 use quorate_wire::{FRAME_BYTES_MAX, Fault, FrameError, FrameReader};
@@ -18,6 +20,20 @@ pub(super) struct Inbound {
     read_bytes: usize,
     /// What came in the same frame as the first packet.
     rest: Vec<Packet>,
+    /// True once the peer is known.
+    is_introduced: bool,
+    /// The messages of which the peer has been told that they are not supported.
+    told: BTreeSet<&'static str>,
+    unsupported: Unsupported,
+}
+
+/// Packets of a later version that were passed over.
+#[derive(Debug, Default)]
+pub(super) struct Unsupported {
+    /// How many.
+    pub(super) packets: u64,
+    /// The messages that held what is not known, those of which the peer has not been told.
+    pub(super) news: Vec<&'static str>,
 }
 
 impl Inbound {
@@ -27,6 +43,9 @@ impl Inbound {
             frames: FrameReader::with_limit(HANDSHAKE_BYTES_MAX),
             read_bytes: HANDSHAKE_BYTES_MAX,
             rest: Vec::new(),
+            is_introduced: false,
+            unsupported: Unsupported::default(),
+            told: BTreeSet::new(),
         }
     }
 
@@ -34,6 +53,12 @@ impl Inbound {
     pub(super) fn finish_handshake(&mut self) {
         self.frames.set_limit(FRAME_BYTES_MAX);
         self.read_bytes = READ_BYTES;
+        self.is_introduced = true;
+    }
+
+    /// What was passed over since this was asked last.
+    pub(super) fn take_unsupported(&mut self) -> Unsupported {
+        std::mem::take(&mut self.unsupported)
     }
 
     /// Where bytes that arrive are appended.
@@ -70,8 +95,16 @@ impl Inbound {
         for packet in frame {
             match packet {
                 Ok(packet) => packets.push(packet),
-                // A later version may say more than this one understands.
-                Err(error) if error.message == "Packet" && error.fault == Fault::UnknownAlternative => {}
+                // A later version may say more than this one understands. What must be understood is who it is.
+                Err(error)
+                    if error.fault == Fault::UnknownAlternative
+                        && (self.is_introduced || error.message == "Packet") =>
+                {
+                    self.unsupported.packets += 1;
+                    if self.told.insert(error.message) {
+                        self.unsupported.news.push(error.message);
+                    }
+                }
                 Err(error) => return Err(Violation(error.to_string().into())),
             }
         }

@@ -33,6 +33,10 @@ pub struct Counters {
     pub violations: u64,
     /// Connections that were closed because their peer did not read.
     pub slow_readers: u64,
+    /// Packets that were passed over because their peer is of a later version, which says more than this one knows.
+    pub unsupported: u64,
+    /// Kinds of messages, over all connections, that peers of an earlier version have passed over.
+    pub unsupported_by_peers: u64,
 }
 
 /// All links of a process.

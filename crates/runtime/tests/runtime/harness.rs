@@ -198,6 +198,22 @@ impl Raw {
         }
     }
 
+    /// The next packets, so many, in whatever frames they come.
+    pub(crate) fn read_many(&mut self, count: usize) -> Vec<Packet> {
+        let mut packets = Vec::new();
+        while packets.len() < count {
+            if let Some(frame) = self.frames.next_frame().unwrap() {
+                packets.extend(frame.map(Result::unwrap));
+                continue;
+            }
+            let mut bytes = [0; 4096];
+            let length = self.stream.read(&mut bytes).unwrap();
+            assert!(length > 0, "closed after {packets:?}");
+            self.frames.feed(&bytes[..length]);
+        }
+        packets
+    }
+
     /// Gives up reading after this long.
     pub(crate) fn set_patience(&mut self, patience: Duration) {
         self.stream.set_read_timeout(Some(patience)).unwrap();

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use quorate_core::ClientId;
+use quorate_core::{Address, ClientId, Epoch};
 use quorate_runtime::transport::Options;
-use quorate_wire::{Hello, Packet, Peer};
+use quorate_tapir::Message;
+use quorate_wire::{Envelope, Hello, Packet, Peer};
 
-use crate::harness::{Raw, blocking, client, client_options, envelope, frame, hello, node, node_options};
+use crate::harness::{
+    REPLICA, Raw, Seen, blocking, client, client_options, envelope, frame, hello, node, node_options,
+};
 
 /// Lets `misbehave` loose on a node while a well-behaved client is connected, which must not notice.
 async fn while_another_is_served(misbehave: impl FnOnce(&mut dyn FnMut(bool) -> Raw) + Send + 'static) {
@@ -61,6 +64,58 @@ async fn another_version_is_told_so() {
         assert!(reason.contains("version 9") && reason.contains("version 1"), "{reason}");
     })
     .await;
+}
+
+/// A frame of these packets.
+fn frame_of(packets: &[&[u8]]) -> Vec<u8> {
+    let mut body = vec![1];
+    for packet in packets {
+        body.extend_from_slice(&[0x0a, packet.len() as u8]);
+        body.extend_from_slice(packet);
+    }
+    let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+/// While versions are mixed, a message of a kind that this version does not know is as good as lost, and nothing else is.
+#[tokio::test]
+async fn what_a_later_version_says_is_passed_over_and_answered() {
+    let mut server = node(node_options()).await;
+    let address = server.address;
+    let outdated = Envelope {
+        from: Address::Client(ClientId(9)),
+        to: REPLICA,
+        epoch: Epoch::FIRST,
+        message: Message::Outdated.into(),
+    };
+    let known = quorate_wire::encode(&Packet::Envelope(outdated));
+    let message = quorate_wire::encode(&Message::Outdated);
+    let at = known.windows(message.len()).rposition(|bytes| bytes == &message[..]).expect("it is in there");
+    let mut later_message = known.to_vec();
+    // The message with the greatest number of all becomes one with a number beyond.
+    later_message[at] += 1 << 3;
+    let later_packet = [15 << 3 | 2, 0];
+    blocking(move || {
+        let mut raw = Raw::introduced(address);
+        for _ in 0..3 {
+            let request = quorate_wire::encode(&envelope(0));
+            raw.write(&frame_of(&[&later_message, &request, &later_packet]));
+        }
+        let unsupported = |message: &str| Packet::Unsupported { message: message.to_owned() };
+        let mut packets = raw.read_many(5);
+        packets.retain(|packet| !matches!(packet, Packet::Envelope(_)));
+        assert_eq!(packets, [unsupported("tapir.Message"), unsupported("Packet")], "once for each");
+        raw.write(&frame(&[unsupported("tapir.Message")]));
+        raw.assert_served(1);
+    })
+    .await;
+    let counters = server.transport.with(|_, turn| turn.counters());
+    assert_eq!((counters.unsupported, counters.unsupported_by_peers, counters.violations), (6, 1, 0));
+    assert!(matches!(server.next().await, Seen::Up(..)));
+    let next = server.next().await;
+    assert!(matches!(next, Seen::Down(_)), "the host notices nothing until the end, but {next:?}");
 }
 
 #[tokio::test]

@@ -513,7 +513,7 @@ impl Host for Node {
             | Packet::ReplicaService { .. }
             | Packet::AcceptLossReply { .. } => {}
             // The transport deals with these.
-            Packet::Hello(_) | Packet::Welcome(_) | Packet::Goodbye { .. } => {}
+            Packet::Hello(_) | Packet::Welcome(_) | Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
         }
         Ok(())
     }

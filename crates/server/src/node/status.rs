@@ -68,6 +68,10 @@ pub struct TransportStatus {
     pub violations: u64,
     /// Connections that were closed because the peer did not read.
     pub slow_readers: u64,
+    /// Packets that were passed over because this version does not know them.
+    pub unsupported: u64,
+    /// Kinds of messages, over all connections, that peers do not know.
+    pub unsupported_by_peers: u64,
 }
 
 /// What a node has written to its logs since it started.
@@ -186,6 +190,8 @@ fn transport(turn: &Turn<'_>) -> TransportStatus {
         refused_connections: counters.refused,
         violations: counters.violations,
         slow_readers: counters.slow_readers,
+        unsupported: counters.unsupported,
+        unsupported_by_peers: counters.unsupported_by_peers,
     }
 }
 

@@ -518,6 +518,7 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         (replica(), of(text())).prop_map(|(replica, problem)| Packet::ReplicaService { replica, problem }),
         (replica(), number()).prop_map(|(replica, view)| Packet::AcceptLoss { replica, view: View(view) }),
         (replica(), of(text())).prop_map(|(replica, refused)| Packet::AcceptLossReply { replica, refused }),
+        text().prop_map(|message| Packet::Unsupported { message }),
     ];
     prop_oneof![8 => envelope.boxed(), 3 => others.boxed(), 1 => of_operators.boxed()].boxed()
 }

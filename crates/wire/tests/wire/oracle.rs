@@ -574,6 +574,7 @@ messages! {
         #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
         #[prost(uint64, tag = 2)] view: u64,
     }
+    struct Unsupported { #[prost(string, tag = 1)] message: String }
     struct AcceptLossReply {
         #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
         #[prost(string, optional, tag = 2)] refused: Option<String>,
@@ -606,7 +607,7 @@ messages! {
 
 choices! {
     ProtocolMessage, "ProtocolChoice", "1" = ProtocolChoice { 1 Tapir(Tapir) }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -620,5 +621,6 @@ choices! {
         11 ReplicaService(ReplicaService),
         12 AcceptLoss(AcceptLoss),
         13 AcceptLossReply(AcceptLossReply),
+        14 Unsupported(Unsupported),
     }
 }

@@ -48,6 +48,7 @@ fn the_generators_reach_every_variant() {
         "ReplicaService",
         "AcceptLoss",
         "AcceptLossReply",
+        "Unsupported",
         "Node",
         "Client",
         "Read",
