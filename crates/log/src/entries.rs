@@ -1,0 +1,253 @@
+//! The log of one replica.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use quorate_core::View;
+
+use crate::Payload;
+
+/// Where an entry stands in the log: the paper's op-number. Entries are counted from one; zero stands before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// Before the first entry.
+    pub const START: Position = Position(0);
+
+    /// The next.
+    pub fn next(self) -> Self {
+        Position(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0)
+    }
+}
+
+/// An entry of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<P> {
+    /// In which view it was appended. Of one view and position there is one entry, because a view has one leader.
+    pub view: View,
+    /// What it says.
+    pub payload: P,
+}
+
+/// Entries one after the other that were appended in one view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The view.
+    pub view: View,
+    /// The position of the first.
+    pub first: Position,
+}
+
+/// In which views the entries of a log were appended; ascending.
+///
+/// A leader begins with the entries of earlier views and appends its own, so a log that holds an entry of a view holds
+/// what that view's leader had before it. Hence two logs are alike up to the greatest position at which their shapes
+/// agree, and differ from there on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// The position of the last entry.
+    pub last: Position,
+}
+
+impl Shape {
+    /// The view in which the entry at a position was appended; none if there is no such entry.
+    pub fn view_at(&self, position: Position) -> Option<View> {
+        if position == Position::START || position > self.last {
+            return None;
+        }
+        let later = self.runs.partition_point(|run| run.first <= position);
+        later.checked_sub(1).map(|at| self.runs[at].view)
+    }
+
+    /// The last position up to which both logs are alike.
+    pub fn common(&self, other: &Shape) -> Position {
+        let shorter = self.last.min(other.last);
+        let mut end = Position::START;
+        for (mine, theirs) in self.runs.iter().zip(&other.runs) {
+            if mine != theirs {
+                break;
+            }
+            end = self.end_of(*mine).min(other.end_of(*theirs));
+        }
+        end.min(shorter)
+    }
+
+    /// The position of the last entry of a run.
+    fn end_of(&self, run: Run) -> Position {
+        let next = self.runs.iter().find(|later| later.first > run.first);
+        next.map_or(self.last, |next| Position(next.first.0 - 1))
+    }
+
+    /// One more entry, appended in `view`.
+    fn push(&mut self, view: View) {
+        self.last = self.last.next();
+        if self.runs.last().is_none_or(|run| run.view != view) {
+            self.runs.push(Run { view, first: self.last });
+        }
+    }
+
+    fn truncate(&mut self, last: Position) {
+        self.last = self.last.min(last);
+        while self.runs.last().is_some_and(|run| run.first > last) {
+            self.runs.pop();
+        }
+    }
+
+    /// False if runs overlap, are empty, or views go backwards: no log looks like this.
+    pub fn is_sound(&self) -> bool {
+        let ascending = |two: &[Run]| {
+            two[0].view < two[1].view && two[0].first < two[1].first && two[1].first <= self.last
+        };
+        let begins = match self.runs.first() {
+            Some(run) => run.first == Position::START.next(),
+            None => self.last == Position::START,
+        };
+        let holds = self.runs.is_empty() || self.last > Position::START;
+        begins && holds && self.runs.windows(2).all(ascending)
+    }
+}
+
+/// The entries that a replica holds.
+#[derive(Debug)]
+pub struct Entries<P> {
+    shape: Shape,
+    /// All of them; the first stands at position one.
+    entries: VecDeque<Entry<P>>,
+}
+
+impl<P> Default for Entries<P> {
+    fn default() -> Self {
+        Entries { shape: Shape::default(), entries: VecDeque::new() }
+    }
+}
+
+impl<P: Payload> Entries<P> {
+    /// The shape of the log.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The position of the last entry.
+    pub fn last(&self) -> Position {
+        self.shape.last
+    }
+
+    /// The entry at a position.
+    pub fn get(&self, position: Position) -> Option<&Entry<P>> {
+        self.entries.get(usize::try_from(position.0.checked_sub(1)?).ok()?)
+    }
+
+    /// Appends an entry.
+    ///
+    /// # Panics
+    /// If the last entry is of a later view: whoever leads has entered a view that is later than all before.
+    pub fn push(&mut self, entry: Entry<P>) -> Position {
+        let earlier = self.shape.view_at(self.shape.last);
+        assert!(
+            earlier.is_none_or(|earlier| earlier <= entry.view),
+            "an entry of {} after {earlier:?}",
+            entry.view
+        );
+        self.shape.push(entry.view);
+        self.entries.push_back(entry);
+        self.shape.last
+    }
+
+    /// Drops the entries after a position.
+    pub fn truncate(&mut self, last: Position) {
+        self.shape.truncate(last);
+        self.entries.truncate(usize::try_from(last.0).unwrap_or(usize::MAX));
+    }
+
+    /// The entries after one position and up to another, as many as `bytes_max` allows, but one at least.
+    pub fn between(&self, after: Position, upto: Position, bytes_max: usize) -> Vec<Entry<P>> {
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        let mut at = after.next();
+        while at <= upto
+            && let Some(entry) = self.get(at)
+        {
+            bytes += entry.payload.bytes();
+            if bytes > bytes_max && !taken.is_empty() {
+                break;
+            }
+            taken.push(entry.clone());
+            at = at.next();
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "1*3 2*2": three entries of view 1, two of view 2.
+    pub(crate) fn shape(text: &str) -> Shape {
+        let mut shape = Shape::default();
+        for word in text.split_whitespace() {
+            let (view, count) = word.split_once('*').unwrap();
+            for _ in 0..count.parse().unwrap() {
+                shape.push(View(view.parse().unwrap()));
+            }
+        }
+        shape
+    }
+
+    #[test]
+    fn logs_are_alike_as_far_as_their_shapes_are() {
+        let table = [
+            ("", "", 0),
+            ("", "1*3", 0),
+            ("1*3", "1*3", 3),
+            ("1*3", "1*5", 3),
+            ("1*3 2*2", "1*3", 3),
+            ("1*3 2*2", "1*5", 3),
+            ("1*3 2*2", "1*3 3*2", 3),
+            ("1*3 2*2", "1*2 3*2", 2),
+            ("1*3 2*2 4*1", "1*3 2*4", 5),
+            ("1*3", "2*3", 0),
+        ];
+        for (one, other, common) in table {
+            let (mine, theirs) = (shape(one), shape(other));
+            assert!(mine.is_sound() && theirs.is_sound());
+            assert_eq!(mine.common(&theirs), Position(common), "{one} and {other}");
+            assert_eq!(theirs.common(&mine), Position(common), "{other} and {one}");
+        }
+    }
+
+    #[test]
+    fn a_shape_tells_in_which_view_each_entry_was_appended() {
+        let shape = shape("1*3 4*1");
+        let views: Vec<Option<u64>> =
+            (0..6).map(|at| shape.view_at(Position(at)).map(|view| view.0)).collect();
+        assert_eq!(views, [None, Some(1), Some(1), Some(1), Some(4), None]);
+    }
+
+    #[test]
+    fn shapes_that_no_log_has_are_noticed() {
+        let run = |view, first| Run { view: View(view), first: Position(first) };
+        let table: [(&[Run], u64, bool); 8] = [
+            (&[], 0, true),
+            (&[], 1, false),
+            (&[run(1, 1)], 0, false),
+            (&[run(1, 1)], 3, true),
+            (&[run(1, 2)], 3, false),
+            (&[run(1, 1), run(1, 2)], 3, false),
+            (&[run(1, 1), run(2, 2)], 3, true),
+            (&[run(1, 1), run(2, 4)], 3, false),
+        ];
+        for (runs, last, sound) in table {
+            let shape = Shape { runs: runs.to_vec(), last: Position(last) };
+            assert_eq!(shape.is_sound(), sound, "{shape:?}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Viewstamped Replication: a log that 2f + 1 replicas agree on, entry by entry.
+//!
+//! *Source*: "Viewstamped Replication Revisited" (Liskov and Cowling, 2012).
+//!
+//! The replica that leads a *view* appends entries and sends them to the others, the backups. An entry that f + 1 replicas
+//! hold durably is *stable*: whatever fails afterwards, every later leader has it, at the same position. Stable entries
+//! are handed to the host in order, the same at every replica. If a leader falls silent, the next in turn gathers what
+//! f + 1 replicas hold and begins the next view with it.
+//!
+//! | file | role |
+//! |---|---|
+//! | [`message`] | everything that replicas say to each other |
+//! | [`entries`] | the log of one replica, and in which views its entries were appended |
+//! | [`replica`] | what a replica does: appending, changing views, joining a view |
+//!
+//! # Where this deviates from the paper, and why
+//! * Entries are durable before they are acknowledged. A replica restarts from its disk and goes on in its view; only one
+//!   that has lost its disk has to recover from the others.
+//! * DO-VIEW-CHANGE and START-VIEW carry no entries, but the [`Shape`](entries::Shape) of a log: in which view each of its
+//!   entries was appended. Two logs are alike exactly as far as their shapes are, so that whoever joins a view fetches what
+//!   it lacks and nothing else, in parts of bounded size.
+//! * Who joins a view keeps its own log until it has all of what the view began with, and then changes over in one
+//!   durable step. Else a replica that is half way would count as one that took part in the view (it would have the
+//!   greatest last normal view and miss entries that were stable).
+//! * Leaders hold leases, counted in time that passes and not by clocks: see [`replica::lease`].
+
+pub mod entries;
+pub mod message;
+pub mod replica;
+
+pub use entries::{Entry, Position, Run, Shape};
+pub use message::Message;
+pub use replica::{Fact, Host, Replica, Status, Timer, Timing};
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Debug;
+
+/// What a log is made of.
+pub trait Payload: Clone + Debug + PartialEq + Eq {
+    /// Roughly how many bytes it takes in a message.
+    fn bytes(&self) -> usize;
+}

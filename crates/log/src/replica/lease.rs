@@ -1,0 +1,97 @@
+//! How long nobody else can lead.
+//!
+//! A backup that hears the leader promises not to take part in a view change for the time of a lease, counted from when it
+//! *hears*. The leader counts the same time from when it *spoke*, which was earlier. As long as f + 1 replicas, itself
+//! among them, are bound by what it has said, no f + 1 can have gone on to another view: so nothing that it does not know
+//! has become stable, and what it reads from its own state is current.
+//!
+//! No clocks are compared, but time must pass about equally fast everywhere: the promise is kept longer, and the lease
+//! given up sooner, by the share by which that may be wrong. A promise is not durable; a replica that restarts takes itself
+//! to have promised just before it went down. The leader itself may end its leases, by asking for a view change.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quorate_core::{Instant, ReplicaIndex};
+
+use super::Timing;
+
+/// What a replica has promised to the leader of its view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Promise {
+    until: Option<Instant>,
+}
+
+impl Promise {
+    /// The leader has been heard.
+    pub(super) fn renew(&mut self, now: Instant, timing: &Timing) {
+        self.until = Some(now + timing.lease + rate_error(timing));
+    }
+
+    /// The leader has given its leases up, or another leads.
+    pub(super) fn end(&mut self) {
+        self.until = None;
+    }
+
+    /// How long the promise binds still; none if it does not.
+    pub(super) fn left(&self, now: Instant) -> Option<Duration> {
+        self.until.filter(|until| *until > now).map(|until| until - now)
+    }
+}
+
+/// When the leader has spoken, and what has been answered.
+#[derive(Debug, Default)]
+pub(super) struct Lease {
+    /// The number of the last beat.
+    pub(super) beat: u64,
+    /// When each beat began that may still count.
+    spoken: BTreeMap<u64, Instant>,
+    /// The greatest beat that each of the others has answered.
+    answered: BTreeMap<ReplicaIndex, u64>,
+}
+
+impl Lease {
+    /// Begins anew in another view. Beats go on being counted, so that no answer is taken for one to a later beat.
+    pub(super) fn reset(&mut self) {
+        self.spoken.clear();
+        self.answered.clear();
+    }
+
+    /// A beat begins.
+    pub(super) fn speak(&mut self, now: Instant) {
+        self.beat += 1;
+        self.spoken.insert(self.beat, now);
+    }
+
+    /// Somebody has heard a beat.
+    pub(super) fn on_answer(&mut self, from: ReplicaIndex, beat: u64, others_needed: usize) {
+        if beat > self.beat {
+            return;
+        }
+        let known = self.answered.entry(from).or_default();
+        *known = beat.max(*known);
+        let counts = self.heard_by(others_needed);
+        // Of what lies before, the latest says it all.
+        self.spoken = self.spoken.split_off(&counts);
+    }
+
+    /// The greatest beat that so many of the others have heard; zero if there is none.
+    pub(super) fn heard_by(&self, others: usize) -> u64 {
+        let Some(last) = others.checked_sub(1) else { return self.beat };
+        let mut answered: Vec<u64> = self.answered.values().copied().collect();
+        answered.sort_unstable_by(|one, other| other.cmp(one));
+        answered.get(last).copied().unwrap_or(0)
+    }
+
+    /// Until when nobody else can lead; none if that is not known.
+    pub(super) fn until(&self, others_needed: usize, timing: &Timing) -> Option<Instant> {
+        let heard = self.heard_by(others_needed);
+        let spoken = self.spoken.get(&heard)?;
+        Some(*spoken + timing.lease.saturating_sub(rate_error(timing)))
+    }
+}
+
+/// By how much the time of a lease may be wrong.
+fn rate_error(timing: &Timing) -> Duration {
+    timing.lease * timing.rate_error_ppm / 1_000_000
+}

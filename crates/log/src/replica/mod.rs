@@ -1,0 +1,304 @@
+//! A replica: what it holds, what it is given, and what it needs of the machine that it is a part of.
+//!
+//! | file | role |
+//! |---|---|
+//! | `normal` | appending in a view: the leader's side and the backups' |
+//! | `view_change` | going on to the next view: who wants to, what they hold, who has most |
+//! | `joining` | taking part in a view that has begun: fetching what is lacking, and changing over |
+//! | [`lease`] | how long nobody else can lead |
+
+mod joining;
+pub mod lease;
+mod normal;
+mod view_change;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quorate_core::{GroupSize, Instant, ReplicaIndex, View};
+
+use crate::entries::{Entries, Entry, Position};
+use crate::{Message, Payload};
+use joining::Joining;
+use lease::{Lease, Promise};
+use normal::Leading;
+use view_change::Changing;
+
+/// What a replica is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It takes part in its view.
+    Normal,
+    /// It has left its view and waits for the next to begin.
+    ViewChanging,
+}
+
+/// What a replica keeps across a crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact<P> {
+    /// These were appended to the log.
+    Appended(Vec<Entry<P>>),
+    /// The replica has left all earlier views.
+    ViewEntered(View),
+    /// Entries with which a view begins, where the log of this replica differs.
+    ViewPage {
+        /// The view.
+        view: View,
+        /// They follow this position.
+        after: Position,
+        /// The entries.
+        entries: Vec<Entry<P>>,
+    },
+    /// The replica takes part in a view: its log is cut off after one position, and goes on with pages up to another.
+    ViewInstalled {
+        /// The view.
+        view: View,
+        /// The last position of what was kept.
+        kept: Position,
+        /// The last position of the log now.
+        last: Position,
+    },
+}
+
+/// What a replica wants to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// The leader says that it is alive, and what has not been acknowledged is sent again.
+    Beat,
+    /// The leader has been silent for long, or a view change has not ended.
+    Silence,
+}
+
+/// The times that a group goes by. The same at all its replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How often a leader says that it is alive.
+    pub beat: Duration,
+    /// After so long without a word the leader is taken to be gone; and for so long a step of a view change may take.
+    pub silence: Duration,
+    /// How long nobody takes part in a view change after the leader has spoken.
+    pub lease: Duration,
+    /// By how many millionths time may pass faster or slower at one replica than at another.
+    pub rate_error_ppm: u32,
+}
+
+impl Timing {
+    /// What servers use.
+    pub const DEFAULT: Timing = Timing {
+        beat: Duration::from_millis(100),
+        silence: Duration::from_millis(1_000),
+        lease: Duration::from_millis(800),
+        rate_error_ppm: 1_000,
+    };
+}
+
+/// Some of a log has become durable here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Durable {
+    /// In this view,
+    pub view: View,
+    /// up to here.
+    pub upto: Position,
+}
+
+/// What a replica needs of the machine that it is a part of.
+pub trait Host<P> {
+    /// The monotonic instant.
+    fn now(&self) -> Instant;
+
+    /// Sends a message to another replica of the group once everything persisted before is durable.
+    fn send(&mut self, to: ReplicaIndex, message: Message<P>);
+
+    /// Makes a fact durable.
+    fn persist(&mut self, fact: Fact<P>);
+
+    /// Asks to be told, by [`Replica::on_durable`], when everything persisted so far is durable.
+    fn notify_durable(&mut self, durable: Durable);
+
+    /// Sets or moves a timer.
+    fn set_timer(&mut self, timer: Timer, after: Duration);
+
+    /// Forgets a timer.
+    fn cancel_timer(&mut self, timer: Timer);
+
+    /// An entry is stable. Called once in a life of the replica for each, in order.
+    fn on_stable(&mut self, position: Position, payload: &P);
+
+    /// The replica leads a view, whose log is what it holds.
+    fn on_leading(&mut self, view: View);
+
+    /// The replica leads no longer. What it has appended and is not stable may or may not become so.
+    fn on_deposed(&mut self);
+}
+
+/// One replica's part in the log.
+#[derive(Debug)]
+pub struct Replica<P> {
+    group: GroupSize,
+    me: ReplicaIndex,
+    timing: Timing,
+    status: Status,
+    view: View,
+    /// The last view in which the replica took part.
+    last_normal: View,
+    entries: Entries<P>,
+    /// Everything up to here is stable, and has been given to the host.
+    stable: Position,
+    leading: Option<Leading>,
+    changing: Changing,
+    joining: Option<Joining<P>>,
+    promise: Promise,
+    lease: Lease,
+    /// Pages of a view that is not installed yet, while the replica is rebuilt.
+    pages: BTreeMap<(View, Position), Entry<P>>,
+}
+
+impl<P: Payload> Replica<P> {
+    /// A replica of a group that begins with an empty log. Give it the facts of earlier lives, in order, with
+    /// [`Replica::restore`], and then [`Replica::start`].
+    pub fn new(group: GroupSize, me: ReplicaIndex, timing: Timing) -> Self {
+        Replica {
+            group,
+            me,
+            timing,
+            status: Status::Normal,
+            view: View(0),
+            last_normal: View(0),
+            entries: Entries::default(),
+            stable: Position::START,
+            leading: None,
+            changing: Changing::default(),
+            joining: None,
+            promise: Promise::default(),
+            lease: Lease::default(),
+            pages: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in a fact that an earlier life had made durable.
+    pub fn restore(&mut self, fact: Fact<P>) {
+        match fact {
+            Fact::Appended(entries) => entries.into_iter().for_each(|entry| {
+                self.entries.push(entry);
+            }),
+            Fact::ViewEntered(view) => {
+                self.view = view;
+                self.status = Status::ViewChanging;
+            }
+            Fact::ViewPage { view, after, entries } => {
+                // The life that wrote them may have ended before it had all, so the next wrote some again.
+                let positions = (after.0 + 1..).map(Position);
+                self.pages.extend(positions.zip(entries).map(|(position, entry)| ((view, position), entry)));
+            }
+            Fact::ViewInstalled { view, kept, last } => {
+                self.entries.truncate(kept);
+                let pages = std::mem::take(&mut self.pages);
+                for (_, entry) in
+                    pages.into_iter().filter(|((of, at), _)| *of == view && *at > kept && *at <= last)
+                {
+                    self.entries.push(entry);
+                }
+                (self.view, self.last_normal, self.status) = (view, view, Status::Normal);
+            }
+        }
+    }
+
+    /// Begins to take part.
+    pub fn start<H: Host<P>>(&mut self, host: &mut H) {
+        self.pages.clear();
+        // What an earlier life has promised is not known, only for how long at most.
+        self.promise.renew(host.now(), &self.timing);
+        match self.status {
+            Status::Normal if self.leader(self.view) == self.me => self.lead(host),
+            Status::Normal => self.listen(host),
+            Status::ViewChanging => self.repeat_view_change(host),
+        }
+    }
+
+    /// What the replica is doing.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The view in which it takes part, or into which it is changing.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// Everything up to here is stable, as far as is known here.
+    pub fn stable(&self) -> Position {
+        self.stable
+    }
+
+    /// The last position of the log.
+    pub fn last(&self) -> Position {
+        self.entries.last()
+    }
+
+    /// The entry at a position.
+    pub fn entry(&self, position: Position) -> Option<&Entry<P>> {
+        self.entries.get(position)
+    }
+
+    /// True if the replica leads its view.
+    pub fn is_leading(&self) -> bool {
+        self.leading.is_some()
+    }
+
+    /// Which replica leads a view: each in turn.
+    pub fn leader(&self, view: View) -> ReplicaIndex {
+        ReplicaIndex((view.0 % self.group.replicas() as u64) as u8)
+    }
+
+    /// Takes in what another replica says.
+    pub fn on_message<H: Host<P>>(&mut self, from: ReplicaIndex, message: Message<P>, host: &mut H) {
+        if from == self.me || usize::from(from.0) >= self.group.replicas() {
+            return;
+        }
+        match message {
+            Message::Prepare { view, after, entries, stable, beat } => {
+                self.on_prepare(from, view, after, entries, stable, beat, host);
+            }
+            Message::PrepareOk { view, upto, beat } => self.on_prepare_ok(from, view, upto, beat, host),
+            Message::StartViewChange { view, entered } => {
+                self.on_start_view_change(from, view, entered, host);
+            }
+            Message::DoViewChange { view, last_normal, shape, stable } => {
+                self.on_do_view_change(from, view, last_normal, shape, stable, host);
+            }
+            Message::StartView { view, shape, stable } => self.on_start_view(from, view, shape, stable, host),
+            Message::Fetch { view, after, upto } => self.on_fetch(from, view, after, upto, host),
+            Message::Fetched { view, after, entries } => self.on_fetched(from, view, after, entries, host),
+            Message::Join { view } => self.on_join(from, view, host),
+        }
+    }
+
+    /// A timer has fired.
+    pub fn on_timer<H: Host<P>>(&mut self, timer: Timer, host: &mut H) {
+        match timer {
+            Timer::Beat => self.on_beat(host),
+            Timer::Silence => self.on_silence(host),
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = ReplicaIndex> + use<P> {
+        let me = self.me;
+        (0..self.group.replicas()).map(|index| ReplicaIndex(index as u8)).filter(move |index| *index != me)
+    }
+
+    fn tell_others<H: Host<P>>(&self, message: &Message<P>, host: &mut H) {
+        for other in self.others() {
+            host.send(other, message.clone());
+        }
+    }
+
+    /// Gives the host what has become stable, up to a position, as far as it is there.
+    fn stabilise<H: Host<P>>(&mut self, upto: Position, host: &mut H) {
+        let upto = upto.min(self.entries.last());
+        while self.stable < upto {
+            self.stable = self.stable.next();
+            let entry = self.entries.get(self.stable).expect("what lies before the last entry is there");
+            host.on_stable(self.stable, &entry.payload);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Going on to the next view.
+//!
+//! ```text
+//!   silence → START-VIEW-CHANGE ⇄ all → f + 1 want to, and nobody's promise binds any more: VIEW ENTERED, durably
+//!           → DO-VIEW-CHANGE → the next leader, which has heard f + 1: takes the log of the latest, longest
+//!           → START-VIEW → all
+//! ```
+//!
+//! *Why nothing that is stable is lost.* A stable entry is held by f + 1 replicas that took part in its view. Among the f + 1
+//! that the next leader hears is one of them. The log that is taken is of a replica that took part in that view or a
+//! later one; of the same view, the longest is at least as long as that one's; and who takes part in a later view holds,
+//! by the same argument, everything that was stable before it began, because it takes part only once it has all that
+//! the view began with.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{ReplicaIndex, View};
+
+use super::{Fact, Host, Replica, Status, Timer};
+use crate::entries::{Position, Shape};
+use crate::{Message, Payload};
+
+/// After so many repetitions of a view change the next view is tried.
+const REPETITIONS_MAX: u32 = 3;
+
+/// What a replica knows of a view change.
+#[derive(Debug, Default)]
+pub(super) struct Changing {
+    /// The greatest view that each replica, this one included, wants to go on to.
+    wishes: BTreeMap<ReplicaIndex, View>,
+    /// At the leader of the view that is being changed to: what the others hold.
+    offers: BTreeMap<ReplicaIndex, Offer>,
+    repetitions: u32,
+}
+
+/// What a replica would bring into the view.
+#[derive(Clone, Debug)]
+struct Offer {
+    last_normal: View,
+    shape: Shape,
+    stable: Position,
+}
+
+impl Changing {
+    /// The leader is well.
+    pub(super) fn forget_wishes(&mut self) {
+        self.wishes.clear();
+    }
+
+    /// A step has been done.
+    pub(super) fn note_progress(&mut self) {
+        self.repetitions = 0;
+    }
+}
+
+impl<P: Payload> Replica<P> {
+    pub(super) fn on_silence<H: Host<P>>(&mut self, host: &mut H) {
+        match self.status {
+            Status::Normal => match self.promise.left(host.now()) {
+                Some(left) => host.set_timer(Timer::Silence, left),
+                None => self.wish_for_next(host),
+            },
+            Status::ViewChanging => {
+                self.repeat_view_change(host);
+                self.changing.repetitions += 1;
+                if self.changing.repetitions > REPETITIONS_MAX {
+                    self.wish_for_next(host);
+                }
+            }
+        }
+    }
+
+    /// Asks the others to go on to the next view, or to the greatest that any of them wants.
+    fn wish_for_next<H: Host<P>>(&mut self, host: &mut H) {
+        let wanted = self.changing.wishes.values().max().copied().unwrap_or_default();
+        let view = wanted.max(View(self.view.0 + 1));
+        self.changing.wishes.insert(self.me, view);
+        self.tell_others(&Message::StartViewChange { view, entered: false }, host);
+        host.set_timer(Timer::Silence, self.timing.silence);
+        self.count_wishes(host);
+    }
+
+    pub(super) fn on_start_view_change<H: Host<P>>(
+        &mut self,
+        from: ReplicaIndex,
+        view: View,
+        entered: bool,
+        host: &mut H,
+    ) {
+        if view <= self.view {
+            if entered {
+                self.on_join(from, view, host);
+            }
+            return;
+        }
+        if self.leading.is_some() {
+            if entered {
+                // It cannot come back, so the others have to follow. The leader stays the same.
+                let replicas = self.group.replicas() as u64;
+                let ahead = (u64::from(self.me.0) + replicas - view.0 % replicas) % replicas;
+                self.enter(View(view.0 + ahead), host);
+            }
+            return;
+        }
+        if from == self.leader(self.view) {
+            self.promise.end();
+        }
+        let wish = self.changing.wishes.entry(from).or_default();
+        *wish = view.max(*wish);
+        if self.promise.left(host.now()).is_some() {
+            return;
+        }
+        let mine = self.changing.wishes.get(&self.me).copied().unwrap_or_default();
+        if mine < view {
+            self.changing.wishes.insert(self.me, view);
+            self.tell_others(&Message::StartViewChange { view, entered: false }, host);
+        }
+        self.count_wishes(host);
+    }
+
+    /// Goes on to the greatest view that f + 1 replicas want to go on to, or to go beyond.
+    fn count_wishes<H: Host<P>>(&mut self, host: &mut H) {
+        let mut wishes: Vec<View> = self.changing.wishes.values().copied().collect();
+        wishes.sort_unstable_by(|one, other| other.cmp(one));
+        if let Some(view) = wishes.get(self.group.failures()).copied()
+            && view > self.view
+        {
+            self.enter(view, host);
+        }
+    }
+
+    /// Leaves the present view, for good.
+    fn enter<H: Host<P>>(&mut self, view: View, host: &mut H) {
+        self.leave_for(view, host);
+        self.repeat_view_change(host);
+    }
+
+    /// The same without a word.
+    pub(super) fn leave_for<H: Host<P>>(&mut self, view: View, host: &mut H) {
+        assert!(view > self.view, "a replica leaves {} for {view}", self.view);
+        self.stop_leading(host);
+        (self.status, self.view, self.joining) = (Status::ViewChanging, view, None);
+        self.changing.offers.clear();
+        self.changing.repetitions = 0;
+        self.changing.wishes.retain(|_, wish| *wish > view);
+        host.persist(Fact::ViewEntered(view));
+        host.set_timer(Timer::Silence, self.timing.silence);
+    }
+
+    /// Says once more that this replica waits for the view to begin, and what it holds.
+    pub(super) fn repeat_view_change<H: Host<P>>(&mut self, host: &mut H) {
+        host.set_timer(Timer::Silence, self.timing.silence);
+        if self.joining.is_some() {
+            return self.fetch(host);
+        }
+        let (view, last_normal, stable) = (self.view, self.last_normal, self.stable);
+        self.tell_others(&Message::StartViewChange { view, entered: true }, host);
+        let shape = self.entries.shape().clone();
+        let leader = self.leader(view);
+        if leader == self.me {
+            self.changing.offers.insert(leader, Offer { last_normal, shape, stable });
+            self.count_offers(host);
+        } else {
+            host.send(leader, Message::DoViewChange { view, last_normal, shape, stable });
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_do_view_change<H: Host<P>>(
+        &mut self,
+        from: ReplicaIndex,
+        view: View,
+        last_normal: View,
+        shape: Shape,
+        stable: Position,
+        host: &mut H,
+    ) {
+        if view < self.view || self.status == Status::Normal && view == self.view {
+            return self.on_join(from, view, host);
+        }
+        if self.leader(view) != self.me || !shape.is_sound() || last_normal >= view {
+            return;
+        }
+        if view > self.view {
+            if self.leading.is_none() && self.promise.left(host.now()).is_some() {
+                return;
+            }
+            self.enter(view, host);
+        }
+        self.changing.offers.insert(from, Offer { last_normal, shape, stable });
+        self.count_offers(host);
+    }
+
+    /// Takes the log of the latest and longest of f + 1.
+    fn count_offers<H: Host<P>>(&mut self, host: &mut H) {
+        if self.joining.is_some() || self.changing.offers.len() < self.group.majority() {
+            return;
+        }
+        let offers = &self.changing.offers;
+        let best = offers.iter().max_by_key(|(from, offer)| {
+            // Of equals, its own: it need not be fetched.
+            (offer.last_normal, offer.shape.last, **from == self.me)
+        });
+        let (from, shape) =
+            best.map(|(from, offer)| (*from, offer.shape.clone())).expect("there is a majority");
+        let stable = offers.values().map(|offer| offer.stable).max().expect("there is a majority");
+        self.start_joining(from, shape, stable, host);
+    }
+}

@@ -1,0 +1,376 @@
+//! Groups under random schedules: messages are lost, repeated and overtake each other, replicas crash between any two durable
+//! steps, links break, time passes faster here than there. Whatever happens, what is stable stays, the same everywhere.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use quorate_core::{GroupSize, Instant, Random, ReplicaIndex, View};
+
+use crate::replica::Durable;
+use crate::{Fact, Host, Message, Payload, Position, Replica, Status, Timer, Timing};
+
+impl Payload for u64 {
+    fn bytes(&self) -> usize {
+        8
+    }
+}
+
+const TIMING: Timing = Timing {
+    beat: Duration::from_millis(20),
+    silence: Duration::from_millis(200),
+    lease: Duration::from_millis(150),
+    rate_error_ppm: 50_000,
+};
+
+/// What waits for the disk.
+#[derive(Debug)]
+enum Pending {
+    Send(ReplicaIndex, Message<u64>),
+    Notify(Durable),
+}
+
+/// A process with its disk.
+#[derive(Debug)]
+struct Process {
+    replica: Option<Replica<u64>>,
+    /// What was persisted, and how much of it is durable.
+    facts: Vec<Fact<u64>>,
+    durable: usize,
+    /// What may happen once so many facts are durable.
+    pending: VecDeque<(usize, Pending)>,
+    timers: BTreeMap<Timer, u64>,
+    /// How many millionths faster its time passes.
+    rate_ppm: i64,
+}
+
+#[derive(Debug)]
+struct Flying {
+    at: u64,
+    from: ReplicaIndex,
+    to: ReplicaIndex,
+    message: Message<u64>,
+}
+
+struct World {
+    processes: Vec<Process>,
+    flying: Vec<Flying>,
+    cut: BTreeSet<(ReplicaIndex, ReplicaIndex)>,
+    random: Random,
+    /// True time, in microseconds.
+    now: u64,
+    loss: f64,
+    appended: u64,
+    /// What is stable, as whoever knew first has told.
+    stable: Vec<u64>,
+    /// Up to where leaders have answered.
+    answered: Position,
+    /// Confirmations that were asked for: who, which number, and what had been answered then.
+    confirmations: Vec<(ReplicaIndex, View, u64, Position)>,
+}
+
+/// What a replica does in one step.
+struct Step<'a> {
+    me: ReplicaIndex,
+    now: Instant,
+    true_now: u64,
+    process: Acts<'a>,
+    stable: &'a mut Vec<u64>,
+}
+
+struct Acts<'a> {
+    facts: &'a mut Vec<Fact<u64>>,
+    pending: &'a mut VecDeque<(usize, Pending)>,
+    timers: &'a mut BTreeMap<Timer, u64>,
+    rate_ppm: i64,
+}
+
+impl Host<u64> for Step<'_> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn send(&mut self, to: ReplicaIndex, message: Message<u64>) {
+        assert_ne!(to, self.me);
+        self.process.pending.push_back((self.process.facts.len(), Pending::Send(to, message)));
+    }
+
+    fn persist(&mut self, fact: Fact<u64>) {
+        self.process.facts.push(fact);
+    }
+
+    fn notify_durable(&mut self, durable: Durable) {
+        self.process.pending.push_back((self.process.facts.len(), Pending::Notify(durable)));
+    }
+
+    fn set_timer(&mut self, timer: Timer, after: Duration) {
+        let micros = after.as_micros() as i64 * 1_000_000 / (1_000_000 + self.process.rate_ppm);
+        self.process.timers.insert(timer, self.true_now + micros as u64 + 1);
+    }
+
+    fn cancel_timer(&mut self, timer: Timer) {
+        self.process.timers.remove(&timer);
+    }
+
+    fn on_stable(&mut self, position: Position, payload: &u64) {
+        let at = position.0 as usize - 1;
+        assert!(at <= self.stable.len(), "{position} is stable before what comes before it");
+        if at == self.stable.len() {
+            self.stable.push(*payload);
+        }
+        assert_eq!(self.stable[at], *payload, "two entries are stable at {position}");
+    }
+
+    fn on_leading(&mut self, _: View) {}
+
+    fn on_deposed(&mut self) {}
+}
+
+impl World {
+    fn new(replicas: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let processes = (0..replicas)
+            .map(|_| Process {
+                replica: None,
+                facts: Vec::new(),
+                durable: 0,
+                pending: VecDeque::new(),
+                timers: BTreeMap::new(),
+                rate_ppm: random.below(80_000) as i64 - 40_000,
+            })
+            .collect();
+        let loss = [0.0, 0.05, 0.3][random.index(3)];
+        let mut world = World {
+            processes,
+            flying: Vec::new(),
+            cut: BTreeSet::new(),
+            random,
+            now: 1_000_000,
+            loss,
+            appended: 0,
+            stable: Vec::new(),
+            answered: Position::START,
+            confirmations: Vec::new(),
+        };
+        for index in 0..replicas {
+            world.restart(index);
+        }
+        world
+    }
+
+    fn local_now(&self, index: usize) -> Instant {
+        let rate = self.processes[index].rate_ppm;
+        let micros = self.now as i64
+            + self.now as i64 / 1_000_000 * rate
+            + self.now as i64 % 1_000_000 * rate / 1_000_000;
+        Instant::START + Duration::from_micros(micros as u64)
+    }
+
+    /// Lets a replica do something, and looks whether all is well afterwards.
+    fn step<R>(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut Replica<u64>, &mut Step<'_>) -> R,
+    ) -> Option<R> {
+        let (now, true_now) = (self.local_now(index), self.now);
+        let Process { replica, facts, pending, timers, rate_ppm, .. } = &mut self.processes[index];
+        let replica = replica.as_mut()?;
+        let acts = Acts { facts, pending, timers, rate_ppm: *rate_ppm };
+        let me = ReplicaIndex(index as u8);
+        let mut step = Step { me, now, true_now, process: acts, stable: &mut self.stable };
+        let result = act(replica, &mut step);
+        self.examine(index);
+        Some(result)
+    }
+
+    /// Leaders answer for what is stable, and nobody who has a lease may miss what another has answered for.
+    fn examine(&mut self, index: usize) {
+        let Some(replica) = &self.processes[index].replica else { return };
+        if replica.is_leading() {
+            self.answered = self.answered.max(replica.stable());
+        }
+        for (other, process) in self.processes.iter().enumerate() {
+            let Some(replica) = &process.replica else { continue };
+            if replica.lease_until().is_some_and(|until| until > self.local_now(other)) {
+                assert!(
+                    replica.stable() >= self.answered,
+                    "r{other} has a lease and lacks what has been answered for"
+                );
+            }
+        }
+        let processes = &self.processes;
+        self.confirmations.retain(|(who, view, number, answered)| {
+            let Some(replica) = &processes[usize::from(who.0)].replica else { return false };
+            if replica.view() != *view || !replica.is_leading() {
+                return false;
+            }
+            let confirmed = replica.has_confirmed(*number);
+            assert!(
+                !confirmed || replica.stable() >= *answered,
+                "{who:?} is confirmed and lacks what was answered"
+            );
+            !confirmed
+        });
+    }
+
+    fn restart(&mut self, index: usize) {
+        let group = GroupSize::new(self.processes.len()).unwrap();
+        let process = &mut self.processes[index];
+        let mut replica = Replica::new(group, ReplicaIndex(index as u8), TIMING);
+        process.facts.iter().cloned().for_each(|fact| replica.restore(fact));
+        process.replica = Some(replica);
+        self.step(index, |replica, step| replica.start(step));
+    }
+
+    /// Some of what was persisted and not synced may be there all the same.
+    fn crash(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        let unsynced = process.facts.len() - process.durable;
+        let kept = process.durable + self.random.index(unsynced + 1);
+        process.facts.truncate(kept);
+        process.durable = kept;
+        process.replica = None;
+        process.pending.clear();
+        process.timers.clear();
+        self.confirmations.retain(|(who, ..)| usize::from(who.0) != index);
+    }
+
+    /// A disk syncs, and what has waited for it goes out.
+    fn sync(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        process.durable = process.facts.len();
+        let pending = std::mem::take(&mut process.pending);
+        for (needed, pending) in pending {
+            assert!(needed <= self.processes[index].durable);
+            match pending {
+                Pending::Send(to, message) => self.fly(ReplicaIndex(index as u8), to, message),
+                Pending::Notify(durable) => {
+                    self.step(index, |replica, step| replica.on_durable(durable, step));
+                }
+            }
+        }
+    }
+
+    fn fly(&mut self, from: ReplicaIndex, to: ReplicaIndex, message: Message<u64>) {
+        if self.cut.contains(&(from, to)) || self.random.chance(self.loss) {
+            return;
+        }
+        let copies = if self.random.chance(0.05) { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = if self.random.chance(0.01) { 500_000 } else { 3_000 };
+            let at = self.now + 100 + self.random.below(late);
+            self.flying.push(Flying { at, from, to, message: message.clone() });
+        }
+    }
+
+    /// Whatever comes next, happens.
+    fn tick(&mut self) {
+        for index in 0..self.processes.len() {
+            if self.random.chance(0.7) {
+                self.sync(index);
+            }
+        }
+        self.now += 200 + self.random.below(800);
+        let (due, later) =
+            std::mem::take(&mut self.flying).into_iter().partition(|flying| flying.at <= self.now);
+        self.flying = later;
+        let mut due: Vec<Flying> = due;
+        while !due.is_empty() {
+            let Flying { from, to, message, .. } = due.swap_remove(self.random.index(due.len()));
+            self.step(usize::from(to.0), |replica, step| replica.on_message(from, message, step));
+        }
+        for index in 0..self.processes.len() {
+            let now = self.now;
+            let timers = &mut self.processes[index].timers;
+            let fired: Vec<Timer> =
+                timers.iter().filter(|(_, at)| **at <= now).map(|(timer, _)| *timer).collect();
+            for timer in fired {
+                self.processes[index].timers.remove(&timer);
+                self.step(index, |replica, step| replica.on_timer(timer, step));
+            }
+        }
+    }
+
+    /// Leaders append, and ask whether they lead.
+    fn use_it(&mut self) {
+        for index in 0..self.processes.len() {
+            if self.random.chance(0.1) {
+                let payload = self.appended;
+                if self.step(index, |replica, step| replica.append(payload, step)).flatten().is_some() {
+                    self.appended += 1;
+                }
+            }
+            if self.random.chance(0.02) {
+                let answered = self.answered;
+                let asked = self.step(index, |replica, step| (replica.view(), replica.confirm(step)));
+                if let Some((view, Some(number))) = asked {
+                    self.confirmations.push((ReplicaIndex(index as u8), view, number, answered));
+                }
+            }
+        }
+    }
+
+    fn disturb(&mut self) {
+        let replicas = self.processes.len();
+        let index = self.random.index(replicas);
+        if self.random.chance(0.003) {
+            self.crash(index);
+        }
+        if self.processes[index].replica.is_none() && self.random.chance(0.02) {
+            self.restart(index);
+        }
+        if self.random.chance(0.004) {
+            let other = self.random.index(replicas);
+            self.cut.insert((ReplicaIndex(index as u8), ReplicaIndex(other as u8)));
+        }
+        if self.random.chance(0.02) {
+            self.cut.pop_first();
+        }
+    }
+
+    /// Everything works again; everybody comes to have all that is stable, and more becomes so.
+    fn heal(&mut self) {
+        self.loss = 0.0;
+        self.cut.clear();
+        for index in 0..self.processes.len() {
+            if self.processes[index].replica.is_none() {
+                self.restart(index);
+            }
+        }
+        let before = self.stable.len();
+        for _ in 0..20_000 {
+            self.tick();
+            self.use_it();
+            let settled = |process: &Process| {
+                process.replica.as_ref().is_some_and(|replica| {
+                    replica.status() == Status::Normal && replica.stable().0 as usize > before
+                })
+            };
+            if self.processes.iter().all(settled) {
+                return;
+            }
+        }
+        panic!(
+            "{before} were stable, and that is all: {:#?}",
+            self.processes.iter().map(|process| &process.replica).collect::<Vec<_>>()
+        );
+    }
+}
+
+fn run(seed: u64) -> usize {
+    let replicas = if seed.is_multiple_of(3) { 5 } else { 3 };
+    let mut world = World::new(replicas, seed);
+    for _ in 0..6_000 {
+        world.tick();
+        world.use_it();
+        world.disturb();
+    }
+    world.heal();
+    world.stable.len()
+}
+
+#[test]
+fn what_is_stable_stays_and_groups_recover() {
+    let cases = std::env::var("QUORATE_FUZZ_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(30);
+    let stable: usize = (1..=cases).map(run).sum();
+    assert!(stable as u64 > 100 * cases, "{stable} entries became stable in {cases} runs");
+}
