@@ -17,7 +17,8 @@ impl Payload for u64 {
 
 const TIMING: Timing = Timing {
     beat: Duration::from_millis(20),
-    silence: Duration::from_millis(200),
+    // Shorter than the lease, so that leases are all that keeps a replica from going on.
+    silence: Duration::from_millis(80),
     lease: Duration::from_millis(150),
     rate_error_ppm: 50_000,
 };
@@ -41,6 +42,8 @@ struct Process {
     timers: BTreeMap<Timer, u64>,
     /// How many millionths faster its time passes.
     rate_ppm: i64,
+    /// How likely its disk is to sync in a tick.
+    sync_rate: f64,
 }
 
 #[derive(Debug)]
@@ -135,7 +138,8 @@ impl World {
                 durable: 0,
                 pending: VecDeque::new(),
                 timers: BTreeMap::new(),
-                rate_ppm: random.below(80_000) as i64 - 40_000,
+                rate_ppm: [-45_000, 0, 45_000][random.index(3)],
+                sync_rate: 0.7,
             })
             .collect();
         let loss = [0.0, 0.05, 0.3][random.index(3)];
@@ -265,7 +269,7 @@ impl World {
     /// Whatever comes next, happens.
     fn tick(&mut self) {
         for index in 0..self.processes.len() {
-            if self.random.chance(0.7) {
+            if self.random.chance(self.processes[index].sync_rate) {
                 self.sync(index);
             }
         }
@@ -313,17 +317,47 @@ impl World {
         let replicas = self.processes.len();
         let index = self.random.index(replicas);
         if self.random.chance(0.003) {
+            let index = self.leader_or(index);
             self.crash(index);
         }
         if self.processes[index].replica.is_none() && self.random.chance(0.02) {
             self.restart(index);
         }
-        if self.random.chance(0.004) {
-            let other = self.random.index(replicas);
-            self.cut.insert((ReplicaIndex(index as u8), ReplicaIndex(other as u8)));
+        if self.random.chance(0.003) {
+            let index = self.leader_or(index);
+            self.processes[index].sync_rate = [0.7, 0.01][self.random.index(2)];
         }
-        if self.random.chance(0.02) {
-            self.cut.pop_first();
+        if self.random.chance(0.004) {
+            self.cut_off(index);
+        }
+        // Long enough, at times, for the others to go on to another view, and to a third.
+        if self.random.chance(0.002) {
+            self.cut.clear();
+        }
+    }
+
+    /// Somebody who leads, half of the time.
+    fn leader_or(&mut self, any: usize) -> usize {
+        let leads = |process: &Process| process.replica.as_ref().is_some_and(Replica::is_leading);
+        let leader = self.processes.iter().position(leads);
+        leader.filter(|_| self.random.chance(0.5)).unwrap_or(any)
+    }
+
+    /// A replica does not hear some of the others, or all, or is not heard by them, or both; preferably one that leads.
+    fn cut_off(&mut self, any: usize) {
+        let index = self.leader_or(any);
+        let (hears, speaks, share) = (self.random.chance(0.5), self.random.chance(0.5), self.random.unit());
+        for other in 0..self.processes.len() {
+            if self.random.chance(share) {
+                continue;
+            }
+            let (me, other) = (ReplicaIndex(index as u8), ReplicaIndex(other as u8));
+            if !hears {
+                self.cut.insert((other, me));
+            }
+            if !speaks {
+                self.cut.insert((me, other));
+            }
         }
     }
 
@@ -332,6 +366,7 @@ impl World {
         self.loss = 0.0;
         self.cut.clear();
         for index in 0..self.processes.len() {
+            self.processes[index].sync_rate = 0.7;
             if self.processes[index].replica.is_none() {
                 self.restart(index);
             }

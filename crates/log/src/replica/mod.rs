@@ -149,6 +149,8 @@ pub struct Replica<P> {
     joining: Option<Joining<P>>,
     promise: Promise,
     lease: Lease,
+    /// True if there was an earlier life.
+    restored: bool,
     /// Pages of a view that is not installed yet, while the replica is rebuilt.
     pages: BTreeMap<(View, Position), Entry<P>>,
 }
@@ -171,12 +173,14 @@ impl<P: Payload> Replica<P> {
             joining: None,
             promise: Promise::default(),
             lease: Lease::default(),
+            restored: false,
             pages: BTreeMap::new(),
         }
     }
 
     /// Takes in a fact that an earlier life had made durable.
     pub fn restore(&mut self, fact: Fact<P>) {
+        self.restored = true;
         match fact {
             Fact::Appended(entries) => entries.into_iter().for_each(|entry| {
                 self.entries.push(entry);
@@ -209,7 +213,13 @@ impl<P: Payload> Replica<P> {
         // What an earlier life has promised is not known, only for how long at most.
         self.promise.renew(host.now(), &self.timing);
         match self.status {
-            Status::Normal if self.leader(self.view) == self.me => self.lead(host),
+            // Late answers to what an earlier life has said must not count for what this one says.
+            Status::Normal if self.leader(self.view) == self.me && self.restored => self.lead_anew(host),
+            Status::Normal if self.leader(self.view) == self.me => {
+                let (view, kept) = (self.view, self.entries.last());
+                host.persist(Fact::ViewInstalled { view, kept, last: kept });
+                self.lead(host);
+            }
             Status::Normal => self.listen(host),
             Status::ViewChanging => self.repeat_view_change(host),
         }

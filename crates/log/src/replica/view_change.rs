@@ -96,9 +96,7 @@ impl<P: Payload> Replica<P> {
         if self.leading.is_some() {
             if entered {
                 // It cannot come back, so the others have to follow. The leader stays the same.
-                let replicas = self.group.replicas() as u64;
-                let ahead = (u64::from(self.me.0) + replicas - view.0 % replicas) % replicas;
-                self.enter(View(view.0 + ahead), host);
+                self.lead_from(view, host);
             }
             return;
         }
@@ -116,6 +114,18 @@ impl<P: Payload> Replica<P> {
             self.tell_others(&Message::StartViewChange { view, entered: false }, host);
         }
         self.count_wishes(host);
+    }
+
+    /// Goes on to the next view that this replica leads.
+    pub(super) fn lead_anew<H: Host<P>>(&mut self, host: &mut H) {
+        self.lead_from(View(self.view.0 + 1), host);
+    }
+
+    /// Goes on to a view that this replica leads, the next from here on.
+    fn lead_from<H: Host<P>>(&mut self, view: View, host: &mut H) {
+        let replicas = self.group.replicas() as u64;
+        let ahead = (u64::from(self.me.0) + replicas - view.0 % replicas) % replicas;
+        self.enter(View(view.0 + ahead), host);
     }
 
     /// Goes on to the greatest view that f + 1 replicas want to go on to, or to go beyond.
