@@ -97,6 +97,10 @@ impl Host<u64> for Step<'_> {
         self.process.pending.push_back((self.process.facts.len(), Pending::Send(to, message)));
     }
 
+    fn send_unordered(&mut self, to: ReplicaIndex, message: Message<u64>) {
+        self.process.pending.push_back((0, Pending::Send(to, message)));
+    }
+
     fn persist(&mut self, fact: Fact<u64>) {
         self.process.facts.push(fact);
     }
@@ -182,6 +186,7 @@ impl World {
         let me = ReplicaIndex(index as u8);
         let mut step = Step { me, now, true_now, process: acts, stable: &mut self.stable };
         let result = act(replica, &mut step);
+        self.release(index);
         self.examine(index);
         Some(result)
     }
@@ -242,9 +247,18 @@ impl World {
     fn sync(&mut self, index: usize) {
         let process = &mut self.processes[index];
         process.durable = process.facts.len();
-        let pending = std::mem::take(&mut process.pending);
-        for (needed, pending) in pending {
-            assert!(needed <= self.processes[index].durable);
+        self.release(index);
+    }
+
+    /// Lets go what waits for no sync any more.
+    fn release(&mut self, index: usize) {
+        let durable = self.processes[index].durable;
+        let (ready, waiting) = std::mem::take(&mut self.processes[index].pending)
+            .into_iter()
+            .partition(|(needed, _)| *needed <= durable);
+        self.processes[index].pending = waiting;
+        let ready: VecDeque<(usize, Pending)> = ready;
+        for (_, pending) in ready {
             match pending {
                 Pending::Send(to, message) => self.fly(ReplicaIndex(index as u8), to, message),
                 Pending::Notify(durable) => {

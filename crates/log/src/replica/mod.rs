@@ -109,6 +109,9 @@ pub trait Host<P> {
     /// Sends a message to another replica of the group once everything persisted before is durable.
     fn send(&mut self, to: ReplicaIndex, message: Message<P>);
 
+    /// Sends a message at once: it stays safe if this replica forgets what it reveals.
+    fn send_unordered(&mut self, to: ReplicaIndex, message: Message<P>);
+
     /// Makes a fact durable.
     fn persist(&mut self, fact: Fact<P>);
 

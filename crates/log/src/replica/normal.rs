@@ -147,7 +147,9 @@ impl<P: Payload> Replica<P> {
         let entries = self.entries.between(after, self.entries.last(), MESSAGE_BYTES_MAX);
         peer.sent = Position(after.0 + entries.len() as u64);
         let (view, stable, beat) = (self.view, self.stable, self.lease.beat);
-        host.send(to, Message::Prepare { view, after, entries, stable, beat });
+        // Backups may have it on disk before the leader has, which counts itself only once it has. If it crashes before
+        // that it never leads this view again, so it appends nothing else in the same place.
+        host.send_unordered(to, Message::Prepare { view, after, entries, stable, beat });
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
