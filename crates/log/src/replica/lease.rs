@@ -95,3 +95,53 @@ impl Lease {
 fn rate_error(timing: &Timing) -> Duration {
     timing.lease * timing.rate_error_ppm / 1_000_000
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 10 s at 1%: the promise is kept 100 ms longer, and the lease given up 100 ms sooner.
+    const TIMING: Timing =
+        Timing { lease: Duration::from_secs(10), rate_error_ppm: 10_000, ..Timing::DEFAULT };
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_promise_is_kept_longer_than_a_lease_lasts() {
+        let mut promise = Promise::default();
+        assert_eq!(promise.left(at(0)), None);
+        promise.renew(at(1_000), &TIMING);
+        assert_eq!(promise.left(at(11_099)), Some(Duration::from_millis(1)));
+        assert_eq!(promise.left(at(11_100)), None);
+    }
+
+    #[test]
+    fn a_lease_counts_from_the_beat_that_enough_others_have_heard() {
+        let mut lease = Lease::default();
+        for second in 1..=3 {
+            lease.speak(at(1_000 * second));
+        }
+        assert_eq!(lease.until(2, &TIMING), None);
+        lease.on_answer(ReplicaIndex(1), 3, 2);
+        lease.on_answer(ReplicaIndex(2), 9, 2);
+        assert_eq!(lease.until(2, &TIMING), None, "one has not answered, and says what it cannot know");
+        lease.on_answer(ReplicaIndex(2), 2, 2);
+        lease.on_answer(ReplicaIndex(2), 1, 2);
+        assert_eq!(lease.until(2, &TIMING), Some(at(2_000 + 9_900)));
+        lease.on_answer(ReplicaIndex(3), 3, 2);
+        assert_eq!(lease.until(2, &TIMING), Some(at(3_000 + 9_900)));
+        lease.reset();
+        lease.on_answer(ReplicaIndex(1), 3, 2);
+        lease.on_answer(ReplicaIndex(2), 3, 2);
+        assert_eq!(lease.until(2, &TIMING), None, "that was said in another view");
+    }
+
+    #[test]
+    fn who_needs_nobody_leads_as_long_as_it_speaks() {
+        let mut lease = Lease::default();
+        lease.speak(at(1_000));
+        assert_eq!(lease.until(0, &TIMING), Some(at(10_900)));
+    }
+}

@@ -88,9 +88,6 @@ impl<P: Payload> Replica<P> {
         host: &mut H,
     ) {
         if view <= self.view {
-            if entered {
-                self.on_join(from, view, host);
-            }
             return;
         }
         if self.leading.is_some() {
