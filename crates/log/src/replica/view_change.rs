@@ -172,7 +172,6 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_do_view_change<H: Host<P>>(
         &mut self,
         from: ReplicaIndex,
