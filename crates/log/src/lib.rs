@@ -30,7 +30,7 @@ pub mod replica;
 
 pub use entries::{Entry, Position, Run, Shape};
 pub use message::Message;
-pub use replica::{Fact, Host, Replica, Status, Timer, Timing};
+pub use replica::{Boot, Durable, Fact, Host, Replica, Status, Timer, Timing};
 
 #[cfg(test)]
 mod tests;

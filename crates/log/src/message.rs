@@ -1,8 +1,23 @@
 //! What replicas say to each other.
 
-use quorate_core::View;
+use std::collections::BTreeMap;
+
+use quorate_core::{ReplicaIndex, View};
 
 use crate::entries::{Entry, Position, Shape};
+
+/// What a replica would bring into a view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// The last view in which it took part.
+    pub last_normal: View,
+    /// What its log looks like.
+    pub shape: Shape,
+    /// Everything up to here is stable.
+    pub stable: Position,
+    /// The lives of replicas that have lost their disks, as far as it knows; its own among them.
+    pub lives: BTreeMap<ReplicaIndex, u64>,
+}
 
 /// What one replica says to another of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,12 +57,8 @@ pub enum Message<P> {
     DoViewChange {
         /// The next view.
         view: View,
-        /// The last view in which it took part.
-        last_normal: View,
-        /// What its log looks like.
-        shape: Shape,
-        /// Everything up to here is stable.
-        stable: Position,
+        /// What it holds.
+        offer: Offer,
     },
     /// The view has begun, with a log of this shape. Who hears it fetches what it lacks, and takes part.
     StartView {
@@ -75,6 +86,30 @@ pub enum Message<P> {
         after: Position,
         /// The entries.
         entries: Vec<Entry<P>>,
+    },
+    /// This replica has lost its disk, and asks what is known of its earlier lives.
+    WhichLife {
+        /// Tells this question from others.
+        nonce: u64,
+    },
+    /// The answer.
+    KnownLife {
+        /// The question's.
+        nonce: u64,
+        /// The latest life of who asks.
+        life: u64,
+    },
+    /// What this replica has said in earlier lives counts no more.
+    NewLife {
+        /// This life.
+        life: u64,
+    },
+    /// That is noted, durably.
+    LifeNoted {
+        /// The life.
+        life: u64,
+        /// In which view the sender is.
+        view: View,
     },
     /// This replica is in an earlier view than the receiver, or does not know what the present one began with.
     Join {

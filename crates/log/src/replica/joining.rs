@@ -40,6 +40,9 @@ impl<P: Payload> Replica<P> {
     pub(super) fn on_join<H: Host<P>>(&mut self, from: ReplicaIndex, view: View, host: &mut H) {
         if self.leading.is_some() && view <= self.view {
             host.send(from, self.start_view());
+        } else if self.leading.is_some() {
+            // It has heard of this view from somebody who has forgotten it since, and must not go back.
+            self.lead_from(view, host);
         } else if self.status == Status::ViewChanging && view < self.view {
             host.send(from, Message::StartViewChange { view: self.view, entered: true });
         }
@@ -60,10 +63,17 @@ impl<P: Payload> Replica<P> {
         if from != self.leader(view) || view < self.view || !shape.is_sound() || stable > shape.last {
             return;
         }
-        if view > self.view {
-            self.leave_for(view, host);
+        if !self.may_join() {
+            return;
         }
-        if self.status == Status::ViewChanging && self.joining.is_none() {
+        if view > self.view {
+            if self.status == Status::Recovering {
+                (self.view, self.joining) = (view, None);
+            } else {
+                self.leave_for(view, host);
+            }
+        }
+        if self.status != Status::Normal && self.joining.is_none() {
             self.start_joining(from, shape, stable, host);
         }
     }
@@ -152,6 +162,7 @@ impl<P: Payload> Replica<P> {
             self.entries.push(entry);
         }
         (self.status, self.last_normal) = (Status::Normal, view);
+        (self.is_member, self.recovery) = (true, None);
         self.changing.forget_wishes();
         if self.leader(view) == self.me {
             self.lead(host);

@@ -6,10 +6,12 @@
 //! | `view_change` | going on to the next view: who wants to, what they hold, who has most |
 //! | `joining` | taking part in a view that has begun: fetching what is lacking, and changing over |
 //! | [`lease`] | how long nobody else can lead |
+//! | [`recovery`] | coming back without a disk |
 
 mod joining;
 pub mod lease;
 mod normal;
+pub mod recovery;
 mod view_change;
 
 use std::collections::BTreeMap;
@@ -22,6 +24,7 @@ use crate::{Message, Payload};
 use joining::Joining;
 use lease::{Lease, Promise};
 use normal::Leading;
+use recovery::Recovery;
 use view_change::Changing;
 
 /// What a replica is doing.
@@ -31,6 +34,17 @@ pub enum Status {
     Normal,
     /// It has left its view and waits for the next to begin.
     ViewChanging,
+    /// It has lost its disk, and learns from the others. It takes no part until it knows enough.
+    Recovering,
+}
+
+/// With what a replica begins that has no facts of earlier lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// The group is new.
+    Initialise,
+    /// The group is not, so what this replica knew is lost.
+    Recover,
 }
 
 /// What a replica keeps across a crash.
@@ -40,6 +54,13 @@ pub enum Fact<P> {
     Appended(Vec<Entry<P>>),
     /// The replica has left all earlier views.
     ViewEntered(View),
+    /// What a replica has said in lives before this one counts no more.
+    LifeNoted {
+        /// Which replica.
+        replica: ReplicaIndex,
+        /// Its life, counted from zero.
+        life: u64,
+    },
     /// Entries with which a view begins, where the log of this replica differs.
     ViewPage {
         /// The view.
@@ -127,6 +148,9 @@ pub trait Host<P> {
     /// An entry is stable. Called once in a life of the replica for each, in order.
     fn on_stable(&mut self, position: Position, payload: &P);
 
+    /// A number that no earlier life of this replica has used.
+    fn nonce(&mut self) -> u64;
+
     /// The replica leads a view, whose log is what it holds.
     fn on_leading(&mut self, view: View);
 
@@ -154,6 +178,11 @@ pub struct Replica<P> {
     lease: Lease,
     /// True if there was an earlier life.
     restored: bool,
+    /// True if it has taken part in a view: what it holds on disk counts.
+    is_member: bool,
+    recovery: Option<Recovery>,
+    /// The latest lives of replicas that have lost their disks.
+    lives: BTreeMap<ReplicaIndex, u64>,
     /// Pages of a view that is not installed yet, while the replica is rebuilt.
     pages: BTreeMap<(View, Position), Entry<P>>,
 }
@@ -177,6 +206,9 @@ impl<P: Payload> Replica<P> {
             promise: Promise::default(),
             lease: Lease::default(),
             restored: false,
+            is_member: false,
+            recovery: None,
+            lives: BTreeMap::new(),
             pages: BTreeMap::new(),
         }
     }
@@ -192,6 +224,9 @@ impl<P: Payload> Replica<P> {
                 self.view = view;
                 self.status = Status::ViewChanging;
             }
+            Fact::LifeNoted { replica, life } => {
+                self.lives.insert(replica, life);
+            }
             Fact::ViewPage { view, after, entries } => {
                 // The life that wrote them may have ended before it had all, so the next wrote some again.
                 let positions = (after.0 + 1..).map(Position);
@@ -206,25 +241,32 @@ impl<P: Payload> Replica<P> {
                     self.entries.push(entry);
                 }
                 (self.view, self.last_normal, self.status) = (view, view, Status::Normal);
+                self.is_member = true;
             }
         }
     }
 
     /// Begins to take part.
-    pub fn start<H: Host<P>>(&mut self, host: &mut H) {
+    pub fn start<H: Host<P>>(&mut self, boot: Boot, host: &mut H) {
         self.pages.clear();
         // What an earlier life has promised is not known, only for how long at most.
         self.promise.renew(host.now(), &self.timing);
+        if !self.is_member && (self.restored || boot == Boot::Recover) {
+            return self.recover(host);
+        }
         match self.status {
             // Late answers to what an earlier life has said must not count for what this one says.
-            Status::Normal if self.leader(self.view) == self.me && self.restored => self.lead_anew(host),
-            Status::Normal if self.leader(self.view) == self.me => {
-                let (view, kept) = (self.view, self.entries.last());
-                host.persist(Fact::ViewInstalled { view, kept, last: kept });
-                self.lead(host);
+            Status::Normal if self.restored && self.leader(self.view) == self.me => self.lead_anew(host),
+            Status::Normal => {
+                if !self.restored {
+                    let (view, kept) = (self.view, self.entries.last());
+                    host.persist(Fact::ViewInstalled { view, kept, last: kept });
+                    self.is_member = true;
+                }
+                if self.leader(self.view) == self.me { self.lead(host) } else { self.listen(host) }
             }
-            Status::Normal => self.listen(host),
             Status::ViewChanging => self.repeat_view_change(host),
+            Status::Recovering => self.repeat_recovery(host),
         }
     }
 
@@ -276,13 +318,15 @@ impl<P: Payload> Replica<P> {
             Message::StartViewChange { view, entered } => {
                 self.on_start_view_change(from, view, entered, host);
             }
-            Message::DoViewChange { view, last_normal, shape, stable } => {
-                self.on_do_view_change(from, view, last_normal, shape, stable, host);
-            }
+            Message::DoViewChange { view, offer } => self.on_do_view_change(from, view, offer, host),
             Message::StartView { view, shape, stable } => self.on_start_view(from, view, shape, stable, host),
             Message::Fetch { view, after, upto } => self.on_fetch(from, view, after, upto, host),
             Message::Fetched { view, after, entries } => self.on_fetched(from, view, after, entries, host),
             Message::Join { view } => self.on_join(from, view, host),
+            Message::WhichLife { nonce } => self.on_which_life(from, nonce, host),
+            Message::KnownLife { nonce, life } => self.on_known_life(from, nonce, life, host),
+            Message::NewLife { life } => self.on_new_life(from, life, host),
+            Message::LifeNoted { life, view } => self.on_life_noted(from, life, view, host),
         }
     }
 

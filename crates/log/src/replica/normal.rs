@@ -164,10 +164,13 @@ impl<P: Payload> Replica<P> {
         host: &mut H,
     ) {
         if view < self.view || from != self.leader(view) {
-            if self.status == Status::ViewChanging {
+            if self.status == Status::ViewChanging && self.recovery.is_none() {
                 // It does not know that somebody has gone on.
                 host.send(from, Message::StartViewChange { view: self.view, entered: true });
             }
+            return;
+        }
+        if !self.may_join() {
             return;
         }
         if view > self.view || self.status != Status::Normal {

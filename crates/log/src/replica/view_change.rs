@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
-use crate::entries::{Position, Shape};
+use crate::message::Offer;
 use crate::{Message, Payload};
 
 /// After so many repetitions of a view change the next view is tried.
@@ -33,18 +33,16 @@ pub(super) struct Changing {
     repetitions: u32,
 }
 
-/// What a replica would bring into the view.
-#[derive(Clone, Debug)]
-struct Offer {
-    last_normal: View,
-    shape: Shape,
-    stable: Position,
-}
-
 impl Changing {
     /// The leader is well.
     pub(super) fn forget_wishes(&mut self) {
         self.wishes.clear();
+    }
+
+    /// What this replica has offered was the word of an earlier life.
+    pub(super) fn forget_offer(&mut self, of: ReplicaIndex) {
+        self.offers.remove(&of);
+        self.wishes.remove(&of);
     }
 
     /// A step has been done.
@@ -67,6 +65,7 @@ impl<P: Payload> Replica<P> {
                     self.wish_for_next(host);
                 }
             }
+            Status::Recovering => self.repeat_recovery(host),
         }
     }
 
@@ -87,7 +86,7 @@ impl<P: Payload> Replica<P> {
         entered: bool,
         host: &mut H,
     ) {
-        if view <= self.view {
+        if view <= self.view || self.status == Status::Recovering {
             return;
         }
         if self.leading.is_some() {
@@ -119,7 +118,7 @@ impl<P: Payload> Replica<P> {
     }
 
     /// Goes on to a view that this replica leads, the next from here on.
-    fn lead_from<H: Host<P>>(&mut self, view: View, host: &mut H) {
+    pub(super) fn lead_from<H: Host<P>>(&mut self, view: View, host: &mut H) {
         let replicas = self.group.replicas() as u64;
         let ahead = (u64::from(self.me.0) + replicas - view.0 % replicas) % replicas;
         self.enter(View(view.0 + ahead), host);
@@ -160,15 +159,20 @@ impl<P: Payload> Replica<P> {
         if self.joining.is_some() {
             return self.fetch(host);
         }
-        let (view, last_normal, stable) = (self.view, self.last_normal, self.stable);
+        let view = self.view;
         self.tell_others(&Message::StartViewChange { view, entered: true }, host);
-        let shape = self.entries.shape().clone();
+        let offer = Offer {
+            last_normal: self.last_normal,
+            shape: self.entries.shape().clone(),
+            stable: self.stable,
+            lives: self.lives.clone(),
+        };
         let leader = self.leader(view);
         if leader == self.me {
-            self.changing.offers.insert(leader, Offer { last_normal, shape, stable });
+            self.changing.offers.insert(leader, offer);
             self.count_offers(host);
         } else {
-            host.send(leader, Message::DoViewChange { view, last_normal, shape, stable });
+            host.send(leader, Message::DoViewChange { view, offer });
         }
     }
 
@@ -176,15 +180,14 @@ impl<P: Payload> Replica<P> {
         &mut self,
         from: ReplicaIndex,
         view: View,
-        last_normal: View,
-        shape: Shape,
-        stable: Position,
+        offer: Offer,
         host: &mut H,
     ) {
         if view < self.view || self.status == Status::Normal && view == self.view {
             return self.on_join(from, view, host);
         }
-        if self.leader(view) != self.me || !shape.is_sound() || last_normal >= view {
+        let is_sound = offer.shape.is_sound() && offer.last_normal < view;
+        if self.leader(view) != self.me || self.status == Status::Recovering || !is_sound {
             return;
         }
         if view > self.view {
@@ -193,12 +196,19 @@ impl<P: Payload> Replica<P> {
             }
             self.enter(view, host);
         }
-        self.changing.offers.insert(from, Offer { last_normal, shape, stable });
+        for (replica, life) in &offer.lives {
+            self.note_life(*replica, *life, host);
+        }
+        self.changing.offers.insert(from, offer);
         self.count_offers(host);
     }
 
     /// Takes the log of the latest and longest of f + 1.
     fn count_offers<H: Host<P>>(&mut self, host: &mut H) {
+        let lives = &self.lives;
+        let is_of_this_life =
+            |from: &ReplicaIndex, offer: &mut Offer| offer.lives.get(from) >= lives.get(from);
+        self.changing.offers.retain(is_of_this_life);
         if self.joining.is_some() || self.changing.offers.len() < self.group.majority() {
             return;
         }

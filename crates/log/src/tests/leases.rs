@@ -5,6 +5,7 @@ use std::time::Duration;
 use quorate_core::View;
 
 use super::{TIMING, World};
+use crate::message::Offer;
 use crate::{Message, Status};
 
 const MOMENT: Duration = Duration::from_millis(30);
@@ -15,8 +16,7 @@ fn wish(view: u64) -> Message<u64> {
 
 /// What a replica with nothing in its log says when it has entered a view.
 fn offer(view: u64) -> Message<u64> {
-    let (last_normal, shape, stable) = Default::default();
-    Message::DoViewChange { view: View(view), last_normal, shape, stable }
+    Message::DoViewChange { view: View(view), offer: Offer::default() }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quorate_core::{GroupSize, Instant, Random, ReplicaIndex, View};
 
-use crate::replica::Durable;
+use crate::replica::{Boot, Durable};
 use crate::{Fact, Host, Message, Payload, Position, Replica, Status, Timer, Timing};
 
 impl Payload for u64 {
@@ -45,6 +45,8 @@ struct Process {
     timers: BTreeMap<Timer, u64>,
     /// How many millionths faster its time passes.
     rate_ppm: i64,
+    /// True if it has lost its disk, once.
+    has_lost: bool,
     /// How likely its disk is to sync in a tick.
     sync_rate: f64,
 }
@@ -67,6 +69,7 @@ struct World {
     loss: f64,
     /// True if messages come once and soon.
     calm: bool,
+    nonces: u64,
     appended: u64,
     /// What is stable, as whoever knew first has told.
     stable: Vec<u64>,
@@ -83,6 +86,7 @@ struct Step<'a> {
     true_now: u64,
     process: Acts<'a>,
     stable: &'a mut Vec<u64>,
+    nonces: &'a mut u64,
 }
 
 struct Acts<'a> {
@@ -132,6 +136,11 @@ impl Host<u64> for Step<'_> {
         assert_eq!(self.stable[at], *payload, "two entries are stable at {position}");
     }
 
+    fn nonce(&mut self) -> u64 {
+        *self.nonces += 1;
+        *self.nonces
+    }
+
     fn on_leading(&mut self, _: View) {}
 
     fn on_deposed(&mut self) {}
@@ -149,6 +158,7 @@ impl World {
                 timers: BTreeMap::new(),
                 rate_ppm: [-45_000, 0, 45_000][random.index(3)],
                 sync_rate: 0.7,
+                has_lost: false,
             })
             .collect();
         let loss = [0.0, 0.05, 0.3][random.index(3)];
@@ -160,6 +170,7 @@ impl World {
             now: 1_000_000,
             loss,
             calm: false,
+            nonces: 0,
             appended: 0,
             stable: Vec::new(),
             answered: Position::START,
@@ -226,7 +237,8 @@ impl World {
         let replica = replica.as_mut()?;
         let acts = Acts { facts, pending, timers, rate_ppm: *rate_ppm };
         let me = ReplicaIndex(index as u8);
-        let mut step = Step { me, now, true_now, process: acts, stable: &mut self.stable };
+        let mut step =
+            Step { me, now, true_now, process: acts, stable: &mut self.stable, nonces: &mut self.nonces };
         let result = act(replica, &mut step);
         self.release(index);
         self.examine(index);
@@ -263,13 +275,36 @@ impl World {
         });
     }
 
+    /// Brings a replica back, with what its disk holds.
     fn restart(&mut self, index: usize) {
+        let boot = if self.processes[index].has_lost { Boot::Recover } else { Boot::Initialise };
+        self.boot(index, boot);
+    }
+
+    /// Brings a replica back without its disk.
+    fn lose(&mut self, index: usize) {
+        self.processes[index].has_lost = true;
+        self.processes[index].facts.clear();
+        self.processes[index].durable = 0;
+        self.boot(index, Boot::Recover);
+    }
+
+    /// How many replicas lack what they once had.
+    fn lost(&self) -> usize {
+        let is_lost = |process: &&Process| {
+            let installed = |fact: &Fact<u64>| matches!(fact, Fact::ViewInstalled { .. });
+            !process.facts[..process.durable].iter().any(installed)
+        };
+        self.processes.iter().filter(is_lost).count()
+    }
+
+    fn boot(&mut self, index: usize, boot: Boot) {
         let group = GroupSize::new(self.processes.len()).unwrap();
         let process = &mut self.processes[index];
         let mut replica = Replica::new(group, ReplicaIndex(index as u8), TIMING);
         process.facts.iter().cloned().for_each(|fact| replica.restore(fact));
         process.replica = Some(replica);
-        self.step(index, |replica, step| replica.start(step));
+        self.step(index, |replica, step| replica.start(boot, step));
     }
 
     /// Some of what was persisted and not synced may be there all the same.
@@ -377,7 +412,9 @@ impl World {
             self.crash(index);
         }
         if self.processes[index].replica.is_none() && self.random.chance(0.02) {
-            self.restart(index);
+            // Never more than f lack what they once had.
+            let may_lose = self.lost() + 1 <= (replicas - 1) / 2;
+            if may_lose && self.random.chance(0.3) { self.lose(index) } else { self.restart(index) }
         }
         if self.random.chance(0.003) {
             let index = self.leader_or(index);
@@ -440,9 +477,11 @@ impl World {
                 return;
             }
         }
-        panic!(
-            "{before} were stable, and that is all: {:#?}",
-            self.processes.iter().map(|process| &process.replica).collect::<Vec<_>>()
-        );
+        let says = |process: &Process| {
+            let replica = process.replica.as_ref()?;
+            Some((replica.status(), replica.view(), replica.is_leading(), replica.stable(), replica.last()))
+        };
+        let all: Vec<_> = self.processes.iter().map(says).collect();
+        panic!("{before} were stable, and some replicas have no more: {all:?}");
     }
 }

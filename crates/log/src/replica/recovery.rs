@@ -1,0 +1,135 @@
+//! Coming back without a disk.
+//!
+//! ```text
+//!   which life is this? → all     f + 1 know of earlier lives: this is the next
+//!   this is my life     → all     f + 1 have noted it, durably
+//!   JOIN                → leader  START-VIEW: from here on as anybody else who joins
+//! ```
+//!
+//! *Why lives are counted.* The replica has forgotten what it has said. It may have left its view and offered its log to
+//! the next leader; that offer may still be on its way. If it now took part in the old view, entries could become stable that
+//! the offer lacks, and the next leader, taking the offer for the word of this replica, would lose them. (The published
+//! recovery has this hole.) So each replica has a number of its life, and an offer counts only if nobody among the f + 1
+//! that a leader hears knows of a later life of who made it. Of the f + 1 who have noted this life one is among them.
+//!
+//! Until it has joined it neither wishes for views nor offers anything. While more than f replicas are in this state nobody
+//! can help them: what they held is lost.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{ReplicaIndex, View};
+
+use super::{Fact, Host, Replica, Status, Timer};
+use crate::{Message, Payload};
+
+/// How far a replica has come that has lost its disk.
+#[derive(Debug)]
+pub(super) enum Recovery {
+    /// It asks for its earlier lives: who has answered, and with which.
+    Asking { nonce: u64, known: BTreeMap<ReplicaIndex, u64> },
+    /// It has those note this life: who has, and the view in which each is.
+    Announcing { noted: BTreeMap<ReplicaIndex, View> },
+    /// It waits to be let in.
+    Joining,
+}
+
+impl<P: Payload> Replica<P> {
+    /// Begins to come back without a disk.
+    pub(super) fn recover<H: Host<P>>(&mut self, host: &mut H) {
+        self.status = Status::Recovering;
+        self.recovery = Some(Recovery::Asking { nonce: host.nonce(), known: BTreeMap::new() });
+        self.repeat_recovery(host);
+    }
+
+    /// Says once more what has not been answered by enough.
+    pub(super) fn repeat_recovery<H: Host<P>>(&mut self, host: &mut H) {
+        host.set_timer(Timer::Silence, self.timing.silence);
+        let message = match &self.recovery {
+            Some(Recovery::Asking { nonce, .. }) => Message::WhichLife { nonce: *nonce },
+            Some(Recovery::Announcing { .. }) => Message::NewLife { life: self.life_of(self.me) },
+            Some(Recovery::Joining) => {
+                // Whoever leads by now: the others pass over it.
+                let message = Message::Join { view: self.view };
+                self.fetch(host);
+                message
+            }
+            None => return,
+        };
+        self.tell_others(&message, host);
+    }
+
+    /// The latest life of a replica that is known here.
+    pub(super) fn life_of(&self, replica: ReplicaIndex) -> u64 {
+        self.lives.get(&replica).copied().unwrap_or(0)
+    }
+
+    pub(super) fn on_which_life<H: Host<P>>(&mut self, from: ReplicaIndex, nonce: u64, host: &mut H) {
+        if self.status != Status::Recovering {
+            host.send(from, Message::KnownLife { nonce, life: self.life_of(from) });
+        }
+    }
+
+    pub(super) fn on_known_life<H: Host<P>>(
+        &mut self,
+        from: ReplicaIndex,
+        nonce: u64,
+        life: u64,
+        host: &mut H,
+    ) {
+        let Some(Recovery::Asking { nonce: asked, known }) = &mut self.recovery else { return };
+        if nonce != *asked {
+            return;
+        }
+        known.insert(from, life);
+        if known.len() < self.group.majority() {
+            return;
+        }
+        let latest = known.values().max().copied().unwrap_or(0);
+        self.note_life(self.me, latest.saturating_add(1), host);
+        self.recovery = Some(Recovery::Announcing { noted: BTreeMap::new() });
+        self.repeat_recovery(host);
+    }
+
+    pub(super) fn on_new_life<H: Host<P>>(&mut self, from: ReplicaIndex, life: u64, host: &mut H) {
+        if self.status == Status::Recovering {
+            return;
+        }
+        self.note_life(from, life, host);
+        self.changing.forget_offer(from);
+        host.send(from, Message::LifeNoted { life, view: self.view });
+    }
+
+    /// Notes, durably, that earlier lives of a replica are over.
+    pub(super) fn note_life<H: Host<P>>(&mut self, replica: ReplicaIndex, life: u64, host: &mut H) {
+        if life > self.life_of(replica) {
+            self.lives.insert(replica, life);
+            host.persist(Fact::LifeNoted { replica, life });
+        }
+    }
+
+    pub(super) fn on_life_noted<H: Host<P>>(
+        &mut self,
+        from: ReplicaIndex,
+        life: u64,
+        view: View,
+        host: &mut H,
+    ) {
+        let is_this = life == self.life_of(self.me);
+        let Some(Recovery::Announcing { noted }) = &mut self.recovery else { return };
+        if !is_this {
+            return;
+        }
+        noted.insert(from, view);
+        if noted.len() >= self.group.majority() {
+            // One of them has taken part in whatever this replica has, or has left what it must not go back to.
+            self.view = noted.values().max().copied().unwrap_or_default();
+            self.recovery = Some(Recovery::Joining);
+            self.repeat_recovery(host);
+        }
+    }
+
+    /// True if the replica may be let into a view.
+    pub(super) fn may_join(&self) -> bool {
+        matches!(self.recovery, None | Some(Recovery::Joining))
+    }
+}
