@@ -170,9 +170,6 @@ impl<P: Payload> Replica<P> {
             }
             return;
         }
-        if !self.may_join() {
-            return;
-        }
         if view > self.view || self.status != Status::Normal {
             return self.ask_to_join(from, view, host);
         }

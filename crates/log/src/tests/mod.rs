@@ -2,6 +2,7 @@
 //! everywhere, and nobody may have a lease who lacks what another leader has answered for.
 
 mod leases;
+mod recovery;
 mod schedules;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -208,6 +209,12 @@ impl World {
     /// A replica is told something by another.
     fn tell(&mut self, to: usize, from: usize, message: Message<u64>) {
         self.step(to, |replica, step| replica.on_message(ReplicaIndex(from as u8), message, step));
+    }
+
+    /// True if something of this kind is on its way from a replica.
+    fn has_said(&mut self, from: usize, is_kind: impl Fn(&Message<u64>) -> bool) -> bool {
+        self.sync(from);
+        self.flying.iter().any(|flying| usize::from(flying.from.0) == from && is_kind(&flying.message))
     }
 
     /// Nothing passes between a replica and the others.
