@@ -11,7 +11,7 @@
 //! |---|---|
 //! | [`message`] | everything that replicas say to each other |
 //! | [`entries`] | the log of one replica, and in which views its entries were appended |
-//! | [`replica`] | what a replica does: appending, changing views, joining a view |
+//! | [`replica`] | what a replica does: appending, changing views, joining a view, coming back without a disk |
 //!
 //! # Where this deviates from the paper, and why
 //! * Entries are durable before they are acknowledged. A replica restarts from its disk and goes on in its view; only one
@@ -22,6 +22,9 @@
 //! * Who joins a view keeps its own log until it has all of what the view began with, and then changes over in one
 //!   durable step. Else a replica that is half way would count as one that took part in the view (it would have the
 //!   greatest last normal view and miss entries that were stable).
+//! * A replica leaves its view only if f + 1 want to, so that one broken link does not keep a group busy.
+//! * A replica that comes back without a disk counts its lives, or an offer of an earlier life could lose what it has
+//!   helped to make stable since: see [`replica::recovery`].
 //! * Leaders hold leases, counted in time that passes and not by clocks: see [`replica::lease`].
 
 pub mod entries;

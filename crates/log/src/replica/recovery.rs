@@ -95,7 +95,6 @@ impl<P: Payload> Replica<P> {
             return;
         }
         self.note_life(from, life, host);
-        self.changing.forget_offer(from);
         host.send(from, Message::LifeNoted { life, view: self.view });
     }
 

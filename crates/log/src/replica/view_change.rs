@@ -39,12 +39,6 @@ impl Changing {
         self.wishes.clear();
     }
 
-    /// What this replica has offered was the word of an earlier life.
-    pub(super) fn forget_offer(&mut self, of: ReplicaIndex) {
-        self.offers.remove(&of);
-        self.wishes.remove(&of);
-    }
-
     /// A step has been done.
     pub(super) fn note_progress(&mut self) {
         self.repetitions = 0;
