@@ -420,7 +420,7 @@ impl World {
         }
         if self.processes[index].replica.is_none() && self.random.chance(0.02) {
             // Never more than f lack what they once had.
-            let may_lose = self.lost() + 1 <= (replicas - 1) / 2;
+            let may_lose = self.lost() < (replicas - 1) / 2;
             if may_lose && self.random.chance(0.3) { self.lose(index) } else { self.restart(index) }
         }
         if self.random.chance(0.003) {
