@@ -461,6 +461,44 @@ fn what_was_handed_over_for_an_earlier_view_does_not_count() {
     assert!(member.is_normal_in(4));
 }
 
+/// Two cuts of one record divide it otherwise: put together, parts of both may miss something that neither misses.
+#[test]
+fn parts_of_different_messages_are_not_put_together() {
+    let mut leader = Member::new(1);
+    let hand = |leader: &mut Member, series, index| {
+        let part = Part { series, index, count: 2 };
+        leader.replica.on_do_view_change(
+            ReplicaIndex(0),
+            View(1),
+            Some(View(0)),
+            vec![View(0)],
+            part,
+            RecordPage::default(),
+            0,
+            at(0),
+            at(0),
+            &mut leader.desk,
+        );
+    };
+    hand(&mut leader, 1, 0);
+    hand(&mut leader, 2, 1);
+    assert!(!leader.is_normal_in(1));
+    hand(&mut leader, 2, 0);
+    assert!(leader.is_normal_in(1));
+
+    let mut joiner = Member::new(2);
+    let start = |joiner: &mut Member, series, index| {
+        let part = Part { series, index, count: 2 };
+        let (view, since, page) = (View(1), Some(View(0)), RecordPage::default());
+        joiner.replica.on_start_view(view, since, part, page, 0, None, None, &mut joiner.desk);
+    };
+    start(&mut joiner, 1, 0);
+    start(&mut joiner, 2, 1);
+    assert!(!joiner.is_normal_in(1));
+    start(&mut joiner, 2, 0);
+    assert!(joiner.is_normal_in(1));
+}
+
 #[test]
 fn a_vote_that_no_witness_bears_out_is_settled_anew() {
     let mut leader = Member::new(1);

@@ -202,3 +202,38 @@ fn a_refusal_is_not_made_final_once_the_transaction_may_have_been_collected() {
         assert_eq!(is_superseded(&says(&mut replica, finalize.clone(), 1_000)), collects);
     }
 }
+
+/// Two have been elected since; what an earlier one goes on to say counts for nothing.
+#[test]
+fn whoever_was_elected_later_is_followed_and_nobody_else() {
+    let group = GroupSize::new(3).expect("three is odd");
+    let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
+    let change =
+        |ballot| Message::CoordinatorChange { transaction: TRANSACTION, ballot, timestamp: TIMESTAMP };
+    hears(&mut replica, 2, change(Ballot(3)));
+    hears(&mut replica, 1, change(Ballot(5)));
+    let outcome = Outcome::Aborted;
+    let id = OperationId { transaction: TRANSACTION, number: 1 };
+    let finalize = Ir::FinalizeConsensus { id, verdict: Vote::Ok, view: View(0), ballot: Ballot(3) };
+    let earlier = [
+        change(Ballot(3)),
+        Message::Ir(finalize),
+        Message::RecordOutcome { transaction: TRANSACTION, ballot: Ballot(3), outcome },
+    ];
+    let superseded = Message::Superseded { transaction: TRANSACTION, promised: Ballot(5) };
+    for message in earlier {
+        let answer = hears(&mut replica, 2, message);
+        assert_eq!(answer.effects(), [Effect::Send { to: member(2).into(), message: superseded.clone() }]);
+    }
+    let unelected = Message::RecordOutcome { transaction: TRANSACTION, ballot: Ballot(7), outcome };
+    assert!(hears(&mut replica, 2, unelected).is_empty(), "nothing was promised to it");
+    let elected = Message::RecordOutcome { transaction: TRANSACTION, ballot: Ballot(5), outcome };
+    let answer = hears(&mut replica, 1, elected);
+    assert!(
+        answer
+            .effects()
+            .iter()
+            .any(|effect| matches!(effect, Effect::Send { message: Message::RecordOutcomeReply { .. }, .. })),
+        "{answer:?}"
+    );
+}

@@ -50,6 +50,7 @@ struct Options {
     far_round_trip: Duration,
     deadline_ahead_max: Duration,
     prepare_wait_max: Duration,
+    snapshot_records_min: Option<u64>,
     /// How large a part of a view change may be, if not as ever.
     page_bytes_max: Option<usize>,
 }
@@ -167,21 +168,18 @@ impl World {
             [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut log),
             _ => panic!("no such command: {line}"),
         }
-        self.check_restarts(line);
         log
     }
 
-    /// Whatever has happened, a restart of any replica would find what it has said.
-    fn check_restarts(&self, line: &str) {
+    /// Whatever has happened, a restart of a replica would find all that it has said.
+    fn check_restart(&self, id: ReplicaId) {
         if ![Rules::EXCLUSIVE, Rules::SERIALIZABLE].contains(&self.rules) {
             return;
         }
-        for (id, replica) in &self.replicas {
-            let records = self.disks.get(id).cloned().unwrap_or_default();
-            let restarted = Replica::restore(self.replica_config(*id, Boot::Rejoin), records);
-            let lost = replica.handover().lost_in(&restarted.handover());
-            assert!(lost.is_empty(), "after `{line}` a restart of {id} would lose {lost:?}");
-        }
+        let records = self.disks.get(&id).cloned().unwrap_or_default();
+        let restarted = Replica::restore(self.replica_config(id, Boot::Rejoin), records);
+        let lost = self.replicas[&id].handover().lost_in(&restarted.handover());
+        assert!(lost.is_empty(), "a restart of {id} would lose {lost:?}");
     }
 
     fn replica_config(&self, id: ReplicaId, boot: Boot) -> ReplicaConfig {
@@ -191,6 +189,7 @@ impl World {
             deadline_ahead_max: self.options.deadline_ahead_max,
             prepare_wait_max: self.options.prepare_wait_max,
             page_bytes_max: self.options.page_bytes_max.unwrap_or(config.page_bytes_max),
+            snapshot_records_min: self.options.snapshot_records_min.unwrap_or(config.snapshot_records_min),
             ..config
         }
     }
@@ -208,6 +207,9 @@ impl World {
                     self.options.prepare_wait_max = Duration::from_millis(milliseconds.parse().unwrap());
                 }
                 Some(("page", bytes)) => self.options.page_bytes_max = Some(bytes.parse().unwrap()),
+                Some(("snapshot", records)) => {
+                    self.options.snapshot_records_min = Some(records.parse().unwrap());
+                }
                 Some(("bound", micros)) => {
                     clock_bound = Some(Duration::from_micros(micros.parse().unwrap()));
                 }
@@ -300,6 +302,7 @@ impl World {
                 }
             }
         }
+        self.check_restart(id);
     }
 
     fn step_client(

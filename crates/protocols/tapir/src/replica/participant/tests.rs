@@ -211,7 +211,9 @@ fn what_another_replica_carries_only_adds() {
 fn a_floor_refuses_what_lies_below_it() {
     let mut participant = participant();
     participant.on_floor(at(20));
-    let vote = participant.execute_consensus(operation(1), &prepare(&update("a", 0), 19));
-    assert_eq!(vote, Vote::Retry(at(20)));
+    for transaction in [read("a"), update("a", 0)] {
+        let vote = participant.execute_consensus(operation(1), &prepare(&transaction, 19));
+        assert_eq!(vote, Vote::Retry(at(20)));
+    }
     assert_eq!(participant.complete, at(20), "and everything there is complete");
 }

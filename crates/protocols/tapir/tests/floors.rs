@@ -1,0 +1,239 @@
+//! The search for a floor, one answer at a time: what holds it up, and who must have said what before it is raised. After
+//! each step a restart would find all of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::machine::OutboxOf;
+use quorate_core::{
+    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine, Outbox,
+    Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
+};
+use quorate_ir::{Message as Ir, OperationId};
+use quorate_tapir::message::{Decision, Prepare};
+use quorate_tapir::{Boot, Message, Outcome, Record, Replica, ReplicaConfig, ReplicaTimer};
+
+const CLIENT: ClientId = ClientId(7);
+const CLOCK_MICROS: u64 = 1_000_000;
+
+/// Where the floor may come to lie.
+const BELOW: Timestamp = Timestamp { micros: CLOCK_MICROS, client: ClientId(0) };
+
+fn id(sequence: u64) -> TransactionId {
+    TransactionId { client: CLIENT, sequence, attempt: 0 }
+}
+
+/// Each transaction has a timestamp of its own.
+fn cursor(sequence: u64) -> (Timestamp, TransactionId) {
+    (Timestamp { micros: sequence, client: CLIENT }, id(sequence))
+}
+
+fn contents(participants: &[u32]) -> Arc<Transaction> {
+    let write = Write { key: Key::from("a"), value: None };
+    let participants = participants.iter().copied().map(ShardId).collect();
+    Arc::new(Transaction { participants, writes: vec![write], ..Transaction::default() })
+}
+
+fn member(shard: u32, index: u8) -> ReplicaId {
+    ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) }
+}
+
+/// Replica 0 of shard 1, which looks for floors as the leader of view 0.
+struct Leader {
+    config: ReplicaConfig,
+    replica: Replica,
+    now: Instant,
+    persisted: Vec<Record>,
+}
+
+impl Leader {
+    fn new(replicas: usize) -> Self {
+        let config = ReplicaConfig {
+            checkpoint_interval: Duration::from_secs(1),
+            checkpoint_lag: Duration::ZERO,
+            ..ReplicaConfig::new(member(1, 0), GroupSize::new(replicas).unwrap(), Boot::Initialise)
+        };
+        let replica = Replica::restore(config.clone(), []);
+        let mut leader = Leader { config, replica, now: Instant::START, persisted: Vec::new() };
+        leader.step(Input::Start);
+        leader
+    }
+
+    fn step(
+        &mut self,
+        input: Input<Message, ReplicaTimer, std::convert::Infallible>,
+    ) -> Vec<(Address, Message)> {
+        let mut outbox: OutboxOf<Replica> = Outbox::new();
+        let (clock, mut random) = (ClockTime::from_micros(CLOCK_MICROS), Random::new(1));
+        self.replica.step(&mut Context { now: self.now, clock, random: &mut random }, input, &mut outbox);
+        let mut said = Vec::new();
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Send { to, message } => said.push((to, message)),
+                Effect::Persist { record, .. } => self.persisted.push(record),
+                _ => {}
+            }
+        }
+        let restarted = Replica::restore(self.config.clone(), self.persisted.clone());
+        let lost = self.replica.handover().lost_in(&restarted.handover());
+        assert!(lost.is_empty(), "a restart would lose {lost:?}");
+        said
+    }
+
+    fn hears(&mut self, from: impl Into<Address>, message: Message) -> Vec<(Address, Message)> {
+        self.step(Input::Message { from: from.into(), epoch: Epoch::FIRST, message })
+    }
+
+    /// Begins to look for a floor.
+    fn looks(&mut self) {
+        for _ in 0..2 {
+            self.now = self.now + Duration::from_secs(1);
+            self.step(Input::Timer(ReplicaTimer::Sweep));
+        }
+    }
+
+    fn commits(&mut self, sequence: u64, participants: &[u32]) {
+        let id = OperationId { transaction: id(sequence), number: OperationId::INCONSISTENT };
+        let (timestamp, _) = cursor(sequence);
+        let operation = Decision::Commit { transaction: contents(participants), timestamp, last: timestamp };
+        self.hears(CLIENT, Message::Ir(Ir::ProposeInconsistent { id, operation }));
+    }
+
+    fn prepares(&mut self, sequence: u64) {
+        let id = OperationId { transaction: id(sequence), number: 1 };
+        let (timestamp, _) = cursor(sequence);
+        let operation = Prepare { transaction: contents(&[1]), timestamp, first: None };
+        self.hears(CLIENT, Message::Ir(Ir::ProposeConsensus { id, operation }));
+    }
+
+    /// Another replica tells all that it has below.
+    fn is_told(&mut self, index: u8, executed: &[u64], open: &[u64]) -> Vec<(Address, Message)> {
+        let list = |sequences: &[u64]| sequences.iter().copied().map(cursor).collect();
+        let reply = Message::GatherReply {
+            view: View(0),
+            below: BELOW,
+            from: (Timestamp::ZERO, TransactionId::default()),
+            executed: list(executed),
+            open: list(open),
+            next: None,
+        };
+        self.hears(member(1, index), reply)
+    }
+
+    fn is_answered(&mut self, index: u8, nonce: u64, view: u64) -> Vec<(Address, Message)> {
+        let (view, missing) = (View(view), Vec::new());
+        self.hears(member(2, index), Message::AreDecidedReply { nonce, view, missing })
+    }
+
+    fn refuses(&self) -> bool {
+        self.persisted.iter().any(|record| matches!(record, Record::Refusing { below } if *below == BELOW))
+    }
+}
+
+/// True if a replica has chosen a floor, and asks others to note that they are complete below it.
+fn has_chosen(said: &[(Address, Message)]) -> bool {
+    said.iter().any(|(_, message)| matches!(message, Message::Complete { below, .. } if *below == BELOW))
+}
+
+#[test]
+fn a_floor_is_raised_when_a_majority_is_complete() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    assert!(!leader.refuses(), "its own clock may be the wild one");
+    assert!(!has_chosen(&leader.is_told(1, &[], &[])));
+    assert!(leader.refuses());
+    assert!(has_chosen(&leader.is_told(2, &[], &[])));
+    assert_eq!(leader.replica.floor(), Timestamp::ZERO);
+    leader.hears(member(1, 1), Message::CompleteReply { view: View(0), below: BELOW });
+    assert_eq!(leader.replica.floor(), BELOW);
+}
+
+#[test]
+fn what_one_has_and_another_lacks_holds_a_floor_up() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    let said = leader.is_told(2, &[5], &[]);
+    assert!(!has_chosen(&said), "{said:?}");
+    assert!(said.iter().any(|(_, message)| matches!(message, Message::FetchDecisions { .. })));
+    let ((timestamp, transaction), contents) = (cursor(5), contents(&[1]));
+    let decision = Decision::Commit { transaction: contents, timestamp, last: timestamp };
+    leader.hears(member(1, 2), Message::Decisions { decisions: vec![(transaction, decision)] });
+    assert_eq!(leader.replica.outcome(transaction), Some(Outcome::Committed(timestamp)));
+
+    let mut leader = Leader::new(3);
+    leader.commits(5, &[1]);
+    leader.looks();
+    leader.is_told(1, &[5], &[]);
+    let said = leader.is_told(2, &[], &[]);
+    assert!(!has_chosen(&said), "{said:?}");
+    assert!(said.iter().any(|(_, message)| matches!(message, Message::Decisions { .. })));
+}
+
+#[test]
+fn what_can_still_commit_anywhere_holds_a_floor_up() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    assert!(!has_chosen(&leader.is_told(2, &[], &[5])));
+
+    let mut leader = Leader::new(3);
+    leader.prepares(5);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    assert!(!has_chosen(&leader.is_told(2, &[], &[])));
+}
+
+#[test]
+fn what_commits_meanwhile_is_compared_once_more() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    leader.commits(5, &[1]);
+    assert!(!has_chosen(&leader.is_told(2, &[5], &[])), "replica 1 may not have it");
+}
+
+#[test]
+fn commits_are_forgotten_once_a_majority_of_every_participant_knows_them() {
+    let mut leader = Leader::new(3);
+    leader.commits(5, &[1, 2]);
+    leader.looks();
+    leader.is_told(1, &[5], &[]);
+    let said = leader.is_told(2, &[5], &[]);
+    assert!(!has_chosen(&said), "{said:?}");
+    let asked = |(to, message): &(Address, Message)| match message {
+        Message::AreDecided { nonce, .. } if *to == member(2, 0).into() => Some(*nonce),
+        _ => None,
+    };
+    let nonce = said.iter().find_map(asked).expect("the other participant is asked");
+    assert!(!has_chosen(&leader.is_answered(0, nonce, 0)));
+    assert!(!has_chosen(&leader.is_answered(1, nonce, 1)), "two views are no majority");
+    assert!(has_chosen(&leader.is_answered(2, nonce, 1)));
+}
+
+#[test]
+fn a_floor_is_raised_only_where_this_replica_is_complete() {
+    let mut follower = Leader::new(3);
+    let complete = |view| Message::Complete { view: View(view), below: BELOW };
+    for message in [Message::RaiseFloor { floor: BELOW }, complete(7), Message::RaiseFloor { floor: BELOW }] {
+        follower.hears(member(1, 1), message);
+        assert_eq!(follower.replica.floor(), Timestamp::ZERO, "another view has compared other records");
+    }
+    for message in [complete(0), Message::RaiseFloor { floor: BELOW }] {
+        follower.hears(member(1, 1), message);
+    }
+    assert_eq!(follower.replica.floor(), BELOW);
+}
+
+/// With f > 1 it may be the only one that has recorded it.
+#[test]
+fn a_decision_that_has_not_run_is_passed_on_to_nobody() {
+    let mut replica = Leader::new(5);
+    replica.commits(5, &[1]);
+    let fetch = || Message::FetchDecisions { transactions: vec![id(5)] };
+    assert!(replica.hears(member(1, 1), fetch()).is_empty());
+    let id = OperationId { transaction: id(5), number: OperationId::INCONSISTENT };
+    replica.hears(CLIENT, Message::Ir(Ir::FinalizeInconsistent { id }));
+    let said = replica.hears(member(1, 1), fetch());
+    assert!(matches!(said[..], [(_, Message::Decisions { .. })]), "{said:?}");
+}
