@@ -24,7 +24,9 @@ pub fn suited_faults(plant: Plant) -> Faults {
         Plant::OlderPrepareDisplaces => &[Fault::Reordering, Fault::ClockSkew, Fault::ClientCrashes],
         Plant::ForgottenPromises => &[Fault::RecoveryDuels, Fault::Pauses, Fault::ViewChanges],
         Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::SlowDisks],
-        Plant::GatherBeforeRefusing => &[Fault::LateMessages, Fault::Partitions, Fault::ClockSkew],
+        Plant::GatherBeforeRefusing => {
+            &[Fault::LateMessages, Fault::Partitions, Fault::ClockSkew, Fault::Buggify]
+        }
         // Only where clocks keep within the bound is anything promised by it.
         Plant::CommitReportedAtOnce => return Faults::None,
         _ => return Faults::All,

@@ -26,13 +26,16 @@ fn the_rules_hold_without_faults() {
     assert_eq!(violations(&options), [""; 0]);
 }
 
-/// Each fault alone, so that none hides behind another.
+/// Each fault alone, so that none hides behind another. Some find nothing to break in the first seeds: a write is torn only if
+/// power fails while it is under way.
 #[test]
 fn the_rules_survive_each_fault() {
     for fault in Fault::ALL {
-        let options = Options { faults: Faults::Named(vec![fault]), repeat_every: 0, ..Options::new(1..=2) };
-        assert_eq!(violations(&options), [""; 0]);
-        assert!(run(&options, |_| true).faults.contains_key(fault.name()), "{fault} was not injected");
+        let faults = Faults::Named(vec![fault]);
+        let options = Options { faults, repeat_every: 0, ..Options::new(1..=12) };
+        let report = run(&options, |seed| seed.seed < 2 || seed.faults.of(fault) == 0);
+        assert!(report.violations.is_empty(), "{:?}", report.violations);
+        assert!(report.faults.contains_key(fault.name()), "{fault} was not injected");
     }
 }
 
@@ -52,7 +55,7 @@ fn plants_are_caught() {
         (Plant::AbstainIsSuccess, "none", 10),
         (Plant::ShardsReadApart, "all", 50),
         (Plant::CommitReportedAtOnce, "none", 30),
-        (Plant::GatherBeforeRefusing, "late-messages,partitions,clock-skew", 40),
+        (Plant::GatherBeforeRefusing, "late-messages,partitions,clock-skew,buggify", 40),
         (Plant::CollectNothing, "all", 5),
     ];
     for (plant, faults, seeds) in table {
@@ -86,7 +89,7 @@ fn a_seed_is_as_large_as_was_promised() {
 
 /// A seed with checkpoints and snapshots, and so many times the usual number of transactions.
 const SEED: u64 = 5;
-const LENGTH: u64 = 100;
+const LENGTH: u64 = 105;
 
 /// Records, versions and logs have reached their size long before a run of tens of thousands of transactions ends.
 #[test]
