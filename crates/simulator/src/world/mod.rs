@@ -50,6 +50,9 @@ use queue::EventQueue;
 use steps::{Moment, Party, Steps};
 use trace::{Trace, TraceHash};
 
+/// How often a turn that a pause holds up is looked after: the pause may be ended before its time.
+const PAUSED_TURN_CHECK: Duration = Duration::from_millis(10);
+
 /// The machines that a protocol consists of.
 pub trait Protocol: Sized {
     /// What they say to each other.
@@ -376,7 +379,10 @@ impl<P: Protocol, A> World<P, A> {
         let node = self.node_of(&event);
         if let Some(until) = node.map(|node| self.paused_until[node]).filter(|until| *until > self.fabric.now)
         {
-            self.fabric.queue.push(until, event);
+            // A pause may be ended before its time, and nobody begins a turn for a processor that is in one.
+            let is_turn = matches!(event, Event::Turn(_) | Event::TurnEnded(_));
+            let again = if is_turn { until.min(self.fabric.now + PAUSED_TURN_CHECK) } else { until };
+            self.fabric.queue.push(again, event);
             return;
         }
         match (event, node) {
