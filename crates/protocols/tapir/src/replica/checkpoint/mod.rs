@@ -11,7 +11,8 @@
 //! ```
 //!
 //! It all happens inside a view, while the group serves. The leader of the view does it because somebody has to; if its
-//! floor does not move for too long the next replica tries as well, which does no harm: floors need no order.
+//! floor does not move for too long the next replica tries as well, which does no harm: floors need no order. But nobody
+//! compares what lies below the floor of either: whoever looks for one and is below another's is told that floor instead.
 //!
 //! | file | role |
 //! |---|---|
@@ -248,11 +249,16 @@ impl Replica {
         if view != self.ir.view() {
             return;
         }
+        self.raise_floor(floor, context, outbox);
         if self.ir.complete() < floor {
-            self.currency.note_behind();
             return;
         }
-        self.raise_floor(floor, context, outbox);
+        let own = self.ir.floor();
+        if floor < own {
+            // What lies below its own floor may have been collected here, and would look as if it had never been.
+            self.send_to_peer(from, Message::RaiseFloor { floor: own }, outbox);
+            return;
+        }
         // A clock far ahead of this one must not drag the group along.
         let allowed = context.clock.saturating_add(self.config.timestamp_ahead_max / 2);
         if below.micros > allowed.as_micros() {
@@ -487,6 +493,8 @@ impl Replica {
     fn raise_floor(&mut self, floor: Timestamp, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         if self.ir.complete() >= floor {
             self.with_desk(context.random, outbox, |ir, desk| ir.raise_floor(floor, desk));
+        } else {
+            self.currency.note_behind();
         }
     }
 
