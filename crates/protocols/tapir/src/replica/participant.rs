@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::hash::FixedMap;
 use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::{Prepared, PreparedSet, ReadTimestamps, ValidatedVersions, Versions};
@@ -31,6 +32,9 @@ pub(crate) struct Participant {
     pub(crate) promised_reads: ReadTimestamps,
     pub(crate) validated: ValidatedVersions,
     pub(crate) prepared: PreparedSet,
+    /// What held the keys of a transaction that is prepared again, ascending: if the later prepare comes to nothing, the
+    /// earlier may still have succeeded.
+    displaced: FixedMap<TransactionId, Vec<Prepared>>,
     /// Promises to backup coordinators of undecided transactions. Ordered, because they travel.
     pub(crate) promises: BTreeMap<TransactionId, Promise>,
     /// For each promise, as it was when it was last looked at: nothing that had been proposed then lies above this.
@@ -64,6 +68,7 @@ impl Participant {
             promised_reads: ReadTimestamps::new(),
             validated: ValidatedVersions::new(),
             prepared: PreparedSet::new(),
+            displaced: FixedMap::default(),
             promises: BTreeMap::new(),
             fading: BTreeMap::new(),
             pending_read_floor: Timestamp::ZERO,
@@ -111,21 +116,39 @@ impl Participant {
     pub(crate) fn hold(&mut self, id: TransactionId, prepare: &Prepare) {
         let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
         let since = self.held_before.get(&id).copied().unwrap_or(self.now);
+        if let Some(held) = self.prepared.entry(id).filter(|held| held.timestamp < timestamp) {
+            self.displaced.entry(id).or_default().push(held.clone());
+        }
         self.prepared.insert(id, Prepared { transaction, timestamp, since });
+    }
+
+    /// Ends what a prepare at this timestamp holds. What it had displaced holds the keys again: it was voted OK on, and
+    /// neither its vote nor what a view change has made of it has ended.
+    fn end_hold_at(&mut self, id: TransactionId, timestamp: Timestamp) -> Option<Prepared> {
+        let ended = self.prepared.entry(id).filter(|held| held.timestamp == timestamp).cloned();
+        let mut displaced = self.displaced.remove(&id).unwrap_or_default();
+        displaced.retain(|earlier| earlier.timestamp != timestamp);
+        if ended.is_some() {
+            self.prepared.remove(id);
+            if let Some(earlier) = displaced.pop() {
+                self.prepared.insert(id, earlier);
+            }
+        }
+        if !displaced.is_empty() {
+            self.displaced.insert(id, displaced);
+        }
+        ended
     }
 
     /// Gives up the hold of a transaction if it is at this timestamp: a hold at a later one belongs to a later prepare.
     fn release_at(&mut self, id: TransactionId, timestamp: Timestamp) {
-        if self.prepared.entry(id).is_some_and(|held| held.timestamp == timestamp) {
-            self.prepared.remove(id);
-        }
+        self.end_hold_at(id, timestamp);
     }
 
     /// The same in a view change, which may give it back.
     fn take_hold_at(&mut self, id: TransactionId, timestamp: Timestamp) {
-        if let Some(held) = self.prepared.entry(id).filter(|held| held.timestamp == timestamp) {
+        if let Some(held) = self.end_hold_at(id, timestamp) {
             self.held_before.insert(id, held.since);
-            self.prepared.remove(id);
         }
     }
 
@@ -205,6 +228,7 @@ impl Upcalls<Tapir> for Participant {
 
     fn execute_inconsistent(&mut self, transaction: TransactionId, operation: &Decision) {
         self.prepared.remove(transaction);
+        self.displaced.remove(&transaction);
         self.promises.remove(&transaction);
         let Decision::Commit { transaction: contents, timestamp, .. } = operation else {
             self.aborted += 1;

@@ -217,3 +217,35 @@ fn a_floor_refuses_what_lies_below_it() {
     }
     assert_eq!(participant.complete, at(20), "and everything there is complete");
 }
+
+/// A view change may have made the first final as OK: then a majority holds it until its outcome is known, and a backup
+/// coordinator may commit it. A replica where a later prepare came to nothing must not be the one that lets others in.
+#[test]
+fn what_a_later_prepare_displaced_holds_again_when_that_comes_to_nothing() {
+    let transaction = update("a", 0);
+    let (first, second) = (prepare(&transaction, 10), prepare(&transaction, 20));
+    let prepared = || {
+        let mut participant = participant();
+        participant.finalize_consensus(operation(1), &first, &Vote::Ok, true);
+        assert_eq!(participant.execute_consensus(operation(1), &second), Vote::Ok);
+        assert_eq!(held_at(&participant, 1), Some(at(20)));
+        participant
+    };
+    let mut refused = prepared();
+    refused.finalize_consensus(operation(1), &second, &Vote::Retry(at(30)), false);
+    let mut forgotten = prepared();
+    forgotten.forget_consensus(operation(1), &second);
+    let mut merged = prepared();
+    merged.reads.raise_floor(at(40));
+    assert_eq!(merged.merge(&[], &[tentative(1, second.clone())]), [Vote::Retry(at(40))]);
+    for mut participant in [refused, forgotten, merged] {
+        assert_eq!(held_at(&participant, 1), Some(at(10)));
+        assert_eq!(participant.execute_consensus(operation(2), &prepare(&transaction, 50)), Vote::Abstain);
+        participant.execute_inconsistent(id(1), &Decision::Abort { last: at(20) });
+        assert_eq!((held_at(&participant, 1), participant.displaced.len()), (None, 0));
+    }
+    let mut both = prepared();
+    both.forget_consensus(operation(1), &first);
+    both.forget_consensus(operation(1), &second);
+    assert_eq!(held_at(&both, 1), None);
+}
