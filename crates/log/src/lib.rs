@@ -16,7 +16,7 @@
 //! # Where this deviates from the paper, and why
 //! * Entries are durable before they are acknowledged. A replica restarts from its disk and goes on in its view; only one
 //!   that has lost its disk has to recover from the others.
-//! * DO-VIEW-CHANGE and START-VIEW carry no entries, but the [`Shape`](entries::Shape) of a log: in which view each of its
+//! * DO-VIEW-CHANGE and START-VIEW carry no entries, but the [`Shape`] of a log: in which view each of its
 //!   entries was appended. Two logs are alike exactly as far as their shapes are, so that whoever joins a view fetches what
 //!   it lacks and nothing else, in parts of bounded size.
 //! * Who joins a view keeps its own log until it has all of what the view began with, and then changes over in one
