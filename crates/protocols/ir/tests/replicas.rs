@@ -175,6 +175,8 @@ struct Group {
     now: Duration,
     random: Random,
     loss: f64,
+    /// Links, from and to, that carry nothing.
+    cut: Vec<(usize, usize)>,
     replicas: Vec<(Replica<Numbers>, Set)>,
     timers: BTreeMap<usize, Duration>,
     /// By arrival and number.
@@ -194,6 +196,7 @@ impl Group {
             now: Duration::ZERO,
             random: Random::new(seed),
             loss,
+            cut: Vec::new(),
             replicas: (0..3).map(|index| (replica(index), Set::default())).collect(),
             timers: BTreeMap::new(),
             flying: BTreeMap::new(),
@@ -234,7 +237,7 @@ impl Group {
             self.parts_sent += usize::from(in_parts);
             // Some arrive once, some not at all and some again, later.
             for again in 0..=u32::from(self.random.chance(0.1)) {
-                if !self.random.chance(self.loss) {
+                if !self.random.chance(self.loss) && !self.cut.contains(&(index, to)) {
                     self.sent += 1;
                     let arrival = self.now + DELAY * (1 + 9 * again);
                     self.flying.insert((arrival, self.sent), (index, to, message.clone()));
@@ -301,8 +304,11 @@ impl Group {
 
     /// Changes views for no reason, and waits until all are normal again.
     fn change_views(&mut self) {
+        self.change_views_until(self.now + Duration::from_secs(60));
+    }
+
+    fn change_views_until(&mut self, until: Duration) {
         self.step(0, |replica, desk| replica.become_current(desk));
-        let until = self.now + Duration::from_secs(60);
         self.run(until, Group::is_changing_views);
     }
 }
@@ -351,6 +357,57 @@ fn a_leader_keeps_what_it_sent_until_nobody_asks_for_it_any_more() {
     group.run(until, |_| true);
     assert_eq!(ask(&mut group), 0, "its receiver has it, or has gone");
     assert!(group.timers.is_empty(), "and there is nothing more to wait for");
+}
+
+/// A replica that can speak but does not hear the leaders takes part in no view, and yet drags the others on whenever it tries
+/// the next. They must be left time to do something in between, and it must be back as soon as it hears.
+#[test]
+fn who_hears_no_leader_disturbs_the_others_ever_more_seldom() {
+    let hears_nobody = vec![(1, 0), (2, 0)];
+    let hears_who_does_not_hear_it = vec![(2, 0), (0, 1)];
+    for cut in [hears_nobody, hears_who_does_not_hear_it] {
+        let mut group = Group::new(1, 0.0);
+        group.cut = cut;
+        group.step(0, |replica, desk| replica.become_current(desk));
+        let views = |group: &mut Group, minutes: u64| {
+            let (before, until) = (group.replicas[1].0.view(), group.now + Duration::from_secs(60 * minutes));
+            group.run(until, |_| true);
+            assert_eq!(group.replicas[0].0.status(), Status::ViewChanging);
+            group.replicas[1].0.view().0 - before.0
+        };
+        assert!(views(&mut group, 1) >= 3, "it cannot know that it is to blame");
+        views(&mut group, 9);
+        let passed = views(&mut group, 10);
+        assert!(passed <= 20, "{passed} views in ten minutes");
+        assert!(group.replicas[1..].iter().all(|(replica, _)| replica.status() == Status::Normal));
+        group.cut.clear();
+        let healed = group.now;
+        group.run(healed + Duration::from_secs(60), Group::is_changing_views);
+        assert!(group.now - healed < Duration::from_secs(5), "it took {:?}", group.now - healed);
+    }
+}
+
+/// What has waited for long because nobody was there does not go on waiting for long for a leader that is not.
+#[test]
+fn when_others_are_heard_again_the_next_views_are_tried_soon() {
+    for seconds in (600..1200).step_by(30) {
+        let mut group = Group::new(1, 0.0);
+        group.change_views();
+        let to_and_fro = |one, other| [(one, other), (other, one)];
+        group.cut = [to_and_fro(0, 1), to_and_fro(0, 2), to_and_fro(1, 2)].concat();
+        group.step(1, |replica, desk| replica.become_current(desk));
+        group.change_views_until(Duration::from_secs(seconds));
+        group.cut.retain(|(from, to)| from + to != 1);
+        let healed = group.now;
+        let is_divided =
+            |group: &Group| group.replicas[..2].iter().any(|(replica, _)| replica.status() != Status::Normal);
+        group.run(healed + Duration::from_secs(600), is_divided);
+        assert!(
+            group.now - healed < Duration::from_secs(20),
+            "after {seconds} s it took {:?}",
+            group.now - healed
+        );
+    }
 }
 
 /// Who looks for a floor has been told what can take effect below. What was refused there and is aborted later need not be

@@ -287,7 +287,11 @@ struct Start {
 impl Member {
     /// A replica of a new group, normal in view 0.
     fn new(index: u8) -> Self {
-        let group = GroupSize::new(3).unwrap();
+        Self::of(index, 3)
+    }
+
+    fn of(index: u8, replicas: usize) -> Self {
+        let group = GroupSize::new(replicas).unwrap();
         let replica = Replica::initialise(group, ReplicaIndex(index), Duration::from_secs(1), 1 << 20);
         Member { replica, desk: Desk::default() }
     }
@@ -431,7 +435,52 @@ fn a_replica_that_has_collected_less_than_others_does_not_lead() {
     let mut member = Member::new(1);
     member.is_handed(Contribution { floor: 5, complete: 5, ..Contribution::new(0, 1) });
     assert_eq!(member.replica.status(), Status::ViewChanging);
+    assert_eq!(member.replica.view(), View(1), "the other one may have collected no more");
+    member.replica.on_view_change_timeout(&mut member.desk);
     assert!(member.replica.view() > View(1), "somebody else is to lead");
+}
+
+/// Replica 1 of five, which was last normal in view 0, is to lead view 6. Those that have been normal since are ahead.
+fn hears(ahead: &[u8], level: &[u8]) -> Member {
+    let mut leader = Member::of(1, 5);
+    let page = || votes(1, vec![vote(1, 50, true, State::Tentative)]);
+    for from in ahead {
+        let last_normal = Some(3);
+        leader.is_handed(Contribution { last_normal, page: page(), ..Contribution::new(*from, 6) });
+    }
+    for from in level {
+        leader.is_handed(Contribution::new(*from, 6));
+    }
+    leader
+}
+
+#[test]
+fn who_is_ahead_is_not_needed_to_lead() {
+    let leader = hears(&[0, 2], &[3, 4]);
+    assert!(leader.is_normal_in(6), "what succeeded where two of five are, a third would know");
+    assert!(!leader.replica.record().holds(transaction(1)), "and what they voted there is void");
+    let sent_on = |to: u8| {
+        leader.desk.sent.iter().any(|(other, message)| {
+            *other == member(ReplicaIndex(to)) && matches!(message, Message::StartView { .. })
+        })
+    };
+    assert!(sent_on(0) && sent_on(2), "they must come back to what the others have");
+}
+
+#[test]
+fn while_others_may_come_that_are_not_ahead_a_leader_waits_for_them_but_not_for_long() {
+    let mut leader = hears(&[0, 2], &[3]);
+    assert_eq!(leader.replica.view(), View(6));
+    leader.replica.on_view_change_timeout(&mut leader.desk);
+    assert!(leader.replica.view() > View(6), "they have not come");
+    let leader = hears(&[0, 2, 3], &[]);
+    assert!(leader.replica.view() > View(6), "there are no such others");
+    let mut leader = hears(&[0], &[]);
+    leader.replica.on_view_change_timeout(&mut leader.desk);
+    assert_eq!(leader.replica.view(), View(6), "two could not lead in any case");
+    let mut leader = hears(&[], &[0]);
+    leader.replica.on_view_change_timeout(&mut leader.desk);
+    assert_eq!(leader.replica.view(), View(6), "nobody is ahead, so nobody else could lead sooner");
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! A replica whose log is intact changes views after every restart, so it comes back current. A replica without its
 //! record first learns which view is safely above any that it may have been in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::{GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
@@ -25,11 +25,18 @@ use crate::record::{
 };
 use crate::{Mistake, Operations};
 
-/// How often DO-VIEW-CHANGE is repeated before the next view is tried.
+/// How often DO-VIEW-CHANGE is repeated before the next view is tried. After views that failed, more often: see
+/// [`ViewChange::attempts_max`].
 const ATTEMPTS_PER_VIEW: u32 = 4;
 
-/// How often parts are asked for in vain, of somebody who goes on sending, before the next view is tried.
-const STALLS_PER_VIEW: u32 = 4 * ATTEMPTS_PER_VIEW;
+/// For every attempt parts may be asked for so often in vain, of somebody who goes on sending.
+const STALLS_PER_ATTEMPT: u32 = 4;
+
+/// After so many views that failed in a row the attempts are no longer further apart, but there are more of them.
+const SPREADING_VIEWS: u32 = 3;
+
+/// And after so many more nothing grows any longer: a view is then waited for 64 times as long as the first.
+const MULTIPLYING_VIEWS: u32 = 3;
 
 /// A leader keeps a START-VIEW in parts for so many view-change timeouts after it was last asked for some of them. That is
 /// several times the longest that a receiver waits between two questions.
@@ -46,6 +53,8 @@ pub(super) struct ViewChange<O: Operations> {
     transfer: Duration,
     /// Views tried in a row without success; each makes the next wait longer.
     failed_views: u32,
+    /// Who has been heard since this replica gave up a view, and who in the time from the one before until then.
+    heard: [BTreeSet<ReplicaIndex>; 2],
     /// What this replica hands over to the leader of the view.
     handed_over: Option<Cut<O>>,
     /// As the leader, for each replica, what it was sent of the record, if that did not fit into one part.
@@ -85,6 +94,14 @@ struct Receiver {
     complete: Timestamp,
 }
 
+/// How many replicas have handed over their records to the leader of a view, itself among them.
+struct Heard {
+    /// Those that it is not behind.
+    followers: usize,
+    /// The others.
+    ahead: usize,
+}
+
 /// The question of a recovering replica to the others.
 #[derive(Debug)]
 struct Query {
@@ -99,6 +116,7 @@ impl<O: Operations> ViewChange<O> {
             stalls: 0,
             transfer: Duration::ZERO,
             failed_views: 0,
+            heard: Default::default(),
             handed_over: None,
             passed_on: (0..group.replicas()).map(|_| None).collect(),
             contributions: (0..group.replicas()).map(|_| None).collect(),
@@ -117,6 +135,28 @@ impl<O: Operations> ViewChange<O> {
         self.start_view = None;
         self.query = None;
         self.contributions.iter_mut().for_each(|slot| *slot = None);
+    }
+
+    /// How often this replica repeats what it says before it tries the next view. A replica that hears nobody, or not the
+    /// leaders that it elects, drags the others through one view after the other and comes back in none; so it does
+    /// that ever more seldom. It goes on to speak as often as before: whoever hears it can always join.
+    fn attempts_max(&self) -> u32 {
+        ATTEMPTS_PER_VIEW << self.failed_views.saturating_sub(SPREADING_VIEWS).min(MULTIPLYING_VIEWS)
+    }
+
+    /// Nothing has come of a view.
+    fn give_up_view(&mut self) {
+        self.failed_views += 1;
+        self.heard.swap(0, 1);
+        self.heard[0].clear();
+    }
+
+    /// Another replica has been heard. If it is back, the next view may well succeed.
+    fn note_heard(&mut self, from: ReplicaIndex) {
+        let [now, before] = &mut self.heard;
+        if now.insert(from) && !before.contains(&from) {
+            self.failed_views = self.failed_views.min(SPREADING_VIEWS);
+        }
     }
 
     /// What was read back of a view's record so far.
@@ -189,7 +229,7 @@ impl<O: Operations> Replica<O> {
     }
 
     fn attempt_timeout(&self) -> Duration {
-        (self.view_change_timeout / ATTEMPTS_PER_VIEW) * (1 << self.change.failed_views.min(3))
+        (self.view_change_timeout / ATTEMPTS_PER_VIEW) * (1 << self.change.failed_views.min(SPREADING_VIEWS))
             + self.change.transfer
     }
 
@@ -315,11 +355,15 @@ impl<O: Operations> Replica<O> {
         match self.status {
             Status::Normal => self.forget_passed_on(host),
             Status::Recovering if self.change.query.is_some() => self.send_view_query(host),
+            Status::ViewChanging if self.is_too_far_behind() => self.enter_next_view(host),
             Status::ViewChanging | Status::Recovering => {
                 self.change.attempts += 1;
                 self.change.stalls += 1;
-                if self.change.attempts >= ATTEMPTS_PER_VIEW || self.change.stalls >= STALLS_PER_VIEW {
-                    self.change.failed_views += 1;
+                let attempts_max = self.change.attempts_max();
+                if self.change.attempts >= attempts_max
+                    || self.change.stalls >= attempts_max * STALLS_PER_ATTEMPT
+                {
+                    self.change.give_up_view();
                     if self.status == Status::Recovering {
                         // It cannot push the others on; it asks again where they are.
                         self.send_view_query(host);
@@ -343,6 +387,7 @@ impl<O: Operations> Replica<O> {
         if self.status == Status::Recovering {
             return;
         }
+        self.change.note_heard(from);
         if view > self.view {
             self.enter_view_change(view, host);
         } else if view < self.view {
@@ -382,6 +427,7 @@ impl<O: Operations> Replica<O> {
         if self.status == Status::Recovering || usize::from(from.0) >= self.group.replicas() {
             return;
         }
+        self.change.note_heard(from);
         if view < self.view {
             self.send_higher_view(from, host);
             return;
@@ -415,43 +461,59 @@ impl<O: Operations> Replica<O> {
         self.try_lead(host);
     }
 
-    /// Starts the view if f + 1 replicas that know their record have handed it over.
+    /// Starts the view if f + 1 replicas that know their record have handed it over, none of which is ahead of this one.
+    /// Those that are count as if they had not been heard: of what has succeeded, one of any f + 1 knows.
     fn try_lead<H: Host<O>>(&mut self, host: &mut H) {
-        let counts_lost = self.makes(Mistake::CountsLostReplicas);
-        let counts = |known: &Contribution<O>| {
-            known.collected.is_complete() && (known.last_normal.is_some() || counts_lost)
-        };
-        let complete = |slot: &&Option<Contribution<O>>| slot.as_ref().is_some_and(counts);
-        let lost =
-            self.change.contributions.iter().flatten().filter(|known| known.last_normal.is_none()).count();
+        let handed_over = self.change.contributions.iter().flatten();
+        let lost = handed_over.filter(|known| known.last_normal.is_none()).count();
         if lost > self.group.failures() {
             host.on_lost(lost);
             return;
         }
-        if self.change.contributions.iter().filter(complete).count() < self.group.majority() {
-            return;
-        }
-        let greatest =
-            self.change.contributions.iter().filter(complete).flatten().filter_map(|c| c.last_normal).max();
-        let current = self.change.contributions.iter().filter(complete).flatten();
-        let floor = current.filter(|known| known.last_normal == greatest).map(|known| known.floor).max();
-        if self.last_normal() < greatest || Some(self.floor) < floor {
-            // This replica lacks the base that the others share, or what one of them has collected; one that lacks
-            // nothing will lead a later view.
+        let Heard { followers, ahead } = self.heard();
+        if followers >= self.group.majority() {
+            self.lead(host);
+        } else if ahead > self.group.failures() {
+            // One that lacks nothing will lead a later view.
             self.enter_next_view(host);
-            return;
         }
-        self.lead(greatest, host);
+    }
+
+    /// Counts those whose records have been handed over.
+    fn heard(&self) -> Heard {
+        let counts_lost = self.makes(Mistake::CountsLostReplicas);
+        let (ahead, followers): (Vec<_>, Vec<_>) = self
+            .change
+            .contributions
+            .iter()
+            .flatten()
+            .filter(|known| known.collected.is_complete() && (known.last_normal.is_some() || counts_lost))
+            .partition(|known| self.is_behind(known));
+        Heard { followers: followers.len(), ahead: ahead.len() }
+    }
+
+    /// True if this replica could lead if it were not behind. Others may come that are no further: it waits for them, but not for
+    /// long.
+    fn is_too_far_behind(&self) -> bool {
+        let Heard { followers, ahead } = self.heard();
+        ahead > 0 && followers + ahead >= self.group.majority()
+    }
+
+    /// True if this replica lacks the base of what another one has handed over, or what that one has collected.
+    fn is_behind(&self, known: &Contribution<O>) -> bool {
+        (known.last_normal, known.floor) > (self.last_normal(), self.floor)
     }
 
     /// Merges what was handed over, and is normal in the new view.
-    fn lead<H: Host<O>>(&mut self, greatest: Option<View>, host: &mut H) {
+    fn lead<H: Host<O>>(&mut self, host: &mut H) {
+        let greatest = self.last_normal();
         let contributions = std::mem::take(&mut self.change.contributions);
         let mut tails = Vec::new();
         let mut receivers = Vec::new();
         for (index, contribution) in contributions.into_iter().enumerate() {
             self.change.contributions.push(None);
             let Some(contribution) = contribution else { continue };
+            let counts = contribution.collected.is_complete() && !self.is_behind(&contribution);
             if index != usize::from(self.me.0) {
                 receivers.push(Receiver {
                     index: ReplicaIndex(index as u8),
@@ -462,7 +524,7 @@ impl<O: Operations> Replica<O> {
             }
             // Promises and read timestamps count whichever view they were given in, and before prepares are merged.
             host.protocol().adopt_supplement(&contribution.supplement);
-            if contribution.last_normal == greatest && contribution.collected.is_complete() {
+            if contribution.last_normal == greatest && counts {
                 let pages = contribution.collected.into_received().pages;
                 tails.push(RecordPage { entries: pages.into_iter().flat_map(|page| page.entries).collect() });
             }
