@@ -201,7 +201,9 @@ async fn run(
         _ = &mut farewell => return Ok(Ended::default()),
         connected = connect(task, site) => connected?,
     };
-    let mut running = load(task, keyspace, site_name(site), first, generations, commits).start();
+    let load = load(task, keyspace, site_name(site), first, generations, commits);
+    // Both ways to read are under fire, and meet each other.
+    let mut running = Load { reads_at_once: site % 2 == 1, ..load }.start();
     let ends_well = farewell.await.is_ok();
     if ends_well {
         running.end().await;
