@@ -50,9 +50,14 @@ pub struct Run {
 /// A leader begins with the entries of earlier views and appends its own, so a log that holds an entry of a view holds
 /// what that view's leader had before it. Hence two logs are alike up to the greatest position at which their shapes
 /// agree, and differ from there on.
+///
+/// A log may have forgotten how it began. What it has forgotten was stable, and the entry at its *base*, of which the view is
+/// still known, stands for all of it: whoever has the same entry there has the same entries before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// The runs.
+    /// Up to here the entries are forgotten.
+    pub base: Position,
+    /// The runs. If there is a base, the first begins there.
     pub runs: Vec<Run>,
     /// The position of the last entry.
     pub last: Position,
@@ -61,24 +66,46 @@ pub struct Shape {
 impl Shape {
     /// The view in which the entry at a position was appended; none if there is no such entry.
     pub fn view_at(&self, position: Position) -> Option<View> {
-        if position == Position::START || position > self.last {
+        if position == Position::START || position < self.base || position > self.last {
             return None;
         }
         let later = self.runs.partition_point(|run| run.first <= position);
         later.checked_sub(1).map(|at| self.runs[at].view)
     }
 
-    /// The last position up to which both logs are alike.
-    pub fn common(&self, other: &Shape) -> Position {
-        let shorter = self.last.min(other.last);
-        let mut end = Position::START;
-        for (mine, theirs) in self.runs.iter().zip(&other.runs) {
+    /// The last position up to which both logs are alike; none if one of them has forgotten too much to tell.
+    pub fn common(&self, other: &Shape) -> Option<Position> {
+        let base = self.base.max(other.base);
+        if base > Position::START
+            && (self.view_at(base).is_none() || self.view_at(base) != other.view_at(base))
+        {
+            return None;
+        }
+        let mut end = base;
+        for (mine, theirs) in self.runs_from(base).zip(other.runs_from(base)) {
             if mine != theirs {
                 break;
             }
-            end = self.end_of(*mine).min(other.end_of(*theirs));
+            end = self.end_of(mine).min(other.end_of(theirs));
         }
-        end.min(shorter)
+        Some(end)
+    }
+
+    /// The runs from a position on, the first cut off there.
+    fn runs_from(&self, base: Position) -> impl Iterator<Item = Run> {
+        let from = self.runs.partition_point(|run| run.first <= base).saturating_sub(1);
+        self.runs[from..].iter().map(move |run| Run { first: run.first.max(base), ..*run })
+    }
+
+    /// The last position before one from which nothing is known.
+    fn forget_until(&mut self, base: Position) {
+        self.runs = self.runs_from(base).collect();
+        self.base = base;
+    }
+
+    /// A log of which nothing is left but the view of its last entry.
+    pub fn forgotten(base: Position, view: View) -> Self {
+        Shape { base, runs: vec![Run { view, first: base }], last: base }
     }
 
     /// The position of the last entry of a run.
@@ -108,10 +135,10 @@ impl Shape {
             two[0].view < two[1].view && two[0].first < two[1].first && two[1].first <= self.last
         };
         let begins = match self.runs.first() {
-            Some(run) => run.first == Position::START.next(),
-            None => self.last == Position::START,
+            Some(run) => run.first == self.base.max(Position::START.next()),
+            None => self.last == Position::START && self.base == Position::START,
         };
-        let holds = self.runs.is_empty() || self.last > Position::START;
+        let holds = self.runs.first().is_none_or(|run| run.first <= self.last);
         begins && holds && self.runs.windows(2).all(ascending)
     }
 }
@@ -120,7 +147,7 @@ impl Shape {
 #[derive(Debug)]
 pub struct Entries<P> {
     shape: Shape,
-    /// All of them; the first stands at position one.
+    /// Those after the base.
     entries: VecDeque<Entry<P>>,
 }
 
@@ -143,7 +170,7 @@ impl<P: Payload> Entries<P> {
 
     /// The entry at a position.
     pub fn get(&self, position: Position) -> Option<&Entry<P>> {
-        self.entries.get(usize::try_from(position.0.checked_sub(1)?).ok()?)
+        self.entries.get(usize::try_from(position.0.checked_sub(self.shape.base.0 + 1)?).ok()?)
     }
 
     /// Appends an entry.
@@ -164,8 +191,23 @@ impl<P: Payload> Entries<P> {
 
     /// Drops the entries after a position.
     pub fn truncate(&mut self, last: Position) {
+        let kept = last.0.checked_sub(self.shape.base.0).expect("what is forgotten is stable");
         self.shape.truncate(last);
-        self.entries.truncate(usize::try_from(last.0).unwrap_or(usize::MAX));
+        self.entries.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+    }
+
+    /// Forgets the entries up to a position.
+    pub fn forget_until(&mut self, base: Position) {
+        let base = base.min(self.last());
+        if base > self.shape.base {
+            self.entries.drain(..(base.0 - self.shape.base.0) as usize);
+            self.shape.forget_until(base);
+        }
+    }
+
+    /// Nothing is left of a log but the view of its last entry.
+    pub fn forgotten(base: Position, view: View) -> Self {
+        Entries { shape: Shape::forgotten(base, view), entries: VecDeque::new() }
     }
 
     /// The entries after one position and up to another, as many as `bytes_max` allows, but one at least.
@@ -219,9 +261,43 @@ mod tests {
         for (one, other, common) in table {
             let (mine, theirs) = (shape(one), shape(other));
             assert!(mine.is_sound() && theirs.is_sound());
-            assert_eq!(mine.common(&theirs), Position(common), "{one} and {other}");
-            assert_eq!(theirs.common(&mine), Position(common), "{other} and {one}");
+            assert_eq!(mine.common(&theirs), Some(Position(common)), "{one} and {other}");
+            assert_eq!(theirs.common(&mine), Some(Position(common)), "{other} and {one}");
         }
+    }
+
+    #[test]
+    fn a_log_that_has_forgotten_how_it_began_is_compared_from_there() {
+        let forgets = |text: &str, base| {
+            let mut shape = shape(text);
+            shape.forget_until(Position(base));
+            assert!(shape.is_sound(), "{shape:?}");
+            shape
+        };
+        let table = [
+            ("1*3 2*2", 2, "1*3 2*2", 0, Some(5)),
+            ("1*3 2*2", 3, "1*3 2*2", 0, Some(5)),
+            ("1*3 2*2", 4, "1*3 2*2", 3, Some(5)),
+            ("1*3 2*2", 5, "1*3 2*2", 5, Some(5)),
+            ("1*3 2*2", 2, "1*3 3*4", 0, Some(3)),
+            ("1*3 2*2", 3, "1*5", 0, Some(3)),
+            ("1*3 2*2", 4, "1*5", 0, None),
+            ("1*3 2*2", 4, "1*3", 0, None),
+            ("1*3 2*2", 4, "", 0, None),
+            ("1*3 2*2", 4, "1*3 2*9 4*1", 2, Some(5)),
+            ("1*3 2*5", 4, "1*3 2*2 4*1", 5, Some(5)),
+        ];
+        for (one, base, other, its_base, common) in table {
+            let (mine, theirs) = (forgets(one, base), forgets(other, its_base));
+            let common = common.map(Position);
+            assert_eq!(mine.common(&theirs), common, "{one} from {base} and {other} from {its_base}");
+            assert_eq!(theirs.common(&mine), common, "{other} from {its_base} and {one} from {base}");
+        }
+        let shape = forgets("1*3 4*2", 2);
+        let views: Vec<Option<u64>> =
+            (0..6).map(|at| shape.view_at(Position(at)).map(|view| view.0)).collect();
+        assert_eq!(views, [None, None, Some(1), Some(1), Some(4), Some(4)]);
+        assert_eq!(Shape::forgotten(Position(5), View(4)), forgets("1*3 4*2", 5));
     }
 
     #[test]
@@ -235,18 +311,23 @@ mod tests {
     #[test]
     fn shapes_that_no_log_has_are_noticed() {
         let run = |view, first| Run { view: View(view), first: Position(first) };
-        let table: [(&[Run], u64, bool); 8] = [
-            (&[], 0, true),
-            (&[], 1, false),
-            (&[run(1, 1)], 0, false),
-            (&[run(1, 1)], 3, true),
-            (&[run(1, 2)], 3, false),
-            (&[run(1, 1), run(1, 2)], 3, false),
-            (&[run(1, 1), run(2, 2)], 3, true),
-            (&[run(1, 1), run(2, 4)], 3, false),
+        let table: [(u64, &[Run], u64, bool); 13] = [
+            (0, &[], 0, true),
+            (0, &[], 1, false),
+            (0, &[run(1, 1)], 0, false),
+            (0, &[run(1, 1)], 3, true),
+            (0, &[run(1, 2)], 3, false),
+            (0, &[run(1, 1), run(1, 2)], 3, false),
+            (0, &[run(1, 1), run(2, 2)], 3, true),
+            (0, &[run(1, 1), run(2, 4)], 3, false),
+            (2, &[], 3, false),
+            (2, &[run(1, 2)], 2, true),
+            (2, &[run(1, 2)], 1, false),
+            (2, &[run(1, 1)], 3, false),
+            (2, &[run(1, 3)], 3, false),
         ];
-        for (runs, last, sound) in table {
-            let shape = Shape { runs: runs.to_vec(), last: Position(last) };
+        for (base, runs, last, sound) in table {
+            let shape = Shape { base: Position(base), runs: runs.to_vec(), last: Position(last) };
             assert_eq!(shape.is_sound(), sound, "{shape:?}");
         }
     }

@@ -25,6 +25,8 @@
 //! * A replica leaves its view only if f + 1 want to, so that one broken link does not keep a group busy.
 //! * A replica that comes back without a disk counts its lives, or an offer of an earlier life could lose what it has
 //!   helped to make stable since: see [`replica::recovery`].
+//! * The log does not grow for ever: see [`replica::snapshot`]. Who is so far behind that nobody has the entries any more is
+//!   given the state that they have led to.
 //! * Leaders hold leases, counted in time that passes and not by clocks: see [`replica::lease`].
 
 pub mod entries;
@@ -33,15 +35,21 @@ pub mod replica;
 
 pub use entries::{Entry, Position, Run, Shape};
 pub use message::Message;
-pub use replica::{Boot, Durable, Fact, Host, Replica, Status, Timer, Timing};
+pub use replica::{Boot, Durable, Fact, Host, Limits, Replica, Status, Timer, Timing};
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt::Debug;
 
-/// What a log is made of.
+/// What a log is made of, and what it amounts to.
 pub trait Payload: Clone + Debug + PartialEq + Eq {
+    /// A part of the state that all entries up to some position have led to.
+    type Page: Clone + Debug + PartialEq + Eq;
+
+    /// That state, as it was at one position, while more entries come.
+    type Frozen: Debug;
+
     /// Roughly how many bytes it takes in a message.
     fn bytes(&self) -> usize;
 }

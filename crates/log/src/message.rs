@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use quorate_core::{ReplicaIndex, View};
 
+use crate::Payload;
 use crate::entries::{Entry, Position, Shape};
 
 /// What a replica would bring into a view.
@@ -21,7 +22,7 @@ pub struct Offer {
 
 /// What one replica says to another of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message<P> {
+pub enum Message<P: Payload> {
     /// The leader of the view has appended this. Without entries it says that it is alive.
     Prepare {
         /// The view.
@@ -86,6 +87,28 @@ pub enum Message<P> {
         after: Position,
         /// The entries.
         entries: Vec<Entry<P>>,
+    },
+    /// The other answer: what is wanted is forgotten. This is a page of what all entries up to `base` have led to.
+    FromState {
+        /// The view for which it is wanted.
+        view: View,
+        /// The position.
+        base: Position,
+        /// In which view the entry there was appended.
+        base_view: View,
+        /// The number of the page, from zero.
+        page: u64,
+        /// The page; none if there are no more.
+        state: Option<P::Page>,
+    },
+    /// The next page of such a state, or the last once more.
+    FetchState {
+        /// The view for which it is wanted.
+        view: View,
+        /// The position.
+        base: Position,
+        /// The number of the page.
+        page: u64,
     },
     /// This replica has lost its disk, and asks what is known of its earlier lives.
     WhichLife {

@@ -2,29 +2,42 @@
 
 use quorate_core::{ReplicaIndex, View};
 
-use super::normal::MESSAGE_BYTES_MAX;
 use super::{Fact, Host, Replica, Status};
-use crate::entries::{Entry, Position, Shape};
+use crate::entries::{Entries, Entry, Position, Shape};
 use crate::{Message, Payload};
 
 /// A log that is being taken over.
 #[derive(Debug)]
-pub(super) struct Joining<P> {
+pub(super) struct Joining<P: Payload> {
     /// Who has it.
     from: ReplicaIndex,
     /// What it looks like.
     shape: Shape,
-    /// Up to here it is that of this replica.
-    kept: Position,
+    /// Up to here it is that of this replica, or what a state has led to that has come; none while that is on its way.
+    kept: Option<Position>,
+    /// The state, if there has to be one.
+    state: Option<Arriving<P>>,
     /// What follows, as far as it has arrived.
     received: Vec<Entry<P>>,
     stable: Position,
+    /// True if nothing has come since the leader was last heard.
+    is_idle: bool,
 }
 
-impl<P> Joining<P> {
+/// A state that comes page by page.
+#[derive(Debug)]
+struct Arriving<P: Payload> {
+    /// All entries up to here have led to it,
+    base: Position,
+    /// the last of which was appended in this view.
+    base_view: View,
+    pages: Vec<P::Page>,
+}
+
+impl<P: Payload> Joining<P> {
     /// Up to here everything is there.
-    fn reached(&self) -> Position {
-        Position(self.kept.0 + self.received.len() as u64)
+    fn reached(&self) -> Option<Position> {
+        Some(Position(self.kept?.0 + self.received.len() as u64))
     }
 }
 
@@ -48,7 +61,7 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    fn start_view(&self) -> Message<P> {
+    pub(super) fn start_view(&self) -> Message<P> {
         Message::StartView { view: self.view, shape: self.entries.shape().clone(), stable: self.stable }
     }
 
@@ -73,7 +86,9 @@ impl<P: Payload> Replica<P> {
                 self.leave_for(view, host);
             }
         }
-        if self.status != Status::Normal && self.joining.is_none() {
+        // Who takes part, and lags so far behind that what it lacks is forgotten, joins once more.
+        let lags = self.status == Status::Normal && shape.base > self.entries.last();
+        if (self.status != Status::Normal || lags) && self.joining.is_none() {
             self.start_joining(from, shape, stable, host);
         }
     }
@@ -87,13 +102,14 @@ impl<P: Payload> Replica<P> {
         host: &mut H,
     ) {
         let kept = self.entries.shape().common(&shape);
-        self.joining = Some(Joining { from, shape, kept, received: Vec::new(), stable });
+        let received = Vec::new();
+        self.joining = Some(Joining { from, shape, kept, state: None, received, stable, is_idle: false });
         self.go_on_joining(host);
     }
 
     fn go_on_joining<H: Host<P>>(&mut self, host: &mut H) {
         match &self.joining {
-            Some(joining) if joining.reached() == joining.shape.last => self.change_over(host),
+            Some(joining) if joining.reached() == Some(joining.shape.last) => self.change_over(host),
             Some(_) => self.fetch(host),
             None => {}
         }
@@ -101,8 +117,23 @@ impl<P: Payload> Replica<P> {
 
     pub(super) fn fetch<H: Host<P>>(&mut self, host: &mut H) {
         let Some(joining) = &self.joining else { return };
-        let (view, after, upto) = (self.view, joining.reached(), joining.shape.last);
-        host.send(joining.from, Message::Fetch { view, after, upto });
+        let (view, upto) = (self.view, joining.shape.last);
+        let message = match (joining.reached(), &joining.state) {
+            (Some(after), _) => Message::Fetch { view, after, upto },
+            (None, Some(state)) => {
+                Message::FetchState { view, base: state.base, page: state.pages.len() as u64 }
+            }
+            (None, None) => Message::Fetch { view, after: self.stable, upto },
+        };
+        host.send(joining.from, message);
+    }
+
+    /// The leader has been heard by a replica that takes part in its view and is given the state meanwhile.
+    pub(super) fn go_on_catching_up<H: Host<P>>(&mut self, host: &mut H) {
+        let Some(joining) = &mut self.joining else { return };
+        if std::mem::replace(&mut joining.is_idle, true) {
+            self.fetch(host);
+        }
     }
 
     pub(super) fn on_fetch<H: Host<P>>(
@@ -114,8 +145,13 @@ impl<P: Payload> Replica<P> {
         host: &mut H,
     ) {
         // In this view the log only grows, so it is still the one that was told of.
-        if view == self.view && upto <= self.entries.last() {
-            let entries = self.entries.between(after, upto, MESSAGE_BYTES_MAX);
+        if view != self.view || upto > self.entries.last() {
+            return;
+        }
+        if after < self.entries.shape().base {
+            self.begin_transfer(from, host);
+        } else {
+            let entries = self.entries.between(after, upto, self.limits.message_bytes);
             host.send(from, Message::Fetched { view, after, entries });
         }
     }
@@ -129,11 +165,13 @@ impl<P: Payload> Replica<P> {
         host: &mut H,
     ) {
         let Some(joining) = &mut self.joining else { return };
-        if view != self.view || from != joining.from || after != joining.reached() || entries.is_empty() {
+        let Some(mut position) = joining.reached().filter(|reached| *reached == after) else { return };
+        if view != self.view || from != joining.from || entries.is_empty() {
             return;
         }
+        joining.is_idle = false;
         for entry in entries {
-            let position = joining.reached().next();
+            position = position.next();
             if joining.shape.view_at(position) != Some(entry.view) {
                 return;
             }
@@ -143,9 +181,50 @@ impl<P: Payload> Replica<P> {
         self.go_on_joining(host);
     }
 
+    /// A page of a state has come, in place of entries that are forgotten.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_from_state<H: Host<P>>(
+        &mut self,
+        from: ReplicaIndex,
+        view: View,
+        base: Position,
+        base_view: View,
+        page: u64,
+        state: Option<P::Page>,
+        host: &mut H,
+    ) {
+        let Some(joining) = &mut self.joining else { return };
+        let is_of_use = joining.reached().is_none_or(|reached| base > reached);
+        if view != self.view || from != joining.from || !is_of_use {
+            return;
+        }
+        if page == 0 {
+            joining.kept = None;
+            joining.received.clear();
+            joining.state = Some(Arriving { base, base_view, pages: Vec::new() });
+        }
+        let Some(arriving) = &mut joining.state else { return };
+        if arriving.base != base || arriving.pages.len() as u64 != page {
+            return;
+        }
+        joining.is_idle = false;
+        if let Some(state) = state {
+            arriving.pages.push(state);
+        } else {
+            if base > joining.shape.last {
+                // The view has gone on in the meantime.
+                joining.shape = Shape::forgotten(base, base_view);
+            }
+            joining.kept = Some(base);
+        }
+        self.changing.note_progress();
+        self.go_on_joining(host);
+    }
+
     /// Everything is there: from now on the replica takes part.
     fn change_over<H: Host<P>>(&mut self, host: &mut H) {
-        let Some(Joining { shape, kept, received, stable, .. }) = self.joining.take() else { return };
+        let Some(Joining { shape, kept, state, received, stable, .. }) = self.joining.take() else { return };
+        let Some(kept) = kept else { return };
         assert!(
             kept >= self.stable,
             "{} would lose entries after {kept}, and {} is stable",
@@ -153,11 +232,21 @@ impl<P: Payload> Replica<P> {
             self.stable
         );
         let view = self.view;
+        let pages = state.iter().flat_map(|arriving| &arriving.pages);
+        for (page, state) in (0..).zip(pages) {
+            host.persist(Fact::ViewState { view, page, state: state.clone() });
+        }
         if !received.is_empty() {
             host.persist(Fact::ViewPage { view, after: kept, entries: received.clone() });
         }
-        host.persist(Fact::ViewInstalled { view, kept, last: shape.last });
-        self.entries.truncate(kept);
+        let from_state = state.as_ref().map(|state| state.base_view);
+        host.persist(Fact::ViewInstalled { view, kept, last: shape.last, from_state });
+        if let Some(Arriving { base, base_view, pages }) = state {
+            self.entries = Entries::forgotten(base, base_view);
+            self.begin_anew_from(base, pages, host);
+        } else {
+            self.entries.truncate(kept);
+        }
         for entry in received {
             self.entries.push(entry);
         }

@@ -5,6 +5,7 @@
 //! | `normal` | appending in a view: the leader's side and the backups' |
 //! | `view_change` | going on to the next view: who wants to, what they hold, who has most |
 //! | `joining` | taking part in a view that has begun: fetching what is lacking, and changing over |
+//! | [`snapshot`] | shortening the log, and what to do if it has been shortened too far |
 //! | [`lease`] | how long nobody else can lead |
 //! | [`recovery`] | coming back without a disk |
 
@@ -12,6 +13,7 @@ mod joining;
 pub mod lease;
 mod normal;
 pub mod recovery;
+pub mod snapshot;
 mod view_change;
 
 use std::collections::BTreeMap;
@@ -19,12 +21,13 @@ use std::time::Duration;
 
 use quorate_core::{GroupSize, Instant, ReplicaIndex, View};
 
-use crate::entries::{Entries, Entry, Position};
+use crate::entries::{Entries, Entry, Position, Shape};
 use crate::{Message, Payload};
 use joining::Joining;
 use lease::{Lease, Promise};
 use normal::Leading;
 use recovery::Recovery;
+use snapshot::Snapshots;
 use view_change::Changing;
 
 /// What a replica is doing.
@@ -49,7 +52,7 @@ pub enum Boot {
 
 /// What a replica keeps across a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fact<P> {
+pub enum Fact<P: Payload> {
     /// These were appended to the log.
     Appended(Vec<Entry<P>>),
     /// The replica has left all earlier views.
@@ -78,7 +81,40 @@ pub enum Fact<P> {
         kept: Position,
         /// The last position of the log now.
         last: Position,
+        /// If what was kept is not the entries, but the pages of a state that have come: in which view the last entry before
+        /// was appended.
+        from_state: Option<View>,
     },
+    /// A page of the state with which a view begins here.
+    ViewState {
+        /// The view.
+        view: View,
+        /// The number of the page, from zero.
+        page: u64,
+        /// The page.
+        state: P::Page,
+    },
+    /// Here begins what a restart needs.
+    SnapshotBegun {
+        /// The pages hold what the entries up to here have led to.
+        base: Position,
+        /// In which view the entry there was appended.
+        base_view: View,
+        /// The view of the replica.
+        view: View,
+        /// The last view in which it took part.
+        last_normal: View,
+        /// True if it has left that view.
+        changing: bool,
+        /// The latest lives of replicas that have lost their disks.
+        lives: BTreeMap<ReplicaIndex, u64>,
+    },
+    /// Entries of the log from before, but after the base.
+    SnapshotEntries(Vec<Entry<P>>),
+    /// A page of the state.
+    SnapshotPage(P::Page),
+    /// There are no more pages: this snapshot counts.
+    SnapshotEnded,
 }
 
 /// What a replica wants to be woken for.
@@ -88,6 +124,10 @@ pub enum Timer {
     Beat,
     /// The leader has been silent for long, or a view change has not ended.
     Silence,
+    /// The next page of a snapshot may be written.
+    Snapshot,
+    /// Perhaps nobody asks for a state any more that is kept to be sent.
+    Transfer,
 }
 
 /// The times that a group goes by. The same at all its replicas.
@@ -113,6 +153,22 @@ impl Timing {
     };
 }
 
+/// How much of what a replica takes upon itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// So many bytes of entries go into one message, or one entry if that is larger.
+    pub message_bytes: usize,
+    /// So many entries may be on their way to a backup before more are held back, to go together.
+    pub in_flight: u64,
+    /// So many entries from before a snapshot stay in memory, for backups that are a little behind.
+    pub kept: u64,
+}
+
+impl Limits {
+    /// What servers use.
+    pub const DEFAULT: Limits = Limits { message_bytes: 1024 * 1024, in_flight: 4_096, kept: 4_096 };
+}
+
 /// Some of a log has become durable here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Durable {
@@ -123,7 +179,7 @@ pub struct Durable {
 }
 
 /// What a replica needs of the machine that it is a part of.
-pub trait Host<P> {
+pub trait Host<P: Payload> {
     /// The monotonic instant.
     fn now(&self) -> Instant;
 
@@ -136,6 +192,12 @@ pub trait Host<P> {
     /// Makes a fact durable.
     fn persist(&mut self, fact: Fact<P>);
 
+    /// Marks the place of the next fact: a restart may come to begin there.
+    fn anchor(&mut self);
+
+    /// The facts from the mark on suffice, once they are durable.
+    fn truncate(&mut self);
+
     /// Asks to be told, by [`Replica::on_durable`], when everything persisted so far is durable.
     fn notify_durable(&mut self, durable: Durable);
 
@@ -145,8 +207,18 @@ pub trait Host<P> {
     /// Forgets a timer.
     fn cancel_timer(&mut self, timer: Timer);
 
-    /// An entry is stable. Called once in a life of the replica for each, in order.
+    /// An entry is stable. Called once in a life of the replica for each, in order; but see [`Host::replace_state`].
     fn on_stable(&mut self, position: Position, payload: &P);
+
+    /// What the entries given by [`Host::on_stable`] have led to, as it is now.
+    fn freeze(&mut self) -> P::Frozen;
+
+    /// The next page of such a state; none once it has given all. The same pages however often a state is read, by
+    /// whichever replica.
+    fn next_page(&mut self, state: &mut P::Frozen) -> Option<P::Page>;
+
+    /// These pages are what all entries up to a position have led to. The next that is given is the one after it.
+    fn replace_state(&mut self, base: Position, pages: Vec<P::Page>);
 
     /// A number that no earlier life of this replica has used.
     fn nonce(&mut self) -> u64;
@@ -160,10 +232,11 @@ pub trait Host<P> {
 
 /// One replica's part in the log.
 #[derive(Debug)]
-pub struct Replica<P> {
+pub struct Replica<P: Payload> {
     group: GroupSize,
     me: ReplicaIndex,
     timing: Timing,
+    limits: Limits,
     status: Status,
     view: View,
     /// The last view in which the replica took part.
@@ -174,8 +247,11 @@ pub struct Replica<P> {
     leading: Option<Leading>,
     changing: Changing,
     joining: Option<Joining<P>>,
+    snapshots: Snapshots<P>,
     promise: Promise,
     lease: Lease,
+    /// True if a crash would not make this a replica of a new group any more.
+    is_known_to_disk: bool,
     /// True if there was an earlier life.
     restored: bool,
     /// True if it has taken part in a view: what it holds on disk counts.
@@ -183,18 +259,23 @@ pub struct Replica<P> {
     recovery: Option<Recovery>,
     /// The latest lives of replicas that have lost their disks.
     lives: BTreeMap<ReplicaIndex, u64>,
-    /// Pages of a view that is not installed yet, while the replica is rebuilt.
-    pages: BTreeMap<(View, Position), Entry<P>>,
+}
+
+/// While a replica is rebuilt: what has come of a view that is not installed yet.
+struct Arrived<P: Payload> {
+    entries: BTreeMap<(View, Position), Entry<P>>,
+    state: Vec<P::Page>,
 }
 
 impl<P: Payload> Replica<P> {
     /// A replica of a group that begins with an empty log. Give it the facts of earlier lives, in order, with
     /// [`Replica::restore`], and then [`Replica::start`].
-    pub fn new(group: GroupSize, me: ReplicaIndex, timing: Timing) -> Self {
+    pub fn new(group: GroupSize, me: ReplicaIndex, timing: Timing, limits: Limits) -> Self {
         Replica {
             group,
             me,
             timing,
+            limits,
             status: Status::Normal,
             view: View(0),
             last_normal: View(0),
@@ -203,23 +284,36 @@ impl<P: Payload> Replica<P> {
             leading: None,
             changing: Changing::default(),
             joining: None,
+            snapshots: Snapshots::new(group.replicas()),
             promise: Promise::default(),
             lease: Lease::default(),
+            is_known_to_disk: false,
             restored: false,
             is_member: false,
             recovery: None,
             lives: BTreeMap::new(),
-            pages: BTreeMap::new(),
         }
     }
 
-    /// Takes in a fact that an earlier life had made durable.
-    pub fn restore(&mut self, fact: Fact<P>) {
-        self.restored = true;
+    /// Takes in what earlier lives had made durable, in order.
+    pub fn restore(&mut self, facts: Vec<Fact<P>>) {
+        self.restored = !facts.is_empty();
+        self.is_known_to_disk = self.restored;
+        let mut arrived = Arrived { entries: BTreeMap::new(), state: Vec::new() };
+        for fact in snapshot::since_last(facts) {
+            self.take_in(fact, &mut arrived);
+        }
+        self.snapshots.base = self.entries.shape().base;
+        self.stable = self.snapshots.base;
+    }
+
+    fn take_in(&mut self, fact: Fact<P>, arrived: &mut Arrived<P>) {
         match fact {
-            Fact::Appended(entries) => entries.into_iter().for_each(|entry| {
-                self.entries.push(entry);
-            }),
+            Fact::Appended(entries) | Fact::SnapshotEntries(entries) => {
+                entries.into_iter().for_each(|entry| {
+                    self.entries.push(entry);
+                })
+            }
             Fact::ViewEntered(view) => {
                 self.view = view;
                 self.status = Status::ViewChanging;
@@ -230,11 +324,33 @@ impl<P: Payload> Replica<P> {
             Fact::ViewPage { view, after, entries } => {
                 // The life that wrote them may have ended before it had all, so the next wrote some again.
                 let positions = (after.0 + 1..).map(Position);
-                self.pages.extend(positions.zip(entries).map(|(position, entry)| ((view, position), entry)));
+                arrived
+                    .entries
+                    .extend(positions.zip(entries).map(|(position, entry)| ((view, position), entry)));
             }
-            Fact::ViewInstalled { view, kept, last } => {
-                self.entries.truncate(kept);
-                let pages = std::mem::take(&mut self.pages);
+            Fact::ViewState { page, state, .. } => {
+                if page == 0 {
+                    arrived.state.clear();
+                }
+                arrived.state.push(state);
+            }
+            Fact::SnapshotBegun { base, base_view, view, last_normal, changing, lives } => {
+                self.entries = Entries::forgotten(base, base_view);
+                (self.view, self.last_normal, self.lives) = (view, last_normal, lives);
+                self.status = if changing { Status::ViewChanging } else { Status::Normal };
+                self.is_member = true;
+            }
+            Fact::SnapshotPage(page) => self.snapshots.restored.push(page),
+            Fact::SnapshotEnded => {}
+            Fact::ViewInstalled { view, kept, last, from_state } => {
+                let state = std::mem::take(&mut arrived.state);
+                if let Some(base_view) = from_state {
+                    self.entries = Entries::forgotten(kept, base_view);
+                    self.snapshots.restored = state;
+                } else {
+                    self.entries.truncate(kept);
+                }
+                let pages = std::mem::take(&mut arrived.entries);
                 for (_, entry) in
                     pages.into_iter().filter(|((of, at), _)| *of == view && *at > kept && *at <= last)
                 {
@@ -248,7 +364,10 @@ impl<P: Payload> Replica<P> {
 
     /// Begins to take part.
     pub fn start<H: Host<P>>(&mut self, boot: Boot, host: &mut H) {
-        self.pages.clear();
+        if self.snapshots.base > Position::START {
+            let pages = std::mem::take(&mut self.snapshots.restored);
+            host.replace_state(self.snapshots.base, pages);
+        }
         // What an earlier life has promised is not known, only for how long at most.
         self.promise.renew(host.now(), &self.timing);
         if !self.is_member && (self.restored || boot == Boot::Recover) {
@@ -260,7 +379,7 @@ impl<P: Payload> Replica<P> {
             Status::Normal => {
                 if !self.restored {
                     let (view, kept) = (self.view, self.entries.last());
-                    host.persist(Fact::ViewInstalled { view, kept, last: kept });
+                    host.persist(Fact::ViewInstalled { view, kept, last: kept, from_state: None });
                     self.is_member = true;
                 }
                 if self.leader(self.view) == self.me { self.lead(host) } else { self.listen(host) }
@@ -295,6 +414,11 @@ impl<P: Payload> Replica<P> {
         self.entries.get(position)
     }
 
+    /// What the log looks like.
+    pub fn shape(&self) -> Shape {
+        self.entries.shape().clone()
+    }
+
     /// True if the replica leads its view.
     pub fn is_leading(&self) -> bool {
         self.leading.is_some()
@@ -322,6 +446,10 @@ impl<P: Payload> Replica<P> {
             Message::StartView { view, shape, stable } => self.on_start_view(from, view, shape, stable, host),
             Message::Fetch { view, after, upto } => self.on_fetch(from, view, after, upto, host),
             Message::Fetched { view, after, entries } => self.on_fetched(from, view, after, entries, host),
+            Message::FromState { view, base, base_view, page, state } => {
+                self.on_from_state(from, view, base, base_view, page, state, host);
+            }
+            Message::FetchState { view, base, page } => self.on_fetch_state(from, view, base, page, host),
             Message::Join { view } => self.on_join(from, view, host),
             Message::WhichLife { nonce } => self.on_which_life(from, nonce, host),
             Message::KnownLife { nonce, life } => self.on_known_life(from, nonce, life, host),
@@ -335,6 +463,8 @@ impl<P: Payload> Replica<P> {
         match timer {
             Timer::Beat => self.on_beat(host),
             Timer::Silence => self.on_silence(host),
+            Timer::Snapshot => self.write_snapshot(host),
+            Timer::Transfer => self.forget_transfers(host),
         }
     }
 

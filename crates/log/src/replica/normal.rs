@@ -8,12 +8,6 @@ use super::{Durable, Fact, Host, Replica, Status, Timer};
 use crate::entries::{Entry, Position};
 use crate::{Message, Payload};
 
-/// So many bytes of entries go into one message, or one entry if that is larger.
-pub(super) const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-
-/// So many entries may be on their way to a backup before more are held back, to go together.
-const IN_FLIGHT_MAX: u64 = 4_096;
-
 /// What a leader knows of the others.
 #[derive(Debug, Default)]
 pub(super) struct Leading {
@@ -42,6 +36,7 @@ impl<P: Payload> Replica<P> {
         self.leading.as_ref()?;
         let entry = Entry { view: self.view, payload };
         host.persist(Fact::Appended(vec![entry.clone()]));
+        self.snapshots.note_bytes(entry.payload.bytes());
         let position = self.entries.push(entry);
         host.notify_durable(Durable { view: self.view, upto: position });
         for other in self.others() {
@@ -77,6 +72,7 @@ impl<P: Payload> Replica<P> {
 
     /// Some of the log has become durable here.
     pub fn on_durable<H: Host<P>>(&mut self, durable: Durable, host: &mut H) {
+        self.is_known_to_disk = true;
         if durable.view == self.view
             && let Some(leading) = &mut self.leading
         {
@@ -122,6 +118,12 @@ impl<P: Payload> Replica<P> {
             peer.matched_at_beat = peer.matched;
         }
         self.beat(host);
+        let forgotten = self.entries.shape().base;
+        let peers = self.leading.iter().flat_map(|leading| &leading.peers);
+        for (peer, _) in peers.filter(|(_, peer)| peer.matched < forgotten) {
+            // What it lacks cannot be sent any more, unless it holds more than it has said.
+            host.send(*peer, self.start_view());
+        }
     }
 
     /// Says that this replica leads, and sends what has not been sent.
@@ -136,7 +138,8 @@ impl<P: Payload> Replica<P> {
     /// Sends what has not been sent to a backup, unless much is on its way.
     fn send_more<H: Host<P>>(&mut self, to: ReplicaIndex, host: &mut H) {
         let Some(peer) = self.leading.as_ref().and_then(|leading| leading.peers.get(&to)) else { return };
-        if peer.sent < self.entries.last() && peer.sent.0 - peer.matched.0 < IN_FLIGHT_MAX {
+        let is_there = peer.sent < self.entries.last() && peer.sent >= self.entries.shape().base;
+        if is_there && peer.sent.0 - peer.matched.0 < self.limits.in_flight {
             self.send_prepare(to, host);
         }
     }
@@ -144,12 +147,18 @@ impl<P: Payload> Replica<P> {
     fn send_prepare<H: Host<P>>(&mut self, to: ReplicaIndex, host: &mut H) {
         let Some(peer) = self.leading.as_mut().and_then(|leading| leading.peers.get_mut(&to)) else { return };
         let after = peer.sent;
-        let entries = self.entries.between(after, self.entries.last(), MESSAGE_BYTES_MAX);
+        let entries = self.entries.between(after, self.entries.last(), self.limits.message_bytes);
         peer.sent = Position(after.0 + entries.len() as u64);
         let (view, stable, beat) = (self.view, self.stable, self.lease.beat);
-        // Backups may have it on disk before the leader has, which counts itself only once it has. If it crashes before
-        // that it never leads this view again, so it appends nothing else in the same place.
-        host.send_unordered(to, Message::Prepare { view, after, entries, stable, beat });
+        let message = Message::Prepare { view, after, entries, stable, beat };
+        if self.is_known_to_disk {
+            // Backups may have it on disk before the leader has, which counts itself only once it has. If it crashes before
+            // that it never leads this view again, so it appends nothing else in the same place.
+            host.send_unordered(to, message);
+        } else {
+            // It would begin once more as the leader of a new group.
+            host.send(to, message);
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
@@ -176,6 +185,7 @@ impl<P: Payload> Replica<P> {
         self.promise.renew(host.now(), &self.timing);
         self.changing.forget_wishes();
         host.set_timer(Timer::Silence, self.timing.silence);
+        self.go_on_catching_up(host);
         let known = self.entries.last();
         if after <= known {
             let news: Vec<Entry<P>> = entries.into_iter().skip((known.0 - after.0) as usize).collect();
@@ -185,6 +195,7 @@ impl<P: Payload> Replica<P> {
             if !news.is_empty() {
                 host.persist(Fact::Appended(news.clone()));
                 for entry in news {
+                    self.snapshots.note_bytes(entry.payload.bytes());
                     self.entries.push(entry);
                 }
             }

@@ -4,16 +4,23 @@
 mod leases;
 mod recovery;
 mod schedules;
+mod snapshots;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use quorate_core::{GroupSize, Instant, Random, ReplicaIndex, View};
 
+use crate::Limits;
 use crate::replica::{Boot, Durable};
 use crate::{Fact, Host, Message, Payload, Position, Replica, Status, Timer, Timing};
 
 impl Payload for u64 {
+    /// Some of all payloads so far.
+    type Page = Vec<u64>;
+    /// All payloads so far, and how many of them have been given.
+    type Frozen = (Vec<u64>, usize);
+
     fn bytes(&self) -> usize {
         8
     }
@@ -26,6 +33,12 @@ const TIMING: Timing = Timing {
     lease: Duration::from_millis(150),
     rate_error_ppm: 50_000,
 };
+
+/// So small that everything takes several messages, and that little is kept.
+const LIMITS: Limits = Limits { message_bytes: 40, in_flight: 16, kept: 4 };
+
+/// A page holds so many payloads.
+const PAGE: usize = 16;
 
 /// What waits for the disk.
 #[derive(Debug)]
@@ -41,6 +54,11 @@ struct Process {
     /// What was persisted, and how much of it is durable.
     facts: Vec<Fact<u64>>,
     durable: usize,
+    /// Where the last mark is, and how many facts must be durable before those before a mark may go.
+    anchor: usize,
+    truncations: Vec<(usize, usize)>,
+    /// What has been given to the host of this life.
+    applied: Vec<u64>,
     /// What may happen once so many facts are durable.
     pending: VecDeque<(usize, Pending)>,
     timers: BTreeMap<Timer, u64>,
@@ -74,6 +92,11 @@ struct World {
     appended: u64,
     /// What is stable, as whoever knew first has told.
     stable: Vec<u64>,
+    /// How often a replica was given a state: by its disk, and by another replica.
+    restored: usize,
+    transferred: usize,
+    /// True while a replica starts.
+    is_start: bool,
     /// Up to where leaders have answered.
     answered: Position,
     /// Confirmations that were asked for: who, which number, and what had been answered then.
@@ -87,11 +110,17 @@ struct Step<'a> {
     true_now: u64,
     process: Acts<'a>,
     stable: &'a mut Vec<u64>,
+    restored: &'a mut usize,
+    transferred: &'a mut usize,
+    is_start: bool,
     nonces: &'a mut u64,
 }
 
 struct Acts<'a> {
     facts: &'a mut Vec<Fact<u64>>,
+    anchor: &'a mut usize,
+    truncations: &'a mut Vec<(usize, usize)>,
+    applied: &'a mut Vec<u64>,
     pending: &'a mut VecDeque<(usize, Pending)>,
     timers: &'a mut BTreeMap<Timer, u64>,
     rate_ppm: i64,
@@ -115,6 +144,14 @@ impl Host<u64> for Step<'_> {
         self.process.facts.push(fact);
     }
 
+    fn anchor(&mut self) {
+        *self.process.anchor = self.process.facts.len();
+    }
+
+    fn truncate(&mut self) {
+        self.process.truncations.push((self.process.facts.len(), *self.process.anchor));
+    }
+
     fn notify_durable(&mut self, durable: Durable) {
         self.process.pending.push_back((self.process.facts.len(), Pending::Notify(durable)));
     }
@@ -135,6 +172,26 @@ impl Host<u64> for Step<'_> {
             self.stable.push(*payload);
         }
         assert_eq!(self.stable[at], *payload, "two entries are stable at {position}");
+        assert_eq!(self.process.applied.len(), at, "{position} is given out of turn");
+        self.process.applied.push(*payload);
+    }
+
+    fn freeze(&mut self) -> (Vec<u64>, usize) {
+        (self.process.applied.clone(), 0)
+    }
+
+    fn next_page(&mut self, (applied, given): &mut (Vec<u64>, usize)) -> Option<Vec<u64>> {
+        let page = applied[*given..].iter().take(PAGE).copied().collect::<Vec<u64>>();
+        *given += page.len();
+        Some(page).filter(|page| !page.is_empty())
+    }
+
+    fn replace_state(&mut self, base: Position, pages: Vec<Vec<u64>>) {
+        let state = pages.concat();
+        assert_eq!(state, self.stable[..base.0 as usize], "what led to {base} is something else");
+        assert!(state.len() >= self.process.applied.len(), "what was given is taken back");
+        *self.process.applied = state;
+        *if self.is_start { &mut *self.restored } else { &mut *self.transferred } += 1;
     }
 
     fn nonce(&mut self) -> u64 {
@@ -155,6 +212,9 @@ impl World {
                 replica: None,
                 facts: Vec::new(),
                 durable: 0,
+                anchor: 0,
+                truncations: Vec::new(),
+                applied: Vec::new(),
                 pending: VecDeque::new(),
                 timers: BTreeMap::new(),
                 rate_ppm: [-45_000, 0, 45_000][random.index(3)],
@@ -174,6 +234,9 @@ impl World {
             nonces: 0,
             appended: 0,
             stable: Vec::new(),
+            restored: 0,
+            transferred: 0,
+            is_start: false,
             answered: Position::START,
             confirmations: Vec::new(),
         };
@@ -240,12 +303,22 @@ impl World {
         act: impl FnOnce(&mut Replica<u64>, &mut Step<'_>) -> R,
     ) -> Option<R> {
         let (now, true_now) = (self.local_now(index), self.now);
-        let Process { replica, facts, pending, timers, rate_ppm, .. } = &mut self.processes[index];
+        let Process { replica, facts, anchor, truncations, applied, pending, timers, rate_ppm, .. } =
+            &mut self.processes[index];
         let replica = replica.as_mut()?;
-        let acts = Acts { facts, pending, timers, rate_ppm: *rate_ppm };
+        let acts = Acts { facts, anchor, truncations, applied, pending, timers, rate_ppm: *rate_ppm };
         let me = ReplicaIndex(index as u8);
-        let mut step =
-            Step { me, now, true_now, process: acts, stable: &mut self.stable, nonces: &mut self.nonces };
+        let mut step = Step {
+            me,
+            now,
+            true_now,
+            process: acts,
+            stable: &mut self.stable,
+            restored: &mut self.restored,
+            transferred: &mut self.transferred,
+            is_start: std::mem::take(&mut self.is_start),
+            nonces: &mut self.nonces,
+        };
         let result = act(replica, &mut step);
         self.release(index);
         self.examine(index);
@@ -292,6 +365,7 @@ impl World {
     fn lose(&mut self, index: usize) {
         self.processes[index].has_lost = true;
         self.processes[index].facts.clear();
+        self.processes[index].truncations.clear();
         self.processes[index].durable = 0;
         self.boot(index, Boot::Recover);
     }
@@ -299,7 +373,8 @@ impl World {
     /// How many replicas lack what they once had.
     fn lost(&self) -> usize {
         let is_lost = |process: &&Process| {
-            let installed = |fact: &Fact<u64>| matches!(fact, Fact::ViewInstalled { .. });
+            let installed =
+                |fact: &Fact<u64>| matches!(fact, Fact::ViewInstalled { .. } | Fact::SnapshotBegun { .. });
             !process.facts[..process.durable].iter().any(installed)
         };
         self.processes.iter().filter(is_lost).count()
@@ -308,9 +383,11 @@ impl World {
     fn boot(&mut self, index: usize, boot: Boot) {
         let group = GroupSize::new(self.processes.len()).unwrap();
         let process = &mut self.processes[index];
-        let mut replica = Replica::new(group, ReplicaIndex(index as u8), TIMING);
-        process.facts.iter().cloned().for_each(|fact| replica.restore(fact));
+        let mut replica = Replica::new(group, ReplicaIndex(index as u8), TIMING, LIMITS);
+        replica.restore(process.facts.clone());
+        process.applied.clear();
         process.replica = Some(replica);
+        self.is_start = true;
         self.step(index, |replica, step| replica.start(boot, step));
     }
 
@@ -321,6 +398,7 @@ impl World {
         let kept = process.durable + self.random.index(unsynced + 1);
         process.facts.truncate(kept);
         process.durable = kept;
+        process.truncations.retain(|(needed, _)| *needed <= kept);
         process.replica = None;
         process.pending.clear();
         process.timers.clear();
@@ -332,6 +410,23 @@ impl World {
         let process = &mut self.processes[index];
         process.durable = process.facts.len();
         self.release(index);
+    }
+
+    /// Storage gives up old facts when it suits it, and not always all that it may.
+    fn give_up(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        let allowed = process.truncations.iter().filter(|(needed, _)| *needed <= process.durable);
+        let Some(anchor) = allowed.map(|(_, anchor)| *anchor).max() else { return };
+        let given_up = if self.random.chance(0.5) { anchor } else { self.random.index(anchor + 1) };
+        let process = &mut self.processes[index];
+        process.facts.drain(..given_up);
+        process.durable -= given_up;
+        process.anchor = process.anchor.saturating_sub(given_up);
+        process.pending.iter_mut().for_each(|(needed, _)| *needed = needed.saturating_sub(given_up));
+        for (needed, anchor) in &mut process.truncations {
+            (*needed, *anchor) = (*needed - given_up.min(*needed), anchor.saturating_sub(given_up));
+        }
+        process.truncations.retain(|(_, anchor)| *anchor > 0);
     }
 
     /// Lets go what waits for no sync any more.
@@ -392,9 +487,13 @@ impl World {
         }
     }
 
-    /// Leaders append, and ask whether they lead.
+    /// Leaders append, and ask whether they lead; everybody shortens its log now and then.
     fn use_it(&mut self) {
         for index in 0..self.processes.len() {
+            if self.random.chance(0.01) {
+                self.step(index, |replica, step| replica.begin_snapshot(step));
+                self.give_up(index);
+            }
             if self.random.chance(0.1) {
                 let payload = self.appended;
                 if self.step(index, |replica, step| replica.append(payload, step)).flatten().is_some() {

@@ -1,0 +1,218 @@
+//! Shortening the log, and coming back when it has been shortened too far.
+//!
+//! ```text
+//!   a snapshot    SNAPSHOT BEGUN (what the log amounts to ends here), entries after it, page, …, page, SNAPSHOT ENDED
+//!   a transfer    fetch after x → FROM STATE, page 0     whoever is asked has forgotten what follows x
+//!                 page 1 → page 1 → …                    of the same state, until there are no more
+//! ```
+//!
+//! The host freezes what the stable entries have led to, and gives it page by page while more entries come. A snapshot that
+//! has no end is passed over by a restart: what it was to replace is still there. In memory some entries from before a
+//! snapshot are kept, so that a backup that is a little behind need not be given everything.
+
+use std::time::Duration;
+
+use quorate_core::{ReplicaIndex, View};
+
+use super::{Fact, Host, Replica, Status, Timer};
+use crate::entries::Position;
+use crate::{Message, Payload};
+
+/// Between two pages of a snapshot others may have the disk.
+const PAGE_PAUSE: Duration = Duration::from_millis(2);
+
+/// For so many silences what is being transferred is kept for who has not asked again.
+const SILENCES_KEPT: u32 = 8;
+
+/// A frozen state, and what has been given of it.
+#[derive(Debug)]
+struct Frozen<P: Payload> {
+    /// It is what the entries up to here have led to,
+    base: Position,
+    /// the last of which was appended in this view.
+    view: View,
+    state: P::Frozen,
+}
+
+/// A state that is on its way to another replica.
+#[derive(Debug)]
+struct Transfer<P: Payload> {
+    frozen: Frozen<P>,
+    /// How many pages have been made, and the last of them; none once there are no more.
+    made: u64,
+    last: Option<P::Page>,
+    /// How many silences it has not been asked for.
+    silences: u32,
+}
+
+/// What a replica knows of snapshots.
+#[derive(Debug)]
+pub(super) struct Snapshots<P: Payload> {
+    /// The last: up to here the entries on disk are forgotten.
+    pub(super) base: Position,
+    /// The one that is being written.
+    writing: Option<Frozen<P>>,
+    /// How many bytes of entries have come since the last was begun.
+    bytes: u64,
+    transfers: Vec<Option<Transfer<P>>>,
+    /// Until the replica starts: the state from which its log goes on.
+    pub(super) restored: Vec<P::Page>,
+}
+
+impl<P: Payload> Snapshots<P> {
+    pub(super) fn new(replicas: usize) -> Self {
+        Snapshots {
+            base: Position::START,
+            writing: None,
+            bytes: 0,
+            transfers: (0..replicas).map(|_| None).collect(),
+            restored: Vec::new(),
+        }
+    }
+
+    pub(super) fn note_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+}
+
+/// The facts from the beginning of the last complete snapshot on, without what there is of incomplete ones; all, if there
+/// is no complete one.
+pub(crate) fn since_last<P: Payload>(mut facts: Vec<Fact<P>>) -> Vec<Fact<P>> {
+    let is_begun = |fact: &Fact<P>| matches!(fact, Fact::SnapshotBegun { .. });
+    let ended = facts.iter().rposition(|fact| matches!(fact, Fact::SnapshotEnded));
+    let begun = ended.and_then(|ended| facts[..ended].iter().rposition(is_begun)).unwrap_or(0);
+    let ended = ended.unwrap_or(0);
+    let is_unfinished =
+        |fact: &Fact<P>| is_begun(fact) || matches!(fact, Fact::SnapshotEntries(_) | Fact::SnapshotPage(_));
+    let mut position = 0;
+    facts.retain(|fact| {
+        position += 1;
+        position > begun && (position <= ended || !is_unfinished(fact))
+    });
+    facts
+}
+
+impl<P: Payload> Replica<P> {
+    /// How many bytes of entries have come since the last snapshot was begun.
+    pub fn bytes_since_snapshot(&self) -> u64 {
+        self.snapshots.bytes
+    }
+
+    /// Begins to write down what the stable entries have led to, after which they may go. False if that is under way
+    /// already, or nothing has become stable since.
+    pub fn begin_snapshot<H: Host<P>>(&mut self, host: &mut H) -> bool {
+        let is_new = self.stable > self.snapshots.base;
+        if !is_new || self.snapshots.writing.is_some() {
+            return false;
+        }
+        let frozen = self.freeze(host);
+        host.anchor();
+        host.persist(Fact::SnapshotBegun {
+            base: frozen.base,
+            base_view: frozen.view,
+            view: self.view,
+            last_normal: self.last_normal,
+            changing: self.status == Status::ViewChanging,
+            lives: self.lives.clone(),
+        });
+        let (mut after, last) = (frozen.base, self.entries.last());
+        while after < last {
+            let entries = self.entries.between(after, last, self.limits.message_bytes);
+            after = Position(after.0 + entries.len() as u64);
+            host.persist(Fact::SnapshotEntries(entries));
+        }
+        self.snapshots.bytes = 0;
+        self.snapshots.writing = Some(frozen);
+        host.set_timer(Timer::Snapshot, self.timing.beat);
+        true
+    }
+
+    fn freeze<H: Host<P>>(&self, host: &mut H) -> Frozen<P> {
+        let view =
+            self.entries.shape().view_at(self.stable).expect("it is kept until a snapshot stands for it");
+        Frozen { base: self.stable, view, state: host.freeze() }
+    }
+
+    /// Writes one page, or the end.
+    pub(super) fn write_snapshot<H: Host<P>>(&mut self, host: &mut H) {
+        let Some(frozen) = &mut self.snapshots.writing else { return };
+        if let Some(page) = host.next_page(&mut frozen.state) {
+            host.persist(Fact::SnapshotPage(page));
+            host.set_timer(Timer::Snapshot, PAGE_PAUSE);
+            return;
+        }
+        host.persist(Fact::SnapshotEnded);
+        host.truncate();
+        self.snapshots.base = frozen.base;
+        self.entries.forget_until(Position(frozen.base.0.saturating_sub(self.limits.kept)));
+        self.snapshots.writing = None;
+    }
+
+    /// The log begins with another state than the one that was being written down.
+    pub(super) fn begin_anew_from<H: Host<P>>(&mut self, base: Position, pages: Vec<P::Page>, host: &mut H) {
+        self.snapshots.writing = None;
+        self.snapshots.base = base;
+        self.stable = base;
+        host.replace_state(base, pages);
+    }
+
+    /// Somebody lacks what is forgotten here: it is given the state instead, from the first page on.
+    pub(super) fn begin_transfer<H: Host<P>>(&mut self, to: ReplicaIndex, host: &mut H) {
+        let frozen = self.freeze(host);
+        let transfer = Transfer { frozen, made: 0, last: None, silences: 0 };
+        if let Some(slot) = self.snapshots.transfers.get_mut(usize::from(to.0)) {
+            *slot = Some(transfer);
+            host.set_timer(Timer::Transfer, self.timing.silence);
+            self.send_page(to, 0, host);
+        }
+    }
+
+    /// The next page of what has been frozen for a replica is asked for, or the last once more.
+    pub(super) fn on_fetch_state<H: Host<P>>(
+        &mut self,
+        from: ReplicaIndex,
+        view: View,
+        base: Position,
+        page: u64,
+        host: &mut H,
+    ) {
+        if view != self.view {
+            return;
+        }
+        let transfer = self.snapshots.transfers[usize::from(from.0)].as_ref();
+        match transfer.filter(|transfer| transfer.frozen.base == base) {
+            Some(transfer) if page <= transfer.made && page + 1 >= transfer.made => {
+                self.send_page(from, page, host);
+            }
+            // What has led to the state that is known here may not be known as stable yet, after a restart.
+            None if self.stable > Position::START => self.begin_transfer(from, host),
+            _ => {}
+        }
+    }
+
+    /// Sends the next page, or the last once more.
+    fn send_page<H: Host<P>>(&mut self, to: ReplicaIndex, page: u64, host: &mut H) {
+        let view = self.view;
+        let Some(transfer) = &mut self.snapshots.transfers[usize::from(to.0)] else { return };
+        transfer.silences = 0;
+        if page == transfer.made {
+            transfer.last = host.next_page(&mut transfer.frozen.state);
+            transfer.made += 1;
+        }
+        let (base, base_view, state) = (transfer.frozen.base, transfer.frozen.view, transfer.last.clone());
+        host.send(to, Message::FromState { view, base, base_view, page, state });
+    }
+
+    /// Drops what nobody has asked for any more.
+    pub(super) fn forget_transfers<H: Host<P>>(&mut self, host: &mut H) {
+        for slot in &mut self.snapshots.transfers {
+            if let Some(transfer) = slot {
+                transfer.silences += 1;
+                slot.take_if(|transfer| transfer.silences > SILENCES_KEPT);
+            }
+        }
+        if self.snapshots.transfers.iter().any(Option::is_some) {
+            host.set_timer(Timer::Transfer, self.timing.silence);
+        }
+    }
+}
