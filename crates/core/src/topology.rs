@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::id::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 use crate::quorum::GroupSize;
+use crate::transaction::KeyRange;
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,6 +152,18 @@ impl Keyspace {
     pub fn shard_of(&self, key: &[u8]) -> &Shard {
         &self.shards[shard_position(key, self.shards.len())]
     }
+
+    /// The shards that may hold keys of a range, in order: all of them, or the one that holds every key of the range
+    /// because they share a tag in braces.
+    pub fn shards_of_range(&self, range: &KeyRange) -> &[Shard] {
+        match tag_of(range) {
+            Some(tag) => {
+                let position = shard_position(tag, self.shards.len());
+                &self.shards[position..=position]
+            }
+            None => &self.shards,
+        }
+    }
 }
 
 /// The most shards a keyspace can have.
@@ -175,6 +188,18 @@ fn placement_part(key: &[u8]) -> &[u8] {
         Some(length) if length > 0 => &rest[..length],
         _ => key,
     }
+}
+
+/// What the keys of a range begin with, up to the end of a tag in braces, if they all do.
+fn tag_of(range: &KeyRange) -> Option<&[u8]> {
+    let from = range.from.as_slice();
+    let open = from.iter().position(|&byte| byte == b'{')?;
+    let length = from[open + 1..].iter().position(|&byte| byte == b'}').filter(|length| *length > 0)?;
+    let tag = &from[..=open + 1 + length];
+    // All keys that begin like this lie before what has the next byte in place of the brace.
+    let mut after = tag.to_vec();
+    *after.last_mut()? += 1;
+    (range.to.as_ref()?.as_slice() <= after.as_slice()).then_some(tag)
 }
 
 /// A server process and where it is.
@@ -266,6 +291,7 @@ pub enum PlacementError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Key;
 
     fn topology(nodes_per_site: &[usize]) -> Topology {
         let mut topology = Topology::default();
@@ -285,6 +311,36 @@ mod tests {
         assert_eq!(placement_part(b"{}x"), b"{}x");
         assert_eq!(placement_part(b"a{b"), b"a{b");
         assert_eq!(placement_part(b"a{b}{c}"), b"b");
+    }
+
+    #[test]
+    fn a_range_within_a_tag_has_one_shard() {
+        let mut keyspace = Keyspace {
+            id: KeyspaceId(1),
+            name: String::new(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: Vec::new(),
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+        };
+        keyspace.shards = (0..16).map(|id| Shard { id: ShardId(id), replicas: Vec::new() }).collect();
+        let shards = |from: &'static str, to: Option<&'static str>| {
+            let range = KeyRange { from: Key::from(from), to: to.map(Key::from) };
+            keyspace.shards_of_range(&range).iter().map(|shard| shard.id).collect::<Vec<_>>()
+        };
+        let alone = [keyspace.shard_of(b"{alice}/posts").id];
+        assert_eq!(shards("{alice}", Some("{alice~")), alone, "up to the first key without the tag");
+        assert_eq!(shards("{alice}/a", Some("{alice}/z")), alone);
+        assert_eq!(
+            shards("x{alice}", Some("x{alice}9")),
+            alone,
+            "what stands before the tag does not matter"
+        );
+        let everywhere = [("{alice}", None), ("{alice}", Some("{alice~0")), ("{alice}", Some("{bob}"))];
+        for (from, to) in everywhere.into_iter().chain([("{}a", Some("{}b")), ("{alice", Some("{alice~"))]) {
+            assert_eq!(shards(from, to).len(), 16, "{from} to {to:?}");
+        }
     }
 
     #[test]
