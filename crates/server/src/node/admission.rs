@@ -25,7 +25,12 @@ pub(crate) enum Class {
 /// What a message from a client is.
 pub(crate) fn classify(message: &Message) -> Class {
     match message {
-        Message::Read { .. } | Message::ReadInTurn { .. } | Message::Scan { .. } => Class::Early,
+        Message::Read { .. }
+        | Message::ReadInTurn { .. }
+        | Message::ReadValidated { .. }
+        | Message::Scan { .. }
+        | Message::QuorumRead { .. }
+        | Message::QuorumScan { .. } => Class::Early,
         Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus { .. }) => Class::Prepare,
         _ => Class::Always,
     }
@@ -76,7 +81,7 @@ impl Load {
 mod tests {
     use std::sync::Arc;
 
-    use quorate_core::{Timestamp, Transaction, TransactionId};
+    use quorate_core::{KeyRange, Timestamp, Transaction, TransactionId};
     use quorate_ir::OperationId;
     use quorate_tapir::message::{Decision, Prepare};
 
@@ -121,7 +126,8 @@ mod tests {
 
     #[test]
     fn what_frees_is_never_refused() {
-        let transaction = TransactionId::default();
+        let (transaction, timestamp) = (TransactionId::default(), Timestamp::ZERO);
+        let range = KeyRange { from: "k".into(), to: None };
         let id = OperationId { transaction, number: 1 };
         let prepare = Prepare {
             transaction: Arc::new(Transaction::default()),
@@ -130,6 +136,11 @@ mod tests {
         };
         let table = [
             (Message::Read { transaction, key: "k".into() }, Class::Early),
+            (Message::ReadInTurn { transaction, key: "k".into() }, Class::Early),
+            (Message::ReadValidated { transaction, keys: vec![] }, Class::Early),
+            (Message::Scan { transaction, request: 1, range: range.clone(), limit: 1 }, Class::Early),
+            (Message::QuorumRead { transaction, round: 1, timestamp, keys: vec![] }, Class::Early),
+            (Message::QuorumScan { transaction, round: 1, timestamp, range, limit: 1 }, Class::Early),
             (Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare }), Class::Prepare),
             (
                 Message::Ir(quorate_ir::Message::ProposeInconsistent {
