@@ -184,8 +184,8 @@ pub enum Invalid {
     },
     /// The keyspace states no bound of clocks.
     #[error(
-        "the keyspace {name:?} states no bound of clocks, so that nothing can be read by the clock: use `read_only`, \
-         which relies on none"
+        "the keyspace {name:?} states no bound of clocks, so that nothing can be read by the clock: use `read_only` \
+         or `scan`, which rely on none"
     )]
     NoClockBound {
         /// Its name.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
-    ClientId, Epoch, Key, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId, Value,
+    ClientId, Epoch, Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId, Value,
 };
 use quorate_tapir::{Command, Committed, Event, Failure, Outcome};
 use tokio::time::Instant;
@@ -130,16 +130,7 @@ impl State {
                 let value = own.unwrap_or_else(|| self.data.get(&key).cloned());
                 Some(Event::Got { transaction, key, value })
             }
-            Command::Scan { transaction, range, limit } => {
-                let mut found = self.data.iter().filter(|(key, _)| range.contains(key));
-                let entries: Vec<_> = found
-                    .by_ref()
-                    .take(limit as usize)
-                    .map(|(key, value)| (key.clone(), value.clone()))
-                    .collect();
-                let next = found.next().map(|(key, _)| key.clone());
-                Some(Event::Scanned { transaction, entries, next })
-            }
+            Command::Scan { transaction, range, limit } => Some(self.scan(transaction, &range, limit)),
             Command::Put { transaction, key, value } => {
                 self.open.get_mut(&transaction).expect("puts follow a begin").insert(key, value);
                 None
@@ -160,8 +151,22 @@ impl State {
                 self.open.insert(transaction, BTreeMap::new());
                 self.on_commit(transaction)
             }
+            Command::ReadOnlyScan { transaction, range, limit, .. } => {
+                let scanned = self.scan(transaction, &range, limit);
+                self.waiters.deliver(scanned);
+                self.open.insert(transaction, BTreeMap::new());
+                self.on_commit(transaction)
+            }
             Command::Route(_) | Command::Reachable { .. } => None,
         }
+    }
+
+    fn scan(&self, transaction: TransactionId, range: &KeyRange, limit: u32) -> Event {
+        let mut found = self.data.iter().filter(|(key, _)| range.contains(key));
+        let taken = found.by_ref().take(limit as usize);
+        let entries = taken.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let next = found.next().map(|(key, _)| key.clone());
+        Event::Scanned { transaction, entries, next }
     }
 
     fn on_commit(&mut self, transaction: TransactionId) -> Option<Event> {

@@ -12,7 +12,7 @@ use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::retry::Retries;
 use crate::token::Token;
-use crate::transaction::{Page, Receipt, Transaction};
+use crate::transaction::{Page, Receipt, Transaction, key_range};
 
 /// What keys hold at a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,18 @@ pub struct Snapshot {
     /// The values, in the order in which the keys were given.
     pub values: Vec<Option<Value>>,
     /// The timestamp: everything that commits at or below it is seen, and nothing else.
+    pub timestamp: Timestamp,
+    /// How many attempts it took.
+    pub attempts: u32,
+}
+
+/// What the first part of a range holds at a timestamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeSnapshot {
+    /// The keys and values, and where to go on.
+    pub page: Page,
+    /// The timestamp: everything that commits at or below it is seen, and nothing else. [`Keyspace::scan_at`] reads more of
+    /// the same snapshot.
     pub timestamp: Timestamp,
     /// How many attempts it took.
     pub attempts: u32,
@@ -243,17 +255,37 @@ impl Keyspace {
         let mut keys = wanted.clone();
         keys.sort_unstable();
         keys.dedup();
+        let read = async |txn: Transaction| txn.read_only(&keys, freshness).await;
+        let ((found, timestamp), attempts) = self.read_until_undisturbed(read).await?;
+        let value = |key: &Key| keys.binary_search(key).ok().and_then(|at| found[at].clone());
+        Ok(Snapshot { values: wanted.iter().map(value).collect(), timestamp, attempts })
+    }
+
+    async fn scan_as(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        limit: u32,
+        freshness: Freshness,
+    ) -> Result<RangeSnapshot> {
+        let range = key_range(from, to);
+        let read = async |txn: Transaction| txn.read_only_scan(&range, limit, freshness).await;
+        let ((page, timestamp), attempts) = self.read_until_undisturbed(read).await?;
+        Ok(RangeSnapshot { page, timestamp, attempts })
+    }
+
+    /// Reads in a transaction that writes nothing, again while others are in the way; tells how many attempts it took.
+    async fn read_until_undisturbed<T, F>(&self, mut read: impl FnMut(Transaction) -> F) -> Result<(T, u32)>
+    where
+        F: Future<Output = Result<T>>,
+    {
         let first = self.shared.session.next_transaction();
         let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
         loop {
             let (attempt, patience) = retries.begin();
             let txn = self.open(TransactionId { attempt, ..first }, patience)?;
-            match txn.read_only(&keys, freshness).await {
-                Ok((found, timestamp)) => {
-                    let value = |key: &Key| keys.binary_search(key).ok().and_then(|at| found[at].clone());
-                    let values = wanted.iter().map(value).collect();
-                    return Ok(Snapshot { values, timestamp, attempts: retries.attempts() });
-                }
+            match read(txn).await {
+                Ok(read) => return Ok((read, retries.attempts())),
                 Err(Error::Conflict) => {}
                 Err(error) => return Err(error),
             }
@@ -281,13 +313,76 @@ impl Keyspace {
         self.transact(async |txn| txn.delete(key)).await
     }
 
-    /// Reads a range in a transaction of its own, see [`Transaction::scan`].
+    /// Reads up to `limit` keys from `from` (included) to `to` (excluded), in order, strictly; an empty `to` means to the
+    /// end. One round trip if the keys of the range share a tag in braces, or if the keyspace has one shard.
+    ///
+    /// Each page is a transaction of its own. To read a larger range as it is at one moment, go on with
+    /// [`Keyspace::scan_at`] at the timestamp of the first page, which [`Keyspace::scan_with_snapshot`] tells.
     ///
     /// # Errors
-    /// As [`Keyspace::transact`].
+    /// As [`Keyspace::read_only`].
     pub async fn scan(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, limit: u32) -> Result<Page> {
-        let (from, to) = (from.as_ref(), to.as_ref());
-        self.transact(async |txn| txn.scan(from, to, limit).await).await
+        self.scan_with_snapshot(from, to, limit).await.map(|snapshot| snapshot.page)
+    }
+
+    /// As [`Keyspace::scan`], and tells what is known of the transaction. Its timestamp is one at which the range holds what
+    /// was found; it need not follow real time.
+    ///
+    /// # Errors
+    /// As [`Keyspace::read_only`].
+    pub async fn scan_with_snapshot(
+        &self,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        limit: u32,
+    ) -> Result<RangeSnapshot> {
+        self.scan_as(from.as_ref(), to.as_ref(), limit, Freshness::Strict).await
+    }
+
+    /// Reads up to `limit` keys of a range as they are at a timestamp, see [`Keyspace::read_at`]. All pages that are read at
+    /// one timestamp are one serializable snapshot. Versions are kept for some ten seconds, so that much time there is to
+    /// read them all.
+    ///
+    /// # Errors
+    /// As [`Keyspace::read_at`].
+    pub async fn scan_at(
+        &self,
+        timestamp: Timestamp,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        limit: u32,
+    ) -> Result<Page> {
+        let snapshot = self.scan_as(from.as_ref(), to.as_ref(), limit, Freshness::At(timestamp)).await?;
+        Ok(snapshot.page)
+    }
+
+    /// Reads up to `limit` keys of a range as they were so long ago by this machine's clock: a serializable snapshot that
+    /// hardly ever waits for a write or gets in the way of one.
+    ///
+    /// # Errors
+    /// As [`Keyspace::read_at`].
+    pub async fn scan_stale(
+        &self,
+        staleness: Duration,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        limit: u32,
+    ) -> Result<RangeSnapshot> {
+        self.scan_as(from.as_ref(), to.as_ref(), limit, Freshness::Stale(staleness)).await
+    }
+
+    /// Reads up to `limit` keys of a range as they are by this machine's clock, see [`Keyspace::read_now`]. With the pages
+    /// that [`Keyspace::scan_at`] reads at the same timestamp it is one snapshot, as strict as `read_now`.
+    ///
+    /// # Errors
+    /// As [`Keyspace::read_now`].
+    pub async fn scan_now(
+        &self,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        limit: u32,
+    ) -> Result<RangeSnapshot> {
+        self.scan_as(from.as_ref(), to.as_ref(), limit, Freshness::ClockBound).await
     }
 
     /// Reads, compares and writes at once: the writes are made only if every comparison of the batch holds.

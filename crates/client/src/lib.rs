@@ -63,7 +63,7 @@ pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, connect, connect_with};
 pub use database::Database;
 pub use error::{Error, Invalid, MissingReplica, Result};
-pub use keyspace::{Keyspace, Snapshot};
+pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use options::Options;
 pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::{

@@ -169,6 +169,34 @@ impl Session {
         Some((values, finish))
     }
 
+    /// Asks for a page of a range in a read-only transaction; gives who answers with the page, and for the whole.
+    pub(crate) fn read_only_scan(
+        &self,
+        transaction: TransactionId,
+        keyspace: KeyspaceId,
+        range: &KeyRange,
+        limit: u32,
+        freshness: Freshness,
+        patience: Duration,
+    ) -> Option<(oneshot::Receiver<ScanAnswer>, oneshot::Receiver<FinishAnswer>)> {
+        let (page, receiver) = oneshot::channel();
+        let mut page = Some(page);
+        let finish = self.ask(
+            None,
+            |waiters, sender| {
+                if let Some(page) = page.take() {
+                    waiters.expect_scan(transaction, page);
+                }
+                waiters.expect_finish(transaction, sender)
+            },
+            || {
+                let range = range.clone();
+                Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
+            },
+        )?;
+        Some((receiver, finish))
+    }
+
     /// Asks to commit.
     pub(crate) fn commit(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
         self.ask(

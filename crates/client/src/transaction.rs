@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
-use quorate_tapir::{Command, Failure, Freshness};
+use quorate_tapir::{Command, Committed, Failure, Freshness};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -136,19 +136,35 @@ impl Transaction {
         let (session, keyspace) = (&inner.shared.session, inner.keyspace.id);
         let asked = session.read_only(inner.id, keyspace, keys, freshness, patience);
         let (receivers, finish) = asked.ok_or_else(|| inner.ended())?;
-        let committed = match inner.ending(finish).await {
-            Some(Ok(committed)) => committed,
-            // It has written nothing, so whatever its fate is at the replicas, it can be run again.
-            Some(Err(Failure::Unknown { .. })) => return Err(Error::Conflict),
-            Some(Err(failure)) => return Err(inner.error(failure)),
-            None => return Err(inner.ended()),
-        };
+        let committed = inner.ending_of_read_only(finish).await?;
         let mut values = Vec::with_capacity(receivers.len());
         for receiver in receivers {
             // Every key is told before the end is.
             values.push(inner.answer(receiver).await?);
         }
         Ok((values, committed.timestamp))
+    }
+
+    /// Reads a page of a range in this transaction, which is new and writes nothing, and ends it.
+    pub(crate) async fn read_only_scan(
+        self,
+        range: &KeyRange,
+        limit: u32,
+        freshness: Freshness,
+    ) -> Result<(Page, Timestamp)> {
+        let inner = &self.inner;
+        let shards = inner.keyspace.shards_of_range(range).iter().map(|shard| shard.id);
+        inner.require_served(shards.clone())?;
+        inner.progress().footprint.scan(range, shards)?;
+        inner.end()?;
+        let patience = inner.deadline.saturating_duration_since(Instant::now());
+        let (session, keyspace) = (&inner.shared.session, inner.keyspace.id);
+        let asked = session.read_only_scan(inner.id, keyspace, range, limit, freshness, patience);
+        let (page, finish) = asked.ok_or_else(|| inner.ended())?;
+        let committed = inner.ending_of_read_only(finish).await?;
+        // The page is told before the end is.
+        let (entries, next) = inner.answer(page).await?;
+        Ok((Page { entries, next }, committed.timestamp))
     }
 
     /// A second handle on the same transaction, to be given to the closure of a user.
@@ -193,8 +209,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub async fn scan(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, limit: u32) -> Result<Page> {
-        let to = Some(to.as_ref()).filter(|to| !to.is_empty()).map(Key::copy_from_slice);
-        let range = KeyRange { from: Key::copy_from_slice(from.as_ref()), to };
+        let range = key_range(from.as_ref(), to.as_ref());
         if range.is_empty() {
             return Ok(Page::default());
         }
@@ -286,7 +301,7 @@ impl Inner {
 
     async fn scan(&self, range: KeyRange, limit: u32) -> Result<Page> {
         let _only = self.scanning.lock().await;
-        let shards = self.keyspace.shards.iter().map(|shard| shard.id);
+        let shards = self.keyspace.shards_of_range(&range).iter().map(|shard| shard.id);
         self.require_served(shards.clone())?;
         let begin = self.access(|footprint| footprint.scan(&range, shards))?;
         let receiver = self.shared.session.scan(self.id, begin, &range, limit).ok_or_else(|| self.ended())?;
@@ -322,6 +337,17 @@ impl Inner {
         let answer = self.bounded(receiver).await?;
         self.progress().stage = Stage::Over;
         Some(answer)
+    }
+
+    /// The same of a transaction that writes nothing.
+    async fn ending_of_read_only(&self, receiver: oneshot::Receiver<FinishAnswer>) -> Result<Committed> {
+        match self.ending(receiver).await {
+            Some(Ok(committed)) => Ok(committed),
+            // It has written nothing, so whatever its fate is at the replicas, it can be run again.
+            Some(Err(Failure::Unknown { .. })) => Err(Error::Conflict),
+            Some(Err(failure)) => Err(self.error(failure)),
+            None => Err(self.ended()),
+        }
     }
 
     async fn commit(&self) -> Result<Receipt> {
@@ -428,6 +454,12 @@ impl Drop for Inner {
         };
         self.shared.session.forget(self.id, last);
     }
+}
+
+/// From `from` (included) to `to` (excluded); an empty `to` means to the end.
+pub(crate) fn key_range(from: &[u8], to: &[u8]) -> KeyRange {
+    let to = Some(to).filter(|to| !to.is_empty()).map(Key::copy_from_slice);
+    KeyRange { from: Key::copy_from_slice(from), to }
 }
 
 /// The physical clock of this machine.

@@ -354,10 +354,16 @@ impl Hostile {
             [0, 1_000_000, 29_000_000, 59_000_000, u64::MAX].map(|ahead| self.timestamp(cluster, ahead));
         self.send_each(shard, cluster, |this, _| {
             let timestamp = ahead[this.random.index(ahead.len())];
-            match this.random.below(4) {
+            match this.random.below(5) {
                 0 => Message::ReadValidated { transaction, keys: keys.clone() },
                 // What it says of keys of others would be believed if they could be so.
                 1 => Message::Validated { timestamp: ahead[4], reads: reads.clone() },
+                2 => {
+                    let bound = |at| keys.get(at).cloned().unwrap_or_default();
+                    let range = KeyRange { from: bound(this.random.index(2)), to: Some(bound(1)) };
+                    let limit = [0, 1, u32::MAX][this.random.index(3)];
+                    Message::QuorumScan { transaction, round: 1, timestamp, range, limit }
+                }
                 _ => Message::QuorumRead { transaction, round: 1, timestamp, keys: keys.clone() },
             }
         });

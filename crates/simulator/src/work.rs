@@ -14,7 +14,9 @@ const SCANNED_MAX: usize = 1_000;
 pub(crate) fn of_message(receiver: Option<&Replica>, message: &Message) -> Work {
     match message {
         Message::Read { .. } | Message::ReadInTurn { .. } => Work::new(Operation::Read, 1),
-        Message::Scan { limit, .. } => Work::new(Operation::Read, (*limit as usize).min(SCANNED_MAX)),
+        Message::Scan { limit, .. } | Message::QuorumScan { limit, .. } => {
+            Work::new(Operation::Read, (*limit as usize).min(SCANNED_MAX))
+        }
         Message::QuorumRead { keys, .. } | Message::ReadValidated { keys, .. } => {
             Work::new(Operation::Read, keys.len())
         }
@@ -27,6 +29,7 @@ pub(crate) fn of_message(receiver: Option<&Replica>, message: &Message) -> Work 
         Message::ScanReply { keys, .. } => Work::new(Operation::Reply, keys.len()),
         Message::HeldReads { found, .. } => Work::new(Operation::Reply, found.len()),
         Message::QuorumReadReply { found, .. } => Work::new(Operation::Reply, found.len()),
+        Message::QuorumScanReply { page, .. } => Work::new(Operation::Reply, page.keys.len()),
         Message::ReadValidatedReply { found, .. } => Work::new(Operation::Reply, found.len()),
         Message::Decisions { decisions } => {
             let keys = decisions.iter().map(|(_, decision)| keys_of_decision(decision)).sum();

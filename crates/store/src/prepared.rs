@@ -3,6 +3,7 @@
 //! Lookups answer "who else?": a transaction never stands in its own way.
 
 use std::collections::{BTreeMap, btree_map, hash_map};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
@@ -126,11 +127,6 @@ impl PreparedSet {
         others(self.writers.get(key), id)
     }
 
-    /// The smallest timestamp at which a transaction is about to write `key`.
-    pub fn first_write(&self, key: &[u8]) -> Option<Timestamp> {
-        self.writers.get(key)?.iter().map(|holder| holder.timestamp).min()
-    }
-
     /// The other transactions that have read `key` by itself or in a scan.
     pub fn other_readers<'a>(
         &'a self,
@@ -147,14 +143,20 @@ impl PreparedSet {
 
     /// The other transactions that are about to write a key in `range`.
     pub fn other_writers_in(&self, range: &KeyRange, id: TransactionId) -> impl Iterator<Item = Holder> + '_ {
-        let bounds = match &range.to {
-            // A range that ends before it starts holds nothing; the index would not take its bounds.
-            Some(to) if range.is_empty() => (std::ops::Bound::Included(to), std::ops::Bound::Excluded(to)),
-            Some(to) => (std::ops::Bound::Included(&range.from), std::ops::Bound::Excluded(to)),
-            None => (std::ops::Bound::Included(&range.from), std::ops::Bound::Unbounded),
-        };
-        let writers = if range.is_empty() { None } else { Some(self.writers.range::<Key, _>(bounds)) };
-        writers.into_iter().flatten().flat_map(move |(_, holders)| others(Some(holders), id))
+        self.writers_in(range).flat_map(move |(_, holders)| others(Some(holders), id))
+    }
+
+    /// The keys in `range` that some transaction is about to write, ascending.
+    pub fn keys_written_in(&self, range: &KeyRange) -> impl Iterator<Item = &Key> + '_ {
+        self.writers_in(range).map(|(key, _)| key)
+    }
+
+    fn writers_in(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Holders)> + '_ {
+        let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        // The index would not take the bounds of a range that ends before it starts.
+        let writers =
+            (!range.is_empty()).then(|| self.writers.range::<Key, _>((Bound::Included(&range.from), to)));
+        writers.into_iter().flatten()
     }
 
     /// The transactions that were prepared no later than `cutoff`, ascending.
@@ -239,12 +241,17 @@ mod tests {
     }
 
     #[test]
-    fn the_first_write_of_a_key_is_found() {
+    fn the_keys_that_are_written_in_a_range_are_listed_once_each() {
         let mut set = PreparedSet::new();
-        set.insert(id(1), Prepared { timestamp: at(7), ..prepared(&["b"], &["a"], &[]) });
-        set.insert(id(2), prepared(&[], &["a"], &[]));
-        assert_eq!(set.first_write(b"a"), Some(at(5)));
-        assert_eq!(set.first_write(b"b"), None);
+        set.insert(id(1), prepared(&["b"], &["c", "a"], &[]));
+        set.insert(id(2), prepared(&[], &["a", "d"], &[]));
+        let written = |from: &'static str, to: Option<&'static str>| {
+            let range = KeyRange { from: key(from), to: to.map(key) };
+            set.keys_written_in(&range).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(written("a", None), [key("a"), key("c"), key("d")]);
+        assert_eq!(written("a", Some("d")), [key("a"), key("c")]);
+        assert!(written("d", Some("a")).is_empty());
     }
 
     #[test]

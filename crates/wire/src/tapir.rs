@@ -2,8 +2,8 @@
 
 use quorate_core::{Ballot, Timestamp, TransactionId};
 use quorate_tapir::message::{
-    Decision, FoundVersion, Prepare, Promise, ScannedKey, SnapshotVersion, StatePage, Supplement,
-    ValidatedVersion, Vote,
+    Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, ScannedKey, SnapshotVersion, StatePage,
+    Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Outcome};
 
@@ -84,6 +84,17 @@ message!(SnapshotVersion, "tapir.SnapshotVersion", {
     3 pending: Optional<Nested>,
 });
 
+message!(FoundKey, "tapir.FoundKey", {
+    1 key: KeyBytes,
+    2 version: Nested,
+});
+
+message!(FoundPage, "tapir.FoundPage", {
+    1 keys: Repeated<Nested>,
+    2 next: Optional<BoundBytes>,
+    3 absent_below: Optional<Nested>,
+});
+
 message!(ValidatedVersion, "tapir.ValidatedVersion", {
     1 found: Nested,
     2 until: Nested,
@@ -132,6 +143,14 @@ alternatives!(Message, "tapir.Message",
         34 ReadValidated { 1 transaction: Nested, 2 keys: Repeated<KeyBytes> }
         35 ReadValidatedReply { 1 transaction: Nested, 2 found: Repeated<Nested> }
         36 Validated { 1 timestamp: Nested, 2 reads: Repeated<Nested> }
+        37 QuorumScan {
+            1 transaction: Nested,
+            2 round: Varint,
+            3 timestamp: Nested,
+            4 range: Nested,
+            5 limit: Varint,
+        }
+        38 QuorumScanReply { 1 transaction: Nested, 2 round: Varint, 3 view: Varint, 4 page: Nested }
         45 ClockProbe { 1 sent: Varint, 2 deadlines: Varint }
         46 ClockProbeReply { 1 sent: Varint, 2 arrived: Varint }
         47 ReadInTurn { 1 transaction: Nested, 2 key: KeyBytes }

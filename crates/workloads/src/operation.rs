@@ -78,6 +78,14 @@ impl Plan {
         self.operations.iter().map(key).collect()
     }
 
+    /// The scan, if all that it does is one scan.
+    pub fn scan_read(&self) -> Option<&Scan> {
+        match self.operations.as_slice() {
+            [Operation::Scan(scan)] => Some(scan),
+            _ => None,
+        }
+    }
+
     /// True if a history with this transaction can be judged by what was read.
     pub fn is_judgeable(&self) -> bool {
         self.operations.iter().all(Operation::is_judgeable)

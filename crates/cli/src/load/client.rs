@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quorate::{Error, Key, Transaction, Value};
+use quorate::{Error, Key, Keyspace, Transaction, Value};
 use quorate_checker::RecordedTxn;
 use quorate_core::Random;
 use quorate_workloads::{Execution, Operation, Plan, Step, UniqueValues, Workload};
@@ -94,8 +94,8 @@ impl<'a> Client<'a> {
 
     /// Runs one transaction to its end, and says how long to wait before the next, if at all.
     async fn run(&mut self, plan: Arc<Plan>) -> Option<Duration> {
-        if let Some(keys) = plan.keys_read().filter(|_| self.reads_at_once) {
-            return self.read_at_once(plan, keys).await;
+        if self.reads_at_once && (plan.keys_read().is_some() || plan.scan_read().is_some()) {
+            return self.read_at_once(plan).await;
         }
         let state = State { unique: self.unique.clone(), count: 0, recorded: None, done: None };
         let attempts =
@@ -129,30 +129,21 @@ impl<'a> Client<'a> {
         self.count(state.count, result, ended - began, commit)
     }
 
-    /// Runs a transaction that only reads, and whose keys are known beforehand.
-    async fn read_at_once(&mut self, plan: Arc<Plan>, keys: Vec<Key>) -> Option<Duration> {
+    /// Runs a transaction that only reads, and whose keys are known beforehand or that is one scan.
+    async fn read_at_once(&mut self, plan: Arc<Plan>) -> Option<Duration> {
         let shared = self.shared;
         let state = State { unique: self.unique.clone(), count: 0, recorded: None, done: None };
         let attempts = Attempts { shared, plan, process: self.process, state: Mutex::new(state) };
         let mut execution = attempts.begin();
         let began = Instant::now();
-        let read = shared.load.keyspace.read_only_with_snapshot(&keys).await;
+        let read = read_all(&mut execution, &shared.load.keyspace).await;
         let took = began.elapsed();
         let mut state = attempts.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let result = match read {
-            Ok(snapshot) => {
-                state.count = u64::from(snapshot.attempts);
-                let values: BTreeMap<Key, Option<Value>> = keys.into_iter().zip(snapshot.values).collect();
-                match execution.got_all(&values) {
-                    Ok(()) => {
-                        state.done = Some((execution, began));
-                        Ok(snapshot.attempts == 1)
-                    }
-                    Err(unread) => Err(Error::application(unread)),
-                }
-            }
-            Err(error) => Err(error),
-        };
+        let result = read.map(|attempts| {
+            state.count = u64::from(attempts);
+            state.done = Some((execution, began));
+            attempts == 1
+        });
         self.record(&state, &result);
         self.unique = state.unique;
         self.count(state.count, result, took, took)
@@ -233,6 +224,23 @@ impl Attempts<'_> {
         }
         execution
     }
+}
+
+/// Reads the keys that a plan names, or the first page of its scan, which is strict by itself; gives how many attempts it took.
+async fn read_all(execution: &mut Execution, keyspace: &Keyspace) -> quorate::Result<u32> {
+    if let Some(keys) = execution.plan().keys_read() {
+        let snapshot = keyspace.read_only_with_snapshot(&keys).await?;
+        let values: BTreeMap<Key, Option<Value>> = keys.into_iter().zip(snapshot.values).collect();
+        execution.got_all(&values).map_err(Error::application)?;
+        return Ok(snapshot.attempts);
+    }
+    let Step::Scan { range, limit } = execution.next_step() else {
+        return Err(Error::application("a plan that is read at once reads keys or is one scan"));
+    };
+    let to = range.to.as_deref().unwrap_or_default();
+    let snapshot = keyspace.scan_with_snapshot(&range.from, to, limit).await?;
+    execution.scanned(snapshot.page.entries, snapshot.page.next);
+    Ok(snapshot.attempts)
 }
 
 /// Does what the execution says, up to the commit.

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use quorate::{Database, Error, Keyspace, Outcome, Page, Snapshot, Token, Transaction, Value};
+use quorate::{Database, Error, Keyspace, Outcome, Page, RangeSnapshot, Snapshot, Token, Transaction, Value};
 
-use super::statement::{KeyspaceAction, Statement};
+use super::statement::{KeyspaceAction, Range, Statement};
 use crate::command::definition_lines;
 
 /// How long a transaction may stay open between two statements of a person.
@@ -79,7 +79,20 @@ impl Session {
             }
             Statement::Put { key, value } => self.put(&key, &value).await?,
             Statement::Delete { key } => self.delete(&key).await?,
-            Statement::Scan { from, to, limit } => show_page(&self.scan(&from, &to, limit).await?),
+            Statement::Scan { range } => show_page(&self.scan(&range).await?),
+            Statement::ScanAt { timestamp, range: Range { from, to, limit } } => {
+                self.refuse_inside_transaction()?;
+                show_page(&self.in_use().await?.scan_at(timestamp, from, to, limit).await?)
+            }
+            Statement::ScanStale { milliseconds, range: Range { from, to, limit } } => {
+                self.refuse_inside_transaction()?;
+                let staleness = Duration::from_millis(milliseconds);
+                show_range(&self.in_use().await?.scan_stale(staleness, from, to, limit).await?)
+            }
+            Statement::ScanNow { range: Range { from, to, limit } } => {
+                self.refuse_inside_transaction()?;
+                show_range(&self.in_use().await?.scan_now(from, to, limit).await?)
+            }
             Statement::Begin => self.begin().await?,
             Statement::Commit => self.commit().await?,
             Statement::Abort => self.abort().await?,
@@ -134,10 +147,10 @@ impl Session {
         Ok("ok".to_owned())
     }
 
-    async fn scan(&mut self, from: &str, to: &str, limit: u32) -> Result<Page, Error> {
+    async fn scan(&mut self, Range { from, to, limit }: &Range) -> Result<Page, Error> {
         match &self.transaction {
-            Some(txn) => txn.scan(from, to, limit).await,
-            None => self.in_use().await?.scan(from, to, limit).await,
+            Some(txn) => txn.scan(from, to, *limit).await,
+            None => self.in_use().await?.scan(from, to, *limit).await,
         }
     }
 
@@ -244,6 +257,10 @@ fn show_snapshot(keys: &[String], snapshot: &Snapshot) -> String {
     format!("{}\nat {}", show_values(keys, &snapshot.values), snapshot.timestamp)
 }
 
+fn show_range(snapshot: &RangeSnapshot) -> String {
+    format!("{}\nat {}", show_page(&snapshot.page), snapshot.timestamp)
+}
+
 fn show_page(page: &Page) -> String {
     let mut text = String::new();
     for (key, value) in &page.entries {
@@ -300,5 +317,8 @@ mod tests {
         let page = Page { entries: vec![entry("a")], next: Some(Key::from("b")) };
         assert_eq!(show_page(&page), "a  1\n… the limit is reached: go on from b");
         assert_eq!(show_page(&Page::default()), "(nothing)");
+        let timestamp = Timestamp { micros: 7, client: ClientId(255) };
+        let snapshot = RangeSnapshot { page: Page::default(), timestamp, attempts: 1 };
+        assert_eq!(show_range(&snapshot), "(nothing)\nat 7@ff");
     }
 }

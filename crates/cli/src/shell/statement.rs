@@ -67,14 +67,32 @@ pub(crate) enum Statement {
     },
     /// Read the keys from FROM (included) to TO (excluded, '' for the end).
     Scan {
-        /// The first key.
-        from: String,
-        /// The first key that is not wanted.
-        #[arg(default_value = "")]
-        to: String,
-        /// At most so many keys.
-        #[arg(long, default_value_t = 100)]
-        limit: u32,
+        /// What to read.
+        #[command(flatten)]
+        range: Range,
+    },
+    /// Read the keys from FROM to TO as they were at the timestamp of a commit, or at a moment.
+    ScanAt {
+        /// As `commit` shows it, or microseconds since 1970.
+        #[arg(value_parser = parse_timestamp)]
+        timestamp: Timestamp,
+        /// What to read.
+        #[command(flatten)]
+        range: Range,
+    },
+    /// Read the keys from FROM to TO as they were so long ago.
+    ScanStale {
+        /// How long ago.
+        milliseconds: u64,
+        /// What to read.
+        #[command(flatten)]
+        range: Range,
+    },
+    /// Read the keys from FROM to TO as they are by the clock of this machine. The keyspace must state a bound of clocks.
+    ScanNow {
+        /// What to read.
+        #[command(flatten)]
+        range: Range,
     },
     /// Begin a transaction.
     Begin,
@@ -102,6 +120,19 @@ pub(crate) enum Statement {
     /// Leave the shell.
     #[command(alias = "quit")]
     Exit,
+}
+
+/// A range of keys, from FROM (included) to TO (excluded, '' for the end).
+#[derive(Debug, clap::Args)]
+pub(crate) struct Range {
+    /// The first key.
+    pub(crate) from: String,
+    /// The first key that is not wanted.
+    #[arg(default_value = "")]
+    pub(crate) to: String,
+    /// At most so many keys.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: u32,
 }
 
 /// What can be done with keyspaces.
@@ -176,11 +207,18 @@ mod tests {
         assert!(matches!(parse("get a"), Parsed::Statement(Statement::Get { key }) if key == "a"));
         let negative = parse("put balance -5");
         assert!(matches!(negative, Parsed::Statement(Statement::Put { value, .. }) if value == "-5"));
-        let Parsed::Statement(Statement::Scan { from, to, limit }) = parse("scan a z --limit 7") else {
+        let Parsed::Statement(Statement::Scan { range }) = parse("scan a z --limit 7") else { panic!() };
+        assert_eq!((range.from.as_str(), range.to.as_str(), range.limit), ("a", "z", 7));
+        let Parsed::Statement(Statement::ScanNow { range }) = parse("scan-now '' ''") else { panic!() };
+        assert_eq!((range.to.as_str(), range.limit), ("", 100));
+        let Parsed::Statement(Statement::ScanAt { timestamp, range }) = parse("scan-at 7@a b") else {
             panic!()
         };
-        assert_eq!((from.as_str(), to.as_str(), limit), ("a", "z", 7));
-        assert!(matches!(parse("scan '' ''"), Parsed::Statement(Statement::Scan { limit: 100, .. })));
+        assert_eq!((timestamp.to_string().as_str(), range.from.as_str()), ("7@a", "b"));
+        let Parsed::Statement(Statement::ScanStale { milliseconds, .. }) = parse("scan-stale 50 a b") else {
+            panic!()
+        };
+        assert_eq!(milliseconds, 50);
         let create = parse("keyspace create accounts --isolation strict --shards 2 --sites a,b,c");
         let Parsed::Statement(Statement::Keyspace { action: KeyspaceAction::Create(create) }) = create else {
             panic!()

@@ -85,10 +85,14 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     let timestamp = read.out.lines().last().unwrap().split([' ', ',']).nth(2).unwrap();
     let past = dev.shell(&format!("put alice 60; delete bob; read-at {timestamp} alice bob"));
     assert!(past.out.ends_with("ok\nalice  61\nbob  1\n"), "{}", past.out);
+    let range =
+        dev.shell(&format!("scan-at {timestamp} alice bob~; scan alice bob~; scan-stale 0 alice bob~"));
+    assert!(range.out.starts_with("alice  61\nbob  1\nalice  60\nalice  60\nat "), "{}", range.out);
     let bounded =
-        dev.shell("keyspace create bounded --clock-bound-ms 5; put a 1; read-now a b; keyspace drop bounded");
+        dev.shell("keyspace create bounded --clock-bound-ms 5; put a 1; read-now a b; scan-now a; keyspace drop bounded");
     assert!(bounded.out.contains("clocks within 5ms\n"), "{}", bounded.out);
     assert!(bounded.out.contains("a  1\nb  (absent)\nat "), "{}", bounded.out);
+    assert_eq!(bounded.out.matches("a  1\n").count(), 2, "{}", bounded.out);
 
     let aborted = dev.shell("begin; put alice 0; abort; get alice");
     assert!(aborted.out.ends_with("aborted\n60\n"), "{}", aborted.out);
@@ -104,7 +108,9 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
         ("use nowhere", "accounts"),
         ("get ''", "must not be empty"),
         ("read-now alice", "read_only"),
+        ("scan-now alice", "scan"),
         ("begin; read alice", "a transaction is open"),
+        ("begin; scan-at 7 alice", "a transaction is open"),
     ] {
         let failed = dev.shell(statements);
         assert_eq!(failed.code, 1, "{statements}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{Batch, Error, Invalid, Isolation, Key, KeyspaceOptions, Value};
+use quorate::{Batch, Error, Invalid, Isolation, Key, KeyspaceOptions, Page, Value};
 use tokio::time::Instant;
 
 use crate::support::{Cluster, accounts, increment, number};
@@ -171,6 +171,59 @@ async fn keys_are_read_at_once_now_and_in_the_past() {
 }
 
 #[tokio::test]
+async fn ranges_are_read_now_and_in_the_past() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    let write = async |keys: std::ops::Range<u32>, value: &'static str| {
+        let keys = &keys;
+        let written = accounts.transact_with_receipt(async |txn| {
+            keys.clone().try_for_each(|number| txn.put(format!("k{number:02}"), value))
+        });
+        written.await.unwrap().1
+    };
+    let first = write(0..20, "first").await;
+    write(10..30, "second").await;
+    let told = |page: &Page| -> Vec<(String, Value)> {
+        page.entries
+            .iter()
+            .map(|(key, value)| (String::from_utf8_lossy(key).into_owned(), value.clone()))
+            .collect()
+    };
+    let expected = |keys: std::ops::Range<u32>, value: &'static str| -> Vec<(String, Value)> {
+        keys.map(|number| (format!("k{number:02}"), Value::from(value))).collect()
+    };
+
+    // Two pages of what was there after the first commit, and a scan of what is there now, over all shards.
+    let page = accounts.scan_at(first.timestamp, "k", "l", 15).await.unwrap();
+    assert_eq!((told(&page), page.next.clone()), (expected(0..15, "first"), Some(Key::from("k15"))));
+    let rest = accounts.scan_at(first.timestamp, page.next.unwrap(), "", 15).await.unwrap();
+    assert_eq!((told(&rest), rest.next), (expected(15..20, "first"), None));
+    let now = accounts.scan_with_snapshot("k10", "", 100).await.unwrap();
+    assert_eq!((told(&now.page), now.page.next), (expected(10..30, "second"), None));
+    let before = accounts.scan_at(now.timestamp, "k05", "k10", 100).await.unwrap();
+    assert_eq!(told(&before), expected(5..10, "first"), "the same snapshot");
+
+    // Before anything was written, nothing was there; and what was so long ago says when that was.
+    let stale = accounts.scan_stale(Duration::from_secs(8), "", "", 100).await.unwrap();
+    assert!(stale.timestamp < first.timestamp && stale.page.entries.is_empty(), "{stale:?}");
+    // Keys with a tag are in one shard, and read there alone.
+    accounts.put("{tag}1", "x").await.unwrap();
+    assert_eq!(accounts.scan("{tag}", "{tag~", 10).await.unwrap().entries.len(), 1);
+    let mut txn = accounts.begin().await.unwrap();
+    assert_eq!(txn.scan("{tag}", "{tag}2", 10).await.unwrap().entries.len(), 1);
+    txn.put("{tag}2", "y").unwrap();
+    txn.commit().await.unwrap();
+    let two = accounts.scan("{tag}", "{tag~", 10).await.unwrap().entries.len();
+    assert_eq!(two, 2);
+
+    let long = vec![b'k'; 5_000];
+    assert!(matches!(accounts.scan(&long, "", 1).await, Err(Error::Invalid(_))));
+    let unbounded = accounts.scan_now("", "", 1).await;
+    assert!(matches!(unbounded, Err(Error::Invalid(Invalid::NoClockBound { .. }))), "{unbounded:?}");
+}
+
+#[tokio::test]
 async fn where_clocks_are_bounded_commits_take_as_long_and_the_clock_can_be_read_by() {
     const BOUND: Duration = Duration::from_millis(40);
     let cluster = Cluster::start();
@@ -196,5 +249,10 @@ async fn where_clocks_are_bounded_commits_take_as_long_and_the_clock_can_be_read
         assert!(before.elapsed() >= BOUND, "{:?}", before.elapsed());
         assert!(snapshot.timestamp > receipt.timestamp);
         assert_eq!(snapshot.values, vec![Some(Value::copy_from_slice(&[round])); 4]);
+        let before = Instant::now();
+        let scanned = elsewhere.scan_now([0], [9], 3).await.unwrap();
+        assert!(before.elapsed() >= BOUND && scanned.timestamp > snapshot.timestamp);
+        assert!(scanned.page.entries.iter().all(|(_, value)| value.as_ref() == [round]), "{scanned:?}");
+        assert_eq!(scanned.page.next, Some(Key::from(&[3])));
     }
 }

@@ -19,7 +19,7 @@ pub struct Routes {
     pub nearest: Vec<Vec<ReplicaIndex>>,
 }
 
-/// How fresh the answer to [`Command::ReadOnly`] must be, and how it is made so.
+/// How fresh the answer to [`Command::ReadOnly`] or [`Command::ReadOnlyScan`] must be, and how it is made so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// Strictly serializable: everything that had committed before. One round trip; a write that is under way on one of
@@ -101,6 +101,23 @@ pub enum Command {
         keyspace: KeyspaceId,
         /// The keys; each is answered once.
         keys: Vec<Key>,
+        /// How fresh.
+        freshness: Freshness,
+        /// By when the client wants an answer, whatever it is.
+        patience: Duration,
+    },
+    /// Read a range, in a transaction of its own that writes nothing. Answered by [`Event::Scanned`] and
+    /// [`Event::Finished`]; what was scanned counts only if it has committed. Where a page ends, another transaction may go
+    /// on [`Freshness::At`] the timestamp of the first: together they are one snapshot.
+    ReadOnlyScan {
+        /// The transaction. After a conflict it may be run again as the next attempt.
+        transaction: TransactionId,
+        /// Where it reads.
+        keyspace: KeyspaceId,
+        /// The range.
+        range: KeyRange,
+        /// At most so many keys.
+        limit: u32,
         /// How fresh.
         freshness: Freshness,
         /// By when the client wants an answer, whatever it is.

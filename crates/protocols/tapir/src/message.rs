@@ -224,6 +224,27 @@ pub struct SnapshotVersion {
     pub pending: Option<Timestamp>,
 }
 
+/// A key that a replica found in the range of a [`Message::QuorumScan`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundKey {
+    /// The key.
+    pub key: Key,
+    /// What was found of it.
+    pub version: SnapshotVersion,
+}
+
+/// What a replica found in the first part of the range of a [`Message::QuorumScan`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundPage {
+    /// The keys, ascending: all that have a version, or are about to be written. Every other key is absent.
+    pub keys: Vec<FoundKey>,
+    /// The first key that the page does not cover; none if it covers the range.
+    pub next: Option<Key>,
+    /// The replica's floor, if it has one: for the keys that are not listed it says what
+    /// [`FoundVersion::absent_below`] says.
+    pub absent_below: Option<Timestamp>,
+}
+
 /// A version of a key of which a replica knows for how long it was the newest, without asking the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedVersion {
@@ -522,6 +543,32 @@ pub enum Message {
         view: View,
         /// For each key, in the order of the request.
         found: Vec<SnapshotVersion>,
+    },
+    /// Coordinator → replicas of a shard: what does this range hold at this timestamp? Whoever answers never again votes OK
+    /// on a write that is not above it to any key that the answer covers, whether or not the key exists.
+    QuorumScan {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// As in [`Message::QuorumRead`].
+        round: u32,
+        /// The timestamp of the snapshot.
+        timestamp: Timestamp,
+        /// The range.
+        range: KeyRange,
+        /// How many live keys are wanted at most.
+        limit: u32,
+    },
+    /// Replica → coordinator: what I have in the first part of the range. What enough replicas of one view cover counts, as
+    /// with [`Message::QuorumReadReply`].
+    QuorumScanReply {
+        /// The transaction that reads.
+        transaction: TransactionId,
+        /// The round.
+        round: u32,
+        /// The view of the replica.
+        view: View,
+        /// What I have.
+        page: FoundPage,
     },
     /// Replica → coordinator: versions that old are not kept.
     SnapshotTooOld {

@@ -89,6 +89,8 @@ pub enum Plant {
     CollectNothing,
     /// T31: f + 1 votes alike count as a fast quorum, as if synchronous logs sufficed for that.
     MajoritiesAreFast,
+    /// T40: of a range that was scanned at a timestamp only the keys are promised to stay as they were that were there.
+    RangeNotPromised,
 }
 
 /// How a plant is listed.
@@ -106,7 +108,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 31] = [
+    pub const ALL: [Plant; 32] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -138,6 +140,7 @@ impl Plant {
         Plant::CommitReportedAtOnce,
         Plant::CollectNothing,
         Plant::MajoritiesAreFast,
+        Plant::RangeNotPromised,
     ];
 
     #[rustfmt::skip]
@@ -205,6 +208,8 @@ impl Plant {
                 "the record and old versions are never collected"),
             Plant::MajoritiesAreFast => listed("T31", "6.4",
                 "f + 1 votes alike count as a fast quorum, as if synchronous logs sufficed for that"),
+            Plant::RangeNotPromised => listed("T40", "6.1",
+                "of a range that was scanned at a timestamp only the keys that were there are promised to stay"),
         }
     }
 

@@ -433,27 +433,28 @@ impl Clients {
         self.tally.attempts += 1;
         self.by_transaction.insert(id, session);
         let read_only = self.draw_read_only(session, &execution, cluster);
-        let keys = read_only.is_some().then(|| execution.plan().keys_read()).flatten();
-        let freshness = read_only.as_ref().map(|read_only| read_only.freshness);
         if read_only.as_ref().is_some_and(|read_only| !read_only.is_strict) {
             self.past.push(recorded);
         }
         let manner = self.sessions[session].manner;
         let (commit_asked, thinks) = (false, false);
-        self.sessions[session].attempt =
-            Some(Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only });
-        let share = self.random.unit() * self.random.unit();
-        let patience =
-            8 * cluster.scenario.round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share);
+        let mut attempt = Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only };
+        let patience = self.draw_patience(cluster);
         let client = self.slots[slot].client;
-        if let (Some(keys), Some(freshness)) = (keys, freshness) {
-            let keyspace = KEYSPACE;
-            let command = Command::ReadOnly { transaction: id, keyspace, keys, freshness, patience };
-            cluster.world.command(client, command);
+        if let Some(read_only) = &attempt.read_only {
+            cluster.world.command(client, read_only.command(id, &mut attempt.execution, patience));
+            self.sessions[session].attempt = Some(attempt);
             return;
         }
+        self.sessions[session].attempt = Some(attempt);
         cluster.world.command(client, Command::Begin { transaction: id, keyspace: KEYSPACE, patience });
         self.drive(session, cluster);
+    }
+
+    /// How long a client waits for an answer.
+    fn draw_patience(&mut self, cluster: &Cluster) -> Duration {
+        let share = self.random.unit() * self.random.unit();
+        8 * cluster.scenario.round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share)
     }
 
     /// Goes on at once, or after some thought: transactions that take their time overlap with others. Most of the
@@ -524,6 +525,10 @@ impl Clients {
             Event::Scanned { transaction, entries, next } => {
                 let Some(session) = self.session_of(transaction) else { return };
                 let Some(attempt) = &mut self.sessions[session].attempt else { return };
+                if let Some(read_only) = &mut attempt.read_only {
+                    read_only.scanned = Some((entries, next));
+                    return;
+                }
                 attempt.execution.scanned(entries, next);
                 self.drive(session, cluster);
             }

@@ -1,14 +1,14 @@
-//! Read-only transactions: plans that name all keys beforehand are read at once, in each of the ways there are.
+//! Read-only transactions: plans that name all keys beforehand, or are one scan, are read in each of the ways there are.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_core::{Key, Timestamp, Value};
-use quorate_tapir::{Committed, Failure, Freshness};
-use quorate_workloads::Execution;
+use quorate_core::{Key, Timestamp, TransactionId, Value};
+use quorate_tapir::{Command, Committed, Failure, Freshness};
+use quorate_workloads::{Execution, Step};
 
 use super::{Clients, Work};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, KEYSPACE};
 
 /// So often a plan that could be read at once is.
 const READ_ONLY_PROBABILITY: f64 = 0.8;
@@ -16,13 +16,48 @@ const READ_ONLY_PROBABILITY: f64 = 0.8;
 /// How far back a read in the past may lie.
 const PAST_MICROS_MAX: u64 = 4_000_000;
 
-/// How a transaction reads all its keys at once, and what it got.
+/// So often a plan that is one scan is read without holding anything.
+const READ_ONLY_SCAN_PROBABILITY: f64 = 0.6;
+
+/// How a transaction reads all its keys at once, or a range, and what it got.
 #[derive(Clone, Debug)]
 pub(super) struct ReadOnly {
     pub(super) freshness: Freshness,
     /// True if what it reads must be strict.
     pub(super) is_strict: bool,
+    /// True if further pages of a range are read at the timestamp of the first.
+    goes_on: bool,
     pub(super) got: BTreeMap<Key, Option<Value>>,
+    /// A page of the range.
+    pub(super) scanned: Option<Scanned>,
+}
+
+/// A page of a range: keys and values, and the first key that it does not cover.
+type Scanned = (Vec<(Key, Value)>, Option<Key>);
+
+impl ReadOnly {
+    fn new(freshness: Freshness, is_strict: bool, goes_on: bool) -> Self {
+        ReadOnly { freshness, is_strict, goes_on, got: BTreeMap::new(), scanned: None }
+    }
+
+    /// How the client asks for what an attempt wants next.
+    pub(super) fn command(
+        &self,
+        id: TransactionId,
+        execution: &mut Execution,
+        patience: Duration,
+    ) -> Command {
+        let (transaction, keyspace, freshness) = (id, KEYSPACE, self.freshness);
+        match execution.plan().keys_read() {
+            Some(keys) => Command::ReadOnly { transaction, keyspace, keys, freshness, patience },
+            None => {
+                let Step::Scan { range, limit } = execution.next_step() else {
+                    panic!("a plan that is read at once reads keys or is one scan")
+                };
+                Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
+            }
+        }
+    }
 }
 
 impl Clients {
@@ -35,12 +70,13 @@ impl Clients {
     ) -> Option<ReadOnly> {
         // The auditor reads like any other transaction: the last word should not rest on what it judges.
         let audits = self.sessions[session].audits();
+        let reads_keys = execution.plan().keys_read().is_some();
         if matches!(self.sessions[session].work, Work::Script(_)) {
-            let (freshness, is_strict, got) = (Freshness::Strict, true, BTreeMap::new());
-            return execution.plan().keys_read().map(|_| ReadOnly { freshness, is_strict, got });
+            return reads_keys.then(|| ReadOnly::new(Freshness::Strict, true, false));
         }
-        let is_inclined = self.random.chance(READ_ONLY_PROBABILITY);
-        if audits || !is_inclined || execution.plan().keys_read().is_none() {
+        let inclination = if reads_keys { READ_ONLY_PROBABILITY } else { READ_ONLY_SCAN_PROBABILITY };
+        let is_inclined = self.random.chance(inclination);
+        if audits || !is_inclined || !(reads_keys || execution.plan().scan_read().is_some()) {
             return None;
         }
         let slot = &self.slots[self.sessions[session].slot];
@@ -58,11 +94,14 @@ impl Clients {
             _ if cluster.scenario.clock_bound.is_none() => Freshness::Strict,
             _ => Freshness::ClockBound,
         };
+        // A strict page is strict by itself. A snapshot of several at its timestamp is not, unless clocks are bounded.
+        let goes_on = !reads_keys && (freshness != Freshness::Strict || self.random.chance(0.5));
         let is_strict = match freshness {
-            Freshness::Strict | Freshness::ClockBound => true,
+            Freshness::Strict => !goes_on,
+            Freshness::ClockBound => true,
             Freshness::At(_) | Freshness::Stale(_) => false,
         };
-        Some(ReadOnly { freshness, is_strict, got: BTreeMap::new() })
+        Some(ReadOnly::new(freshness, is_strict, goes_on))
     }
 
     /// A read-only transaction is over. What it got counts only if it has committed; if not, nothing has happened,
@@ -74,15 +113,41 @@ impl Clients {
         cluster: &mut Cluster,
     ) {
         let Some(attempt) = &mut self.sessions[session].attempt else { return };
-        let Some(read_only) = attempt.read_only.clone() else { return };
+        let Some(read_only) = &mut attempt.read_only else { return };
         let committed = match result {
             Ok(committed) => committed,
             Err(_) => return self.end_aborted(session, cluster),
         };
-        if let Err(unread) = attempt.execution.got_all(&read_only.got) {
-            self.nonsense.push(format!("{} committed, but {unread}", attempt.id));
-        }
         self.tally.fast += u64::from(committed.fast);
+        if attempt.execution.plan().keys_read().is_some() {
+            if let Err(unread) = attempt.execution.got_all(&read_only.got) {
+                self.nonsense.push(format!("{} committed, but {unread}", attempt.id));
+            }
+            return self.end_committed(session, committed.timestamp, cluster);
+        }
+        match read_only.scanned.take() {
+            Some((entries, next)) => attempt.execution.scanned(entries, next),
+            None => self.nonsense.push(format!("{} committed without a page", attempt.id)),
+        }
+        if read_only.goes_on && attempt.execution.next_step() != Step::Commit {
+            read_only.freshness = Freshness::At(committed.timestamp);
+            return self.read_on(session, cluster);
+        }
         self.end_committed(session, committed.timestamp, cluster);
+    }
+
+    /// Asks for the next page of a range, in a transaction of its own.
+    fn read_on(&mut self, session: usize, cluster: &mut Cluster) {
+        let slot = &mut self.slots[self.sessions[session].slot];
+        slot.sequence += 1;
+        let id = TransactionId { client: slot.id, sequence: slot.sequence, attempt: 0 };
+        let client = slot.client;
+        let patience = self.draw_patience(cluster);
+        let Some(attempt) = &mut self.sessions[session].attempt else { return };
+        let Some(read_only) = &attempt.read_only else { return };
+        self.by_transaction.remove(&attempt.id);
+        self.by_transaction.insert(id, session);
+        attempt.id = id;
+        cluster.world.command(client, read_only.command(id, &mut attempt.execution, patience));
     }
 }

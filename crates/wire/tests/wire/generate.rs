@@ -19,8 +19,8 @@ use quorate_ir::{
     RecordPage, State,
 };
 use quorate_tapir::message::{
-    Decision, FoundVersion, Prepare, Promise, RecordedVote, ScannedKey, SnapshotVersion, StatePage,
-    Supplement, ValidatedVersion, Vote,
+    Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, RecordedVote, ScannedKey, SnapshotVersion,
+    StatePage, Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Outcome, Record, Tapir};
 use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, Welcome};
@@ -287,10 +287,22 @@ fn found_version() -> BoxedStrategy<FoundVersion> {
         .boxed()
 }
 
+fn snapshot_version() -> BoxedStrategy<SnapshotVersion> {
+    (found_version(), timestamp(), of(timestamp()))
+        .prop_map(|(found, newest, pending)| SnapshotVersion { found, newest, pending })
+        .boxed()
+}
+
+fn snapshot_page() -> BoxedStrategy<FoundPage> {
+    let found = (key(), snapshot_version()).prop_map(|(key, version)| FoundKey { key, version });
+    (vec(found, 0..4), of(key()), of(timestamp()))
+        .prop_map(|(keys, next, absent_below)| FoundPage { keys, next, absent_below })
+        .boxed()
+}
+
 /// What read-only transactions say and hear.
 fn snapshots() -> BoxedStrategy<Message> {
-    let at_timestamp = (found_version(), timestamp(), of(timestamp()))
-        .prop_map(|(found, newest, pending)| SnapshotVersion { found, newest, pending });
+    let at_timestamp = snapshot_version();
     let validated =
         (found_version(), timestamp()).prop_map(|(found, until)| ValidatedVersion { found, until });
     let read = (key(), timestamp()).prop_map(|(key, version)| ReadVersion { key, version });
@@ -312,6 +324,20 @@ fn snapshots() -> BoxedStrategy<Message> {
         (transaction_id(), timestamp())
             .prop_map(|(transaction, oldest)| Message::SnapshotTooOld { transaction, oldest }),
     ];
+    let scans = prop_oneof![
+        (transaction_id(), small(), timestamp(), range(), small()).prop_map(
+            |(transaction, round, timestamp, range, limit)| Message::QuorumScan {
+                transaction,
+                round,
+                timestamp,
+                range,
+                limit
+            }
+        ),
+        (transaction_id(), small(), view(), snapshot_page()).prop_map(|(transaction, round, view, page)| {
+            Message::QuorumScanReply { transaction, round, view, page }
+        }),
+    ];
     let validated = prop_oneof![
         (transaction_id(), vec(key(), 0..4))
             .prop_map(|(transaction, keys)| Message::ReadValidated { transaction, keys }),
@@ -319,7 +345,7 @@ fn snapshots() -> BoxedStrategy<Message> {
             .prop_map(|(transaction, found)| Message::ReadValidatedReply { transaction, found }),
         (timestamp(), vec(read, 0..4)).prop_map(|(timestamp, reads)| Message::Validated { timestamp, reads }),
     ];
-    prop_oneof![quorum.boxed(), validated.boxed()].boxed()
+    prop_oneof![quorum.boxed(), scans.boxed(), validated.boxed()].boxed()
 }
 
 pub(crate) fn message() -> BoxedStrategy<Message> {

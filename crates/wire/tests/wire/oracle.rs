@@ -378,6 +378,28 @@ messages! {
         #[prost(uint64, tag = 3)] view: u64,
         #[prost(message, repeated, tag = 4)] found: Vec<SnapshotVersion>,
     }
+    struct FoundKey {
+        #[prost(bytes = "vec", tag = 1)] key: Vec<u8>,
+        #[prost(message, optional, tag = 2)] version: Option<SnapshotVersion>,
+    }
+    struct FoundPage {
+        #[prost(message, repeated, tag = 1)] keys: Vec<FoundKey>,
+        #[prost(bytes = "vec", optional, tag = 2)] next: Option<Vec<u8>>,
+        #[prost(message, optional, tag = 3)] absent_below: Option<Timestamp>,
+    }
+    struct QuorumScan {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] round: u32,
+        #[prost(message, optional, tag = 3)] timestamp: Option<Timestamp>,
+        #[prost(message, optional, tag = 4)] range: Option<KeyRange>,
+        #[prost(uint32, tag = 5)] limit: u32,
+    }
+    struct QuorumScanReply {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(uint32, tag = 2)] round: u32,
+        #[prost(uint64, tag = 3)] view: u64,
+        #[prost(message, optional, tag = 4)] page: Option<FoundPage>,
+    }
     struct SnapshotTooOld {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
         #[prost(message, optional, tag = 2)] oldest: Option<Timestamp>,
@@ -405,7 +427,7 @@ messages! {
 }
 
 choices! {
-    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 45, 46, 47, 48, 60"
+    Tapir, "TapirChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 45, 46, 47, 48, 60"
         = TapirChoice {
         1 Read(Read),
         2 ReadReply(ReadReply),
@@ -438,6 +460,8 @@ choices! {
         34 ReadValidated(ReadValidated),
         35 ReadValidatedReply(ReadValidatedReply),
         36 Validated(Validated),
+        37 QuorumScan(QuorumScan),
+        38 QuorumScanReply(QuorumScanReply),
         45 ClockProbe(ClockProbe),
         46 ClockProbeReply(ClockProbeReply),
         47 ReadInTurn(Read),

@@ -67,6 +67,8 @@ fn the_generators_reach_every_variant() {
         "HeldReads",
         "QuorumRead",
         "QuorumReadReply",
+        "QuorumScan",
+        "QuorumScanReply",
         "SnapshotTooOld",
         "ReadValidated",
         "ReadValidatedReply",

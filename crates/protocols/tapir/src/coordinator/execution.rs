@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_core::topology::Shard;
 use quorate_core::transaction::{
     LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable, validate_key, validate_write,
 };
@@ -11,6 +12,7 @@ use quorate_core::{
     Value, Write,
 };
 
+use super::pages::{self, Entries};
 use super::{Coordinator, Out, Phase, finish};
 use crate::command::{Event, Failure, Invalid, Routes};
 use crate::message::{Message, ScannedKey};
@@ -49,13 +51,13 @@ struct PendingScan {
     request: u32,
     range: KeyRange,
     limit: u32,
-    /// One page for each shard, once it is there.
+    /// One page for each shard, once it is there; an empty one for those that hold no key of the range.
     pages: Vec<Option<Page>>,
     asked: usize,
     asked_at: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Page {
     keys: Vec<ScannedKey>,
     next: Option<Key>,
@@ -187,48 +189,36 @@ impl Execution {
     }
 
     /// Merges the pages of a scan, with what the transaction itself has read and written, and notes what was covered.
-    fn finish_scan(&mut self, scan: PendingScan) -> (Vec<(Key, Value)>, Option<Key>) {
+    fn finish_scan(&mut self, scan: PendingScan) -> (Entries, Option<Key>) {
         let PendingScan { range, limit, pages, .. } = scan;
-        // What every shard covers is covered.
-        let mut end = range.to.clone();
-        let mut cut = false;
-        for next in pages.iter().flatten().filter_map(|page| page.next.as_ref()) {
-            if end.as_ref().is_none_or(|end| next < end) {
-                end = Some(next.clone());
-                cut = true;
-            }
-        }
+        let until = |next: &Option<Key>| next.clone().or_else(|| range.to.clone());
+        let next = pages::common_end(pages.iter().flatten().map(|page| &page.next));
+        let covered = KeyRange { from: range.from.clone(), to: until(&next) };
         let mut found: BTreeMap<Key, Option<Value>> = BTreeMap::new();
         let mut versions: BTreeMap<Key, (Timestamp, Option<Value>)> = BTreeMap::new();
         for scanned in pages.into_iter().flatten().flat_map(|page| page.keys) {
-            if end.as_ref().is_none_or(|end| scanned.key < *end) {
+            if covered.contains(&scanned.key) {
                 // What the transaction has read before, it reads again; if that is stale, the range will not validate.
                 let known = self.known(&scanned.key).unwrap_or((scanned.version, scanned.value));
                 found.insert(scanned.key.clone(), known.1.clone());
                 versions.insert(scanned.key, known);
             }
         }
-        let covered = KeyRange { from: range.from.clone(), to: end.clone() };
         for (key, value) in self.writes.iter().filter(|(key, _)| covered.contains(key)) {
             found.insert(key.clone(), value.clone());
         }
-        let mut entries: Vec<(Key, Value)> =
-            found.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        if entries.len() > limit as usize {
-            end = Some(entries[limit as usize].0.clone());
-            cut = true;
-            entries.truncate(limit as usize);
-        }
-        let covered = KeyRange { from: range.from, to: end.clone() };
+        let mut entries: Entries = found.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        let next = pages::cut(&mut entries, limit).or(next);
+        let covered = KeyRange { from: range.from.clone(), to: until(&next) };
         for (key, known) in versions.into_iter().filter(|(key, _)| covered.contains(key)) {
             self.reads.entry(key).or_insert(known);
         }
         if !covered.is_empty() {
-            for shard in &self.routes.keyspace.shards {
+            for shard in self.routes.keyspace.shards_of_range(&range) {
                 self.ranges.push((shard.id, covered.clone()));
             }
         }
-        (entries, if cut { end } else { None })
+        (entries, next)
     }
 }
 
@@ -377,7 +367,10 @@ impl Coordinator {
         }
         execution.scans += 1;
         let request = execution.scans;
-        let pages = execution.routes.keyspace.shards.iter().map(|_| None).collect();
+        let keyspace = &execution.routes.keyspace;
+        let asked: Vec<ShardId> = keyspace.shards_of_range(&range).iter().map(|shard| shard.id).collect();
+        let page = |shard: &Shard| (!asked.contains(&shard.id)).then(Page::default);
+        let pages = keyspace.shards.iter().map(page).collect();
         let limit = limit.min(page_max);
         let scan = PendingScan { request, range, limit, pages, asked: 0, asked_at: context.now };
         execution.pending_scans.push(scan);
@@ -407,6 +400,7 @@ impl Coordinator {
         self.unreachable = unreachable;
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_scan_reply(
         &mut self,
         from: ReplicaId,
@@ -414,6 +408,7 @@ impl Coordinator {
         request: u32,
         keys: Vec<ScannedKey>,
         next: Option<Key>,
+        context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(execution) = self.execution(id) else { return };
@@ -441,7 +436,11 @@ impl Coordinator {
         if let Err(limit) = execution.count(&first, bytes) {
             return self.fail_limit(id, limit, outbox);
         }
+        let commits = execution.commits_when_read;
         outbox.emit(Event::Scanned { transaction: id, entries, next });
+        if commits {
+            self.on_commit(id, context, outbox);
+        }
     }
 
     /// Asks other replicas for what the first have not answered.

@@ -20,11 +20,15 @@
 //! | `commit_wait` | when it is reported, where clocks are bounded |
 //! | `read_only` | read-only transactions: which way each goes |
 //! | `reading` | quorum reads and reads of validated versions |
+//! | `agreement` | what the replies to a quorum read amount to |
+//! | `pages` | how the pages of several shards become one |
 //! | `tally` | how transactions ended, and why |
 
+mod agreement;
 mod commit_wait;
 mod deadline;
 mod execution;
+mod pages;
 mod prepare;
 mod read_only;
 mod reading;
@@ -52,7 +56,8 @@ use deadline::Deadlines;
 use execution::Execution;
 use prepare::Preparing;
 pub(crate) use prepare::decide_vote;
-use reading::Reading;
+use read_only::Wanted;
+use reading::{Reading, Reply, Scan};
 use resolve::Resolving;
 pub use tally::Tally;
 use tell::Telling;
@@ -206,8 +211,13 @@ impl Coordinator {
             Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
             Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
             Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
-                let deadline = context.now + patience;
-                self.on_read_only(transaction, keyspace, keys, freshness, deadline, context, outbox);
+                let (wanted, deadline) = (Wanted::Keys(keys.into_iter().collect()), context.now + patience);
+                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
+            }
+            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+                let limit = limit.min(self.config.scan_page_max);
+                let (wanted, deadline) = (Wanted::Range(Scan { range, limit }), context.now + patience);
+                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
             }
             Command::Abort { transaction } => self.on_abort(transaction, outbox),
             Command::Resolve { transaction, participants, timestamp, patience } => {
@@ -237,7 +247,7 @@ impl Coordinator {
                 self.on_read_reply(from, transaction, key, version, value, context, outbox);
             }
             Message::ScanReply { transaction, request, keys, next } => {
-                self.on_scan_reply(from, transaction, request, keys, next, outbox);
+                self.on_scan_reply(from, transaction, request, keys, next, context, outbox);
             }
             Message::Ir(Ir::ConsensusReply { id, view, verdict, finalized }) => {
                 self.on_prepare_reply(from, id, view, verdict, finalized, Vec::new(), context, outbox);
@@ -246,7 +256,12 @@ impl Coordinator {
                 self.on_prepare_reply(from, id, view, vote, finalized, found, context, outbox);
             }
             Message::QuorumReadReply { transaction, round, view, found } => {
-                self.on_quorum_read_reply(from, transaction, round, view, found, context, outbox);
+                let reply = Reply::Versions(found);
+                self.on_quorum_read_reply(from, transaction, round, view, reply, context, outbox);
+            }
+            Message::QuorumScanReply { transaction, round, view, page } => {
+                let reply = Reply::Page(page);
+                self.on_quorum_read_reply(from, transaction, round, view, reply, context, outbox);
             }
             Message::SnapshotTooOld { transaction, oldest } => {
                 self.on_snapshot_too_old(transaction, oldest, context, outbox);
@@ -294,6 +309,7 @@ impl Coordinator {
             | Message::ClockProbe { .. }
             | Message::Scan { .. }
             | Message::QuorumRead { .. }
+            | Message::QuorumScan { .. }
             | Message::ReadValidated { .. }
             | Message::Validated { .. }
             | Message::Ir(_)

@@ -1,4 +1,5 @@
-//! Read-only transactions over keys that are known beforehand: which way each goes (TAPIR paper, section 6.1).
+//! Read-only transactions over keys that are known beforehand, or over a range: which way each goes (TAPIR paper, section
+//! 6.1).
 //!
 //! | wanted | where | way | round trips |
 //! |---|---|---|---|
@@ -8,14 +9,18 @@
 //! | stale within a bound | any | what the nearest replicas have validated, else a quorum read | 1, or 2 |
 //! | strict within a bound of clocks | any | a quorum read, reported after the bound | 1, or the bound |
 //!
+//! Ranges go the same ways, but for two. Over several shards a strict scan is run like any other transaction: holds would
+//! have to name the range before anybody knows where the page ends, and keep writers off all of it. And no replica knows
+//! for how long nothing has appeared in a range, so a stale one is a quorum read so long ago.
+//!
 //! # Strict within a bound of clocks
 //! Where the keyspace states a bound, everything is reported only once its timestamp has passed on all clocks, so that
 //! timestamps follow real time (see `commit_wait`). *Whatever was reported before the read began lies below the clock of
 //! that moment, which is where it reads, and whatever begins after the read was reported lies above.* Nothing is held, and
 //! only writes that are under way at lower timestamps are waited for.
 //!
-//! A strict one that has met too many conflicts, or whose shard misses too many replicas for a quorum read, is run like
-//! any other transaction: it reads at the nearest replicas and is validated by a prepare. So it makes the same progress as
+//! A strict one that has met too many conflicts, or whose shard misses too many replicas for a quorum read, is run like any
+//! other transaction: it reads at the nearest replicas and is validated by a prepare. So it makes the same progress as
 //! those. The others have no such way: where replicas are known to be down they fail at once, and the client may want
 //! something else.
 
@@ -28,10 +33,64 @@ use quorate_core::{
     Context, Instant, Key, KeyspaceId, ReadVersion, ShardId, Timestamp, Transaction, TransactionId,
 };
 
-use super::reading::{Reading, Snapshot};
+use super::reading::{Reading, Scan, Snapshot};
 use super::{Coordinator, Execution, Open, Out, Phase, finish};
-use crate::command::{Committed, Failure, Freshness, Invalid, Routes};
+use crate::command::{Committed, Event, Failure, Freshness, Invalid, Routes};
 use crate::rules::Plant;
+
+/// What a read-only transaction reads.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// These keys.
+    Keys(BTreeSet<Key>),
+    /// What there is in a range.
+    Range(Scan),
+}
+
+impl Wanted {
+    fn validate(&self) -> Result<(), LimitExceeded> {
+        match self {
+            Wanted::Keys(keys) => validate_keys(keys),
+            Wanted::Range(_) => Ok(()),
+        }
+    }
+
+    /// Says what there is if nothing need be asked for that.
+    fn answer_at_once(&self, id: TransactionId, outbox: &mut Out) -> bool {
+        match self {
+            Wanted::Keys(keys) => keys.is_empty(),
+            Wanted::Range(Scan { range, limit }) => {
+                let next = (!range.is_empty()).then(|| range.from.clone());
+                let is_nothing = range.is_empty() || *limit == 0;
+                if is_nothing {
+                    outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next });
+                }
+                is_nothing
+            }
+        }
+    }
+
+    /// The shards that are asked, with the keys of each that are known.
+    fn by_shard(&self, routes: &Routes) -> BTreeMap<ShardId, Vec<Key>> {
+        match self {
+            Wanted::Keys(keys) => by_shard(routes, keys),
+            Wanted::Range(scan) => {
+                let shards = routes.keyspace.shards_of_range(&scan.range);
+                shards.iter().map(|shard| (shard.id, Vec::new())).collect()
+            }
+        }
+    }
+
+    /// Begins to read it at a snapshot.
+    fn reading(self, routes: &Arc<Routes>, snapshot: Snapshot) -> Reading {
+        let shards = self.by_shard(routes);
+        let scan = match self {
+            Wanted::Keys(_) => None,
+            Wanted::Range(scan) => Some(scan),
+        };
+        Reading::new(routes, shards, scan, snapshot)
+    }
+}
 
 impl Coordinator {
     #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
@@ -39,7 +98,7 @@ impl Coordinator {
         &mut self,
         id: TransactionId,
         keyspace: KeyspaceId,
-        keys: Vec<Key>,
+        wanted: Wanted,
         freshness: Freshness,
         deadline: Instant,
         context: &mut Context<'_>,
@@ -51,11 +110,10 @@ impl Coordinator {
         if self.is_in_use(id) {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         }
-        let keys: BTreeSet<Key> = keys.into_iter().collect();
-        if let Err(limit) = validate_keys(&keys) {
+        if let Err(limit) = wanted.validate() {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::Limit(limit))));
         }
-        if keys.is_empty() {
+        if wanted.answer_at_once(id, outbox) {
             let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }
@@ -63,70 +121,66 @@ impl Coordinator {
         self.transactions
             .insert(id, Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None });
         self.wake_at(id, deadline);
-        let shards = by_shard(&routes, &keys);
-        match freshness {
-            Freshness::Strict if self.config.rules.has(Plant::SnapshotTakenAsStrict) => {
+        let rules = self.config.rules;
+        let reading = match freshness {
+            Freshness::Strict if rules.has(Plant::SnapshotTakenAsStrict) => {
                 let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
-                self.start_reading(
-                    id,
-                    Reading::new(&routes, shards, Snapshot::At(timestamp)),
-                    context,
-                    outbox,
-                );
+                wanted.reading(&routes, Snapshot::At(timestamp))
             }
             Freshness::Strict if id.attempt >= self.config.read_only_attempts_max => {
-                self.read_as_any_other(id, keys, context, outbox);
-            }
-            Freshness::Strict if shards.len() > 1 && !self.config.rules.has(Plant::ShardsReadApart) => {
-                self.prepare_reads(id, shards, context, outbox);
+                return self.read_as_any_other(id, wanted, context, outbox);
             }
             Freshness::Strict => {
+                let shards = wanted.by_shard(&routes);
+                let is_apart = shards.len() > 1 && !rules.has(Plant::ShardsReadApart);
+                match wanted {
+                    Wanted::Keys(_) if is_apart => return self.prepare_reads(id, shards, context, outbox),
+                    Wanted::Range(_) if is_apart => {
+                        return self.read_as_any_other(id, wanted, context, outbox);
+                    }
+                    Wanted::Keys(_) | Wanted::Range(_) => {}
+                }
                 let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
-                self.start_reading(
-                    id,
-                    Reading::new(&routes, shards, Snapshot::Newest(timestamp)),
-                    context,
-                    outbox,
-                );
+                wanted.reading(&routes, Snapshot::Newest(timestamp))
             }
             Freshness::At(timestamp) => {
                 // What lies ahead of the clock is waited for: a promise must not drive writers into the future.
                 let ahead = timestamp.micros.saturating_sub(context.clock.as_micros());
-                let reading = Reading::new(&routes, shards, Snapshot::At(timestamp));
-                self.start_reading(
-                    id,
-                    reading.after(Duration::from_micros(ahead), context.now),
-                    context,
-                    outbox,
-                );
+                let reading = wanted.reading(&routes, Snapshot::At(timestamp));
+                reading.after(Duration::from_micros(ahead), context.now)
             }
             Freshness::Stale(bound) => {
                 let micros = context.clock.as_micros().saturating_sub(bound.as_micros() as u64);
                 let oldest = Timestamp { micros, ..Timestamp::ZERO };
-                let snapshot = Snapshot::Validated { oldest };
-                self.start_reading(id, Reading::new(&routes, shards, snapshot), context, outbox);
+                let snapshot = match wanted {
+                    Wanted::Keys(_) => Snapshot::Validated { oldest },
+                    // No replica knows for how long nothing has appeared in a range.
+                    Wanted::Range(_) => Snapshot::At(oldest),
+                };
+                wanted.reading(&routes, snapshot)
             }
             Freshness::ClockBound if routes.keyspace.clock_bound.is_none() => {
-                self.fail(id, Failure::Invalid(Invalid::NoClockBound(keyspace)), outbox);
+                return self.fail(id, Failure::Invalid(Invalid::NoClockBound(keyspace)), outbox);
             }
             Freshness::ClockBound => {
                 let timestamp = Timestamp::new(context.clock, self.config.client);
-                let reading = Reading::new(&routes, shards, Snapshot::Now(timestamp));
-                self.start_reading(id, reading, context, outbox);
+                wanted.reading(&routes, Snapshot::Now(timestamp))
             }
-        }
+        };
+        self.start_reading(id, reading, context, outbox);
     }
 
-    /// Reads the keys at the nearest replicas; the last answer makes it commit.
+    /// Reads at the nearest replicas; the last answer makes it commit.
     pub(super) fn read_as_any_other(
         &mut self,
         id: TransactionId,
-        keys: BTreeSet<Key>,
+        wanted: Wanted,
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        for key in keys {
-            self.on_get(id, key, context, outbox);
+        match wanted {
+            Wanted::Keys(keys) => keys.into_iter().for_each(|key| self.on_get(id, key, context, outbox)),
+            Wanted::Range(Scan { range, limit }) => self.on_scan(id, range, limit, context, outbox),
         }
     }
 

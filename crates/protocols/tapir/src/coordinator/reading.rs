@@ -10,13 +10,16 @@ use std::time::Duration;
 
 use quorate_core::hash::FixedSet;
 use quorate_core::{
-    Context, GroupSize, Instant, Key, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
+    Context, GroupSize, Instant, Key, KeyRange, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     TransactionId, View,
 };
 
+use super::agreement::{self, Progress};
+use super::pages::{self, Entries};
+use super::read_only::Wanted;
 use super::{Coordinator, Execution, Ir, Out, Phase, Report, finish, replicas};
 use crate::command::{Committed, Event, Failure, Invalid, Routes};
-use crate::message::{FoundVersion, Message, SnapshotVersion, ValidatedVersion};
+use crate::message::{FoundPage, FoundVersion, Message, SnapshotVersion, ValidatedVersion};
 use crate::rules::{Plant, Rules};
 
 /// Writes that are in the way of a snapshot are asked after again so soon at first.
@@ -35,11 +38,20 @@ pub(super) enum Snapshot {
     Validated { oldest: Timestamp },
 }
 
+/// A range that is read, and how many live keys of it at most.
+#[derive(Clone, Debug)]
+pub(super) struct Scan {
+    pub(super) range: KeyRange,
+    pub(super) limit: u32,
+}
+
 /// A read-only transaction that is being read.
 #[derive(Debug)]
 pub(super) struct Reading {
     routes: Arc<Routes>,
     snapshot: Snapshot,
+    /// The range, if not keys are read that are known beforehand.
+    scan: Option<Scan>,
     parts: Vec<Part>,
     /// Counts the rounds, from one.
     round: u32,
@@ -58,33 +70,37 @@ pub(super) struct Reading {
 struct Part {
     shard: ShardId,
     group: GroupSize,
+    /// The keys; of a range those that have been found in it.
     keys: Vec<Key>,
+    /// The first key of the range that has not been read.
+    next: Option<Key>,
     /// The replicas, the nearest first.
     nearest: Vec<ReplicaIndex>,
     asked: Vec<ReplicaIndex>,
-    replies: BTreeMap<ReplicaIndex, (View, Vec<SnapshotVersion>)>,
+    replies: BTreeMap<ReplicaIndex, (View, Reply)>,
     /// The replicas that find the timestamp too far ahead of their clocks.
     behind: Vec<ReplicaIndex>,
     validated: Option<Vec<ValidatedVersion>>,
     read: Option<Vec<FoundVersion>>,
 }
 
-/// What the replies of a shard amount to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Progress {
-    /// This is what the keys hold.
-    Read(Vec<FoundVersion>),
-    /// A version lies above the timestamp: the newest must be read at a greater one than this.
-    Above(Timestamp),
-    /// More replies may tell.
-    Wait {
-        /// True if those that were there did not agree, or a write is pending.
-        obstructed: bool,
-    },
+/// What a replica has answered.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// Of each key, in order.
+    Versions(Vec<SnapshotVersion>),
+    /// Of the first part of the range.
+    Page(FoundPage),
 }
 
 impl Reading {
-    pub(super) fn new(routes: &Arc<Routes>, shards: BTreeMap<ShardId, Vec<Key>>, snapshot: Snapshot) -> Self {
+    /// Reads keys of these shards; or what lies in a range there, and then the keys are not known yet.
+    pub(super) fn new(
+        routes: &Arc<Routes>,
+        shards: BTreeMap<ShardId, Vec<Key>>,
+        scan: Option<Scan>,
+        snapshot: Snapshot,
+    ) -> Self {
         let part = |(id, keys)| {
             let shards = &routes.keyspace.shards;
             let position = shards.iter().position(|shard| shard.id == id).expect("keys belong to shards");
@@ -93,6 +109,7 @@ impl Reading {
                 shard: id,
                 group,
                 keys,
+                next: None,
                 nearest,
                 asked: Vec::new(),
                 replies: BTreeMap::new(),
@@ -104,6 +121,7 @@ impl Reading {
         Reading {
             routes: routes.clone(),
             snapshot,
+            scan,
             parts: shards.into_iter().map(part).collect(),
             round: 0,
             starts_at: None,
@@ -149,12 +167,24 @@ impl Reading {
     }
 
     fn message(&self, id: TransactionId, part: &Part) -> Message {
+        let (round, timestamp) = (self.round, self.timestamp());
+        if let Some(Scan { range, limit }) = self.scan.clone() {
+            return Message::QuorumScan { transaction: id, round, timestamp, range, limit };
+        }
         let keys = part.keys.clone();
         match self.snapshot {
-            Snapshot::Newest(timestamp) | Snapshot::At(timestamp) | Snapshot::Now(timestamp) => {
-                Message::QuorumRead { transaction: id, round: self.round, timestamp, keys }
+            Snapshot::Newest(_) | Snapshot::At(_) | Snapshot::Now(_) => {
+                Message::QuorumRead { transaction: id, round, timestamp, keys }
             }
             Snapshot::Validated { .. } => Message::ReadValidated { transaction: id, keys },
+        }
+    }
+
+    /// True if this answers what was asked.
+    fn is_answered_by(&self, part: &Part, reply: &Reply) -> bool {
+        match reply {
+            Reply::Versions(found) => self.scan.is_none() && found.len() == part.keys.len(),
+            Reply::Page(_) => self.scan.is_some(),
         }
     }
 
@@ -168,39 +198,24 @@ impl Reading {
 }
 
 impl Part {
-    /// What the replies amount to. Only those of the greatest view count together.
-    fn progress(&self, snapshot: Snapshot, rules: Rules) -> Progress {
+    /// What the replies amount to. Only those of the greatest view count together. Of a range it notes what it covers.
+    fn progress(&mut self, snapshot: Snapshot, rules: Rules) -> Progress {
         let view = self.replies.values().map(|(view, _)| *view).max();
-        let current =
-            || self.replies.values().filter(move |(known, _)| Some(*known) == view).map(|(_, found)| found);
+        let current = self.replies.values().filter(|(known, _)| Some(*known) == view);
         let quorum = self.group.snapshot_quorum();
-        match snapshot {
-            Snapshot::At(timestamp) | Snapshot::Now(timestamp) => {
-                let is_settled =
-                    |version: &SnapshotVersion| version.pending.is_none_or(|pending| pending > timestamp);
-                let settled: Vec<_> = current().filter(|found| found.iter().all(is_settled)).collect();
-                if settled.len() >= quorum {
-                    return Progress::Read(newest_of(&settled));
-                }
-                Progress::Wait { obstructed: current().count() >= quorum }
+        let (mut versions, mut pages) = (Vec::new(), Vec::new());
+        for (_, reply) in current {
+            match reply {
+                Reply::Versions(found) => versions.push(found.as_slice()),
+                Reply::Page(page) => pages.push(page),
             }
-            Snapshot::Newest(timestamp) => {
-                let overlooks = rules.has(Plant::PendingWriteOverlooked);
-                let is_settled = |version: &SnapshotVersion| version.pending.is_none() || overlooks;
-                let settled: Vec<_> = current().filter(|found| found.iter().all(is_settled)).collect();
-                let newest = current().flatten().map(|version| version.newest).max();
-                if let Some(newest) = newest.filter(|newest| *newest > timestamp) {
-                    return Progress::Above(newest);
-                }
-                for one in &settled {
-                    if settled.iter().filter(|other| agree(one, other)).count() >= quorum {
-                        return Progress::Read(one.iter().map(|version| version.found.clone()).collect());
-                    }
-                }
-                Progress::Wait { obstructed: current().count() >= quorum }
-            }
-            Snapshot::Validated { .. } => Progress::Wait { obstructed: false },
         }
+        if pages.is_empty() {
+            return agreement::of_versions(&versions, quorum, snapshot, rules);
+        }
+        let (progress, covered) = agreement::of_pages(&pages, quorum, snapshot, rules);
+        (self.keys, self.next) = (covered.keys, covered.next);
+        progress
     }
 
     /// The next replicas to ask, so that `wanted` have been: the nearest first, those that may not answer last.
@@ -222,20 +237,6 @@ impl Part {
         self.validated = None;
         self.read = None;
     }
-}
-
-fn newest_of(replies: &[&Vec<SnapshotVersion>]) -> Vec<FoundVersion> {
-    let keys = replies.first().map_or(0, |found| found.len());
-    let newest = |at: usize| {
-        let versions = replies.iter().map(|found| &found[at].found);
-        let newest = versions.reduce(|one, other| if other.supersedes(one) { other } else { one });
-        newest.expect("a quorum is not empty").clone()
-    };
-    (0..keys).map(newest).collect()
-}
-
-fn agree(one: &[SnapshotVersion], other: &[SnapshotVersion]) -> bool {
-    one.iter().zip(other).all(|(one, other)| one.newest == other.newest)
 }
 
 impl Coordinator {
@@ -302,11 +303,14 @@ impl Coordinator {
     fn read_otherwise(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(reading) = self.reading(id) else { return };
         let execution = Execution::read_only(reading.routes.clone(), id.attempt);
-        let keys = reading.parts.iter().flat_map(|part| part.keys.iter().cloned()).collect();
+        let wanted = match reading.scan.take() {
+            Some(scan) => Wanted::Range(scan),
+            None => Wanted::Keys(reading.parts.iter().flat_map(|part| part.keys.iter().cloned()).collect()),
+        };
         if let Some(open) = self.transactions.get_mut(&id) {
             open.phase = Phase::Executing(Box::new(execution));
         }
-        self.read_as_any_other(id, keys, context, outbox);
+        self.read_as_any_other(id, wanted, context, outbox);
     }
 
     /// Asks for the snapshot, in every shard.
@@ -367,7 +371,7 @@ impl Coordinator {
         id: TransactionId,
         round: u32,
         view: View,
-        found: Vec<SnapshotVersion>,
+        reply: Reply,
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
@@ -377,11 +381,12 @@ impl Coordinator {
             replicas(from.shard, group).filter(|replica| self.unreachable.contains(replica)).collect();
         let Some(reading) = self.reading(id).filter(|reading| reading.round == round) else { return };
         let snapshot = reading.snapshot;
-        let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
-        if part.read.is_some() || found.len() != part.keys.len() {
+        let Some(at) = reading.parts.iter().position(|part| part.shard == from.shard) else { return };
+        if reading.parts[at].read.is_some() || !reading.is_answered_by(&reading.parts[at], &reply) {
             return;
         }
-        part.replies.insert(from.index, (view, found));
+        let part = &mut reading.parts[at];
+        part.replies.insert(from.index, (view, reply));
         let greatest = part.replies.values().map(|(view, _)| *view).max().unwrap_or(view);
         for (index, (view, _)) in &part.replies {
             if *view < greatest {
@@ -535,18 +540,9 @@ impl Coordinator {
         let Phase::Reading(reading) = open.phase else { return };
         let timestamp = reading.timestamp();
         let participants = reading.parts.iter().map(|part| part.shard).collect();
-        for part in reading.parts {
-            let Part { shard, keys, nearest, read, .. } = part;
-            let mut reads = Vec::new();
-            for (key, FoundVersion { version, value, .. }) in keys.into_iter().zip(read.unwrap_or_default()) {
-                if matches!(reading.snapshot, Snapshot::At(_) | Snapshot::Now(_)) {
-                    reads.push(ReadVersion { key: key.clone(), version });
-                }
-                outbox.emit(Event::Got { transaction: id, key, value });
-            }
-            if let Some(index) = nearest.first().filter(|_| !reads.is_empty()) {
-                outbox.send(ReplicaId { shard, index: *index }, Message::Validated { timestamp, reads });
-            }
+        match reading.scan {
+            Some(scan) => outbox.emit(scanned(id, &scan, reading.parts)),
+            None => tell_keys(id, reading.snapshot, timestamp, reading.parts, outbox),
         }
         let retries = reading.round.saturating_sub(1);
         let committed = Committed { timestamp, fast: true, retries };
@@ -608,96 +604,86 @@ impl Coordinator {
     }
 }
 
+/// Tells the client what the keys hold, and after a quorum read the nearest replicas for how long.
+fn tell_keys(
+    id: TransactionId,
+    snapshot: Snapshot,
+    timestamp: Timestamp,
+    parts: Vec<Part>,
+    outbox: &mut Out,
+) {
+    for Part { shard, keys, nearest, read, .. } in parts {
+        let mut reads = Vec::new();
+        for (key, FoundVersion { version, value, .. }) in keys.into_iter().zip(read.unwrap_or_default()) {
+            if matches!(snapshot, Snapshot::At(_) | Snapshot::Now(_)) {
+                reads.push(ReadVersion { key: key.clone(), version });
+            }
+            outbox.emit(Event::Got { transaction: id, key, value });
+        }
+        if let Some(index) = nearest.first().filter(|_| !reads.is_empty()) {
+            outbox.send(ReplicaId { shard, index: *index }, Message::Validated { timestamp, reads });
+        }
+    }
+}
+
+/// What the range holds, of all its shards. No replica is told: that would cost as much as the scan.
+fn scanned(id: TransactionId, scan: &Scan, parts: Vec<Part>) -> Event {
+    let next = pages::common_end(parts.iter().map(|part| &part.next));
+    let is_covered = |key: &Key| next.as_ref().is_none_or(|next| key < next);
+    let found = parts.into_iter().flat_map(|part| part.keys.into_iter().zip(part.read.unwrap_or_default()));
+    let live = |(key, found): (Key, FoundVersion)| Some((key, found.value?));
+    let mut entries: Entries = found.filter_map(live).filter(|(key, _)| is_covered(key)).collect();
+    entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    let next = pages::cut(&mut entries, scan.limit).or(next);
+    Event::Scanned { transaction: id, entries, next }
+}
+
 #[cfg(test)]
 mod tests {
-    use quorate_core::ClientId;
+    use quorate_core::{ClientId, Value};
 
     use super::*;
 
-    fn at(micros: u64) -> Timestamp {
-        Timestamp { micros, client: ClientId(1) }
-    }
-
-    /// Replies to a read of two keys at 10, one a replica: "version version", with `!` where a write is pending at 9, with
-    /// `?` where one is at 12, and with `+` where a version above 10 is known; `<` before a floor below which there is no
-    /// version; after `v` the view, if it is not 0.
-    fn part(replicas: usize, replies: &[&str]) -> Part {
-        let nearest = (0..replicas as u8).map(ReplicaIndex).collect();
-        let reply = |text: &&str| {
-            let (text, view) = text.split_once(" v").unwrap_or((text, "0"));
-            let version = |word: &str| {
-                let number = word.trim_start_matches('<').trim_end_matches(['!', '?', '+']).parse().unwrap();
-                let version = if number == 0 { Timestamp::ZERO } else { at(number) };
-                let newest = if word.ends_with('+') { at(11) } else { version };
-                let pending =
-                    if word.ends_with('!') { Some(at(9)) } else { word.ends_with('?').then(|| at(12)) };
-                let absent_below = word.starts_with('<').then_some(version);
-                let version = if absent_below.is_some() { Timestamp::ZERO } else { version };
-                let newest = if absent_below.is_some() { version } else { newest };
-                let found = FoundVersion { version, value: None, absent_below };
-                SnapshotVersion { found, newest, pending }
-            };
-            (View(view.parse().unwrap()), text.split(' ').map(version).collect())
+    /// A shard that has found these keys, the lower-case ones with a value, and covers the range up to `next`.
+    fn part(keys: &[&str], next: Option<&str>) -> Part {
+        let key = |name: &str| Key::copy_from_slice(name.as_bytes());
+        let found = |name: &&str| FoundVersion {
+            version: Timestamp { micros: 1, client: ClientId(1) },
+            value: name.starts_with(char::is_lowercase).then(Value::new),
+            absent_below: None,
         };
-        let replies = (0..).map(ReplicaIndex).zip(replies.iter().map(reply)).collect();
         Part {
             shard: ShardId(1),
-            group: GroupSize::new(replicas).unwrap(),
-            keys: vec![Key::from("a"), Key::from("b")],
-            nearest,
+            group: GroupSize::new(3).unwrap(),
+            keys: keys.iter().map(|name| key(name)).collect(),
+            next: next.map(key),
+            nearest: Vec::new(),
             asked: Vec::new(),
-            replies,
+            replies: BTreeMap::new(),
             behind: Vec::new(),
             validated: None,
-            read: None,
-        }
-    }
-
-    fn outcome(progress: Progress) -> String {
-        match progress {
-            Progress::Read(found) => {
-                let versions: Vec<String> =
-                    found.iter().map(|found| found.version.micros.to_string()).collect();
-                versions.join(" ")
-            }
-            Progress::Above(newest) => format!("above {}", newest.micros),
-            Progress::Wait { obstructed: true } => "obstructed".to_owned(),
-            Progress::Wait { obstructed: false } => "wait".to_owned(),
+            read: Some(keys.iter().map(found).collect()),
         }
     }
 
     #[test]
-    fn progress_as_a_table() {
-        let table: &[(usize, &[&str], &str, &str)] = &[
-            // replicas, replies, strict, at 10
-            (3, &["5 0"], "wait", "wait"),
-            (3, &["5 0", "5 0"], "5 0", "5 0"),
-            (3, &["5 0", "5 0 v1"], "wait", "wait"),
-            (3, &["5 0!", "5 0"], "obstructed", "obstructed"),
-            (3, &["5 0?", "5 0"], "obstructed", "5 0"),
-            (3, &["5 0", "5 0+"], "above 11", "5 0"),
-            // The newest of each key would be a state that never was, if 7 was written after 6, which nobody here has.
-            (3, &["5 0", "5 7"], "obstructed", "5 7"),
-            (3, &["5 0", "5 7", "5 7"], "5 7", "5 7"),
-            (3, &["5 7", "6 0", "5 0!"], "obstructed", "6 7"),
-            // What another has collected the deletion of counts no more; what lies at its floor or above does.
-            (3, &["5 3", "<6 <3"], "obstructed", "0 3"),
-            (3, &["<4 <4", "<6 <3"], "0 0", "0 0"),
-            (5, &["5 0", "5 0", "5 0"], "wait", "wait"),
-            (5, &["5 0", "5 0", "5 0", "5 0"], "5 0", "5 0"),
-        ];
-        for (replicas, replies, strict, past) in table {
-            let part = part(*replicas, replies);
-            let progress = |snapshot| outcome(part.progress(snapshot, Rules::EXCLUSIVE));
-            assert_eq!(progress(Snapshot::Newest(at(10))), *strict, "{replies:?}, strict");
-            assert_eq!(progress(Snapshot::At(at(10))), *past, "{replies:?}, at 10");
-        }
-    }
-
-    #[test]
-    fn a_pending_write_is_overlooked_only_by_the_plant() {
-        let part = part(3, &["5 0!", "5 0!"]);
-        let planted = Rules::planted(Plant::PendingWriteOverlooked);
-        assert_eq!(outcome(part.progress(Snapshot::Newest(at(10)), planted)), "5 0");
+    fn what_all_shards_cover_of_a_range_is_told_in_order() {
+        let scan = |limit, parts| {
+            let range = KeyRange { from: Key::default(), to: None };
+            let event = scanned(TransactionId::default(), &Scan { range, limit }, parts);
+            let Event::Scanned { entries, next, .. } = event else { panic!("{event:?}") };
+            let name = |key: &Key| String::from_utf8_lossy(key).into_owned();
+            let mut words: Vec<String> = entries.iter().map(|(key, _)| name(key)).collect();
+            words.extend(next.as_ref().map(|next| format!("…{}", name(next))));
+            words.join(" ")
+        };
+        assert_eq!(scan(9, vec![part(&["b", "d"], None), part(&["a", "c"], None)]), "a b c d");
+        assert_eq!(scan(2, vec![part(&["b", "d"], None), part(&["a", "c"], None)]), "a b …c");
+        assert_eq!(scan(9, vec![part(&["b", "e"], Some("f")), part(&["a", "c"], Some("d"))]), "a b c …d");
+        assert_eq!(
+            scan(9, vec![part(&["X", "b"], None), part(&[], Some("c"))]),
+            "b …c",
+            "what is absent is not told"
+        );
     }
 }

@@ -355,6 +355,9 @@ impl Replica {
             Message::QuorumRead { transaction, round, timestamp, keys } => {
                 self.on_quorum_read(from, transaction, round, timestamp, keys, context, outbox);
             }
+            Message::QuorumScan { transaction, round, timestamp, range, limit } => {
+                self.on_quorum_scan(from, transaction, round, timestamp, &range, limit, context, outbox);
+            }
             Message::ReadValidated { transaction, keys } => {
                 self.on_read_validated(from, transaction, &keys, outbox);
             }
@@ -420,6 +423,7 @@ impl Replica {
             | Message::ClockAhead { .. }
             | Message::HeldReads { .. }
             | Message::QuorumReadReply { .. }
+            | Message::QuorumScanReply { .. }
             | Message::SnapshotTooOld { .. }
             | Message::ReadValidatedReply { .. } => {}
         }

@@ -122,6 +122,12 @@ impl Participant {
         self.prepared.insert(id, Prepared { transaction, timestamp, since });
     }
 
+    /// The first timestamp at which a prepared transaction was voted OK on here without that having come to nothing since.
+    pub(crate) fn first_hold(&self, id: TransactionId) -> Option<Timestamp> {
+        let displaced = self.displaced.get(&id).and_then(|earlier| earlier.first());
+        displaced.or(self.prepared.entry(id)).map(|first| first.timestamp)
+    }
+
     /// Ends what a prepare at this timestamp holds. What it had displaced holds the keys again: it was voted OK on, and
     /// neither its vote nor what a view change has made of it has ended.
     fn end_hold_at(&mut self, id: TransactionId, timestamp: Timestamp) -> Option<Prepared> {

@@ -20,6 +20,12 @@
 //! takes everything to have been read up to a timestamp that was persisted ahead ([`Record::ReadsPromised`]), so that
 //! reads cost no write to the disk of their own.
 //!
+//! # A scan
+//! A range is read as keys are: whoever answers promises *every* key of the part that its page covers, also those that do
+//! not exist, or a key could appear below t afterwards (T40). It lists the keys that have a version or a pending write. To
+//! the coordinator a key that one replica lists and another covers without it is absent there. What the pages of a
+//! quorum cover in common is read; where that ends another transaction can go on at t.
+//!
 //! # A strict read of one shard
 //! The same quorum read is strict, within one shard, if no write at all is pending at its replicas, nothing newer than t
 //! is known there, and they *agree on the version of every key*. *Let i be the instant of the first answer. A
@@ -47,20 +53,25 @@
 //! Answers wait for the disk only if the promise does. What else they reveal, executed commits and their holds being
 //! gone, are facts that a crash of this replica takes from nobody.
 
+use std::iter::Peekable;
+
 use quorate_core::machine::{OutboxOf, PersistToken};
-use quorate_core::{Address, ClientId, ClockTime, Context, Key, ReadVersion, Timestamp, TransactionId};
+use quorate_core::{
+    Address, ClientId, ClockTime, Context, Key, KeyRange, ReadVersion, Timestamp, TransactionId,
+};
 use quorate_ir::Status;
-use quorate_store::Version;
+use quorate_store::{Holder, Version};
 
 use super::Replica;
 use super::participant::Participant;
+use super::reads::PageLimits;
 use crate::config::READ_PROMISE_AHEAD;
-use crate::message::{FoundVersion, Message, SnapshotVersion, ValidatedVersion};
+use crate::message::{FoundKey, FoundPage, FoundVersion, Message, SnapshotVersion, ValidatedVersion};
 use crate::record::Record;
 use crate::rules::Plant;
 
-/// So many keys are promised for, each at a timestamp of its own.
-const PROMISED_KEYS_MAX: usize = 1 << 20;
+/// So many keys, and boundaries of ranges, are promised for, each at a timestamp of its own.
+const PROMISED_MAX: usize = 1 << 20;
 
 /// The tokens of promises have this bit set.
 const TOKENS: u64 = 1 << 62;
@@ -114,16 +125,65 @@ impl Participant {
     /// Promises to let no write of a key in that is not above `timestamp`, and tells what it holds there.
     fn read_at(&mut self, key: &Key, timestamp: Timestamp) -> SnapshotVersion {
         self.promised_reads.read_key(key, timestamp);
-        if self.promised_reads.len() > PROMISED_KEYS_MAX {
+        self.bound_promises();
+        self.version_at(key, timestamp)
+    }
+
+    /// The same for the first part of a range, which the page covers, whether or not its keys exist.
+    fn scan_at(&mut self, range: &KeyRange, limits: PageLimits, timestamp: Timestamp) -> FoundPage {
+        let page = self.page_at(range, limits, timestamp);
+        if self.rules.has(Plant::RangeNotPromised) {
+            for found in &page.keys {
+                self.promised_reads.read_key(&found.key, timestamp);
+            }
+            return page;
+        }
+        let to = page.next.clone().or_else(|| range.to.clone());
+        self.promised_reads.read_range(&KeyRange { from: range.from.clone(), to }, timestamp);
+        self.bound_promises();
+        page
+    }
+
+    /// What is held in the first part of a range, for a reader at `timestamp`.
+    fn page_at(&self, range: &KeyRange, limits: PageLimits, timestamp: Timestamp) -> FoundPage {
+        let absent_below = FoundVersion::new(None, self.floor).absent_below;
+        let mut page = FoundPage { keys: Vec::new(), next: None, absent_below };
+        let mut filling = limits.begin();
+        let mut stored = self.versions.range(range).map(|(key, _)| key).peekable();
+        let mut written = self.prepared.keys_written_in(range).peekable();
+        while let Some(key) = next_of_both(&mut stored, &mut written) {
+            if filling.is_full() {
+                page.next = Some(key.clone());
+                break;
+            }
+            let version = self.version_at(key, timestamp);
+            filling.add(key, version.found.value.as_ref());
+            page.keys.push(FoundKey { key: key.clone(), version });
+        }
+        page
+    }
+
+    fn bound_promises(&mut self) {
+        if self.promised_reads.remembered() > PROMISED_MAX {
             // One promise for all keys instead. It drives writers higher than need be, and binds as the others do.
             self.promised_reads.raise_floor(self.promised_reads.greatest());
         }
+    }
+
+    /// What is held of a key, for a reader at `timestamp`.
+    fn version_at(&self, key: &Key, timestamp: Timestamp) -> SnapshotVersion {
         let (at, newest) = (self.versions.at(key, timestamp), self.versions.newest(key));
         let found = FoundVersion::new(at, self.floor);
         let newest = newest.filter(|version| !self.is_collectable(version));
         let newest = newest.map_or(Timestamp::ZERO, |version| version.timestamp);
-        let pending = self.prepared.first_write(key);
-        SnapshotVersion { found, newest, pending }
+        SnapshotVersion { found, newest, pending: self.pending_write(key) }
+    }
+
+    /// The smallest timestamp at which a transaction that is prepared here may yet write the key. If it has been prepared
+    /// again, it may still have succeeded where it was prepared first.
+    fn pending_write(&self, key: &Key) -> Option<Timestamp> {
+        let first = |holder: Holder| self.first_hold(holder.transaction).unwrap_or(holder.timestamp);
+        self.prepared.other_writers(key, TransactionId::default()).map(first).min()
     }
 
     /// True if it is a deletion that others may have collected already, so that they find the key absent: that is the same.
@@ -168,22 +228,68 @@ impl Replica {
         context: &Context<'_>,
         outbox: &mut OutboxOf<Self>,
     ) {
-        // What is promised to a reader drives writers above it, and they must not be refused there.
-        let ahead_max = self.config.timestamp_ahead_max / 2;
-        if self.ir.status() != Status::Normal
-            || !self.are_own_keys(keys.iter())
-            || self.refuses_further_ahead(ahead_max, from, transaction, timestamp, context, outbox)
+        if !self.are_own_keys(keys.iter()) || !self.can_read_at(from, transaction, timestamp, context, outbox)
         {
             return;
         }
-        if timestamp < self.participant.floor {
-            let oldest = self.participant.floor;
-            outbox.send_unordered(from, Message::SnapshotTooOld { transaction, oldest });
+        let found = keys.iter().map(|key| self.participant.read_at(key, timestamp)).collect();
+        let reply = Message::QuorumReadReply { transaction, round, view: self.ir.view(), found };
+        self.answer_reader(from, timestamp, reply, outbox);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_quorum_scan(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        round: u32,
+        timestamp: Timestamp,
+        range: &KeyRange,
+        limit: u32,
+        context: &Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        if !self.can_read_at(from, transaction, timestamp, context, outbox) {
             return;
         }
-        let found = keys.iter().map(|key| self.participant.read_at(key, timestamp)).collect();
+        let limits = self.page_limits(limit);
+        let page = self.participant.scan_at(range, limits, timestamp);
+        let reply = Message::QuorumScanReply { transaction, round, view: self.ir.view(), page };
+        self.answer_reader(from, timestamp, reply, outbox);
+    }
+
+    /// True if something can be promised at a timestamp. If that will never be, the reader is told why.
+    fn can_read_at(
+        &self,
+        from: Address,
+        transaction: TransactionId,
+        timestamp: Timestamp,
+        context: &Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) -> bool {
+        // What is promised to a reader drives writers above it, and they must not be refused there.
+        let ahead_max = self.config.timestamp_ahead_max / 2;
+        if self.ir.status() != Status::Normal
+            || self.refuses_further_ahead(ahead_max, from, transaction, timestamp, context, outbox)
+        {
+            return false;
+        }
+        let oldest = self.participant.floor;
+        if timestamp < oldest {
+            outbox.send_unordered(from, Message::SnapshotTooOld { transaction, oldest });
+        }
+        timestamp >= oldest
+    }
+
+    /// Sends what was found together with a promise, once that survives a crash.
+    fn answer_reader(
+        &mut self,
+        from: Address,
+        timestamp: Timestamp,
+        reply: Message,
+        outbox: &mut OutboxOf<Self>,
+    ) {
         self.promise.extend_to(timestamp, outbox);
-        let reply = Message::QuorumReadReply { transaction, round, view: self.ir.view(), found };
         if self.promise.is_durable(timestamp) {
             outbox.send_unordered(from, reply);
         } else {
@@ -215,5 +321,150 @@ impl Replica {
         for read in reads {
             self.participant.validated.validate(&read.key, read.version, timestamp);
         }
+    }
+}
+
+/// The next key of two ascending sequences; one that both have is given once.
+fn next_of_both<'a>(
+    one: &mut Peekable<impl Iterator<Item = &'a Key>>,
+    other: &mut Peekable<impl Iterator<Item = &'a Key>>,
+) -> Option<&'a Key> {
+    let next = one.peek().into_iter().chain(other.peek()).min().copied()?;
+    one.next_if_eq(&next);
+    other.next_if_eq(&next);
+    Some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use quorate_core::{Transaction, Write};
+
+    use super::*;
+    use crate::message::Prepare;
+    use crate::rules::Rules;
+
+    const WRITER: TransactionId = TransactionId { client: ClientId(2), sequence: 1, attempt: 0 };
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp { micros, client: ClientId(1) }
+    }
+
+    fn key(name: &str) -> Key {
+        Key::copy_from_slice(name.as_bytes())
+    }
+
+    fn write(name: &str, micros: u64) -> Prepare {
+        let writes = vec![Write { key: key(name), value: None }];
+        let transaction = Arc::new(Transaction { writes, ..Transaction::default() });
+        Prepare { transaction, timestamp: at(micros), first: None }
+    }
+
+    /// A participant that has committed b@10, c@10 and its deletion at 20, and where d is about to be written at 30.
+    fn participant() -> Participant {
+        let mut participant = Participant::new(Rules::EXCLUSIVE);
+        participant.versions.install(&key("b"), at(10), Some(Bytes::from("1")));
+        participant.versions.install(&key("c"), at(10), Some(Bytes::from("1")));
+        participant.versions.install(&key("c"), at(20), None);
+        participant.hold(WRITER, &write("d", 30));
+        participant
+    }
+
+    /// The page of a scan of everything but what begins with `z`: "key@version", with `!` where a write is pending, and
+    /// `…` before the first key that it does not cover.
+    fn scan(participant: &mut Participant, live: u32, keys: usize, bytes: usize, micros: u64) -> String {
+        let range = KeyRange { from: key("a"), to: Some(key("z")) };
+        let page = participant.scan_at(&range, PageLimits { live, keys, bytes }, at(micros));
+        let name = |key: &Key| String::from_utf8_lossy(key).into_owned();
+        let word = |found: &FoundKey| {
+            let pending = if found.version.pending.is_some() { "!" } else { "" };
+            format!("{}@{}{pending}", name(&found.key), found.version.found.version.micros)
+        };
+        let mut words: Vec<String> = page.keys.iter().map(word).collect();
+        words.extend(page.next.as_ref().map(|next| format!("…{}", name(next))));
+        words.join(" ")
+    }
+
+    #[test]
+    fn a_page_lists_what_is_stored_and_what_is_about_to_be_written() {
+        let all = usize::MAX;
+        assert_eq!(scan(&mut participant(), 9, all, all, 40), "b@10 c@20 d@0!");
+        assert_eq!(scan(&mut participant(), 9, all, all, 15), "b@10 c@10 d@0!");
+        let mut writes_what_is_there = participant();
+        writes_what_is_there.hold(WRITER, &write("b", 30));
+        assert_eq!(scan(&mut writes_what_is_there, 9, all, all, 40), "b@10! c@20", "each key once");
+    }
+
+    #[test]
+    fn a_page_ends_where_a_limit_is_reached() {
+        let all = usize::MAX;
+        assert_eq!(scan(&mut participant(), 1, all, all, 15), "b@10 …c");
+        assert_eq!(scan(&mut participant(), 1, all, all, 40), "b@10 …c");
+        assert_eq!(
+            scan(&mut participant(), 2, all, all, 40),
+            "b@10 c@20 d@0!",
+            "a deleted key is not wanted"
+        );
+        assert_eq!(scan(&mut participant(), 9, 2, all, 40), "b@10 c@20 …d", "but counts against the page");
+        assert_eq!(scan(&mut participant(), 9, all, 2, 40), "b@10 …c");
+        assert_eq!(scan(&mut participant(), 0, all, all, 40), "…b");
+    }
+
+    #[test]
+    fn what_a_page_covers_is_promised_and_no_more() {
+        let mut participant = participant();
+        scan(&mut participant, 9, 2, usize::MAX, 40);
+        let promised = |name: &str| participant.promised_reads.of(name.as_bytes());
+        assert_eq!(["a", "b", "b0", "c9"].map(promised), [at(40); 4], "whether or not the key exists");
+        assert_eq!(["Z", "d", "e"].map(promised), [Timestamp::ZERO; 3]);
+        scan(&mut participant, 9, usize::MAX, usize::MAX, 50);
+        let promised = |name: &str| participant.promised_reads.of(name.as_bytes());
+        assert_eq!(["e", "y"].map(promised), [at(50); 2]);
+        assert_eq!(promised("z"), Timestamp::ZERO);
+    }
+
+    #[test]
+    fn an_empty_page_tells_the_floor() {
+        let mut participant = Participant::new(Rules::EXCLUSIVE);
+        let range = KeyRange { from: key("a"), to: None };
+        let limits = PageLimits { live: 1, keys: 1, bytes: 1 };
+        assert_eq!(participant.scan_at(&range, limits, at(5)), FoundPage::default());
+        participant.floor = at(4);
+        assert_eq!(participant.scan_at(&range, limits, at(5)).absent_below, Some(at(4)));
+    }
+
+    /// It may have succeeded where it was prepared first, so a reader between the two must not pass it by.
+    #[test]
+    fn a_write_that_is_prepared_again_is_pending_from_where_it_was_prepared_first() {
+        let mut participant = participant();
+        participant.hold(WRITER, &write("d", 60));
+        assert_eq!(participant.read_at(&key("d"), at(40)).pending, Some(at(30)));
+        participant.hold(WRITER, &write("d", 70));
+        assert_eq!(participant.version_at(&key("d"), at(40)).pending, Some(at(30)));
+    }
+
+    #[test]
+    fn promises_are_remembered_in_bounded_memory() {
+        let mut participant = Participant::new(Rules::EXCLUSIVE);
+        let mut boundary = 0_u64;
+        while participant.promised_reads.floor() == Timestamp::ZERO {
+            let range = KeyRange {
+                from: Key::copy_from_slice(&boundary.to_be_bytes()),
+                to: Some(Key::copy_from_slice(&(boundary + 1).to_be_bytes())),
+            };
+            // Neighbours at different timestamps are not one step.
+            let timestamp = at(1 + boundary % 2);
+            if boundary.is_multiple_of(3) {
+                participant.read_at(&range.from, timestamp);
+            } else {
+                participant.scan_at(&range, PageLimits { live: 1, keys: 1, bytes: 1 }, timestamp);
+            }
+            boundary += 1;
+            assert!(boundary <= 2 * PROMISED_MAX as u64, "more is remembered than there is room for");
+        }
+        assert_eq!(participant.promised_reads.remembered(), 0);
+        assert_eq!(participant.promised_reads.of(b"never read"), at(2), "one promise for all keys instead");
     }
 }

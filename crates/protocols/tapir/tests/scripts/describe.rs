@@ -3,7 +3,7 @@
 use quorate_core::{ClientId, ReadVersion, Timestamp, Transaction, TransactionId};
 use quorate_ir::{Cursor, Message as Ir, OperationEntries, Part, PartRange};
 use quorate_tapir::message::{
-    Decision, FoundVersion, Prepare, ScannedKey, SnapshotVersion, Tapir, ValidatedVersion, Vote,
+    Decision, FoundKey, FoundVersion, Prepare, ScannedKey, SnapshotVersion, Tapir, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Event, Failure, Message, Outcome};
 
@@ -279,6 +279,16 @@ pub(super) fn message(message: &Message) -> String {
         Message::QuorumReadReply { transaction: id, round, view, found: versions } => {
             let versions: Vec<String> = versions.iter().map(snapshot).collect();
             format!("{}~{round} [{}] in {view}", transaction(*id), versions.join(" "))
+        }
+        Message::QuorumScan { transaction: id, round, timestamp, range, limit } => {
+            format!("QUORUM-SCAN {}~{round} {range:?} ≤{limit} at {}", transaction(*id), at(*timestamp))
+        }
+        Message::QuorumScanReply { transaction: id, round, view, page } => {
+            let key = |found: &FoundKey| format!("{}: {}", text(&found.key), snapshot(&found.version));
+            let keys: Vec<String> = page.keys.iter().map(key).collect();
+            let next = page.next.as_ref().map_or(String::new(), |next| format!(" next {}", text(next)));
+            let since = page.absent_below.map_or(String::new(), |floor| format!(" since {}", at(floor)));
+            format!("{}~{round} [{}]{next}{since} in {view}", transaction(*id), keys.join(", "))
         }
         Message::SnapshotTooOld { transaction: id, oldest } => {
             format!("{} reads below {}", transaction(*id), at(*oldest))

@@ -9,6 +9,7 @@
 //! | `clock WHO MICROS` | sets the physical clock of a client (`c1`) or replica (`1/r0`) |
 //! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `scan c1 7 a z`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7` | a client's commands |
 //! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `read-stale c1 7 MICROS a`, `read-now c1 7 a` | read-only transactions: strict, at a timestamp, stale within a bound, at the clock's time |
+//! | `scan-strict c1 7 a z [LIMIT]`, `scan-at c1 7 MICROS a z`, `scan-stale c1 7 MICROS a z`, `scan-now c1 7 a z` | read-only transactions that read a range |
 //! | `deliver` | delivers messages, and what they lead to, until none is left |
 //! | `deliver N` | delivers the next N messages |
 //! | `hold WHO`, `release WHO` | keeps messages to WHO back from now on; lets them go |
@@ -97,7 +98,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 22] = [
+const PLANTED: [(&str, Plant, &str); 23] = [
     ("68_late_prepare_slips_below", Plant::PublishedRules, "  c1.1 COMMITTED at 10c1, fast path, 0 retries"),
     (
         "69_reads_keep_writers_above",
@@ -143,6 +144,11 @@ const PLANTED: [(&str, Plant, &str); 22] = [
         "64_promises_survive_view_changes",
         Plant::ForgottenPromises,
         "  c1.3 COMMITTED at 100c1, slow path, 0 retries",
+    ),
+    (
+        "67_a_range_stays_as_it_was_scanned",
+        Plant::RangeNotPromised,
+        "  c2.1 COMMITTED at 300c2, fast path, 0 retries",
     ),
 ];
 

@@ -405,6 +405,28 @@ impl World {
                 let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(5));
                 Command::ReadOnly { transaction, keyspace, keys, freshness, patience }
             }
+            ("scan-strict" | "scan-at" | "scan-stale" | "scan-now", words) => {
+                let number = |word: &str| word.parse().unwrap();
+                let (freshness, words) = match (verb, words) {
+                    ("scan-strict", words) => (Freshness::Strict, words),
+                    ("scan-now", words) => (Freshness::ClockBound, words),
+                    ("scan-at", [micros, words @ ..]) => {
+                        (Freshness::At(Timestamp { micros: number(micros), client }), words)
+                    }
+                    (_, [micros, words @ ..]) => {
+                        (Freshness::Stale(Duration::from_micros(number(micros))), words)
+                    }
+                    _ => panic!("{verb} needs a number"),
+                };
+                let (from, to, limit) = match words {
+                    [from, to] => (from, to, 10),
+                    [from, to, limit] => (from, to, limit.parse().unwrap()),
+                    _ => panic!("{verb} needs a range, and perhaps a limit"),
+                };
+                let range = KeyRange { from: Key::from(*from), to: Some(Key::from(*to)) };
+                let (keyspace, patience) = (KeyspaceId(1), Duration::from_secs(5));
+                Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
+            }
             ("abort", []) => Command::Abort { transaction },
             ("resolve", []) => {
                 let participants = routes.keyspace.shards.iter().map(|shard| shard.id).collect();
