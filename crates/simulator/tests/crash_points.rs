@@ -54,6 +54,7 @@ fn scripts_reach_what_a_protocol_consists_of() {
         "ProposeConsensus",
         "ProposeInconsistent",
         "QuorumRead",
+        "QuorumScan",
         "Read",
     ];
     let of_servers = [

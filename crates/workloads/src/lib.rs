@@ -30,7 +30,7 @@ pub mod workload;
 pub mod zipf;
 
 pub use execution::{Execution, Step, Unread};
-pub use operation::{Operation, Plan};
+pub use operation::{Operation, Plan, Scan};
 pub use unique::UniqueValues;
 pub use value::{Content, Undecodable};
 pub use workload::{Parameters, Workload, WorkloadKind};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::{Durability, shard_position};
-use quorate_core::{ClientId, GroupSize, Key, Random};
+use quorate_core::{ClientId, GroupSize, Key, KeyRange, Random};
 use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Rules};
 use quorate_workloads::key::numbered;
-use quorate_workloads::{Operation, Parameters, Plan, Popularity, WorkloadKind};
+use quorate_workloads::{Operation, Parameters, Plan, Popularity, Scan, WorkloadKind};
 
 use crate::clients::script::{Manner, Scripted};
 use crate::scenario::{Distance, SITES, Scenario};
@@ -145,7 +145,7 @@ impl Configuration {
     /// What each client runs. Names of keys say in which shard they are; with one shard that is the only one.
     ///
     /// ```text
-    ///   first (fast clock)    read D, append C   append A B   read A B           append A
+    ///   first (fast clock)    read D, append C   append A B   read A B, scan     append A
     ///   second                                   append A     read A, append C   append B, abort
     ///   third                 append D           append B C   read C D           append C D
     /// ```
@@ -153,6 +153,12 @@ impl Configuration {
         let keys = self.keys();
         let get = |name| Operation::Get(keys[&name].clone());
         let append = |name| Operation::Append(keys[&name].clone());
+        let scan = || {
+            let mut universe = ['A', 'B', 'C', 'D'].map(|name| keys[&name].clone()).to_vec();
+            universe.sort_unstable();
+            let range = KeyRange { from: universe[0].clone(), to: None };
+            Operation::Scan(Scan { range, universe, page: 100, pages_max: 1 })
+        };
         let pause = Manner { pause: Duration::from_millis(4), ..Manner::default() };
         let gives_up = Manner { gives_up: true, ..Manner::default() };
         let plain = Manner::default();
@@ -169,6 +175,8 @@ impl Configuration {
                 (20, plain, vec![get('D'), append('C')]),
                 (25, plain, vec![append('A'), append('B')]),
                 (32, plain, vec![get('A'), get('B')]),
+                // What the others write next has to lie above that.
+                (35, plain, vec![scan()]),
                 (38, plain, vec![append('A')]),
             ]),
             script(vec![
