@@ -194,6 +194,17 @@ async fn ranges_are_read_in_pages() {
     assert_eq!(accounts.scan("c", "a", 2).await.unwrap(), crate::Page::default());
 }
 
+/// Whoever settles it asks all of them; the coordinator counts on the same.
+#[tokio::test]
+async fn a_token_names_the_shards_of_a_scan() {
+    let accounts = Fake::default().keyspace(Options::default());
+    let txn = accounts.begin().await.unwrap();
+    txn.scan("{a}", "{a~", 10).await.unwrap();
+    assert_eq!(txn.token().participants, [accounts.definition().shard_of(b"{a}1").id]);
+    txn.scan("{a}", "{b}", 10).await.unwrap();
+    assert_eq!(txn.token().participants.len(), 2);
+}
+
 #[tokio::test]
 async fn transactions_can_run_in_spawned_tasks() {
     let fake = Fake::default();
