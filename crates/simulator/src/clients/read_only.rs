@@ -71,13 +71,12 @@ impl Clients {
         // The auditor reads like any other transaction: the last word should not rest on what it judges.
         let audits = self.sessions[session].audits();
         let reads_keys = execution.plan().keys_read().is_some();
-        let is_read_only = reads_keys || execution.plan().scan_read().is_some();
         if matches!(self.sessions[session].work, Work::Script(_)) {
-            return is_read_only.then(|| ReadOnly::new(Freshness::Strict, true, false));
+            return reads_keys.then(|| ReadOnly::new(Freshness::Strict, true, false));
         }
         let inclination = if reads_keys { READ_ONLY_PROBABILITY } else { READ_ONLY_SCAN_PROBABILITY };
         let is_inclined = self.random.chance(inclination);
-        if audits || !is_inclined || !is_read_only {
+        if audits || !is_inclined || !(reads_keys || execution.plan().scan_read().is_some()) {
             return None;
         }
         let slot = &self.slots[self.sessions[session].slot];
@@ -89,7 +88,10 @@ impl Clients {
             // Where it may, half of what is strict relies on clocks.
             0..6 if cluster.scenario.clock_bound.is_some() => Freshness::ClockBound,
             0..12 => Freshness::Strict,
-            12..14 => Freshness::At(Timestamp { micros: clock.saturating_sub(back), client }),
+            12..14 => {
+                let past = Timestamp { micros: clock.saturating_sub(back), client };
+                Freshness::At(self.timestamp_in_use(cluster).unwrap_or(past))
+            }
             14..18 => Freshness::Stale(Duration::from_micros(back)),
             // Where clocks are not bounded it would be refused.
             _ if cluster.scenario.clock_bound.is_none() => Freshness::Strict,
@@ -103,6 +105,21 @@ impl Clients {
             Freshness::At(_) | Freshness::Stale(_) => false,
         };
         Some(ReadOnly::new(freshness, is_strict, goes_on))
+    }
+
+    /// The timestamp of a transaction that is prepared somewhere: whoever reads at just that must find it, or keep it out.
+    /// None as often as there is one.
+    fn timestamp_in_use(&mut self, cluster: &Cluster) -> Option<Timestamp> {
+        if self.random.chance(0.5) {
+            return None;
+        }
+        let mut in_use: Vec<Timestamp> = Vec::new();
+        for replica in (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server)) {
+            let entry = |id| Some(replica.prepared().entry(id)?.timestamp);
+            in_use.extend(replica.prepared().ids().into_iter().filter_map(entry));
+        }
+        let at = self.random.index(in_use.len().max(1));
+        in_use.get(at).copied()
     }
 
     /// A read-only transaction is over. What it got counts only if it has committed; if not, nothing has happened,

@@ -48,6 +48,12 @@ const ASKERS_MAX: usize = 16;
 /// ends: whoever does hold it asks again.
 const VAIN_ELECTIONS_MAX: u32 = 3;
 
+/// After so many elections in vain, and again after each as many more, all waits are twice as long.
+const ELECTIONS_PER_DOUBLING: u32 = 4;
+
+/// So often at most.
+const DOUBLINGS_MAX: u32 = 5;
+
 /// Repetitions of one phase before the election is held again.
 const REPEATS_MAX: u32 = 3;
 
@@ -155,6 +161,12 @@ impl Recovery {
             trusted: self.trusted,
             persists: self.elections >= VAIN_ELECTIONS_MAX,
         }
+    }
+
+    /// How long to wait for answers before the phase is repeated. Backup coordinators that overtake each other, because
+    /// answers take longer than that, or that have so much to do because they do, must come to rest.
+    fn patience(&self, timeout: Duration) -> Duration {
+        (timeout / 2) * (1 << (self.elections / ELECTIONS_PER_DOUBLING).min(DOUBLINGS_MAX))
     }
 
     /// True if nobody who holds the transaction has asked for it, and nobody who has answered knows anything of it.
@@ -572,7 +584,7 @@ impl Recoveries {
         let due: Vec<TransactionId> = self
             .active
             .iter()
-            .filter(|(_, recovery)| now - recovery.since >= self.timeout / 2)
+            .filter(|(_, recovery)| now - recovery.since >= recovery.patience(self.timeout))
             .map(|(id, _)| *id)
             .collect();
         for id in due {
@@ -646,6 +658,31 @@ mod tests {
                 ballot = above;
             }
         }
+    }
+
+    #[test]
+    fn elections_in_vain_are_held_ever_more_seldom() {
+        let (me, second) = (ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) }, Duration::from_secs(1));
+        let group = GroupSize::new(3).unwrap();
+        let mut recoveries = Recoveries::new(me, group, second, 60 * second, Rules::EXCLUSIVE);
+        let (mut outbox, mut random) = (ReplicaOutbox::new(), Random::new(1));
+        let id = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
+        let asker = ReplicaId { index: ReplicaIndex(1), ..me }.into();
+        let (participants, timestamp) = (vec![ShardId(1)], Timestamp::ZERO);
+        recoveries.begin(id, participants, timestamp, asker, Ballot::ORIGINAL, Instant::START, &mut outbox);
+        let mut rounds = |from: u64, to: u64| {
+            outbox.drain().for_each(drop);
+            for tenths in 10 * from..10 * to {
+                let now = Instant::START + Duration::from_millis(100 * tenths);
+                recoveries.sweep(now, &mut random, &mut outbox);
+            }
+            outbox.drain().count() / group.replicas()
+        };
+        let early = rounds(0, 5);
+        assert!((5..=9).contains(&early), "nearly every half timeout at first, and not {early} in 5");
+        rounds(5, 500);
+        let late = rounds(500, 1_000);
+        assert!((15..=32).contains(&late), "one in sixteen timeouts in the end, and not {late} in 500");
     }
 
     #[test]
