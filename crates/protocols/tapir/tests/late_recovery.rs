@@ -7,8 +7,8 @@ use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
     Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
 };
-use quorate_ir::{Message as Ir, OperationId};
-use quorate_tapir::message::{Decision, Prepare, Vote};
+use quorate_ir::{Message as Ir, OperationId, Part, RecordPage};
+use quorate_tapir::message::{Decision, Prepare, Supplement, Vote};
 use quorate_tapir::{Boot, Message, Outcome, Replica, ReplicaConfig, ReplicaTimer};
 
 const TRANSACTION: TransactionId = TransactionId { client: ClientId(7), sequence: 1, attempt: 0 };
@@ -236,4 +236,41 @@ fn whoever_was_elected_later_is_followed_and_nobody_else() {
             .any(|effect| matches!(effect, Effect::Send { message: Message::RecordOutcomeReply { .. }, .. })),
         "{answer:?}"
     );
+}
+
+/// With f > 1 it may be the only one that has recorded the outcome, and then a backup coordinator goes on.
+#[test]
+fn a_promise_outlives_an_outcome_that_has_not_run_and_the_view_in_which_it_was_given() {
+    let group = GroupSize::new(5).expect("five is odd");
+    let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
+    let ballot = Ballot(4);
+    hears(
+        &mut replica,
+        1,
+        Message::CoordinatorChange { transaction: TRANSACTION, ballot, timestamp: TIMESTAMP },
+    );
+    let transaction = Arc::new(Transaction::default());
+    let commit = Decision::Commit { transaction, timestamp: TIMESTAMP, last: TIMESTAMP };
+    let id = OperationId { transaction: TRANSACTION, number: OperationId::INCONSISTENT };
+    hears(&mut replica, 1, Message::Ir(Ir::ProposeInconsistent { id, operation: commit }));
+    let start = Ir::StartView {
+        view: View(1),
+        since: Some(View(0)),
+        part: Part::WHOLE,
+        page: RecordPage::default(),
+        supplement: Supplement::default(),
+        floor: None,
+        state: None,
+    };
+    hears(&mut replica, 1, Message::Ir(start));
+    assert_eq!((replica.view(), replica.committed(), replica.promises()), (View(1), 0, 1));
+    let outcome = Outcome::Committed(TIMESTAMP);
+    let record = Message::RecordOutcome { transaction: TRANSACTION, ballot, outcome };
+    let answer = hears(&mut replica, 1, record);
+    let accepts =
+        |effect: &_| matches!(effect, Effect::Send { message: Message::RecordOutcomeReply { .. }, .. });
+    assert!(answer.effects().iter().any(accepts), "{answer:?}");
+    // Once it has run there is nothing left to promise.
+    hears(&mut replica, 1, Message::Ir(Ir::FinalizeInconsistent { id }));
+    assert_eq!((replica.committed(), replica.promises()), (1, 0));
 }

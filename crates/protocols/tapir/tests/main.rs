@@ -2,7 +2,10 @@
 
 mod epochs;
 mod floors;
+mod held_reads;
 mod late_recovery;
 mod paper;
+mod readers;
 mod recovery;
 mod scripts;
+mod shortening;

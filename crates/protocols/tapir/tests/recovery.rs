@@ -44,22 +44,24 @@ impl Backup {
     }
 
     fn over(participants: Vec<ShardId>, replicas: usize) -> Self {
+        Backup::asked_by(member(1).into(), participants, replicas, TIMESTAMP)
+    }
+
+    fn asked_by(asker: Address, participants: Vec<ShardId>, replicas: usize, timestamp: Timestamp) -> Self {
         let config = ReplicaConfig::new(member(0), GroupSize::new(replicas).unwrap(), Boot::Initialise);
         let mut backup = Backup { replica: Replica::restore(config, []), ballot: Ballot::ORIGINAL };
-        let said = backup.hears(
-            member(1),
-            Message::Recover { transaction: TRANSACTION, participants, timestamp: TIMESTAMP },
-        );
+        let said =
+            backup.hears(asker, Message::Recover { transaction: TRANSACTION, participants, timestamp });
         backup.ballot = said.iter().find_map(elected).expect("it holds an election");
         backup
     }
 
     /// What it says to anybody when a replica of its group tells it something; each thing once, whoever it goes to.
-    fn hears(&mut self, from: ReplicaId, message: Message) -> Vec<Message> {
+    fn hears(&mut self, from: impl Into<Address>, message: Message) -> Vec<Message> {
         let mut outbox: OutboxOf<Replica> = Outbox::new();
         let (clock, mut random) = (ClockTime::from_micros(CLOCK_MICROS), Random::new(1));
         let mut context = Context { now: Instant::START, clock, random: &mut random };
-        let from = Address::Replica(from);
+        let from = from.into();
         self.replica.step(&mut context, Input::Message { from, epoch: Epoch::FIRST, message }, &mut outbox);
         let mut said = Vec::new();
         for effect in outbox.drain() {
@@ -220,15 +222,38 @@ fn what_somebody_has_collected_is_not_aborted_before_all_were_asked_again() {
 /// What its coordinator may have proposed since must not be taken for new once the abort is collected.
 #[test]
 fn an_abort_says_until_when_something_may_have_been_proposed() {
-    let mut backup = Backup::new(3);
+    let last = until_when_proposed(member(1).into(), TIMESTAMP);
+    assert!(last.micros >= CLOCK_MICROS + proposals_ahead_micros());
+}
+
+/// The least that the timestamps of proposals may lie above the clock.
+fn proposals_ahead_micros() -> u64 {
+    let config = ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), Boot::Initialise);
+    (config.timestamp_ahead_max + config.retry_span).as_micros() as u64
+}
+
+/// Until when something may have been proposed of a transaction that was aborted, as its abort says, if the first that is
+/// known of it is what `asker` says of its timestamp.
+fn until_when_proposed(asker: Address, timestamp: Timestamp) -> Timestamp {
+    let mut backup = Backup::asked_by(asker, vec![ShardId(1)], 3, timestamp);
     let ballot = backup.ballot;
     backup.promise(member(0), ballot, 0, None, false);
     assert_eq!(records(&backup.promise(member(1), ballot, 0, None, false)), Some(Outcome::Aborted));
     assert!(backup.accept(0, ballot, 0).is_empty());
-    let Some(Decision::Abort { last }) = tells(&backup.accept(1, ballot, 0)) else {
-        panic!("the outcome is told once it is recorded");
+    let told = backup.accept(1, ballot, 0);
+    let Some(Decision::Abort { last }) = tells(&told) else {
+        panic!("the outcome is told once it is recorded: {told:?}");
     };
-    let config = ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), Boot::Initialise);
-    let ahead = (config.timestamp_ahead_max + config.retry_span).as_micros() as u64;
-    assert!(last.micros >= CLOCK_MICROS + ahead);
+    last
+}
+
+/// Else a client that has no part in a transaction could have its outcome kept for ages.
+#[test]
+fn an_outcome_is_kept_as_long_as_replicas_ask_for_and_not_clients() {
+    let far = Timestamp { micros: CLOCK_MICROS + 1_000_000_000_000, client: ClientId(7) };
+    let stranger = Address::Client(ClientId(9));
+    let last = until_when_proposed(stranger, far);
+    assert_eq!(last.micros, CLOCK_MICROS + proposals_ahead_micros());
+    let last = until_when_proposed(member(1).into(), far);
+    assert_eq!(last.micros, far.micros + proposals_ahead_micros());
 }

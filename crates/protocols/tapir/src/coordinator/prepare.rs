@@ -116,6 +116,12 @@ fn retry_ahead(retries: u32, first: Duration) -> Duration {
     first.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX)).min(RETRY_AHEAD_MAX)
 }
 
+/// True if replicas would still vote on a transaction that was proposed first at `first`, if it were prepared again above
+/// what was asked for. That lies above its client's clock and whatever it has proposed, too.
+fn is_within_span(first: Timestamp, above: Timestamp, latest_micros: u64, span: Duration) -> bool {
+    above.micros.max(latest_micros) < first.micros.saturating_add(span.as_micros() as u64)
+}
+
 impl Coordinator {
     pub(super) fn on_commit(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let Some(open) = self.transactions.get_mut(&id) else {
@@ -310,7 +316,7 @@ impl Coordinator {
     /// Goes on as far as the replies allow.
     fn advance(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let (now, fast_path_timeout) = (context.now, self.config.fast_path_timeout);
-        let span = self.config.retry_span.as_micros() as u64;
+        let span = self.config.retry_span;
         let latest = self.last_timestamp.micros.max(context.clock.as_micros());
         // Whom a shard may still expect is asked of the whole coordinator while one transaction is changed.
         let Some(open) = self.transactions.get_mut(&id) else { return };
@@ -318,8 +324,8 @@ impl Coordinator {
         // One is always allowed. A client whose clock is so far behind that its timestamps lie below a floor would
         // otherwise hear of that in every attempt, and never get above it.
         let exhausted = preparing.retries >= self.config.retries_max.max(1);
-        let reach = preparing.first.micros.saturating_add(span);
-        let may_retry = |above: Timestamp| !exhausted && above.micros.max(latest) < reach;
+        let first = preparing.first;
+        let may_retry = |above: Timestamp| !exhausted && is_within_span(first, above, latest, span);
         let mut wake = None;
         for at in 0..preparing.parts.len() {
             let number = preparing.number;
@@ -624,6 +630,25 @@ mod tests {
         for (group, votes, expected) in table {
             assert_eq!(decide_vote(votes.iter(), group), expected, "{votes:?}");
         }
+    }
+
+    #[test]
+    fn nothing_is_prepared_again_where_no_replica_votes_on_it_any_more() {
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let table = [
+            (at(150), 120, true),
+            (at(199), 120, true),
+            (at(200), 120, false),
+            (at(u64::MAX), 120, false),
+            // The client's clock has run away in between.
+            (at(150), 199, true),
+            (at(150), 200, false),
+        ];
+        for (above, latest, expected) in table {
+            let within = is_within_span(at(100), above, latest, Duration::from_micros(100));
+            assert_eq!(within, expected, "above {above}, at {latest}");
+        }
+        assert!(is_within_span(at(u64::MAX - 1), at(u64::MAX - 1), 0, Duration::from_micros(100)));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use quorate_core::{
     KeyspaceId, Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_tapir::{
-    Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Freshness, Message, Record, Replica,
-    ReplicaConfig, ReplicaEvent, ReplicaTimer, Routes, Rules, Status,
+    Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Freshness, Message, Plant, Record,
+    Replica, ReplicaConfig, ReplicaEvent, ReplicaTimer, Routes, Rules, Status,
 };
 
 use super::describe;
@@ -115,6 +115,20 @@ fn key(word: &str, shards: usize) -> Key {
         .unwrap()
 }
 
+/// True for what a replica may say before its records are durable: it is no less right if the replica forgets it.
+fn may_be_forgotten(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::Outdated
+            | Message::ClockProbeReply { .. }
+            | Message::ReadReply { .. }
+            | Message::ReadWaits { .. }
+            | Message::ScanReply { .. }
+            | Message::SnapshotTooOld { .. }
+            | Message::ReadValidatedReply { .. }
+    )
+}
+
 impl World {
     /// A world whose machines follow these rules.
     pub(super) fn new(rules: Rules) -> Self {
@@ -171,12 +185,11 @@ impl World {
         log
     }
 
-    /// Whatever has happened, a restart of a replica would find all that it has said.
-    fn check_restart(&self, id: ReplicaId) {
+    /// Whatever has happened, a restart of a replica that had written this down would find all that it has said.
+    fn check_restart(&self, id: ReplicaId, records: Vec<Record>) {
         if ![Rules::EXCLUSIVE, Rules::SERIALIZABLE].contains(&self.rules) {
             return;
         }
-        let records = self.disks.get(&id).cloned().unwrap_or_default();
         let restarted = Replica::restore(self.replica_config(id, Boot::Rejoin), records);
         let lost = self.replicas[&id].handover().lost_in(&restarted.handover());
         assert!(lost.is_empty(), "a restart of {id} would lose {lost:?}");
@@ -268,9 +281,21 @@ impl World {
         let mut outbox = Outbox::new();
         replica.step(&mut Context { now: self.now, clock, random: &mut self.random }, input, &mut outbox);
         let from = Address::Replica(id);
+        // What had been written down when it last said something that waits for its records.
+        let mut written_when_said = None;
         for effect in outbox.drain() {
             match effect {
-                Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
+                Effect::Send { to, message } => {
+                    written_when_said = Some(self.disks.get(&id).cloned().unwrap_or_default());
+                    let epoch = replica.epoch(to);
+                    self.queue.push_back(Envelope { from, to, epoch, message });
+                }
+                Effect::SendUnordered { to, message } => {
+                    let is_planted = self.rules == Rules::planted(Plant::VoteBeforeSync);
+                    assert!(
+                        is_planted || may_be_forgotten(&message),
+                        "{id} may forget what it says: {message:?}"
+                    );
                     let epoch = replica.epoch(to);
                     self.queue.push_back(Envelope { from, to, epoch, message });
                 }
@@ -302,7 +327,10 @@ impl World {
                 }
             }
         }
-        self.check_restart(id);
+        self.check_restart(id, self.disks.get(&id).cloned().unwrap_or_default());
+        if let Some(written) = written_when_said {
+            self.check_restart(id, written);
+        }
     }
 
     fn step_client(

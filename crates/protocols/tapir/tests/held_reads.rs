@@ -1,0 +1,193 @@
+//! What a read-only transaction over several shards may believe of what its holds have found: nothing but what a majority of
+//! each shard found in the view in which the hold was agreed on, under its last prepare.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::machine::{InputOf, OutboxOf};
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
+use quorate_core::{
+    Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Key, KeyspaceId, Machine, NodeId,
+    Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View,
+};
+use quorate_ir::{Message as Ir, OperationId};
+use quorate_tapir::message::{FoundVersion, Vote};
+use quorate_tapir::{
+    Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Event, Failure, Freshness, Message, Routes,
+};
+
+const CLIENT: ClientId = ClientId(7);
+const TRANSACTION: TransactionId = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
+
+/// A client that reads a key of each of two shards at once.
+struct Reader {
+    coordinator: Coordinator,
+    replicas: u8,
+    now: Instant,
+    /// What it has told the application.
+    told: Vec<Event>,
+    /// The number of its latest prepare.
+    number: u32,
+}
+
+impl Reader {
+    fn new(replicas: u8) -> Self {
+        let nodes: Vec<NodeId> = (0..u16::from(replicas)).map(NodeId).collect();
+        let keyspace = Keyspace {
+            id: KeyspaceId(1),
+            name: "k".to_owned(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: [1, 2].map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).to_vec(),
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+        };
+        let nearest = vec![(0..replicas).map(ReplicaIndex).collect(); 2];
+        let key = |shard| {
+            let of = |name: &String| shard_position(name.as_bytes(), 2) == shard;
+            (0..).map(|number: u32| number.to_string()).find(of).map(Key::from).unwrap()
+        };
+        let config = CoordinatorConfig { deadlines: false, ..CoordinatorConfig::new(CLIENT) };
+        let (coordinator, now) = (Coordinator::restore(config, []), Instant::START);
+        let mut reader = Reader { coordinator, replicas, now, told: Vec::new(), number: 0 };
+        reader.step(Input::Command(Command::Route(Arc::new(Routes { keyspace, nearest }))));
+        reader.step(Input::Command(Command::ReadOnly {
+            transaction: TRANSACTION,
+            keyspace: KeyspaceId(1),
+            keys: vec![key(0), key(1)],
+            freshness: Freshness::Strict,
+            patience: Duration::from_secs(60),
+        }));
+        assert_eq!(reader.number, 1);
+        reader
+    }
+
+    fn step(&mut self, input: InputOf<Coordinator>) {
+        let mut outbox: OutboxOf<Coordinator> = Outbox::new();
+        let (clock, mut random) = (ClockTime::from_micros(1_000), Random::new(1));
+        self.coordinator.step(&mut Context { now: self.now, clock, random: &mut random }, input, &mut outbox);
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Emit(event) => self.told.push(event),
+                Effect::Send { message: Message::Ir(Ir::ProposeConsensus { id, .. }), .. } => {
+                    self.number = id.number;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn hears(&mut self, shard: u32, index: u8, message: Message) {
+        let from = Address::Replica(ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) });
+        self.step(Input::Message { from, epoch: Epoch::FIRST, message });
+    }
+
+    /// A replica votes on the latest prepare, and tells the version that it has found if its hold began just now.
+    fn votes(&mut self, shard: u32, index: u8, view: u64, vote: Vote, found: Option<u64>) {
+        let id = OperationId { transaction: TRANSACTION, number: self.number };
+        let version = |micros| FoundVersion {
+            version: Timestamp { micros, client: CLIENT },
+            value: Some(Bytes::from(micros.to_string())),
+            absent_below: None,
+        };
+        let found = found.map(version).into_iter().collect();
+        self.hears(shard, index, Message::HeldReads { id, view: View(view), vote, finalized: false, found });
+    }
+
+    fn confirms(&mut self, shard: u32, index: u8, view: u64) {
+        let id = OperationId { transaction: TRANSACTION, number: self.number };
+        let confirm = Ir::Confirm { id, view: View(view), verdict: Some(Vote::Ok), finalized: true };
+        self.hears(shard, index, Message::Ir(confirm));
+    }
+
+    /// All replicas of the second shard hold its key, at version 1.
+    fn second_shard_agrees(&mut self) {
+        for index in 0..self.replicas {
+            self.votes(2, index, 0, Vote::Ok, Some(1));
+        }
+    }
+
+    /// Nothing more is waited for.
+    fn fast_path_times_out(&mut self) {
+        self.now = self.now + Duration::from_millis(600);
+        self.step(Input::Timer(CoordinatorTimer::Attention));
+    }
+
+    /// What it was told that the keys hold, if that counts.
+    fn got(&self) -> Result<Vec<&[u8]>, &Failure> {
+        fn value(event: &Event) -> Option<&[u8]> {
+            match event {
+                Event::Got { value, .. } => value.as_deref(),
+                _ => None,
+            }
+        }
+        match self.told.last() {
+            Some(Event::Finished { result: Ok(_), .. }) => Ok(self.told.iter().filter_map(value).collect()),
+            Some(Event::Finished { result: Err(failure), .. }) => Err(failure),
+            other => panic!("it goes on: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_newest_that_a_majority_found_counts() {
+    let mut reader = Reader::new(5);
+    reader.second_shard_agrees();
+    for (index, found) in [(0, Some(5)), (1, None), (2, Some(9)), (3, Some(5))] {
+        reader.votes(1, index, 0, Vote::Ok, found);
+    }
+    assert_eq!(reader.got(), Ok(vec![&b"9"[..], b"1"]));
+}
+
+/// Those who were asked again do not tell what they found once more, and f replicas may all lack the newest.
+#[test]
+fn what_less_than_a_majority_found_is_not_told() {
+    for by_confirms in [false, true] {
+        let mut reader = Reader::new(5);
+        reader.second_shard_agrees();
+        for (index, found) in [(0, Some(5)), (1, None), (2, Some(5))] {
+            reader.votes(1, index, 0, Vote::Ok, found);
+        }
+        if by_confirms {
+            reader.fast_path_times_out();
+            (0..3).for_each(|index| reader.confirms(1, index, 0));
+        } else {
+            reader.votes(1, 3, 0, Vote::Ok, None);
+        }
+        assert_eq!(reader.got(), Err(&Failure::Conflict), "by confirmations: {by_confirms}");
+    }
+}
+
+/// A view change may have let something in since.
+#[test]
+fn what_was_found_in_an_earlier_view_does_not_count() {
+    let mut reader = Reader::new(3);
+    reader.second_shard_agrees();
+    reader.votes(1, 0, 0, Vote::Ok, Some(5));
+    reader.votes(1, 1, 0, Vote::Ok, Some(5));
+    for index in [0, 1, 2] {
+        // They held it already when the view began, and say no more what they found.
+        let found = (index == 2).then_some(9);
+        reader.votes(1, index, 1, Vote::Ok, found);
+    }
+    assert_eq!(reader.got(), Err(&Failure::Conflict));
+}
+
+/// Between two prepares of a transaction nobody need hold what it reads.
+#[test]
+fn what_was_found_under_an_earlier_prepare_does_not_count() {
+    let above = Timestamp { micros: 2_000, client: CLIENT };
+    let mut reader = Reader::new(3);
+    reader.second_shard_agrees();
+    reader.votes(1, 0, 0, Vote::Ok, Some(5));
+    reader.votes(1, 1, 0, Vote::Retry(above), None);
+    reader.votes(1, 2, 0, Vote::Retry(above), None);
+    reader.fast_path_times_out();
+    assert_eq!(reader.number, 2, "it is prepared again");
+    reader.second_shard_agrees();
+    reader.votes(1, 0, 0, Vote::Ok, None);
+    reader.votes(1, 1, 0, Vote::Ok, Some(5));
+    reader.votes(1, 2, 0, Vote::Ok, None);
+    assert_eq!(reader.got(), Err(&Failure::Conflict));
+}
