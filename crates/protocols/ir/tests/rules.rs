@@ -24,6 +24,9 @@ struct Decided {
     last: u64,
 }
 
+/// A decision at this time leaves nothing behind.
+const NOTHING: u64 = 9;
+
 fn at(micros: u64) -> Timestamp {
     Timestamp { micros, client: ClientId(0) }
 }
@@ -47,8 +50,8 @@ impl Operations for Times {
         at(decided.last)
     }
 
-    fn leaves_state(_: &Decided) -> bool {
-        true
+    fn leaves_state(decided: &Decided) -> bool {
+        decided.at != NOTHING
     }
 
     fn is_favourable(verdict: &bool) -> bool {
@@ -296,6 +299,13 @@ impl Member {
         Member { replica, desk: Desk::default() }
     }
 
+    /// One that sends everything in parts, each with one transaction.
+    fn with_small_parts(index: u8) -> Self {
+        let group = GroupSize::new(3).unwrap();
+        let replica = Replica::initialise(group, ReplicaIndex(index), Duration::from_secs(1), 1);
+        Member { replica, desk: Desk::default() }
+    }
+
     /// A replica without its record, which has asked where the others are.
     fn lost(index: u8, replicas: usize) -> Self {
         let group = GroupSize::new(replicas).unwrap();
@@ -352,6 +362,15 @@ impl Member {
     fn collects(&mut self, floor: u64) {
         self.replica.raise_floor(at(floor), &mut self.desk);
         while self.replica.collect(usize::MAX) {}
+    }
+
+    /// The parts of START-VIEW that it has sent: for which view, on which base, and which part of how many.
+    fn started(&mut self) -> Vec<(View, Option<View>, u32, u32)> {
+        let start = |(_, message)| match message {
+            Message::StartView { view, since, part, .. } => Some((view, since, part.index, part.count)),
+            _ => None,
+        };
+        self.desk.sent.drain(..).filter_map(start).collect()
     }
 
     fn verdict(&self, sequence: u64, number: u32) -> Option<bool> {
@@ -415,6 +434,40 @@ fn what_is_made_final_in_a_view_is_handed_over_at_its_end() {
     member.finalizes(1, false, 1, 3);
     let overruled = votes(1, vec![vote(1, 50, false, State::Finalized(Ballot(3)))]);
     assert_eq!(member.replica.record().tail(), overruled);
+}
+
+/// Whoever asks again must follow it.
+#[test]
+fn a_verdict_that_is_final_is_said_to_be() {
+    let mut member = Member::new(0);
+    let answer = |member: &mut Member| {
+        member.proposes(1, 1, 50);
+        match member.desk.sent.pop() {
+            Some((_, Message::ConsensusReply { verdict, finalized, .. })) => (verdict, finalized),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(answer(&mut member), (true, false));
+    member.finalizes(1, false, 0, 0);
+    assert_eq!(answer(&mut member), (false, true));
+}
+
+#[test]
+fn only_what_is_recorded_is_run_and_confirmed_and_only_in_a_view() {
+    let mut member = Member::new(0);
+    let id = operation(1, OperationId::INCONSISTENT);
+    member.replica.on_finalize_inconsistent(CLIENT, id, &mut member.desk);
+    assert!(member.desk.sent.is_empty() && member.runs(1) == 0, "silence makes the proposer send both");
+    member.decides(1, 50);
+    member.desk.sent.clear();
+    member.replica.on_finalize_inconsistent(CLIENT, id, &mut member.desk);
+    let [(_, Message::Confirm { .. })] = member.desk.sent[..] else { panic!("{:?}", member.desk.sent) };
+    member.joins(1, 4);
+    member.desk.sent.clear();
+    member.replica.on_finalize_inconsistent(CLIENT, id, &mut member.desk);
+    assert!(member.desk.sent.is_empty(), "what it would confirm has been handed over already");
+    member.replica.learn(transaction(2), Decided { at: 60, last: 60 }, &mut member.desk);
+    assert_eq!(member.runs(2), 0);
 }
 
 #[test]
@@ -481,6 +534,34 @@ fn while_others_may_come_that_are_not_ahead_a_leader_waits_for_them_but_not_for_
     let mut leader = hears(&[], &[0]);
     leader.replica.on_view_change_timeout(&mut leader.desk);
     assert_eq!(leader.replica.view(), View(6), "nobody is ahead, so nobody else could lead sooner");
+}
+
+/// What it has collected is part of the base that the others share, and it cannot lead itself.
+#[test]
+fn a_replica_that_is_behind_does_not_keep_others_from_leading() {
+    let mut leader = leader_that_others_missed();
+    leader.is_handed(Contribution { floor: 5, complete: 5, ..Contribution::new(2, 4) });
+    assert!(leader.is_normal_in(4));
+}
+
+/// Who had lost its record when it handed over nothing may have it back, and the other way round.
+#[test]
+fn of_what_a_replica_hands_over_the_last_counts() {
+    let mut leader = Member::new(1);
+    leader.is_handed(Contribution { last_normal: None, ..Contribution::new(0, 1) });
+    assert!(!leader.is_normal_in(1));
+    leader.is_handed(Contribution::new(0, 1));
+    assert!(leader.is_normal_in(1));
+}
+
+#[test]
+fn a_leader_says_so_if_too_many_have_lost_their_records() {
+    let mut leader = Member::new(1);
+    leader.is_handed(Contribution { last_normal: None, ..Contribution::new(0, 1) });
+    assert!(leader.desk.lost.is_empty(), "one of three is not too many");
+    leader.is_handed(Contribution { last_normal: None, ..Contribution::new(2, 1) });
+    assert_eq!(leader.desk.lost, [2]);
+    assert!(!leader.is_normal_in(1));
 }
 
 #[test]
@@ -631,6 +712,49 @@ fn whoever_lacks_what_was_collected_is_given_state() {
     assert!(all <= 1, "what lies above the floor follows");
 }
 
+/// Else it would be sent the beginning of something that it has no use for.
+#[test]
+fn what_was_made_for_a_receiver_is_sent_to_that_one_and_in_that_view() {
+    let mut leader = Member::with_small_parts(1);
+    leader.decides(1, 50);
+    leader.decides(2, 60);
+    leader.is_handed(Contribution::new(0, 1));
+    assert!(leader.is_normal_in(1));
+    leader.desk.sent.clear();
+    let behind = |view| Contribution::new(2, view);
+    let (view, since) = (View(1), Some(View(0)));
+    leader.is_handed(behind(1));
+    assert_eq!(leader.started(), [(view, since, 0, 2), (view, since, 1, 2)]);
+    leader.is_handed(behind(1));
+    assert_eq!(leader.started(), [(view, since, 0, 2)], "the rest is on its way, or will be asked for");
+    leader.is_handed(Contribution { last_normal: None, ..behind(1) });
+    assert_eq!(leader.started(), [(view, None, 0, 2), (view, None, 1, 2)], "it has lost its record");
+    leader.is_handed(behind(1));
+    leader.desk.sent.clear();
+
+    leader.joins(0, 4);
+    leader.is_handed(behind(4));
+    assert!(leader.is_normal_in(4));
+    let view = View(4);
+    assert_eq!(leader.started(), [(view, since, 0, 2), (view, since, 1, 2)], "that was another view");
+}
+
+#[test]
+fn what_has_arrived_in_part_is_asked_for_only_in_its_view() {
+    let mut joiner = Member::new(2);
+    let asks = |joiner: &mut Member| {
+        joiner.desk.sent.clear();
+        joiner.replica.on_view_change_timeout(&mut joiner.desk);
+        joiner.desk.sent.iter().any(|(_, message)| matches!(message, Message::PartsMissing { .. }))
+    };
+    let part = Part { series: 7, index: 0, count: 2 };
+    let (view, since, page) = (View(1), Some(View(0)), RecordPage::default());
+    joiner.replica.on_start_view(view, since, part, page, 0, None, None, &mut joiner.desk);
+    assert!(asks(&mut joiner));
+    joiner.joins(0, 4);
+    assert!(!asks(&mut joiner), "the leader of view 4 has sent nothing yet");
+}
+
 #[test]
 fn a_record_that_builds_on_an_unknown_base_is_not_taken() {
     let mut member = Member::new(2);
@@ -756,6 +880,30 @@ fn a_restart_comes_back_in_no_view_that_was_left() {
     assert_eq!((replica.status(), replica.view()), (Status::ViewChanging, View(5)));
 }
 
+#[test]
+fn a_restart_from_a_shortened_log_is_as_complete_as_it_was() {
+    let group = GroupSize::new(3).unwrap();
+    let mut replica = Replica::initialise(group, ReplicaIndex(0), Duration::from_secs(1), 1 << 20);
+    let (view, lineage) = (View(3), vec![View(2), View(3)]);
+    let begun = Fact::SnapshotBegun { view, lineage: lineage.clone(), floor: at(5), complete: at(10) };
+    replica.restore(begun, &mut Ledger::default());
+    replica.finish_restore();
+    assert_eq!((replica.view(), replica.floor(), replica.complete()), (view, at(5), at(10)));
+    assert_eq!(replica.record().lineage(), lineage);
+}
+
+/// It may have answered in any view up to the greatest, and does not know yet which that is.
+#[test]
+fn a_replica_without_its_record_enters_no_view_because_one_other_is_in_it() {
+    let mut member = Member::lost(1, 3);
+    member.replica.on_higher_view(self::member(ReplicaIndex(0)), View(4), &mut member.desk);
+    member.joins(0, 4);
+    member.is_handed(Contribution::new(0, 4));
+    let page = RecordPage::default();
+    member.is_started(Start { view: 4, since: None, page, floor: None, state: None });
+    assert_eq!((member.replica.status(), member.replica.view()), (Status::Recovering, View(0)));
+}
+
 fn tells(member: &mut Member, from: u8, nonce: u64, view: u64, lost: bool) {
     member.replica.on_view_query_reply(ReplicaIndex(from), nonce, View(view), lost, &mut member.desk);
 }
@@ -811,6 +959,7 @@ fn what_can_still_take_effect_is_open_and_what_has_run_is_executed() {
     let mut record = record(&[(1, 1, 5, true), (2, 1, 6, false)]);
     record.record_inconsistent(transaction(3), Decided { at: 7, last: 7 }, false);
     record.record_inconsistent(transaction(4), Decided { at: 8, last: 8 }, true);
+    record.record_inconsistent(transaction(5), Decided { at: NOTHING, last: NOTHING }, true);
     let summary = record.summary((at(0), transaction(0)), (at(10), transaction(0)), 100);
     let sequences = |cursors: &[(Timestamp, TransactionId)]| {
         cursors.iter().map(|(_, id)| id.sequence).collect::<Vec<_>>()
@@ -836,6 +985,17 @@ fn a_decision_is_kept_until_the_floor_has_passed_its_last_proposal() {
     record.collect(None, at(10), 100);
     assert!(record.is_live(transaction(1), at(10)), "a late proposal must not be taken for a new one");
     record.collect(None, at(21), 100);
+    assert!(!record.holds(transaction(1)));
+}
+
+#[test]
+fn a_decision_that_has_not_run_is_not_collected() {
+    let mut record = Record::<Times>::default();
+    record.record_inconsistent(transaction(1), Decided { at: 5, last: 5 }, false);
+    record.collect(None, at(10), 100);
+    assert!(record.holds(transaction(1)));
+    record.mark_executed(transaction(1));
+    record.collect(None, at(10), 100);
     assert!(!record.holds(transaction(1)));
 }
 

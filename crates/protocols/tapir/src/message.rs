@@ -319,7 +319,7 @@ pub enum Message {
         transaction: TransactionId,
         /// Every shard that takes part in it, sorted.
         participants: Vec<ShardId>,
-        /// The greatest timestamp at which the sender knows it to have been proposed.
+        /// Where it was proposed first, as far as the sender knows: it has not been at a lower timestamp.
         timestamp: Timestamp,
     },
     /// Backup coordinator → every replica of every participant: follow me from now on and tell me what you know. From
@@ -329,7 +329,7 @@ pub enum Message {
         transaction: TransactionId,
         /// The ballot that the sender wants to act under.
         ballot: Ballot,
-        /// The greatest timestamp at which the transaction is known to have been proposed.
+        /// Where it was proposed first, as far as the sender knows: if that is below a floor, it may be settled.
         timestamp: Timestamp,
     },
     /// Replica → backup coordinator: I have promised your ballot, durably. This is all I know.

@@ -237,3 +237,65 @@ fn a_decision_that_has_not_run_is_passed_on_to_nobody() {
     let said = replica.hears(member(1, 1), fetch());
     assert!(matches!(said[..], [(_, Message::Decisions { .. })]), "{said:?}");
 }
+
+fn gather(floor: Timestamp, below: Timestamp) -> Message {
+    Message::Gather { view: View(0), floor, below, from: (floor, TransactionId::default()) }
+}
+
+fn answers(said: &[(Address, Message)]) -> bool {
+    said.iter().any(|(_, message)| matches!(message, Message::GatherReply { .. }))
+}
+
+/// It would refuse everything for as long as that clock is ahead.
+#[test]
+fn a_clock_far_ahead_drags_nobody_along() {
+    let mut follower = Leader::new(3);
+    let half = (follower.config.timestamp_ahead_max / 2).as_micros() as u64;
+    let at = |micros| Timestamp { micros, client: ClientId(0) };
+    let said = follower.hears(member(1, 1), gather(Timestamp::ZERO, at(CLOCK_MICROS + half + 1)));
+    assert!(said.is_empty() && follower.persisted.len() == 1, "{said:?}");
+    assert!(answers(&follower.hears(member(1, 1), gather(Timestamp::ZERO, at(CLOCK_MICROS + half)))));
+}
+
+/// What it lacks below the floor of who asks has been collected there, and would be compared with nothing.
+#[test]
+fn whoever_lacks_what_others_have_collected_is_compared_with_nobody() {
+    let mut follower = Leader::new(3);
+    let floor = Timestamp { micros: CLOCK_MICROS / 2, client: ClientId(0) };
+    assert!(!answers(&follower.hears(member(1, 1), gather(floor, BELOW))));
+    assert_eq!(follower.replica.floor(), Timestamp::ZERO);
+    follower.hears(member(1, 1), Message::Complete { view: View(0), below: floor });
+    assert!(answers(&follower.hears(member(1, 1), gather(floor, BELOW))));
+    assert_eq!(follower.replica.floor(), floor, "it is complete, so it takes the floor over");
+}
+
+#[test]
+fn an_answer_about_another_page_does_not_count() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    let reply = Message::GatherReply {
+        view: View(0),
+        below: BELOW,
+        from: cursor(7),
+        executed: Vec::new(),
+        open: Vec::new(),
+        next: None,
+    };
+    assert!(!has_chosen(&leader.hears(member(1, 2), reply)), "nothing was told of what lies before");
+    assert!(has_chosen(&leader.is_told(2, &[], &[])));
+}
+
+#[test]
+fn a_floor_is_raised_to_what_was_chosen_and_to_nothing_else() {
+    let mut leader = Leader::new(3);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    leader.is_told(2, &[], &[]);
+    let other = Timestamp { micros: BELOW.micros - 1, ..BELOW };
+    leader.hears(member(1, 1), Message::CompleteReply { view: View(0), below: other });
+    leader.hears(member(1, 1), Message::CompleteReply { view: View(3), below: BELOW });
+    assert_eq!(leader.replica.floor(), Timestamp::ZERO);
+    leader.hears(member(1, 1), Message::CompleteReply { view: View(0), below: BELOW });
+    assert_eq!(leader.replica.floor(), BELOW);
+}

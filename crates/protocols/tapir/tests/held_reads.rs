@@ -191,3 +191,26 @@ fn what_was_found_under_an_earlier_prepare_does_not_count() {
     reader.votes(1, 2, 0, Vote::Ok, None);
     assert_eq!(reader.got(), Err(&Failure::Conflict));
 }
+
+#[test]
+fn confirmations_of_an_earlier_prepare_do_not_count() {
+    let above = Timestamp { micros: 2_000, client: CLIENT };
+    let mut reader = Reader::new(3);
+    reader.second_shard_agrees();
+    for index in 0..2 {
+        reader.votes(1, index, 0, Vote::Retry(above), None);
+    }
+    reader.fast_path_times_out();
+    assert_eq!(reader.number, 2, "it is prepared again");
+    reader.second_shard_agrees();
+    for index in 0..2 {
+        reader.votes(1, index, 0, Vote::Ok, Some(5));
+    }
+    reader.fast_path_times_out();
+    reader.number = 1;
+    (0..2).for_each(|index| reader.confirms(1, index, 0));
+    assert!(!matches!(reader.told.last(), Some(Event::Finished { .. })), "{:?}", reader.told);
+    reader.number = 2;
+    (0..2).for_each(|index| reader.confirms(1, index, 0));
+    assert_eq!(reader.got(), Ok(vec![&b"5"[..], b"1"]));
+}

@@ -262,6 +262,7 @@ fn a_promise_outlives_an_outcome_that_has_not_run_and_the_view_in_which_it_was_g
         floor: None,
         state: None,
     };
+    hears(&mut replica, 1, Message::Ir(Ir::StartViewChange { view: View(1) }));
     hears(&mut replica, 1, Message::Ir(start));
     assert_eq!((replica.view(), replica.committed(), replica.promises()), (View(1), 0, 1));
     let outcome = Outcome::Committed(TIMESTAMP);
@@ -273,4 +274,150 @@ fn a_promise_outlives_an_outcome_that_has_not_run_and_the_view_in_which_it_was_g
     // Once it has run there is nothing left to promise.
     hears(&mut replica, 1, Message::Ir(Ir::FinalizeInconsistent { id }));
     assert_eq!((replica.committed(), replica.promises()), (1, 0));
+}
+
+/// The outcome of its first backup coordinator may be collected long before that of a later one.
+#[test]
+fn a_promise_that_was_renewed_lasts_as_long_as_a_new_one() {
+    let mut replica = settled_otherwise();
+    collects_below(&mut replica, Timestamp { micros: 900, client: ClientId(0) });
+    let change = |ballot| {
+        let (ballot, timestamp) = (Ballot(ballot), TIMESTAMP);
+        Message::CoordinatorChange { transaction: TRANSACTION, ballot, timestamp }
+    };
+    hears(&mut replica, 2, change(6));
+    wakes(&mut replica, 3_000);
+    let ahead = ReplicaConfig::new(member(0), GroupSize::new(3).expect("three is odd"), Boot::Rejoin);
+    let last = 3_000 + (ahead.timestamp_ahead_max + ahead.retry_span).as_micros() as u64;
+    hears_at(&mut replica, 1, change(7), last);
+    let floor = Timestamp { micros: last + 1, client: ClientId(u64::MAX) };
+    hears_at(&mut replica, 1, Message::Complete { view: View(0), below: floor }, last);
+    hears_at(&mut replica, 1, Message::RaiseFloor { floor }, last);
+    wakes(&mut replica, last);
+    assert_eq!((replica.floor(), replica.promises()), (floor, 1));
+}
+
+/// A coordinator counts on hearing the same whenever it asks.
+#[test]
+fn a_vote_is_given_again_whatever_the_clock_has_done_since() {
+    let group = GroupSize::new(3).expect("three is odd");
+    let config = ReplicaConfig::new(member(0), group, Boot::Initialise);
+    let ahead = config.timestamp_ahead_max.as_micros() as u64;
+    let mut replica = Replica::restore(config, []);
+    let timestamp = Timestamp { micros: 1_000 + ahead, client: TIMESTAMP.client };
+    let mut proposes = |number, clock_micros| {
+        let write = Write { key: Key::from(b"a"), value: None };
+        let transaction =
+            Transaction { writes: vec![write], participants: vec![ShardId(1)], ..Transaction::default() };
+        let operation = Prepare { transaction: Arc::new(transaction), timestamp, first: None };
+        let id = OperationId { transaction: TRANSACTION, number };
+        let said = says(&mut replica, Message::Ir(Ir::ProposeConsensus { id, operation }), clock_micros);
+        match said.effects().last() {
+            Some(Effect::Send { message: Message::Ir(Ir::ConsensusReply { verdict, .. }), .. }) => {
+                Some(*verdict)
+            }
+            Some(Effect::Send { message: Message::ClockAhead { .. }, .. }) => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(proposes(1, 999), None, "it lies too far ahead");
+    assert_eq!(proposes(1, 1_000), Some(Vote::Ok));
+    assert_eq!(proposes(1, 0), Some(Vote::Ok));
+    assert_eq!(proposes(2, 0), None, "that is another prepare");
+}
+
+#[test]
+fn a_commit_without_contents_is_acknowledged_by_who_has_them_at_its_timestamp() {
+    let group = GroupSize::new(3).expect("three is odd");
+    let later = Timestamp { micros: 800, ..TIMESTAMP };
+    for (timestamp, expected) in [(later, true), (TIMESTAMP, false)] {
+        let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
+        let id = OperationId { transaction: TRANSACTION, number: 2 };
+        let commit = Message::CommitPrepared { id, timestamp };
+        assert!(says(&mut replica, commit.clone(), 1_000).is_empty(), "it has nothing to commit");
+        prepares_again(&mut replica, later.micros);
+        let answer = says(&mut replica, commit, 1_000);
+        assert_eq!((!answer.is_empty(), replica.committed() == 1), (expected, expected), "{answer:?}");
+    }
+}
+
+/// Else a transaction of which nothing is left at the first could look as if it had never been proposed there.
+#[test]
+fn a_recovery_is_asked_for_at_the_first_timestamp() {
+    let group = GroupSize::new(3).expect("three is odd");
+    let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
+    prepares_again(&mut replica, 800);
+    let mut random = Random::new(1);
+    let now = Instant::START + std::time::Duration::from_secs(10);
+    let mut context = Context { now, clock: ClockTime::from_micros(900), random: &mut random };
+    let mut outbox: OutboxOf<Replica> = Outbox::new();
+    replica.step(&mut context, Input::Timer(ReplicaTimer::Sweep), &mut outbox);
+    let asked = |effect: &Effect<Message, _, _, _>| match effect {
+        Effect::Send { message: Message::Recover { timestamp, .. }, .. } => Some(*timestamp),
+        _ => None,
+    };
+    assert_eq!(outbox.effects().iter().find_map(asked), Some(TIMESTAMP), "{outbox:?}");
+}
+
+#[test]
+fn only_members_of_the_group_take_part_in_its_view_changes() {
+    let group = GroupSize::new(3).expect("three is odd");
+    let mut replica = Replica::restore(ReplicaConfig::new(member(0), group, Boot::Initialise), []);
+    let elsewhere = ReplicaId { shard: ShardId(2), index: ReplicaIndex(1) };
+    for from in
+        [elsewhere, member(3), member(0)].map(Address::Replica).into_iter().chain([ClientId(7).into()])
+    {
+        let answer = steps(&mut replica, from, Message::Ir(Ir::StartViewChange { view: View(1) }), 1_000);
+        assert!(answer.is_empty() && replica.view() == View(0), "{from:?}: {answer:?}");
+    }
+    hears(&mut replica, 1, Message::Ir(Ir::StartViewChange { view: View(1) }));
+    assert_eq!(replica.view(), View(1));
+}
+
+/// What others do with its transaction is nobody's business but its client's and of those who settle it.
+#[test]
+fn a_client_is_believed_about_its_own_transactions_and_not_about_the_future() {
+    let group = GroupSize::new(3).expect("three is odd");
+    let config = ReplicaConfig::new(member(0), group, Boot::Initialise);
+    let ahead = config.timestamp_ahead_max.as_micros() as u64;
+    let at = |micros| Timestamp { micros, client: TIMESTAMP.client };
+    let id = |number| OperationId { transaction: TRANSACTION, number };
+    let contents = || Arc::new(Transaction { participants: vec![ShardId(1)], ..Transaction::default() });
+    let commit = |timestamp, last| Ir::ProposeInconsistent {
+        id: id(OperationId::INCONSISTENT),
+        operation: Decision::Commit { transaction: contents(), timestamp, last },
+    };
+    let abort = |last| Ir::ProposeInconsistent {
+        id: id(OperationId::INCONSISTENT),
+        operation: Decision::Abort { last },
+    };
+    let finalize = |ballot| Ir::FinalizeConsensus { id: id(1), verdict: Vote::Abort, view: View(0), ballot };
+    let far = at(1_000 + ahead + 1);
+    let (own, stranger) = (Address::Client(TRANSACTION.client), Address::Client(ClientId(8)));
+    let elses = Timestamp { client: ClientId(8), ..TIMESTAMP };
+    let table = [
+        (own, abort(at(1_000 + ahead)), true),
+        (own, abort(far), false),
+        (stranger, abort(TIMESTAMP), false),
+        (own, commit(TIMESTAMP, TIMESTAMP), true),
+        (own, commit(far, far), false),
+        (own, commit(TIMESTAMP, far), false),
+        (own, commit(elses, elses), false),
+        (stranger, commit(TIMESTAMP, TIMESTAMP), false),
+        (own, finalize(Ballot::ORIGINAL), true),
+        (own, finalize(Ballot(1)), false),
+        (stranger, finalize(Ballot::ORIGINAL), false),
+    ];
+    for (from, message, expected) in table {
+        let mut replica = Replica::restore(config.clone(), []);
+        let answer = steps(&mut replica, from, Message::Ir(message.clone()), 1_000);
+        assert_eq!(!answer.is_empty(), expected, "{from:?}: {message:?}");
+    }
+    let mut replica = Replica::restore(config, []);
+    steps(&mut replica, own, Message::Ir(commit(TIMESTAMP, TIMESTAMP)), 1_000);
+    for (from, expected) in [(stranger, false), (own, true)] {
+        let id = id(OperationId::INCONSISTENT);
+        let answer = steps(&mut replica, from, Message::Ir(Ir::FinalizeInconsistent { id }), 1_000);
+        assert_eq!(!answer.is_empty(), expected, "{from:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Golden scripts: the protocol as stories, message by message, and the claims of the paper one by one.
 
 mod epochs;
+mod execution;
 mod floors;
 mod held_reads;
 mod late_recovery;

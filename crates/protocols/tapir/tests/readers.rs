@@ -1,10 +1,15 @@
 //! What a replica tells readers, and when.
 
+use std::sync::Arc;
+
 use quorate_core::machine::{OutboxOf, PersistToken};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine, Outbox,
-    Random, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyRange, Machine,
+    Outbox, Random, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
+    View, Write,
 };
+use quorate_ir::{Message as Ir, OperationId};
+use quorate_tapir::message::Decision;
 use quorate_tapir::{Boot, Message, Record, Replica, ReplicaConfig, ReplicaTimer};
 
 const CLIENT: ClientId = ClientId(7);
@@ -12,15 +17,20 @@ const TRANSACTION: TransactionId = TransactionId { client: CLIENT, sequence: 1, 
 
 type Effects = Vec<quorate_core::machine::EffectOf<Replica>>;
 
-fn replica() -> Replica {
+const CLOCK_MICROS: u64 = 1_000;
+
+fn replica_config() -> ReplicaConfig {
     let id = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
-    let config = ReplicaConfig::new(id, GroupSize::new(3).unwrap(), Boot::Initialise);
-    Replica::restore(config, [])
+    ReplicaConfig::new(id, GroupSize::new(3).unwrap(), Boot::Initialise)
+}
+
+fn replica() -> Replica {
+    Replica::restore(replica_config(), [])
 }
 
 fn step(replica: &mut Replica, input: Input<Message, ReplicaTimer, std::convert::Infallible>) -> Effects {
     let mut outbox: OutboxOf<Replica> = Outbox::new();
-    let (clock, mut random) = (ClockTime::from_micros(1_000), Random::new(1));
+    let (clock, mut random) = (ClockTime::from_micros(CLOCK_MICROS), Random::new(1));
     replica.step(&mut Context { now: Instant::START, clock, random: &mut random }, input, &mut outbox);
     outbox.drain().collect()
 }
@@ -59,24 +69,78 @@ fn an_answer_waits_for_the_record_of_its_promise_and_later_ones_for_nothing() {
     assert!(!waits(&hears(&mut replica, quorum_read(1_003))));
 }
 
+/// What the replica says the key holds, and until when.
+fn validated(replica: &mut Replica) -> Vec<(u64, u64)> {
+    let keys = vec![Key::from("a")];
+    let told = hears(replica, Message::ReadValidated { transaction: TRANSACTION, keys });
+    match &told[..] {
+        [Effect::SendUnordered { message: Message::ReadValidatedReply { found, .. }, .. }] => {
+            found.iter().map(|known| (known.found.version.micros, known.until.micros)).collect()
+        }
+        _ => panic!("{told:?}"),
+    }
+}
+
+fn commits(replica: &mut Replica, micros: u64) {
+    let write = Write { key: Key::from("a"), value: None };
+    let (participants, writes) = (vec![ShardId(1)], vec![write]);
+    let transaction = Arc::new(Transaction { participants, writes, ..Transaction::default() });
+    let timestamp = Timestamp { micros, client: CLIENT };
+    let id = TransactionId { sequence: micros, ..TRANSACTION };
+    let id = OperationId { transaction: id, number: OperationId::INCONSISTENT };
+    let operation = Decision::Commit { transaction, timestamp, last: timestamp };
+    hears(replica, Message::Ir(Ir::ProposeInconsistent { id, operation }));
+}
+
+fn hears_validated(replica: &mut Replica, version: u64, until: u64) {
+    let at = |micros| Timestamp { micros, client: CLIENT };
+    let reads = vec![ReadVersion { key: Key::from("a"), version: at(version) }];
+    hears(replica, Message::Validated { timestamp: at(until), reads });
+}
+
 /// It is told that a version is the newest up to some timestamp, and has missed that version.
 #[test]
 fn a_version_that_was_missed_is_not_served_as_another() {
     let mut replica = replica();
-    let reads =
-        |micros| vec![ReadVersion { key: Key::from("a"), version: Timestamp { micros, client: CLIENT } }];
-    let timestamp = Timestamp { micros: 900, client: CLIENT };
-    let found = |replica: &mut Replica| {
-        let told =
-            hears(replica, Message::ReadValidated { transaction: TRANSACTION, keys: vec![Key::from("a")] });
-        match &told[..] {
-            [Effect::SendUnordered { message: Message::ReadValidatedReply { found, .. }, .. }] => {
-                found.clone()
-            }
-            _ => panic!("{told:?}"),
-        }
-    };
-    assert!(matches!(&found(&mut replica)[..], [absent] if absent.found.version == Timestamp::ZERO));
-    hears(&mut replica, Message::Validated { timestamp, reads: reads(500) });
-    assert!(found(&mut replica).is_empty(), "somebody else may have it");
+    commits(&mut replica, 100);
+    assert_eq!(validated(&mut replica), [(100, 100)]);
+    hears_validated(&mut replica, 500, 900);
+    assert_eq!(validated(&mut replica), [], "somebody else may have it");
+    commits(&mut replica, 500);
+    assert_eq!(validated(&mut replica), [(500, 900)]);
+}
+
+/// Whoever says so may be wrong about the time, or lie; what was read far in the future would hold for ages.
+#[test]
+fn what_was_validated_far_ahead_of_the_clock_is_not_believed() {
+    let mut replica = replica();
+    commits(&mut replica, 100);
+    let ahead = replica_config().timestamp_ahead_max.as_micros() as u64;
+    hears_validated(&mut replica, 100, CLOCK_MICROS + ahead + 1);
+    assert_eq!(validated(&mut replica), [(100, 100)]);
+    hears_validated(&mut replica, 100, CLOCK_MICROS + ahead);
+    assert_eq!(validated(&mut replica), [(100, CLOCK_MICROS + ahead)]);
+}
+
+/// A later view may let in what it does not know of.
+#[test]
+fn a_replica_that_changes_views_answers_no_reader() {
+    let mut replica = replica();
+    let range = KeyRange { from: Key::from("a"), to: None };
+    let reads = [
+        Message::Read { transaction: TRANSACTION, key: Key::from("a") },
+        Message::ReadValidated { transaction: TRANSACTION, keys: vec![Key::from("a")] },
+        quorum_read(1_000),
+        Message::Scan { transaction: TRANSACTION, request: 1, range, limit: 9 },
+    ];
+    for read in reads.clone() {
+        assert!(!hears(&mut replica, read).is_empty());
+    }
+    let from = Address::Replica(ReplicaId { shard: ShardId(1), index: ReplicaIndex(1) });
+    let change = Message::Ir(Ir::StartViewChange { view: View(2) });
+    step(&mut replica, Input::Message { from, epoch: Epoch::FIRST, message: change });
+    for read in reads {
+        let told = hears(&mut replica, read);
+        assert!(told.is_empty(), "{told:?}");
+    }
 }

@@ -103,6 +103,21 @@ impl Backup {
         self.hears(from, reply)
     }
 
+    /// A promise of somebody who knows the outcome.
+    fn knows(&mut self, from: ReplicaId, outcome: Outcome) -> Vec<Message> {
+        let reply = Message::CoordinatorChangeReply {
+            transaction: TRANSACTION,
+            ballot: self.ballot,
+            view: View(0),
+            outcome: Some(outcome),
+            committed: None,
+            votes: Vec::new(),
+            accepted: None,
+            settled: false,
+        };
+        self.hears(from, reply)
+    }
+
     fn confirm(&mut self, from: u8, view: u64) -> Vec<Message> {
         let id = OperationId { transaction: TRANSACTION, number: 1 };
         let (view, verdict) = (View(view), Some(Vote::Ok));
@@ -256,4 +271,109 @@ fn an_outcome_is_kept_as_long_as_replicas_ask_for_and_not_clients() {
     assert_eq!(last.micros, CLOCK_MICROS + proposals_ahead_micros());
     let last = until_when_proposed(member(1).into(), far);
     assert_eq!(last.micros, far.micros + proposals_ahead_micros());
+}
+
+fn recover(participants: &[u32], timestamp: Timestamp) -> Message {
+    let participants = participants.iter().copied().map(ShardId).collect();
+    Message::Recover { transaction: TRANSACTION, participants, timestamp }
+}
+
+/// It has them from the client that began the transaction. What the replicas have answered so far was about something else.
+#[test]
+fn a_replica_that_asks_is_believed_and_not_the_client_that_asked_before() {
+    let far = Timestamp { micros: CLOCK_MICROS + 1_000_000_000_000, client: ClientId(7) };
+    let stranger = || Backup::asked_by(Address::Client(ClientId(9)), vec![ShardId(1)], 3, far);
+
+    let mut backup = stranger();
+    let said = backup.hears(member(1), recover(&[1], TIMESTAMP));
+    let again = said.iter().find_map(elected).expect("everybody is asked again");
+    assert!(again > backup.ballot);
+    let asks = |message: &_| matches!(message, Message::CoordinatorChange { timestamp: TIMESTAMP, .. });
+    assert!(said.iter().any(asks), "{said:?}");
+    backup.promise(member(0), again, 0, None, false);
+    backup.promise(member(1), again, 0, None, false);
+    backup.accept(0, again, 0);
+    let told = backup.accept(1, again, 0);
+    let Some(Decision::Abort { last }) = tells(&told) else { panic!("{told:?}") };
+    assert_eq!(last.micros, CLOCK_MICROS + proposals_ahead_micros());
+
+    let mut backup = stranger();
+    let said = backup.hears(member(1), recover(&[1, 2], far));
+    assert!(said.iter().find_map(elected) > Some(backup.ballot), "others take part: {said:?}");
+    // And from now on another client is not.
+    let said = backup.hears(Address::Client(ClientId(9)), recover(&[1], TIMESTAMP));
+    assert!(said.is_empty(), "{said:?}");
+}
+
+/// An abort that a shard without part in it knows is no outcome, so who knows one must be asked by somebody trusted.
+#[test]
+fn a_client_that_asks_is_not_taken_at_its_word_and_a_replica_is() {
+    for (asker, follows) in [(Address::Client(ClientId(9)), false), (member(1).into(), true)] {
+        let mut backup = Backup::asked_by(asker, vec![ShardId(1), ShardId(2)], 3, TIMESTAMP);
+        let said = backup.knows(other(0), Outcome::Aborted);
+        assert_eq!(tells(&said).is_some(), follows, "{said:?}");
+        if !follows {
+            backup.hears(member(1), recover(&[1, 2], TIMESTAMP));
+            let said = backup.knows(other(1), Outcome::Aborted);
+            assert!(tells(&said).is_some(), "now a replica has asked: {said:?}");
+        }
+    }
+}
+
+/// Replicas ask because something stands in the way of others.
+#[test]
+fn clients_do_not_take_all_the_room_of_recoveries() {
+    let mut backup = Backup::new(3);
+    let ask = |backup: &mut Backup, from: Address, sequences: std::ops::Range<u64>| {
+        for sequence in sequences {
+            let transaction = TransactionId { sequence, ..TRANSACTION };
+            let (participants, timestamp) = (vec![ShardId(1)], TIMESTAMP);
+            backup.hears(from, Message::Recover { transaction, participants, timestamp });
+        }
+        backup.replica.recoveries()
+    };
+    let led = ask(&mut backup, Address::Client(ClientId(9)), 2..20_000);
+    assert!(led < 19_000, "{led}");
+    assert_eq!(ask(&mut backup, Address::Client(ClientId(9)), 20_000..20_001), led);
+    assert_eq!(ask(&mut backup, member(1).into(), 20_000..20_001), led + 1);
+}
+
+#[test]
+fn nothing_counts_that_was_not_asked_for() {
+    let mut backup = Backup::new(3);
+    let (ballot, ok) = (backup.ballot, Some(Vote::Ok));
+    let said = backup.knows(other(0), Outcome::Aborted);
+    assert!(said.is_empty(), "that shard takes no part: {said:?}");
+    backup.promise(member(0), ballot, 0, ok, false);
+    assert!(finalizes(&backup.promise(member(1), ballot, 0, ok, false)));
+    for index in 0..3 {
+        let confirms = |number, verdict| {
+            let id = OperationId { transaction: TRANSACTION, number };
+            Message::Ir(Ir::Confirm { id, view: View(0), verdict: Some(verdict), finalized: true })
+        };
+        let said = backup.hears(member(index), confirms(2, Vote::Ok));
+        assert!(said.is_empty(), "it is another prepare: {said:?}");
+        let said = backup.hears(member(index), confirms(1, Vote::Abstain));
+        assert!(said.is_empty(), "it is another verdict: {said:?}");
+    }
+    assert!(backup.confirm(0, 0).is_empty());
+    assert!(records(&backup.confirm(1, 0)).is_some());
+    for index in 0..3 {
+        let message = Message::RecordOutcomeReply { transaction: TRANSACTION, ballot, view: View(0) };
+        let said = backup.hears(other(index), message);
+        assert!(said.is_empty(), "the outcome is recorded in the backup shard: {said:?}");
+    }
+    assert!(backup.accept(0, ballot, 0).is_empty());
+    assert!(tells(&backup.accept(1, ballot, 0)).is_some());
+}
+
+#[test]
+fn an_overtaken_backup_coordinator_stands_back() {
+    let mut backup = Backup::new(3);
+    let (ballot, promised) = (backup.ballot, Ballot(backup.ballot.0 + 5));
+    backup.promise(member(1), ballot, 0, None, false);
+    backup.hears(member(2), Message::Superseded { transaction: TRANSACTION, promised: ballot });
+    backup.hears(member(2), Message::Superseded { transaction: TRANSACTION, promised });
+    let said = backup.promise(member(0), ballot, 0, None, false);
+    assert!(said.is_empty(), "another may have concluded something else: {said:?}");
 }

@@ -34,7 +34,7 @@ fn member(index: u8) -> ReplicaId {
     ReplicaId { shard: ShardId(1), index: ReplicaIndex(index) }
 }
 
-/// A replica that shortens its log as soon as it may, and writes one key a page.
+/// A replica that shortens its log as soon as it may, and writes one key a page, or one transaction.
 struct Shortening {
     config: ReplicaConfig,
     replica: Replica,
@@ -49,6 +49,7 @@ impl Shortening {
         let config = ReplicaConfig {
             snapshot_records_min: 1,
             page_bytes_max: 1,
+            checkpoint_page_max: 1,
             ..ReplicaConfig::new(member(0), GroupSize::new(3).unwrap(), Boot::Initialise)
         };
         let (replica, now) = (Replica::restore(config.clone(), []), Instant::START);
@@ -222,4 +223,48 @@ fn what_a_restart_finds_below_the_floor_of_a_snapshot_goes() {
     replica.sweeps_until_shortened();
     let keys: Vec<Key> = stored(&replica.replica).into_iter().map(|(key, ..)| key).collect();
     assert_eq!(keys, [Key::from("b")]);
+}
+
+/// Between its promises and its records a replica is ahead, so that not every reader costs a record.
+#[test]
+fn readers_are_answered_while_the_log_is_shortened() {
+    let mut replica = Shortening::new();
+    let reads = |replica: &mut Shortening, micros| {
+        let (transaction, keys) = (id(500), vec![Key::from("a")]);
+        replica.hears(CLIENT, Message::QuorumRead { transaction, round: 1, timestamp: at(micros), keys });
+    };
+    replica.commits(1, 10, writes("a", Some("x")));
+    reads(&mut replica, 1_000);
+    replica.promises(4);
+    replica.sweeps_until_shortened();
+    let records = replica.log.len();
+    reads(&mut replica, 2_000);
+    assert_eq!(replica.log.len(), records, "the record of the first answer still covers this one");
+}
+
+#[test]
+fn all_versions_of_a_key_stand_on_one_page() {
+    let mut replica = Shortening::new();
+    for (sequence, micros) in [(1, 10), (2, 20), (3, 30)] {
+        replica.commits(sequence, micros, writes("a", Some("x")));
+    }
+    replica.commits(4, 40, writes("b", Some("x")));
+    replica.promises(8);
+    replica.sweeps_until_shortened();
+    assert_eq!(stored(&replica.replica).len(), 4);
+}
+
+#[test]
+fn every_outcome_that_is_still_remembered_is_carried_over() {
+    let mut replica = Shortening::new();
+    for sequence in 1..=3 {
+        replica.commits(sequence, 10 * sequence, writes("a", Some("x")));
+    }
+    replica.promises(8);
+    replica.sweeps_until_shortened();
+    let restarted = Replica::restore(replica.config.clone(), replica.log.clone());
+    for sequence in 1..=3 {
+        assert_eq!(restarted.outcome(id(sequence)), replica.replica.outcome(id(sequence)));
+        assert!(restarted.outcome(id(sequence)).is_some(), "{sequence}");
+    }
 }

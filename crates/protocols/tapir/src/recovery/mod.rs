@@ -222,8 +222,11 @@ impl Recoveries {
     ) {
         if let Some(known) = self.active.get_mut(&id) {
             if matches!(asker, Address::Replica(_)) && !known.trusted {
-                if known.participants != participants {
-                    known.timestamp = known.timestamp.max(timestamp);
+                // What a client had said of it counts no more, nor what was told because it had said so.
+                let is_asked_otherwise =
+                    known.timestamp != timestamp && matches!(known.phase, Phase::Electing { .. });
+                known.timestamp = timestamp;
+                if known.participants != participants || is_asked_otherwise {
                     return self.pass_on(id, participants, asker, now, outbox);
                 }
                 known.trusted = true;

@@ -308,11 +308,12 @@ impl Replica {
         outbox: &mut OutboxOf<Self>,
         act: impl FnOnce(&mut quorate_ir::Replica<Tapir>, &mut Desk<'_>),
     ) {
-        let before = self.ir.status();
+        let before = (self.ir.status(), self.ir.view());
         let mut desk =
             Desk { shard: self.config.replica.shard, participant: &mut self.participant, random, outbox };
         act(&mut self.ir, &mut desk);
-        if before != Status::Normal && self.ir.status() == Status::Normal {
+        let now = (self.ir.status(), self.ir.view());
+        if before != now && now.0 == Status::Normal {
             self.forget_settled_promises();
         }
     }
@@ -596,10 +597,7 @@ impl Replica {
             (None, Some(known)) if known.operation.timestamp == timestamp => {
                 Decision::Commit { transaction: known.operation.transaction.clone(), timestamp, last }
             }
-            // It ended below the floor and is only acknowledged, so its contents do not matter.
-            _ if self.ir.is_settled(id.transaction, timestamp) => {
-                Decision::Commit { transaction: Default::default(), timestamp, last }
-            }
+            // If it ended below the floor, it is told once more with its contents, and that is acknowledged.
             _ => return,
         };
         let id = OperationId { number: OperationId::INCONSISTENT, ..id };

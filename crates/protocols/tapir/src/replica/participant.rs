@@ -146,6 +146,11 @@ impl Participant {
         ended
     }
 
+    /// Of how many transactions something was displaced by what is not held any more.
+    pub(crate) fn displaced_in_vain(&self) -> usize {
+        self.displaced.keys().filter(|id| self.prepared.entry(**id).is_none()).count()
+    }
+
     /// Gives up the hold of a transaction if it is at this timestamp: a hold at a later one belongs to a later prepare.
     fn release_at(&mut self, id: TransactionId, timestamp: Timestamp) {
         self.end_hold_at(id, timestamp);

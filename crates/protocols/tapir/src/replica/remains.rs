@@ -19,6 +19,8 @@ pub struct Remains {
     /// Promises to backup coordinators, of transactions of which the record tells nothing and of which nothing may have been
     /// proposed above the floor.
     pub promises: usize,
+    /// Transactions that were prepared again, and of which nothing is held any more.
+    pub displaced: usize,
     /// Recoveries that it leads, and recoveries that it has asked others for.
     pub recoveries: usize,
     /// Keys whose readers take turns.
@@ -33,6 +35,7 @@ impl Remains {
             ("versions", self.versions),
             ("read timestamps", self.read_timestamps),
             ("promises", self.promises),
+            ("displaced prepares", self.displaced),
             ("recoveries", self.recoveries),
             ("turns", self.turns),
         ];
@@ -55,6 +58,7 @@ impl Replica {
                 .iter()
                 .sum(),
             promises: promises.count(),
+            displaced: participant.displaced_in_vain(),
             recoveries: self.recoveries.len() + self.asked.len(),
             turns: self.turns.len(),
         }

@@ -249,3 +249,31 @@ fn what_a_later_prepare_displaced_holds_again_when_that_comes_to_nothing() {
     both.forget_consensus(operation(1), &second);
     assert_eq!(held_at(&both, 1), None);
 }
+
+#[test]
+fn what_a_later_prepare_displaced_is_forgotten_with_the_outcome() {
+    let transaction = update("a", 0);
+    for decision in [commit(&transaction, 20), Decision::Abort { last: at(20) }] {
+        let mut participant = participant();
+        for micros in [10, 20] {
+            participant.execute_consensus(operation(1), &prepare(&transaction, micros));
+        }
+        assert_eq!(participant.displaced.len(), 1);
+        participant.execute_inconsistent(id(1), &decision);
+        assert_eq!((held_at(&participant, 1), participant.displaced.len()), (None, 0));
+        assert_eq!(participant.displaced_in_vain(), 0);
+    }
+}
+
+/// At its own timestamp the key holds what the transaction has written.
+#[test]
+fn what_a_transaction_has_read_ends_with_what_it_writes() {
+    let validity = |transaction: &Arc<Transaction>| {
+        let mut participant = participant();
+        participant.execute_inconsistent(id(1), &commit(transaction, 20));
+        participant.validated.of(&Key::from("a")).map(|known| (known.version, known.until))
+    };
+    let reads = vec![ReadVersion { key: Key::from("a"), version: at(10) }];
+    assert_eq!(validity(&Arc::new(Transaction { reads, ..Transaction::default() })), Some((at(10), at(20))));
+    assert_eq!(validity(&update("a", 10)), None);
+}

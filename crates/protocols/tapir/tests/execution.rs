@@ -1,0 +1,215 @@
+//! What a transaction sees of itself while it runs, and what of it is prepared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::machine::{InputOf, OutboxOf};
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
+use quorate_core::{
+    Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine,
+    NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
+};
+use quorate_ir::Message as Ir;
+use quorate_tapir::message::{ScannedKey, Vote};
+use quorate_tapir::{Command, Coordinator, CoordinatorConfig, Event, Message, Outcome, Routes};
+
+const CLIENT: ClientId = ClientId(7);
+const TRANSACTION: TransactionId = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
+
+/// A client with one transaction in a keyspace of two shards.
+struct Client {
+    coordinator: Coordinator,
+    told: Vec<Event>,
+    /// What was proposed to the replicas, by shard.
+    prepared: BTreeMap<ShardId, Arc<Transaction>>,
+    requests: u32,
+}
+
+fn version(micros: u64) -> Timestamp {
+    if micros == 0 { Timestamp::ZERO } else { Timestamp { micros, client: CLIENT } }
+}
+
+fn value(text: &str) -> Option<Bytes> {
+    Some(Bytes::from(text.to_owned()))
+}
+
+/// A key of one of the shards, the `number`-th in order.
+fn key(shard: u32, number: usize) -> Key {
+    let of = |name: &String| shard_position(name.as_bytes(), 2) as u32 + 1 == shard;
+    Key::from((10_u32..).map(|name| name.to_string()).filter(of).nth(number).unwrap())
+}
+
+impl Client {
+    fn new() -> Self {
+        let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
+        let keyspace = Keyspace {
+            id: KeyspaceId(1),
+            name: "k".to_owned(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: [1, 2].map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).to_vec(),
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+        };
+        let nearest = vec![(0..3).map(ReplicaIndex).collect(); 2];
+        let config = CoordinatorConfig { deadlines: false, ..CoordinatorConfig::new(CLIENT) };
+        let coordinator = Coordinator::restore(config, []);
+        let (told, prepared) = (Vec::new(), BTreeMap::new());
+        let mut client = Client { coordinator, told, prepared, requests: 0 };
+        let patience = Duration::from_secs(60);
+        client.does(Command::Route(Arc::new(Routes { keyspace, nearest })));
+        client.does(Command::Begin { transaction: TRANSACTION, keyspace: KeyspaceId(1), patience });
+        client
+    }
+
+    fn step(&mut self, input: InputOf<Coordinator>) {
+        let mut outbox: OutboxOf<Coordinator> = Outbox::new();
+        let (now, clock, mut random) = (Instant::START, ClockTime::from_micros(1_000), Random::new(1));
+        self.coordinator.step(&mut Context { now, clock, random: &mut random }, input, &mut outbox);
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Emit(event) => self.told.push(event),
+                Effect::Send {
+                    to: Address::Replica(to),
+                    message: Message::Ir(Ir::ProposeConsensus { operation, .. }),
+                } => {
+                    self.prepared.insert(to.shard, operation.transaction);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn does(&mut self, command: Command) {
+        self.step(Input::Command(command));
+    }
+
+    fn gets(&mut self, key: &Key) {
+        self.does(Command::Get { transaction: TRANSACTION, key: key.clone() });
+    }
+
+    fn puts(&mut self, key: &Key, text: &str) {
+        self.does(Command::Put { transaction: TRANSACTION, key: key.clone(), value: value(text) });
+    }
+
+    fn scans(&mut self) {
+        self.requests += 1;
+        let range = KeyRange { from: Key::from("1"), to: None };
+        self.does(Command::Scan { transaction: TRANSACTION, range, limit: 100 });
+    }
+
+    fn hears(&mut self, shard: u32, index: u8, message: Message) {
+        let from = Address::Replica(ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) });
+        self.step(Input::Message { from, epoch: Epoch::FIRST, message });
+    }
+
+    fn is_answered(&mut self, shard: u32, key: &Key, micros: u64, text: &str) {
+        let (key, version, value) = (key.clone(), version(micros), value(text));
+        self.hears(shard, 0, Message::ReadReply { transaction: TRANSACTION, key, version, value });
+    }
+
+    /// The latest scan has found this in a shard.
+    fn finds(&mut self, shard: u32, found: &[(&Key, u64, &str)]) {
+        let scanned = |(key, micros, text): &(&Key, u64, &str)| ScannedKey {
+            key: (*key).clone(),
+            version: version(*micros),
+            value: value(text),
+        };
+        let keys = found.iter().map(scanned).collect();
+        let request = self.requests;
+        self.hears(shard, 0, Message::ScanReply { transaction: TRANSACTION, request, keys, next: None });
+    }
+
+    fn scanned(&self) -> Vec<(Key, &str)> {
+        match self.told.last() {
+            Some(Event::Scanned { entries, .. }) => entries
+                .iter()
+                .map(|(key, value)| (key.clone(), std::str::from_utf8(value).unwrap()))
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn got(&self) -> Vec<&[u8]> {
+        let got = |event| match event {
+            &Event::Got { value: Some(ref value), .. } => Some(&**value),
+            _ => None,
+        };
+        self.told.iter().filter_map(got).collect()
+    }
+
+    /// The versions of the reads that were prepared in a shard.
+    fn reads(&self, shard: u32) -> Vec<(Key, u64)> {
+        let reads = &self.prepared[&ShardId(shard)].reads;
+        reads.iter().map(|read| (read.key.clone(), read.version.micros)).collect()
+    }
+}
+
+/// Else it could see one key at two times, and be validated for one of them.
+#[test]
+fn what_was_read_stays_as_it_was_read() {
+    let (mut client, a) = (Client::new(), key(1, 0));
+    client.gets(&a);
+    client.gets(&a);
+    client.is_answered(1, &a, 5, "first");
+    client.is_answered(1, &a, 9, "later");
+    assert_eq!(client.got(), [b"first", b"first"]);
+    client.scans();
+    client.finds(1, &[(&a, 9, "later")]);
+    client.finds(2, &[]);
+    assert_eq!(client.scanned(), [(a.clone(), "first")]);
+    client.does(Command::Commit { transaction: TRANSACTION });
+    assert_eq!(client.reads(1), [(a, 5)]);
+}
+
+#[test]
+fn a_range_is_validated_in_every_shard_also_where_nothing_was_found() {
+    let (mut client, a) = (Client::new(), key(1, 0));
+    client.scans();
+    client.finds(1, &[(&a, 5, "x")]);
+    client.finds(2, &[]);
+    client.does(Command::Commit { transaction: TRANSACTION });
+    let ranges = |shard| client.prepared[&ShardId(shard)].ranges.len();
+    assert_eq!((ranges(1), ranges(2)), (1, 1));
+    assert_eq!(client.prepared[&ShardId(2)].participants, [ShardId(1), ShardId(2)]);
+}
+
+#[test]
+fn a_scan_sees_what_the_transaction_has_written() {
+    let (mut client, a, b) = (Client::new(), key(1, 0), key(2, 0));
+    client.puts(&a, "own");
+    client.puts(&b, "new");
+    client.scans();
+    client.finds(1, &[(&a, 5, "old")]);
+    client.finds(2, &[]);
+    let mut expected = vec![(a, "own"), (b, "new")];
+    expected.sort();
+    assert_eq!(client.scanned(), expected);
+}
+
+/// The application asks what became of it while the replicas are still being told.
+#[test]
+fn an_outcome_that_is_known_is_told_to_who_asks() {
+    for (vote, expected) in [(Vote::Ok, true), (Vote::Abort, false)] {
+        let (mut client, a) = (Client::new(), key(1, 0));
+        client.puts(&a, "x");
+        client.does(Command::Commit { transaction: TRANSACTION });
+        let id = quorate_ir::OperationId { transaction: TRANSACTION, number: 1 };
+        for index in 0..3 {
+            let (view, verdict) = (View(0), vote);
+            client.hears(1, index, Message::Ir(Ir::ConsensusReply { id, view, verdict, finalized: false }));
+        }
+        client.does(Command::Resolve {
+            transaction: TRANSACTION,
+            participants: vec![ShardId(1)],
+            timestamp: Timestamp::ZERO,
+            patience: Duration::from_secs(5),
+        });
+        let Some(Event::Resolved { outcome: Some(outcome), .. }) = client.told.last() else {
+            panic!("{:?}", client.told);
+        };
+        assert_eq!(matches!(outcome, Outcome::Committed(_)), expected);
+    }
+}
