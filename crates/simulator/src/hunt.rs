@@ -11,8 +11,17 @@ use crate::options::{Faults, Options};
 use crate::report::{Report, SeedReport, Violation};
 use crate::run::run_seed;
 
-/// Plants whose interleavings take so many coincidences that no few seeds reach them. Golden scripts play them.
-pub const SCRIPTED: [Plant; 2] = [Plant::LaggardsUntold, Plant::CommitOnArrival];
+/// Plants whose interleavings take so many coincidences that no few seeds reach them. Golden scripts play them, or tests of the
+/// rule itself.
+pub const SCRIPTED: [Plant; 7] = [
+    Plant::LaggardsUntold,
+    Plant::CommitOnArrival,
+    Plant::LaterPrepareSupersedes,
+    Plant::WriteAtPromise,
+    Plant::CollectedDeletionUnseen,
+    Plant::FloorBelowAnother,
+    Plant::DisplacedForgotten,
+];
 
 /// The faults under which a plant shows soonest. All faults find most plants soon enough.
 pub fn suited_faults(plant: Plant) -> Faults {

@@ -21,4 +21,7 @@ pub enum Mistake {
     RunsOnArrival,
     /// T31: a majority of replies alike counts as a fast quorum.
     MajoritiesAreFast,
+    /// T32: of the operations of a transaction a view change goes by the latest, whatever a backup coordinator has made
+    /// final.
+    LatestOperationCounts,
 }

@@ -9,8 +9,8 @@ use quorate_core::{
     Address, Ballot, ClientId, GroupSize, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View,
 };
 use quorate_ir::{
-    ConsensusEntry, Fact, Host, InconsistentEntry, Message, OperationEntries, OperationId, Operations, Part,
-    Record, RecordPage, Replica, State, Status, Upcalls,
+    ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
+    Operations, Part, Record, RecordPage, Replica, State, Status, Upcalls,
 };
 
 /// Operations are the times at which they take effect, in microseconds.
@@ -674,6 +674,21 @@ fn a_prepare_that_was_given_up_for_a_later_one_is_let_go() {
     leader.is_handed(Contribution { page, ..Contribution::new(0, 1) });
     assert!(leader.is_normal_in(1) && !leader.holds(1));
     assert_eq!(leader.verdict(1, 1), Some(false));
+}
+
+/// It may have told somebody so. With the mistake the later operation counts, and the final one is let go.
+#[test]
+fn what_a_backup_coordinator_has_made_final_counts_and_not_a_later_prepare() {
+    for mistake in [None, Some(Mistake::LatestOperationCounts)] {
+        let mut leader = Member::new(1);
+        leader.replica = leader.replica.with_mistake(mistake);
+        leader.proposes(1, 1, 50);
+        leader.finalizes(1, true, 0, 3);
+        let page = votes(1, vec![vote(2, 60, false, State::Tentative)]);
+        leader.is_handed(Contribution { page, ..Contribution::new(0, 1) });
+        assert!(leader.is_normal_in(1));
+        assert_eq!(leader.verdict(1, 1), Some(mistake.is_none()), "{mistake:?}");
+    }
 }
 
 /// A replica that is behind may have made final what had not succeeded when others became complete.

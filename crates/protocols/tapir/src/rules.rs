@@ -89,6 +89,16 @@ pub enum Plant {
     CollectNothing,
     /// T31: f + 1 votes alike count as a fast quorum, as if synchronous logs sufficed for that.
     MajoritiesAreFast,
+    /// T32: in a view change a later prepare supersedes an earlier one that a backup coordinator has made final.
+    LaterPrepareSupersedes,
+    /// T33: a write is let in at exactly the timestamp at which a reader was promised that nothing comes in any more.
+    WriteAtPromise,
+    /// T34: a key of which a replica has nothing below its floor counts as never written, not as deleted there.
+    CollectedDeletionUnseen,
+    /// T35: who looks for a floor from below another's is told what that one has not collected, as if that were all.
+    FloorBelowAnother,
+    /// T36: what a later prepare of a transaction has displaced does not hold again when that comes to nothing.
+    DisplacedForgotten,
     /// T40: of a range that was scanned at a timestamp only the keys are promised to stay as they were that were there.
     RangeNotPromised,
 }
@@ -108,7 +118,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 32] = [
+    pub const ALL: [Plant; 37] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -140,6 +150,11 @@ impl Plant {
         Plant::CommitReportedAtOnce,
         Plant::CollectNothing,
         Plant::MajoritiesAreFast,
+        Plant::LaterPrepareSupersedes,
+        Plant::WriteAtPromise,
+        Plant::CollectedDeletionUnseen,
+        Plant::FloorBelowAnother,
+        Plant::DisplacedForgotten,
         Plant::RangeNotPromised,
     ];
 
@@ -208,6 +223,16 @@ impl Plant {
                 "the record and old versions are never collected"),
             Plant::MajoritiesAreFast => listed("T31", "6.4",
                 "f + 1 votes alike count as a fast quorum, as if synchronous logs sufficed for that"),
+            Plant::LaterPrepareSupersedes => listed("T32", "5.2.2",
+                "in a view change a later prepare supersedes what a backup coordinator has made final"),
+            Plant::WriteAtPromise => listed("T33", "6.1",
+                "a write is let in at exactly the timestamp that a reader was promised"),
+            Plant::CollectedDeletionUnseen => listed("T34", "5.3",
+                "a key whose deletion was collected counts as never written"),
+            Plant::FloorBelowAnother => listed("T35", "5.3",
+                "who looks for a floor from below another's is told only what is not collected there"),
+            Plant::DisplacedForgotten => listed("T36", "5.1.2",
+                "what a later prepare displaced does not hold again when that comes to nothing"),
             Plant::RangeNotPromised => listed("T40", "6.1",
                 "of a range that was scanned at a timestamp only the keys that were there are promised to stay"),
         }
@@ -239,6 +264,7 @@ impl Plant {
             Plant::MixedViews => Some(Mistake::MixesViews),
             Plant::CommitOnArrival => Some(Mistake::RunsOnArrival),
             Plant::MajoritiesAreFast => Some(Mistake::MajoritiesAreFast),
+            Plant::LaterPrepareSupersedes => Some(Mistake::LatestOperationCounts),
             _ => None,
         }
     }

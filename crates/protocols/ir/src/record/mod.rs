@@ -607,6 +607,23 @@ fn operation_that_counts<O: Operations>(consensus: &BTreeMap<u32, Vec<&Consensus
 /// Merges the tails of replicas whose records share one base. A verdict that is recorded at `witnesses` replicas or more
 /// may have reached a fast quorum.
 pub fn merge_tails<O: Operations>(tails: &[RecordPage<O>], witnesses: usize) -> MergedTails<O> {
+    merge_tails_by(tails, witnesses, operation_that_counts)
+}
+
+/// [`Mistake::LatestOperationCounts`](crate::Mistake::LatestOperationCounts): the same, by the latest operation of each
+/// transaction.
+pub(crate) fn merge_tails_by_latest<O: Operations>(
+    tails: &[RecordPage<O>],
+    witnesses: usize,
+) -> MergedTails<O> {
+    merge_tails_by(tails, witnesses, |consensus| consensus.keys().next_back().copied())
+}
+
+fn merge_tails_by<O: Operations>(
+    tails: &[RecordPage<O>],
+    witnesses: usize,
+    operation_that_counts: impl Fn(&BTreeMap<u32, Vec<&ConsensusEntry<O>>>) -> Option<u32>,
+) -> MergedTails<O> {
     let mut union: BTreeMap<TransactionId, TailsOf<'_, O>> = BTreeMap::new();
     for (id, entries) in tails.iter().flat_map(|tail| &tail.entries) {
         let (inconsistent, consensus) = union.entry(*id).or_default();

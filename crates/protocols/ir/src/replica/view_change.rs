@@ -21,7 +21,8 @@ use super::parts::{Collected, Cut, Received, transfer_time};
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::message::{Message, Part, PartRange};
 use crate::record::{
-    ConsensusEntry, InconsistentEntry, OperationEntries, RecordPage, State, merge_tails, split_page,
+    ConsensusEntry, InconsistentEntry, OperationEntries, RecordPage, State, merge_tails,
+    merge_tails_by_latest, split_page,
 };
 use crate::{Mistake, Operations};
 
@@ -545,7 +546,9 @@ impl<O: Operations> Replica<O> {
     fn merge<H: Host<O>>(&mut self, tails: &[RecordPage<O>], host: &mut H) -> RecordPage<O> {
         let doubts = self.makes(Mistake::DoubtsFastVerdicts);
         let witnesses = if doubts { usize::MAX } else { self.group.fast_witnesses() };
-        let merged = merge_tails(tails, witnesses);
+        let merge =
+            if self.makes(Mistake::LatestOperationCounts) { merge_tails_by_latest } else { merge_tails };
+        let merged = merge(tails, witnesses);
         let mut entries: BTreeMap<_, OperationEntries<O>> = BTreeMap::new();
         for (transaction, operation) in merged.inconsistent {
             if self.is_settled(transaction, O::inconsistent_timestamp(&operation)) {

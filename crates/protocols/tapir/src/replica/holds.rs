@@ -25,7 +25,6 @@ use quorate_core::{Address, Context};
 use quorate_ir::OperationId;
 
 use super::Replica;
-use super::participant::Participant;
 use crate::message::{FoundVersion, Message, Prepare, Vote};
 
 impl Replica {
@@ -43,8 +42,8 @@ impl Replica {
         self.with_desk(context.random, outbox, |ir, desk| answer = ir.answer_consensus(id, prepare, desk));
         let Some(answer) = answer else { return };
         let found = if answer.is_new && answer.verdict == Vote::Ok {
-            let Participant { versions, floor, .. } = &self.participant;
-            let newest = |key| FoundVersion::new(versions.newest(key), *floor);
+            let (versions, floor) = (&self.participant.versions, self.participant.deleted_below());
+            let newest = |key| FoundVersion::new(versions.newest(key), floor);
             transaction.reads.iter().map(|read| newest(&read.key)).collect()
         } else {
             Vec::new()

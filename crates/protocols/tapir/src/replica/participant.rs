@@ -116,7 +116,8 @@ impl Participant {
     pub(crate) fn hold(&mut self, id: TransactionId, prepare: &Prepare) {
         let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
         let since = self.held_before.get(&id).copied().unwrap_or(self.now);
-        if let Some(held) = self.prepared.entry(id).filter(|held| held.timestamp < timestamp) {
+        let forgets = self.rules.has(Plant::DisplacedForgotten);
+        if let Some(held) = self.prepared.entry(id).filter(|held| held.timestamp < timestamp && !forgets) {
             self.displaced.entry(id).or_default().push(held.clone());
         }
         self.prepared.insert(id, Prepared { transaction, timestamp, since });
@@ -185,6 +186,11 @@ impl Participant {
             return Vote::Retry(self.refusal);
         }
         self.validate(id, prepare, Promises::Bind)
+    }
+
+    /// Below what floor a key that is absent has been deleted, as far as is told.
+    pub(crate) fn deleted_below(&self) -> Timestamp {
+        if self.rules.has(Plant::CollectedDeletionUnseen) { Timestamp::ZERO } else { self.floor }
     }
 
     /// Votes on a prepare as if nothing were refused.

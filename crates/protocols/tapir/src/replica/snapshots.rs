@@ -173,7 +173,7 @@ impl Participant {
     /// What is held of a key, for a reader at `timestamp`.
     fn version_at(&self, key: &Key, timestamp: Timestamp) -> SnapshotVersion {
         let (at, newest) = (self.versions.at(key, timestamp), self.versions.newest(key));
-        let found = FoundVersion::new(at, self.floor);
+        let found = FoundVersion::new(at, self.deleted_below());
         let newest = newest.filter(|version| !self.is_collectable(version));
         let newest = newest.map_or(Timestamp::ZERO, |version| version.timestamp);
         SnapshotVersion { found, newest, pending: self.pending_write(key) }

@@ -63,9 +63,10 @@ pub(crate) fn validate_prepare(
     }
     let promised = promised_to_readers(shelf, transaction);
     let floor = write_floor(shelf, transaction, rules).max(read_floor(shelf, transaction));
+    let spares_equal = rules.has(Plant::WriteAtPromise);
     // Who reads at a timestamp has found what lies at it too, and may choose one that is somebody's already.
     let is_too_low = floor.is_some_and(|floor| timestamp < floor)
-        || promised.is_some_and(|promised| timestamp <= promised);
+        || promised.is_some_and(|promised| timestamp < promised || timestamp == promised && !spares_equal);
     match promised.max(floor) {
         Some(above) if is_too_low => Vote::Retry(above),
         _ => Vote::Ok,
@@ -83,7 +84,10 @@ fn has_stale_read(shelf: &Shelf<'_>, transaction: &Transaction, timestamp: Times
     };
     let is_stale = |read: &ReadVersion| match newest(&read.key) {
         Some(newest) if newest.timestamp >= read.version => shelf.is_overwritten(read.version, newest),
-        Some(_) | None => Timestamp::ZERO < read.version && read.version < shelf.floor,
+        Some(_) | None => {
+            let is_below = Timestamp::ZERO < read.version && read.version < shelf.floor;
+            is_below && !rules.has(Plant::CollectedDeletionUnseen)
+        }
     };
     !transaction.reads_when_prepared && transaction.reads.iter().any(is_stale)
 }

@@ -98,7 +98,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 23] = [
+const PLANTED: [(&str, Plant, &str); 26] = [
     ("68_late_prepare_slips_below", Plant::PublishedRules, "  c1.1 COMMITTED at 10c1, fast path, 0 retries"),
     (
         "69_reads_keep_writers_above",
@@ -145,6 +145,9 @@ const PLANTED: [(&str, Plant, &str); 23] = [
         Plant::ForgottenPromises,
         "  c1.3 COMMITTED at 100c1, slow path, 0 retries",
     ),
+    ("23_no_write_where_a_reader_has_read", Plant::WriteAtPromise, "1/r1 → c1: c1.1#1 OK in v0"),
+    ("47_a_deletion_that_was_missed", Plant::CollectedDeletionUnseen, "  c2.2 got a1 = nothing"),
+    ("75_two_look_for_a_floor", Plant::FloorBelowAnother, "1/r1 leaves for v2"),
     (
         "67_a_range_stays_as_it_was_scanned",
         Plant::RangeNotPromised,

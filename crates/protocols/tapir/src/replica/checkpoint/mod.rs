@@ -254,7 +254,7 @@ impl Replica {
             return;
         }
         let own = self.ir.floor();
-        if floor < own {
+        if floor < own && !self.config.rules.has(Plant::FloorBelowAnother) {
             // What lies below its own floor may have been collected here, and would look as if it had never been.
             self.send_to_peer(from, Message::RaiseFloor { floor: own }, outbox);
             return;

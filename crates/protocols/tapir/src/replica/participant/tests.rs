@@ -248,6 +248,12 @@ fn what_a_later_prepare_displaced_holds_again_when_that_comes_to_nothing() {
     both.forget_consensus(operation(1), &first);
     both.forget_consensus(operation(1), &second);
     assert_eq!(held_at(&both, 1), None);
+    let mut planted = Participant::new(Rules::planted(Plant::DisplacedForgotten));
+    for prepare in [&first, &second] {
+        planted.execute_consensus(operation(1), prepare);
+    }
+    planted.forget_consensus(operation(1), &second);
+    assert_eq!(held_at(&planted, 1), None, "which is what the plant is about");
 }
 
 #[test]
