@@ -1,0 +1,70 @@
+//! What the record tells about floors.
+
+use super::*;
+
+fn record(entries: &[(u64, u32, u64, bool)]) -> Record<Times> {
+    let mut record = Record::default();
+    for (sequence, number, micros, verdict) in entries {
+        record.record_consensus(transaction(*sequence), vote(*number, *micros, *verdict, State::Tentative));
+    }
+    record
+}
+
+#[test]
+fn what_can_still_take_effect_is_open_and_what_has_run_is_executed() {
+    let mut record = record(&[(1, 1, 5, true), (2, 1, 6, false)]);
+    record.record_inconsistent(transaction(3), Decided { at: 7, last: 7 }, false);
+    record.record_inconsistent(transaction(4), Decided { at: 8, last: 8 }, true);
+    record.record_inconsistent(transaction(5), Decided { at: NOTHING, last: NOTHING }, true);
+    let summary = record.summary((at(0), transaction(0)), (at(10), transaction(0)), 100);
+    let sequences = |cursors: &[(Timestamp, TransactionId)]| {
+        cursors.iter().map(|(_, id)| id.sequence).collect::<Vec<_>>()
+    };
+    assert_eq!(sequences(&summary.open), [1, 3]);
+    assert_eq!(sequences(&summary.executed), [4]);
+}
+
+#[test]
+fn a_transaction_stands_where_it_can_take_effect_first() {
+    let record = record(&[(1, 1, 5, true), (1, 2, 20, true), (2, 1, 5, false), (2, 2, 20, true)]);
+    let open = |below| {
+        let summary = record.summary((at(0), transaction(0)), (at(below), transaction(0)), 100);
+        summary.open.iter().map(|(_, id)| id.sequence).collect::<Vec<_>>()
+    };
+    assert_eq!((open(10), open(30)), (vec![1], vec![1, 2]));
+}
+
+#[test]
+fn a_decision_is_kept_until_the_floor_has_passed_its_last_proposal() {
+    let mut record = Record::<Times>::default();
+    record.record_inconsistent(transaction(1), Decided { at: 5, last: 20 }, true);
+    record.collect(None, at(10), 100);
+    assert!(record.is_live(transaction(1), at(10)), "a late proposal must not be taken for a new one");
+    record.collect(None, at(21), 100);
+    assert!(!record.holds(transaction(1)));
+}
+
+#[test]
+fn a_decision_that_has_not_run_is_not_collected() {
+    let mut record = Record::<Times>::default();
+    record.record_inconsistent(transaction(1), Decided { at: 5, last: 5 }, false);
+    record.collect(None, at(10), 100);
+    assert!(record.holds(transaction(1)));
+    record.mark_executed(transaction(1));
+    record.collect(None, at(10), 100);
+    assert!(!record.holds(transaction(1)));
+}
+
+#[test]
+fn a_vote_tells_something_below_the_floor_and_a_refusal_nothing() {
+    let record = record(&[(1, 1, 5, true), (2, 1, 5, false), (3, 1, 15, false)]);
+    let live = |sequence| record.is_live(transaction(sequence), at(10));
+    assert_eq!((live(1), live(2), live(3)), (true, false, true));
+}
+
+#[test]
+fn state_takes_the_place_of_what_lies_below_its_floor_as_a_whole() {
+    let mut record = record(&[(1, 1, 5, true), (2, 1, 5, true), (2, 2, 20, true)]);
+    record.forget_below(at(10));
+    assert!(!record.holds(transaction(1)) && record.holds(transaction(2)));
+}
