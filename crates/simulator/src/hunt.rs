@@ -13,11 +13,10 @@ use crate::run::run_seed;
 
 /// Plants whose interleavings take so many coincidences that no few seeds reach them. Golden scripts play them, or tests of the
 /// rule itself.
-pub const SCRIPTED: [Plant; 7] = [
+pub const SCRIPTED: [Plant; 6] = [
     Plant::LaggardsUntold,
     Plant::CommitOnArrival,
     Plant::LaterPrepareSupersedes,
-    Plant::WriteAtPromise,
     Plant::CollectedDeletionUnseen,
     Plant::FloorBelowAnother,
     Plant::DisplacedForgotten,
