@@ -1,7 +1,8 @@
 //! `tapir-deadline`: what deadline ordering does under contention, and what it costs without.
 //!
 //! Plain TAPIR, with exclusive preparation, against the same replicas and clients with deadlines, waiting prepares and
-//! reads that take turns; and with each of the three alone, to see what does it.
+//! reads that take turns; and with each of the three alone, to see what does it. The timelines of Retwis are read-only
+//! transactions on both sides, as in `quorate bench`: their keys are known beforehand.
 
 use std::time::Duration;
 

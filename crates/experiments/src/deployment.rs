@@ -27,6 +27,8 @@ pub struct Deployment {
     pub sessions_per_client: usize,
     /// What they run.
     pub workload: Parameters,
+    /// True if a transaction that only reads, and knows its keys beforehand, is a read-only one.
+    pub reads_at_once: bool,
     /// What the work of processors costs; none if it costs nothing.
     pub costs: Option<Arc<Costs>>,
     /// So many cores are shared by all nodes, as by processes on one machine, and a disk; none if each node has its own.
@@ -67,6 +69,7 @@ impl Deployment {
             clients: 30,
             sessions_per_client: 1,
             workload,
+            reads_at_once: true,
             costs: None,
             cores: None,
             round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros)),

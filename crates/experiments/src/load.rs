@@ -7,7 +7,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Random, TransactionId};
 use quorate_simulator::cluster::{Alarm, Cluster, KEYSPACE};
 use quorate_simulator::world::Happening;
-use quorate_tapir::{Command, Event, Failure, Tally};
+use quorate_tapir::{Command, Event, Failure, Freshness, Tally};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::deployment::Deployment;
@@ -127,6 +127,7 @@ struct Load {
     clients: Vec<usize>,
     by_transaction: FixedMap<TransactionId, usize>,
     workload: Workload,
+    reads_at_once: bool,
     unique: UniqueValues,
     random: Random,
     measured_from: Instant,
@@ -155,6 +156,7 @@ impl Load {
             clients: Vec::new(),
             by_transaction: FixedMap::default(),
             workload: Workload::new(deployment.workload.clone()),
+            reads_at_once: deployment.reads_at_once,
             unique: UniqueValues::new(0),
             random,
             measured_from: Instant::START + window.warm_up,
@@ -216,10 +218,16 @@ impl Load {
         let state = &mut self.sessions[session];
         let Some(plan) = state.plan.clone() else { return };
         state.attempt_began = now;
-        state.execution = Some(Execution::new(plan, &mut self.unique, 0));
         self.by_transaction.insert(transaction, session);
-        let begin = Command::Begin { transaction, keyspace: KEYSPACE, patience: PATIENCE };
-        cluster.world.command(state.client, begin);
+        let (keyspace, patience) = (KEYSPACE, PATIENCE);
+        if let Some(keys) = plan.keys_read().filter(|_| self.reads_at_once) {
+            state.commit_began = now;
+            let freshness = Freshness::Strict;
+            let read = Command::ReadOnly { transaction, keyspace, keys, freshness, patience };
+            return cluster.world.command(state.client, read);
+        }
+        state.execution = Some(Execution::new(plan, &mut self.unique, 0));
+        cluster.world.command(state.client, Command::Begin { transaction, keyspace, patience });
         self.step(session, cluster);
     }
 

@@ -364,7 +364,10 @@ impl Hostile {
                     let limit = [0, 1, u32::MAX][this.random.index(3)];
                     Message::QuorumScan { transaction, round: 1, timestamp, range, limit }
                 }
-                _ => Message::QuorumRead { transaction, round: 1, timestamp, keys: keys.clone() },
+                in_turn => {
+                    let in_turn = in_turn == 3;
+                    Message::QuorumRead { transaction, round: 1, timestamp, keys: keys.clone(), in_turn }
+                }
             }
         });
     }

@@ -137,7 +137,7 @@ alternatives!(Message, "tapir.Message",
         28 RaiseFloor { 1 floor: Nested }
         29 Forgotten { 1 transaction: Nested }
         30 HeldReads { 1 id: Nested, 2 view: Varint, 3 vote: Nested, 4 finalized: Varint, 5 found: Repeated<Nested> }
-        31 QuorumRead { 1 transaction: Nested, 2 round: Varint, 3 timestamp: Nested, 4 keys: Repeated<KeyBytes> }
+        31 QuorumRead { 1 transaction: Nested, 2 round: Varint, 3 timestamp: Nested, 4 keys: Repeated<KeyBytes>, 5 in_turn: Varint }
         32 QuorumReadReply { 1 transaction: Nested, 2 round: Varint, 3 view: Varint, 4 found: Repeated<Nested> }
         33 SnapshotTooOld { 1 transaction: Nested, 2 oldest: Nested }
         34 ReadValidated { 1 transaction: Nested, 2 keys: Repeated<KeyBytes> }

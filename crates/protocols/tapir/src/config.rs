@@ -129,7 +129,8 @@ pub struct CoordinatorConfig {
     /// True if timestamps are deadlines: far enough ahead for a prepare to reach a fast quorum of every shard before its
     /// time, by measured delays. Only shards that are far away get them.
     pub deadlines: bool,
-    /// True if reads of keys that others are about to write wait for their turn, in shards that are far away.
+    /// True if reads of keys that others are about to write wait for their turn, in shards that are far away; and so do
+    /// strict read-only transactions.
     pub reads_in_turn: bool,
     /// A shard is far away if the round trip to its fast quorum takes so long. Nearer by, conflicts are so short that it
     /// is not worth while to wait.

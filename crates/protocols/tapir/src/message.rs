@@ -397,7 +397,7 @@ pub enum Message {
     ReadWaits {
         /// The transaction that reads.
         transaction: TransactionId,
-        /// The key.
+        /// The key; the first, if there are several.
         key: Key,
     },
     /// Coordinator → replica, along with a prepare now and then: this is what my clock shows.
@@ -531,6 +531,9 @@ pub enum Message {
         timestamp: Timestamp,
         /// The keys.
         keys: Vec<Key>,
+        /// True if the answer is to wait as a prepare at this timestamp would: for its time, and for what is about to be
+        /// written below it.
+        in_turn: bool,
     },
     /// Replica → coordinator: what I have. From enough replicas of one view, none of which has a write pending that
     /// matters, the newest version of each key is what it holds at the timestamp, for ever.

@@ -41,7 +41,13 @@ fn hears(replica: &mut Replica, message: Message) -> Effects {
 
 fn quorum_read(micros: u64) -> Message {
     let timestamp = Timestamp { micros, client: CLIENT };
-    Message::QuorumRead { transaction: TRANSACTION, round: 1, timestamp, keys: vec![Key::from("a")] }
+    Message::QuorumRead {
+        transaction: TRANSACTION,
+        round: 1,
+        timestamp,
+        keys: vec![Key::from("a")],
+        in_turn: false,
+    }
 }
 
 /// Else a replica that loses power could let in below a reader what the reader has not seen.

@@ -231,7 +231,10 @@ fn readers_are_answered_while_the_log_is_shortened() {
     let mut replica = Shortening::new();
     let reads = |replica: &mut Shortening, micros| {
         let (transaction, keys) = (id(500), vec![Key::from("a")]);
-        replica.hears(CLIENT, Message::QuorumRead { transaction, round: 1, timestamp: at(micros), keys });
+        replica.hears(
+            CLIENT,
+            Message::QuorumRead { transaction, round: 1, timestamp: at(micros), keys, in_turn: false },
+        );
     };
     replica.commits(1, 10, writes("a", Some("x")));
     reads(&mut replica, 1_000);

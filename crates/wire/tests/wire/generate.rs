@@ -310,12 +310,13 @@ fn snapshots() -> BoxedStrategy<Message> {
         (operation_id(), view(), vote(), any::<bool>(), vec(found_version(), 0..4)).prop_map(
             |(id, view, vote, finalized, found)| Message::HeldReads { id, view, vote, finalized, found }
         ),
-        (transaction_id(), small(), timestamp(), vec(key(), 0..4)).prop_map(
-            |(transaction, round, timestamp, keys)| Message::QuorumRead {
+        (transaction_id(), small(), timestamp(), vec(key(), 0..4), any::<bool>()).prop_map(
+            |(transaction, round, timestamp, keys, in_turn)| Message::QuorumRead {
                 transaction,
                 round,
                 timestamp,
-                keys
+                keys,
+                in_turn
             }
         ),
         (transaction_id(), small(), view(), vec(at_timestamp, 0..4)).prop_map(

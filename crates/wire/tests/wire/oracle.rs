@@ -371,6 +371,7 @@ messages! {
         #[prost(uint32, tag = 2)] round: u32,
         #[prost(message, optional, tag = 3)] timestamp: Option<Timestamp>,
         #[prost(bytes = "vec", repeated, tag = 4)] keys: Vec<Vec<u8>>,
+        #[prost(bool, tag = 5)] in_turn: bool,
     }
     struct QuorumReadReply {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,

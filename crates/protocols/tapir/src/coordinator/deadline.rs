@@ -58,9 +58,9 @@ impl Link {
 
 /// What is known of one or several shards together.
 struct Estimate {
-    /// By how much a timestamp must be ahead to reach a fast quorum of each shard before its time.
+    /// By how much a timestamp must be ahead to reach a quorum of each shard before its time.
     ahead_needed: i64,
-    /// The round trip to the farthest replica that a fast quorum needs.
+    /// The round trip to the farthest replica that the quorum needs.
     round_trip: Duration,
 }
 
@@ -90,6 +90,7 @@ impl Deadlines {
         &self,
         shards: impl Iterator<Item = (ShardId, GroupSize)>,
         is_expected: impl Fn(ReplicaId) -> bool,
+        quorum: fn(GroupSize) -> usize,
     ) -> Option<Estimate> {
         let mut all = None::<Estimate>;
         for (shard, group) in shards {
@@ -103,7 +104,7 @@ impl Deadlines {
             }
             known.sort_unstable();
             let plausible = plausible_ahead(&known);
-            for (micros, round_trip) in known.into_iter().take(group.fast_quorum()) {
+            for (micros, round_trip) in known.into_iter().take(quorum(group)) {
                 let micros = micros.min(plausible);
                 let so_far = all.get_or_insert(Estimate { ahead_needed: micros, round_trip });
                 so_far.ahead_needed = so_far.ahead_needed.max(micros);
@@ -121,11 +122,13 @@ impl Deadlines {
         far: Duration,
     ) -> bool {
         far == Duration::ZERO
-            || self.estimate(shards, is_expected).is_some_and(|estimate| estimate.round_trip >= far)
+            || self
+                .estimate(shards, is_expected, GroupSize::fast_quorum)
+                .is_some_and(|estimate| estimate.round_trip >= far)
     }
 
     /// What the clock of the coordinator would have to show for a timestamp taken from it now to be a good deadline in
-    /// every shard: one that a fast quorum gets to know before its time. Where a round trip takes less than `far`, or
+    /// every shard: one that a quorum gets to know before its time. Where a round trip takes less than `far`, or
     /// too little is known, nothing is to be gained. Never less than what it shows: when a transaction began is taken for
     /// a bound of its timestamp by whoever asks for its outcome later.
     pub(super) fn clock(
@@ -133,9 +136,10 @@ impl Deadlines {
         clock: ClockTime,
         shards: impl Iterator<Item = (ShardId, GroupSize)>,
         is_expected: impl Fn(ReplicaId) -> bool,
+        quorum: fn(GroupSize) -> usize,
         far: Duration,
     ) -> ClockTime {
-        match self.estimate(shards, is_expected) {
+        match self.estimate(shards, is_expected, quorum) {
             Some(estimate)
                 if estimate.round_trip >= far && estimate.ahead_needed <= AHEAD_MAX.as_micros() as i64 =>
             {
@@ -190,9 +194,18 @@ mod tests {
 
     /// How far ahead of our clock a timestamp is chosen if these replicas are silent.
     fn ahead(deadlines: &Deadlines, group: GroupSize, silent: &[u8]) -> i64 {
+        ahead_for(deadlines, group, silent, GroupSize::fast_quorum)
+    }
+
+    fn ahead_for(
+        deadlines: &Deadlines,
+        group: GroupSize,
+        silent: &[u8],
+        quorum: fn(GroupSize) -> usize,
+    ) -> i64 {
         let clock = ClockTime::from_micros(1_000_000);
         let expected = |replica: ReplicaId| !silent.contains(&replica.index.0);
-        let deadline = deadlines.clock(clock, [(SHARD, group)].into_iter(), expected, FAR);
+        let deadline = deadlines.clock(clock, [(SHARD, group)].into_iter(), expected, quorum, FAR);
         deadline.as_micros() as i64 - 1_000_000
     }
 
@@ -204,6 +217,12 @@ mod tests {
         assert_eq!(ahead(&deadlines, group(3), &[1, 2]), 0, "no majority is known");
         let deadlines = measured(&[600, 40_000, 55_000, 83_000, 900_000], 166);
         assert_eq!(ahead(&deadlines, group(5), &[]), 83_000, "one of five is not needed");
+    }
+
+    #[test]
+    fn a_read_need_not_reach_as_many() {
+        let deadlines = measured(&[600, 55_000, 83_000], 166);
+        assert_eq!(ahead_for(&deadlines, group(3), &[], GroupSize::snapshot_quorum), 55_000);
     }
 
     #[test]

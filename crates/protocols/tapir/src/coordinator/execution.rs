@@ -284,12 +284,9 @@ impl Coordinator {
             read.asked = asked;
             read.asked_at = now;
             let key = key.clone();
-            let group = [(replica.shard, self.groups[&replica.shard].size)].into_iter();
-            let far = self.config.far_round_trip;
-            let in_turn = self.config.reads_in_turn && self.deadlines.is_far(group, |_| true, far);
             outbox.send(
                 replica,
-                match in_turn {
+                match self.reads_in_turn(replica.shard) {
                     true => Message::ReadInTurn { transaction: id, key },
                     false => Message::Read { transaction: id, key },
                 },

@@ -291,7 +291,8 @@ impl Coordinator {
                 self.deadlines.on_answer(from, sent, arrived, context.now);
             }
             Message::ReadWaits { transaction, key } => {
-                self.on_read_waits(from, transaction, &key, context.now)
+                self.on_read_waits(from, transaction, &key, context.now);
+                self.on_quorum_read_waits(from, transaction, context.now);
             }
             // The envelope has said it already; the rest is what only replicas are asked, and say to each other.
             Message::Outdated
@@ -520,20 +521,28 @@ impl Coordinator {
         self.last_timestamp
     }
 
-    /// The same for a transaction that is prepared in these shards: a deadline where that is of use.
+    /// The same for what a quorum of each of these shards is to be told: a deadline where that is of use.
     fn next_deadline(
         &mut self,
         clock: ClockTime,
         above: Timestamp,
-        shards: impl Iterator<Item = (ShardId, GroupSize)>,
+        shards: impl Iterator<Item = ShardId>,
+        quorum: fn(GroupSize) -> usize,
     ) -> Timestamp {
         let far = self.config.far_round_trip;
         let clock = if self.config.deadlines {
-            self.deadlines.clock(clock, shards, |replica| self.is_expected(replica), far)
+            let groups = shards.map(|shard| (shard, self.groups[&shard].size));
+            self.deadlines.clock(clock, groups, |replica| self.is_expected(replica), quorum, far)
         } else {
             clock
         };
         self.next_timestamp(clock, above)
+    }
+
+    /// True if reads of a shard had rather wait for their turn than find something halfway written.
+    fn reads_in_turn(&self, shard: ShardId) -> bool {
+        let group = [(shard, self.groups[&shard].size)].into_iter();
+        self.config.reads_in_turn && self.deadlines.is_far(group, |_| true, self.config.far_round_trip)
     }
 
     /// True if messages can be expected from a replica soon.

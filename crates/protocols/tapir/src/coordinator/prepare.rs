@@ -135,9 +135,8 @@ impl Coordinator {
         let empty = super::Execution::new(routes, id.attempt);
         let execution = std::mem::replace(execution.as_mut(), empty);
         let shares = execution.into_parts(self.config.rules);
-        let groups: Vec<(ShardId, GroupSize)> =
-            shares.iter().map(|(shard, _)| (*shard, self.groups[shard].size)).collect();
-        let timestamp = self.next_deadline(context.clock, greatest, groups.into_iter());
+        let shards = shares.iter().map(|(shard, _)| *shard);
+        let timestamp = self.next_deadline(context.clock, greatest, shards, GroupSize::fast_quorum);
         if shares.is_empty() {
             self.transactions.remove(&id);
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
@@ -386,10 +385,10 @@ impl Coordinator {
     /// Prepares again at a higher timestamp, without running the transaction again.
     fn retry(&mut self, id: TransactionId, above: Timestamp, context: &Context<'_>, outbox: &mut Out) {
         let Some(preparing) = self.preparing(id) else { return };
-        let groups: Vec<(ShardId, GroupSize)> = preparing.groups().collect();
+        let shards = preparing.participants().into_iter();
         let ahead = retry_ahead(preparing.retries, self.config.retry_ahead);
         let above = Timestamp { micros: above.micros.saturating_add(ahead.as_micros() as u64), ..above };
-        let timestamp = self.next_deadline(context.clock, above, groups.into_iter());
+        let timestamp = self.next_deadline(context.clock, above, shards, GroupSize::fast_quorum);
         let rules = self.config.rules;
         self.tally.retries += 1;
         let Some(preparing) = self.preparing(id) else { return };

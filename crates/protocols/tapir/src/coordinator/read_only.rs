@@ -19,6 +19,8 @@
 //! that moment, which is where it reads, and whatever begins after the read was reported lies above.* Nothing is held, and
 //! only writes that are under way at lower timestamps are waited for.
 //!
+//! In shards that are far away, a strict one of keys waits for its turn among the prepares instead of meeting a conflict.
+//!
 //! A strict one that has met too many conflicts, or whose shard misses too many replicas for a quorum read, is run like any
 //! other transaction: it reads at the nearest replicas and is validated by a prepare. So it makes the same progress as
 //! those. The others have no such way: where replicas are known to be down they fail at once, and the client may want
@@ -30,7 +32,8 @@ use std::time::Duration;
 
 use quorate_core::transaction::{LimitExceeded, TRANSACTION_ENTRIES_MAX, readable, validate_key};
 use quorate_core::{
-    Context, Instant, Key, KeyspaceId, ReadVersion, ShardId, Timestamp, Transaction, TransactionId,
+    ClockTime, Context, GroupSize, Instant, Key, KeyspaceId, ReadVersion, ShardId, Timestamp, Transaction,
+    TransactionId,
 };
 
 use super::reading::{Reading, Scan, Snapshot};
@@ -140,8 +143,11 @@ impl Coordinator {
                     }
                     Wanted::Keys(_) | Wanted::Range(_) => {}
                 }
-                let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
-                wanted.reading(&routes, Snapshot::Newest(timestamp))
+                let is_of_keys = matches!(wanted, Wanted::Keys(_));
+                let in_turn = is_of_keys && shards.keys().all(|shard| self.reads_in_turn(*shard));
+                let shards = shards.into_keys().collect();
+                let timestamp = self.next_read_timestamp(in_turn, shards, Timestamp::ZERO, context.clock);
+                wanted.reading(&routes, Snapshot::Newest(timestamp)).in_turn(in_turn)
             }
             Freshness::At(timestamp) => {
                 // What lies ahead of the clock is waited for: a promise must not drive writers into the future.
@@ -184,6 +190,22 @@ impl Coordinator {
         }
     }
 
+    /// Where to read the newest versions at first. Whoever waits for a turn knows by a deadline when it is; an answer at
+    /// once would promise what lies ahead.
+    pub(super) fn next_read_timestamp(
+        &mut self,
+        in_turn: bool,
+        shards: Vec<ShardId>,
+        above: Timestamp,
+        clock: ClockTime,
+    ) -> Timestamp {
+        if in_turn {
+            self.next_deadline(clock, above, shards.into_iter(), GroupSize::snapshot_quorum)
+        } else {
+            self.next_timestamp(clock, above)
+        }
+    }
+
     /// Reads and holds in one message to every replica of every shard.
     fn prepare_reads(
         &mut self,
@@ -192,8 +214,9 @@ impl Coordinator {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
         let participants: Vec<ShardId> = shards.keys().copied().collect();
+        let asked = participants.iter().copied();
+        let timestamp = self.next_deadline(context.clock, Timestamp::ZERO, asked, GroupSize::fast_quorum);
         let part = |(shard, keys): (ShardId, Vec<Key>)| {
             let blank = |key| ReadVersion { key, version: Timestamp::ZERO };
             let transaction = Transaction {

@@ -63,6 +63,8 @@ pub(super) struct Reading {
     pause: Duration,
     /// True if some replica has answered that a write is in the way.
     obstructed: bool,
+    /// True if replicas answer when it is its turn among the prepares.
+    in_turn: bool,
 }
 
 /// One shard's share.
@@ -80,6 +82,8 @@ struct Part {
     replies: BTreeMap<ReplicaIndex, (View, Reply)>,
     /// The replicas that find the timestamp too far ahead of their clocks.
     behind: Vec<ReplicaIndex>,
+    /// The replicas that have said that the read waits for its turn.
+    waiting: Vec<ReplicaIndex>,
     validated: Option<Vec<ValidatedVersion>>,
     read: Option<Vec<FoundVersion>>,
 }
@@ -114,6 +118,7 @@ impl Reading {
                 asked: Vec::new(),
                 replies: BTreeMap::new(),
                 behind: Vec::new(),
+                waiting: Vec::new(),
                 validated: None,
                 read: None,
             }
@@ -129,12 +134,18 @@ impl Reading {
             resend_after: Duration::ZERO,
             pause: OBSTRUCTED_PAUSE,
             obstructed: false,
+            in_turn: false,
         }
     }
 
     /// Nothing is to be sent before so long from now.
     pub(super) fn after(self, wait: Duration, now: Instant) -> Self {
         Reading { starts_at: Some(now + wait), ..self }
+    }
+
+    /// Whether replicas are to answer when it is its turn among the prepares.
+    pub(super) fn in_turn(self, in_turn: bool) -> Self {
+        Reading { in_turn, ..self }
     }
 
     /// Why time ran out.
@@ -155,11 +166,12 @@ impl Reading {
         }
     }
 
-    /// The replicas that were asked in this round and have not answered.
+    /// The replicas that were asked in this round and have said nothing.
     fn unanswered(&self) -> Vec<ReplicaId> {
         let unanswered = |part: &Part| {
             let shard = part.shard;
-            let silent = part.asked.iter().filter(|index| !part.replies.contains_key(index));
+            let has_spoken = |index| part.replies.contains_key(index) || part.waiting.contains(index);
+            let silent = part.asked.iter().filter(|index| !has_spoken(index));
             silent.map(move |index| ReplicaId { shard, index: *index }).collect::<Vec<_>>()
         };
         let open = self.parts.iter().filter(|part| part.read.is_none() && part.validated.is_none());
@@ -174,7 +186,8 @@ impl Reading {
         let keys = part.keys.clone();
         match self.snapshot {
             Snapshot::Newest(_) | Snapshot::At(_) | Snapshot::Now(_) => {
-                Message::QuorumRead { transaction: id, round, timestamp, keys }
+                let in_turn = self.in_turn;
+                Message::QuorumRead { transaction: id, round, timestamp, keys, in_turn }
             }
             Snapshot::Validated { .. } => Message::ReadValidated { transaction: id, keys },
         }
@@ -199,7 +212,7 @@ impl Reading {
 
 impl Part {
     /// What the replies amount to. Only those of the greatest view count together. Of a range it notes what it covers.
-    fn progress(&mut self, snapshot: Snapshot, rules: Rules) -> Progress {
+    fn progress(&mut self, snapshot: Snapshot, in_turn: bool, rules: Rules) -> Progress {
         let view = self.replies.values().map(|(view, _)| *view).max();
         let current = self.replies.values().filter(|(known, _)| Some(*known) == view);
         let quorum = self.group.snapshot_quorum();
@@ -211,7 +224,12 @@ impl Part {
             }
         }
         if pages.is_empty() {
-            return agreement::of_versions(&versions, quorum, snapshot, rules);
+            return match snapshot {
+                Snapshot::Newest(timestamp) if in_turn => {
+                    agreement::of_versions_in_turn(&versions, quorum, timestamp, rules)
+                }
+                _ => agreement::of_versions(&versions, quorum, snapshot, rules),
+            };
         }
         let (progress, covered) = agreement::of_pages(&pages, quorum, snapshot, rules);
         (self.keys, self.next) = (covered.keys, covered.next);
@@ -234,6 +252,7 @@ impl Part {
         self.asked.clear();
         self.replies.clear();
         self.behind.clear();
+        self.waiting.clear();
         self.validated = None;
         self.read = None;
     }
@@ -330,6 +349,11 @@ impl Coordinator {
         }
         self.ask(id, false, outbox);
         self.wake_at(id, context.now + read_timeout);
+        // The timestamps of these reads are deadlines.
+        let Some(reading) = self.reading(id).filter(|reading| reading.in_turn) else { return };
+        for replica in reading.unanswered() {
+            self.probe(replica, context, outbox);
+        }
     }
 
     /// Asks a quorum of every shard that is not read yet, or everybody there.
@@ -394,7 +418,7 @@ impl Coordinator {
                 outbox.send(ReplicaId { shard: part.shard, index: *index }, message);
             }
         }
-        match part.progress(snapshot, rules) {
+        match part.progress(snapshot, reading.in_turn, rules) {
             Progress::Read(found) => {
                 part.read = Some(found);
                 if reading.parts.iter().all(|part| part.read.is_some()) {
@@ -416,6 +440,17 @@ impl Coordinator {
             }
         }
         self.pause_if_obstructed(id, context.now);
+    }
+
+    /// A replica lets the read wait for its turn. It is there, and a write is in the way.
+    pub(super) fn on_quorum_read_waits(&mut self, from: ReplicaId, id: TransactionId, now: Instant) {
+        let Some(reading) = self.reading(id) else { return };
+        let Some(part) = reading.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
+        if !part.waiting.contains(&from.index) {
+            part.waiting.push(from.index);
+            reading.obstructed = true;
+            reading.sent_at = now;
+        }
     }
 
     /// Once all have answered, and writes are in the way, there is nothing to wait for but those writes: they are asked after
@@ -443,11 +478,13 @@ impl Coordinator {
     /// The newest version lies above the timestamp that was tried.
     fn read_above(&mut self, id: TransactionId, newest: Timestamp, context: &Context<'_>, outbox: &mut Out) {
         let retries_max = self.config.retries_max;
-        let timestamp = self.next_timestamp(context.clock, newest);
         let Some(reading) = self.reading(id) else { return };
         if reading.round > retries_max {
             return self.fail(id, Failure::Conflict, outbox);
         }
+        let (in_turn, shards) = (reading.in_turn, reading.parts.iter().map(|part| part.shard).collect());
+        let timestamp = self.next_read_timestamp(in_turn, shards, newest, context.clock);
+        let Some(reading) = self.reading(id) else { return };
         reading.snapshot = Snapshot::Newest(timestamp);
         self.begin_round(id, context, outbox);
     }
@@ -661,6 +698,7 @@ mod tests {
             asked: Vec::new(),
             replies: BTreeMap::new(),
             behind: Vec::new(),
+            waiting: Vec::new(),
             validated: None,
             read: Some(keys.iter().map(found).collect()),
         }

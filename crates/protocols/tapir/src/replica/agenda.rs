@@ -1,11 +1,14 @@
 //! Prepares that wait at this replica: for their time, or for the outcome of an earlier one (the paper's waiting at
 //! participant replicas, section 6).
 //!
+//! Quorum reads in turn wait among them, so that a read finds no write halfway: what has a lower timestamp has ended when
+//! it is answered, and what has a greater one waits until it is, and no longer.
+//!
 //! A prepare whose timestamp lies ahead of the clock waits until the clock gets there, so that prepares are voted on in
 //! timestamp order wherever they arrive in time. When its time has come and an earlier transaction that conflicts is
 //! prepared or waits here, it waits on for that one's outcome instead of being told ABSTAIN.
 //!
-//! Nobody waits for a transaction with a greater timestamp, and whoever waits holds nothing here, so no circle of waiting
+//! Nobody waits for what has a greater timestamp, and whoever waits holds nothing here, so no circle of waiting
 //! closes, over any number of replicas and shards. Every wait is bounded all the same: an earlier transaction may have
 //! lost its coordinator. What waits is not recorded and may be forgotten at any time, as if its message had been late;
 //! how long it waits decides only which vote it gets, and any vote is safe.
@@ -21,7 +24,7 @@ use quorate_store::{Prepared, PreparedSet};
 use super::validate::conflicting_holders;
 use crate::message::Prepare;
 
-/// More prepares do not wait at one replica: further ones get their vote at once.
+/// More does not wait at one replica: further prepares get their vote at once, and reads their answer.
 const WAITING_MAX: usize = 4_096;
 
 /// Of those, one client can have so many, that there is room for others.
@@ -36,7 +39,7 @@ const CLIENTS_MAX: usize = 16_384;
 /// A client says again and again that its timestamps are deadlines; one that has not for so long may be forgotten.
 const CLIENT_REMEMBERED: Duration = Duration::from_secs(60);
 
-/// The prepares that wait.
+/// The prepares and reads that wait.
 #[derive(Debug)]
 pub(super) struct Agenda {
     /// A prepare waits for its time only if that is at most so far ahead. Zero: none does.
@@ -57,12 +60,36 @@ pub(super) struct Agenda {
     blocked: BTreeSet<(Timestamp, TransactionId)>,
 }
 
-/// A prepare that waits.
+/// What waits, or is to be admitted.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
+pub(super) struct Request {
     pub(super) from: Address,
+    /// The number of a read is its round.
     pub(super) id: OperationId,
+    /// Of a read: the keys, and its timestamp.
     pub(super) prepare: Prepare,
+    pub(super) wants: Wants,
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Wants {
+    /// The versions that a quorum read finds. It is past once its transaction is prepared.
+    Versions,
+    /// The vote on a prepare.
+    Vote,
+}
+
+impl Request {
+    /// Of one transaction, the later request has the greater rank.
+    fn rank(&self) -> (Wants, u32) {
+        (self.wants, self.id.number)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    request: Request,
     due: Instant,
 }
 
@@ -104,17 +131,17 @@ impl Agenda {
         self.clients.insert(client, now);
     }
 
-    /// Takes a prepare that had better wait, or gives it back if it should have its vote at once.
+    /// Takes what had better wait, or gives it back if it should be answered at once.
     pub(super) fn admit(
         &mut self,
-        waiting: (Address, OperationId, Prepare),
+        request: Request,
         prepared: &PreparedSet,
         context: &Context<'_>,
-    ) -> Option<(Address, OperationId, Prepare)> {
-        let (from, id, prepare) = waiting;
+    ) -> Option<Request> {
+        let Request { id, ref prepare, .. } = request;
         if let Some(known) = self.entries.get(&id.transaction) {
-            if id.number <= known.id.number {
-                // A repetition, or late: the vote that this one waits for answers both.
+            if request.rank() <= known.request.rank() {
+                // A repetition, or late: what this one waits for answers both.
                 return None;
             }
             self.remove(id.transaction);
@@ -123,14 +150,14 @@ impl Agenda {
         // From here on only the monotonic clock counts: the other may jump or stand still.
         let is_deadline = self.clients.contains_key(&id.transaction.client) && ahead <= self.ahead_max;
         let due = if is_deadline { context.now + ahead } else { context.now };
-        let blocked = due <= context.now && self.is_blocked(id.transaction, &prepare, prepared);
+        let blocked = due <= context.now && self.is_blocked(id.transaction, prepare, prepared);
         let waits = due > context.now || (blocked && self.wait_max > Duration::ZERO);
         let bytes = self.bytes + prepare.transaction.bytes();
         let is_full = self.entries.len() >= WAITING_MAX
             || self.keys.len_of(id.transaction.client) >= WAITING_OF_CLIENT_MAX
             || bytes > WAITING_BYTES_MAX;
         if !waits || is_full {
-            return Some((from, id, prepare));
+            return Some(request);
         }
         self.bytes = bytes;
         let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
@@ -140,7 +167,7 @@ impl Agenda {
         } else {
             self.coming.insert((due, timestamp, id.transaction));
         }
-        self.entries.insert(id.transaction, Waiting { from, id, prepare, due });
+        self.entries.insert(id.transaction, Waiting { request, due });
         None
     }
 
@@ -159,14 +186,21 @@ impl Agenda {
                 .any(|holder| holder.timestamp < prepare.timestamp)
     }
 
+    /// True if what this transaction waits for is another.
+    pub(super) fn waits_for_another(&self, id: TransactionId, prepared: &PreparedSet) -> bool {
+        let waiting = self.entries.get(&id);
+        waiting.is_some_and(|waiting| self.is_blocked(id, &waiting.request.prepare, prepared))
+    }
+
     /// A transaction waits no longer.
-    pub(super) fn remove(&mut self, id: TransactionId) -> Option<Waiting> {
-        let waiting = self.entries.remove(&id)?;
-        self.bytes -= waiting.prepare.transaction.bytes();
+    pub(super) fn remove(&mut self, id: TransactionId) -> Option<Request> {
+        let Waiting { request, due } = self.entries.remove(&id)?;
+        let timestamp = request.prepare.timestamp;
+        self.bytes -= request.prepare.transaction.bytes();
         self.keys.remove(id);
-        self.coming.remove(&(waiting.due, waiting.prepare.timestamp, id));
-        self.blocked.remove(&(waiting.prepare.timestamp, id));
-        Some(waiting)
+        self.coming.remove(&(due, timestamp, id));
+        self.blocked.remove(&(timestamp, id));
+        Some(request)
     }
 
     /// Forgets all that waits: their coordinators will send them again.
@@ -175,8 +209,8 @@ impl Agenda {
         *self = Agenda { clients, ..Agenda::new(self.ahead_max, self.wait_max) };
     }
 
-    /// Takes out the earliest prepare that should have its vote now.
-    pub(super) fn next(&mut self, prepared: &PreparedSet, now: Instant) -> Option<Waiting> {
+    /// Takes out the earliest that should be answered now.
+    pub(super) fn next(&mut self, prepared: &PreparedSet, now: Instant) -> Option<Request> {
         while let Some(&(due, timestamp, id)) = self.coming.first() {
             if due > now {
                 break;
@@ -186,7 +220,7 @@ impl Agenda {
         }
         let ready = self.blocked.iter().map(|(_, id)| *id).find(|id| {
             let waiting = &self.entries[id];
-            now - waiting.due >= self.wait_max || !self.is_blocked(*id, &waiting.prepare, prepared)
+            now - waiting.due >= self.wait_max || !self.is_blocked(*id, &waiting.request.prepare, prepared)
         })?;
         self.remove(ready)
     }
@@ -203,7 +237,7 @@ impl Agenda {
 mod tests {
     use std::sync::Arc;
 
-    use quorate_core::{ClockTime, Key, Random, Transaction, Write};
+    use quorate_core::{ClockTime, Key, Random, ReadVersion, Transaction, Write};
 
     use super::*;
 
@@ -214,14 +248,26 @@ mod tests {
     }
 
     /// Client `client` wants to write `key`, so many milliseconds after what the clock shows.
-    fn prepare(client: u64, key: &str, ahead: u64) -> (Address, OperationId, Prepare) {
+    fn prepare(client: u64, key: &str, ahead: u64) -> Request {
         let transaction = TransactionId { client: ClientId(client), sequence: 1, attempt: 0 };
         let write = Write { key: Key::from(key.to_owned()), value: None };
         let contents = Arc::new(Transaction { writes: vec![write], ..Transaction::default() });
         let micros = CLOCK_MICROS + ahead * 1_000;
         let timestamp = Timestamp { micros, client: ClientId(client) };
         let prepare = Prepare { transaction: contents, timestamp, first: None };
-        (Address::Client(ClientId(client)), OperationId { transaction, number: 1 }, prepare)
+        let (from, id) = (Address::Client(ClientId(client)), OperationId { transaction, number: 1 });
+        Request { from, id, prepare, wants: Wants::Vote }
+    }
+
+    /// Client `client` wants to read these keys at that time.
+    fn read(client: u64, keys: &[&str], ahead: u64) -> Request {
+        let version = Timestamp::ZERO;
+        let reads = keys.iter().map(|key| ReadVersion { key: Key::from((*key).to_owned()), version });
+        let contents =
+            Transaction { reads: reads.collect(), reads_when_prepared: true, ..Transaction::default() };
+        let Request { from, id, prepare, .. } = prepare(client, "", ahead);
+        let prepare = Prepare { transaction: Arc::new(contents), ..prepare };
+        Request { from, id, prepare, wants: Wants::Versions }
     }
 
     struct Fixture {
@@ -240,36 +286,35 @@ mod tests {
             fixture
         }
 
-        /// True if the prepare waits; one that does not is prepared.
-        fn arrives(&mut self, now: u64, prepare: (Address, OperationId, Prepare)) -> bool {
+        /// True if the request waits; a prepare that does not is prepared.
+        fn arrives(&mut self, now: u64, request: Request) -> bool {
             let clock = ClockTime::from_micros(CLOCK_MICROS);
             let mut random = Random::new(1);
             let context = Context { now: at(now), clock, random: &mut random };
-            match self.agenda.admit(prepare, &self.prepared, &context) {
-                Some((_, id, prepare)) => {
-                    self.hold(id.transaction, prepare);
-                    false
-                }
-                None => true,
+            let at_once = self.agenda.admit(request, &self.prepared, &context);
+            let waits = at_once.is_none();
+            at_once.into_iter().for_each(|request| self.hold(request));
+            waits
+        }
+
+        /// What wants a vote is prepared. Who only reads holds nothing.
+        fn hold(&mut self, request: Request) {
+            let Prepare { transaction, timestamp, .. } = request.prepare;
+            if request.wants == Wants::Vote {
+                let entry = Prepared { transaction, timestamp, since: Instant::START };
+                self.prepared.insert(request.id.transaction, entry);
             }
         }
 
-        fn hold(&mut self, id: TransactionId, prepare: Prepare) {
-            let Prepare { transaction, timestamp, .. } = prepare;
-            self.prepared.insert(id, Prepared { transaction, timestamp, since: Instant::START });
-        }
-
-        /// The clients whose prepares have their turn, in order. Each is prepared if nothing is in its way.
+        /// The clients whose requests have their turn, in order. Each is prepared if nothing is in its way.
         fn served(&mut self, now: u64) -> Vec<u64> {
             let mut served = Vec::new();
-            while let Some(waiting) = self.agenda.next(&self.prepared, at(now)) {
-                let id = waiting.id.transaction;
-                let free =
-                    conflicting_holders(&self.prepared, id, &waiting.prepare.transaction).next().is_none();
-                if free {
-                    self.hold(id, waiting.prepare.clone());
-                }
+            while let Some(request) = self.agenda.next(&self.prepared, at(now)) {
+                let id = request.id.transaction;
                 served.push(id.client.0);
+                if conflicting_holders(&self.prepared, id, &request.prepare.transaction).next().is_none() {
+                    self.hold(request);
+                }
             }
             served
         }
@@ -307,9 +352,9 @@ mod tests {
     fn nobody_waits_for_a_later_one() {
         let mut replica = Fixture::new(500, 1_000);
         assert!(!replica.arrives(0, prepare(2, "a", 0)));
-        let (from, id, mut late) = prepare(1, "a", 0);
-        late.timestamp.micros -= 5;
-        assert!(!replica.arrives(1, (from, id, late)), "its vote will be ABSTAIN, at once");
+        let mut late = prepare(1, "a", 0);
+        late.prepare.timestamp.micros -= 5;
+        assert!(!replica.arrives(1, late), "its vote will be ABSTAIN, at once");
     }
 
     #[test]
@@ -351,9 +396,48 @@ mod tests {
         assert!(replica.arrives(0, prepare(1, "a", 20)));
         assert!(replica.arrives(5, prepare(1, "a", 20)));
         assert_eq!((replica.agenda.len(), replica.agenda.wakes_at()), (1, Some(at(20))));
-        let (from, id, retried) = prepare(1, "a", 40);
-        assert!(replica.arrives(6, (from, OperationId { number: 2, ..id }, retried)));
+        let mut retried = prepare(1, "a", 40);
+        retried.id.number = 2;
+        assert!(replica.arrives(6, retried));
         assert_eq!((replica.agenda.len(), replica.agenda.wakes_at()), (1, Some(at(46))));
+    }
+
+    #[test]
+    fn a_read_waits_for_earlier_writes_and_later_writes_wait_for_the_read() {
+        let mut replica = Fixture::new(0, 1_000);
+        assert!(!replica.arrives(0, prepare(1, "a", 0)));
+        assert!(replica.arrives(1, read(2, &["a", "b"], 1)));
+        assert!(
+            replica.arrives(2, prepare(3, "b", 2)),
+            "nobody is about to write b, but the read waits to find it so"
+        );
+        assert!(!replica.arrives(2, prepare(4, "c", 2)));
+        assert!(replica.agenda.waits_for_another(read(2, &[], 1).id.transaction, &replica.prepared));
+        assert!(replica.served(100).is_empty());
+        replica.ends(1);
+        assert_eq!(replica.served(101), [2, 3], "the read holds nothing once it is answered");
+    }
+
+    #[test]
+    fn a_read_waits_for_its_time() {
+        let mut replica = Fixture::new(500, 1_000);
+        assert!(replica.arrives(0, read(1, &["a"], 50)));
+        assert!(!replica.agenda.waits_for_another(read(1, &[], 50).id.transaction, &replica.prepared));
+        assert!(!replica.arrives(10, prepare(2, "a", 0)), "a write of an earlier time goes first");
+        assert!(replica.served(50).is_empty());
+        replica.ends(2);
+        assert_eq!(replica.served(51), [1]);
+    }
+
+    #[test]
+    fn a_prepare_takes_the_place_of_a_read_of_its_transaction_and_not_the_other_way_round() {
+        let mut replica = Fixture::new(500, 100);
+        let mut repeated = read(1, &["a"], 20);
+        repeated.id.number = 7;
+        assert!(replica.arrives(0, repeated.clone()));
+        assert!(replica.arrives(1, prepare(1, "a", 40)));
+        assert!(replica.arrives(2, repeated), "it is late, and not answered");
+        assert_eq!((replica.agenda.len(), replica.agenda.wakes_at()), (1, Some(at(41))));
     }
 
     #[test]
@@ -362,22 +446,22 @@ mod tests {
         for client in 0..WAITING_MAX as u64 {
             assert!(replica.arrives(0, prepare(client + 1, &format!("k{client}"), 20)));
         }
-        let (from, mut id, another) = prepare(1, "another", 20);
-        id.transaction.sequence += 1;
-        assert!(!replica.arrives(0, (from, id, another)));
+        let mut another = prepare(1, "another", 20);
+        another.id.transaction.sequence += 1;
+        assert!(!replica.arrives(0, another));
     }
 
     #[test]
     fn one_client_leaves_room_for_others() {
         let mut replica = Fixture::new(500, 100);
         for sequence in 0..WAITING_OF_CLIENT_MAX as u64 {
-            let (from, mut id, prepare) = prepare(1, &format!("k{sequence}"), 20);
-            id.transaction.sequence += sequence;
-            assert!(replica.arrives(0, (from, id, prepare)));
+            let mut one = prepare(1, &format!("k{sequence}"), 20);
+            one.id.transaction.sequence += sequence;
+            assert!(replica.arrives(0, one));
         }
-        let (from, mut id, another) = prepare(1, "another", 20);
-        id.transaction.sequence = 1_000_000;
-        assert!(!replica.arrives(0, (from, id, another)));
+        let mut another = prepare(1, "another", 20);
+        another.id.transaction.sequence = 1_000_000;
+        assert!(!replica.arrives(0, another));
         assert!(replica.arrives(0, prepare(2, "another's", 20)));
     }
 
@@ -385,13 +469,12 @@ mod tests {
     fn what_waits_has_only_so_many_bytes() {
         let mut replica = Fixture::new(500, 100);
         let large = |client: u64| {
-            let (from, id, prepare) = prepare(client, &format!("k{client}"), 20);
-            let write = Write {
-                key: prepare.transaction.writes[0].key.clone(),
-                value: Some(vec![0; WAITING_BYTES_MAX / 2].into()),
-            };
-            let transaction = Arc::new(Transaction { writes: vec![write], ..Transaction::default() });
-            (from, id, Prepare { transaction, ..prepare })
+            let mut large = prepare(client, &format!("k{client}"), 20);
+            let key = large.prepare.transaction.writes[0].key.clone();
+            let write = Write { key, value: Some(vec![0; WAITING_BYTES_MAX / 2].into()) };
+            large.prepare.transaction =
+                Arc::new(Transaction { writes: vec![write], ..Transaction::default() });
+            large
         };
         assert!(replica.arrives(0, large(1)));
         assert!(!replica.arrives(0, large(2)));

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `authority` | whose word counts |
 //! | `validate` | the votes, as pure functions |
-//! | `agenda` | prepares that wait, for their time or for earlier ones |
+//! | `agenda` | prepares and reads that wait, for their time or for earlier ones |
 //! | `participant` | what is kept, and how operations run: the upcalls of inconsistent replication |
 //! | `reads` | reads and scans |
 //! | `holds` | what read-only transactions read and hold at once |
@@ -42,8 +42,8 @@ use std::convert::Infallible;
 
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Context, Effect, Epoch, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, TransactionId,
-    View,
+    Address, Context, Effect, Epoch, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, Transaction,
+    TransactionId, View,
 };
 use quorate_ir::{Fact, OperationId, Status, Upcalls};
 use quorate_store::{PreparedSet, Versions};
@@ -53,7 +53,7 @@ use crate::message::{Decision, Message, Outcome, Prepare, Supplement, Tapir};
 use crate::record::Record;
 use crate::recovery::{Recoveries, backup_replica};
 use crate::rules::Plant;
-use agenda::{Agenda, Waiting};
+use agenda::{Agenda, Request, Wants};
 pub use authority::KeyspaceShards;
 use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints};
 use currency::Currency;
@@ -353,8 +353,11 @@ impl Replica {
             Message::Scan { transaction, request, range, limit } => {
                 self.on_scan(from, transaction, request, range, limit, outbox);
             }
-            Message::QuorumRead { transaction, round, timestamp, keys } => {
-                self.on_quorum_read(from, transaction, round, timestamp, keys, context, outbox);
+            Message::QuorumRead { transaction, round, timestamp, keys, in_turn } => {
+                if !in_turn || !self.reader_waits(from, transaction, round, timestamp, &keys, context, outbox)
+                {
+                    self.on_quorum_read(from, transaction, round, timestamp, keys, context, outbox);
+                }
             }
             Message::QuorumScan { transaction, round, timestamp, range, limit } => {
                 self.on_quorum_scan(from, transaction, round, timestamp, &range, limit, context, outbox);
@@ -530,31 +533,58 @@ impl Replica {
             return;
         }
         let decided = self.decision(id.transaction).is_some();
-        if prepare.transaction.reads_when_prepared {
-            return self.on_hold_reads(from, id, prepare, context, outbox);
-        }
-        let floor = self.participant.floor;
-        self.currency.note(&prepare.transaction, &self.participant.versions, floor, context.now);
         let answered = decided || self.ir.record().consensus(id).is_some();
-        if !answered && self.agenda.keys().entry(id.transaction).is_none() {
-            for read in &prepare.transaction.reads {
-                let writes = prepare.transaction.writes_key(&read.key);
-                self.turns.on_prepare(id.transaction, &read.key, writes, context.now);
-            }
+        if !prepare.transaction.reads_when_prepared {
+            self.note_reads(id.transaction, &prepare.transaction, answered, context.now);
         }
+        let request = Request { from, id, prepare, wants: Wants::Vote };
         let now = if answered {
-            Some((from, id, prepare))
+            Some(request)
         } else {
-            self.agenda.admit((from, id, prepare), &self.participant.prepared, context)
+            self.agenda.admit(request, &self.participant.prepared, context)
         };
-        if let Some((from, id, prepare)) = now {
-            self.with_desk(context.random, outbox, |ir, desk| {
-                ir.on_propose_consensus(from, id, prepare, desk)
-            });
+        if let Some(request) = now {
+            self.answer(request, context, outbox);
         }
     }
 
-    /// Gives their votes to prepares that have waited, and asks to be woken for the others.
+    /// What a transaction has read says whether this replica lags behind, and whose turn is over.
+    fn note_reads(&mut self, id: TransactionId, transaction: &Transaction, answered: bool, now: Instant) {
+        let floor = self.participant.floor;
+        self.currency.note(transaction, &self.participant.versions, floor, now);
+        if !answered && self.agenda.keys().entry(id).is_none() {
+            for read in &transaction.reads {
+                self.turns.on_prepare(id, &read.key, transaction.writes_key(&read.key), now);
+            }
+        }
+    }
+
+    /// Answers what has waited long enough.
+    fn answer(&mut self, request: Request, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        let Request { from, id, prepare, wants } = request;
+        match wants {
+            Wants::Vote if prepare.transaction.reads_when_prepared => {
+                self.on_hold_reads(from, id, prepare, context, outbox);
+            }
+            Wants::Vote => self.with_desk(context.random, outbox, |ir, desk| {
+                ir.on_propose_consensus(from, id, prepare, desk);
+            }),
+            Wants::Versions => {
+                let keys = prepare.transaction.reads.iter().map(|read| read.key.clone()).collect();
+                self.on_quorum_read(
+                    from,
+                    id.transaction,
+                    id.number,
+                    prepare.timestamp,
+                    keys,
+                    context,
+                    outbox,
+                );
+            }
+        }
+    }
+
+    /// Answers what has waited, and asks to be woken for the rest.
     fn attend_agenda(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         if self.agenda.len() == 0 {
             return;
@@ -562,14 +592,11 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return self.agenda.clear();
         }
-        while let Some(Waiting { from, id, prepare, .. }) =
-            self.agenda.next(&self.participant.prepared, context.now)
-        {
+        while let Some(request) = self.agenda.next(&self.participant.prepared, context.now) {
             // A backup coordinator may have come meanwhile.
-            if !self.refuses_prepare(from, id, &prepare, context, outbox) {
-                self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_propose_consensus(from, id, prepare, desk)
-                });
+            let Request { from, id, ref prepare, wants } = request;
+            if wants != Wants::Vote || !self.refuses_prepare(from, id, prepare, context, outbox) {
+                self.answer(request, context, outbox);
             }
         }
         if let Some(at) = self.agenda.wakes_at()

@@ -39,6 +39,11 @@
 //! answers. The newest of each key is T without U, although U had completed before T began. Nobody holds anything
 //! meanwhile, so several shards cannot be read this way at all (T27): see `holds`.
 //!
+//! A strict read that meets a write halfway learns nothing. In shards that are far away it is therefore answered *in turn*:
+//! its timestamp is a deadline like that of a prepare, and it waits with them in the `agenda`, until what is about to be
+//! written below has ended, and before what is to be written above begins. So it holds nobody up for longer than what it waits
+//! for does, and replicas agree. That only chooses when a replica answers, which is right at any time.
+//!
 //! # Validated versions
 //! Who knows that a version was the newest up to t needs no quorum. A replica learns it from the COMMIT of a transaction
 //! that read the version, and from coordinators after a quorum read. A read timestamp without the version that was read
@@ -54,19 +59,23 @@
 //! gone, are facts that a crash of this replica takes from nobody.
 
 use std::iter::Peekable;
+use std::sync::Arc;
 
 use quorate_core::machine::{OutboxOf, PersistToken};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Key, KeyRange, ReadVersion, Timestamp, TransactionId,
+    Address, ClientId, ClockTime, Context, Key, KeyRange, ReadVersion, Timestamp, Transaction, TransactionId,
 };
-use quorate_ir::Status;
+use quorate_ir::{OperationId, Status};
 use quorate_store::{Holder, Version};
 
 use super::Replica;
+use super::agenda::{Request, Wants};
 use super::participant::Participant;
 use super::reads::PageLimits;
 use crate::config::READ_PROMISE_AHEAD;
-use crate::message::{FoundKey, FoundPage, FoundVersion, Message, SnapshotVersion, ValidatedVersion};
+use crate::message::{
+    FoundKey, FoundPage, FoundVersion, Message, Prepare, SnapshotVersion, ValidatedVersion,
+};
 use crate::record::Record;
 use crate::rules::Plant;
 
@@ -217,6 +226,42 @@ impl Participant {
 }
 
 impl Replica {
+    /// True if a quorum read is answered later: when it is its turn among the prepares.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn reader_waits(
+        &mut self,
+        from: Address,
+        transaction: TransactionId,
+        round: u32,
+        timestamp: Timestamp,
+        keys: &[Key],
+        context: &Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) -> bool {
+        if self.ir.status() != Status::Normal
+            || from != Address::Client(transaction.client)
+            || !self.are_own_keys(keys.iter())
+        {
+            return false;
+        }
+        let reads =
+            keys.iter().map(|key| ReadVersion { key: key.clone(), version: Timestamp::ZERO }).collect();
+        let contents = Transaction { reads, reads_when_prepared: true, ..Transaction::default() };
+        let prepare = Prepare { transaction: Arc::new(contents), timestamp, first: None };
+        let id = OperationId { transaction, number: round };
+        let request = Request { from, id, prepare, wants: Wants::Versions };
+        if self.agenda.admit(request, &self.participant.prepared, context).is_some() {
+            return false;
+        }
+        // Whoever waits for its time alone is answered soon.
+        if let Some(key) = keys.first().cloned()
+            && self.agenda.waits_for_another(transaction, &self.participant.prepared)
+        {
+            outbox.send_unordered(from, Message::ReadWaits { transaction, key });
+        }
+        true
+    }
+
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_quorum_read(
         &mut self,

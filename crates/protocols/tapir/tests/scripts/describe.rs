@@ -272,9 +272,10 @@ pub(super) fn message(message: &Message) -> String {
             let found = if found.is_empty() { String::new() } else { format!(" [{}]", found.join(" ")) };
             format!("{}#{number} {vote} in {view}{state}{found}", transaction(id.transaction))
         }
-        Message::QuorumRead { transaction: id, round, timestamp, keys } => {
+        Message::QuorumRead { transaction: id, round, timestamp, keys, in_turn } => {
             let keys: Vec<String> = keys.iter().map(|key| text(key)).collect();
-            format!("QUORUM-READ {}~{round} {} at {}", transaction(*id), keys.join(" "), at(*timestamp))
+            let read = if *in_turn { "QUORUM-READ IN TURN" } else { "QUORUM-READ" };
+            format!("{read} {}~{round} {} at {}", transaction(*id), keys.join(" "), at(*timestamp))
         }
         Message::QuorumReadReply { transaction: id, round, view, found: versions } => {
             let versions: Vec<String> = versions.iter().map(snapshot).collect();
