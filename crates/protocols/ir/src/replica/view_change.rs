@@ -514,7 +514,6 @@ impl<O: Operations> Replica<O> {
         for (index, contribution) in contributions.into_iter().enumerate() {
             self.change.contributions.push(None);
             let Some(contribution) = contribution else { continue };
-            let counts = contribution.collected.is_complete() && !self.is_behind(&contribution);
             if index != usize::from(self.me.0) {
                 receivers.push(Receiver {
                     index: ReplicaIndex(index as u8),
@@ -525,7 +524,7 @@ impl<O: Operations> Replica<O> {
             }
             // Promises and read timestamps count whichever view they were given in, and before prepares are merged.
             host.protocol().adopt_supplement(&contribution.supplement);
-            if contribution.last_normal == greatest && counts {
+            if contribution.last_normal == greatest && contribution.collected.is_complete() {
                 let pages = contribution.collected.into_received().pages;
                 tails.push(RecordPage { entries: pages.into_iter().flat_map(|page| page.entries).collect() });
             }
