@@ -139,7 +139,10 @@ mod tests {
             (Message::ReadInTurn { transaction, key: "k".into() }, Class::Early),
             (Message::ReadValidated { transaction, keys: vec![] }, Class::Early),
             (Message::Scan { transaction, request: 1, range: range.clone(), limit: 1 }, Class::Early),
-            (Message::QuorumRead { transaction, round: 1, timestamp, keys: vec![] }, Class::Early),
+            (
+                Message::QuorumRead { transaction, round: 1, timestamp, keys: vec![], in_turn: false },
+                Class::Early,
+            ),
             (Message::QuorumScan { transaction, round: 1, timestamp, range, limit: 1 }, Class::Early),
             (Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare }), Class::Prepare),
             (
