@@ -214,6 +214,34 @@ fn votes_of_a_view_that_is_over_are_not_made_final() {
     assert!(again > ballot);
 }
 
+/// A backup coordinator over two shards that has made every vote final and records the commit.
+fn recording() -> Backup {
+    let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
+    let (ballot, ok) = (backup.ballot, Some(Vote::Ok));
+    for from in [member(0), member(1), other(0), other(1)] {
+        backup.promise(from, ballot, 0, ok, false);
+    }
+    let id = OperationId { transaction: TRANSACTION, number: 1 };
+    let confirm = Message::Ir(Ir::Confirm { id, view: View(0), verdict: Some(Vote::Ok), finalized: true });
+    let said: Vec<Vec<Message>> =
+        [member(0), member(1), other(0), other(1)].map(|from| backup.hears(from, confirm.clone())).into();
+    assert_eq!(records(&said.concat()), Some(Outcome::Committed(TIMESTAMP)));
+    backup
+}
+
+/// A replica of another shard that has executed the COMMIT and collected its vote can make that final no more.
+#[test]
+fn a_commit_that_is_being_recorded_is_in_the_hands_of_the_backup_shard() {
+    for (from, stands_back) in [(other(2), false), (member(2), true)] {
+        let mut backup = recording();
+        let promised = Ballot(backup.ballot.0 + 1);
+        assert!(backup.hears(from, Message::Superseded { transaction: TRANSACTION, promised }).is_empty());
+        backup.accept(0, backup.ballot, 0);
+        let told = tells(&backup.accept(1, backup.ballot, 0));
+        assert_eq!(told.is_none(), stands_back, "{from}: {told:?}");
+    }
+}
+
 /// Who has not heard of the transaction may have answered just before the COMMIT reached it, that another has collected.
 #[test]
 fn what_somebody_has_collected_is_not_aborted_before_all_were_asked_again() {

@@ -297,7 +297,9 @@ impl Recoveries {
             Message::RecordOutcomeReply { transaction, ballot, view } => {
                 self.on_record_outcome_reply(from, transaction, ballot, view, now, outbox);
             }
-            Message::Superseded { transaction, promised } if self.is_overtaken(transaction, promised) => {
+            Message::Superseded { transaction, promised }
+                if self.is_overtaken(from, transaction, promised) =>
+            {
                 self.stand_back(transaction, promised, now);
             }
             Message::Ir(quorate_ir::Message::Confirm { id, view, verdict, .. }) => {
@@ -310,9 +312,18 @@ impl Recoveries {
         }
     }
 
-    fn is_overtaken(&self, id: TransactionId, promised: Ballot) -> bool {
-        let overtaken =
-            |known: &Recovery| known.ballot < promised && !matches!(known.phase, Phase::Telling { .. });
+    /// True if what a replica has promised is in the way of this recovery. Once a commit is being recorded nothing is wanted
+    /// of other shards than the backup shard any more: a replica there may refuse to make a vote final because it has been
+    /// told the outcome already, and nothing else is left of the vote.
+    fn is_overtaken(&self, from: ReplicaId, id: TransactionId, promised: Ballot) -> bool {
+        let overtaken = |known: &Recovery| {
+            let matters = match known.phase {
+                Phase::Telling { .. } => false,
+                Phase::Recording { outcome: Outcome::Committed(_), .. } => from.shard == known.backup,
+                _ => true,
+            };
+            matters && known.ballot < promised
+        };
         self.active.get(&id).is_some_and(overtaken)
     }
 
