@@ -25,9 +25,8 @@ fn other(index: u8) -> ReplicaId {
     ReplicaId { shard: ShardId(2), index: ReplicaIndex(index) }
 }
 
-fn prepare() -> Prepare {
-    let write = Write { key: Key::from("a"), value: None };
-    let (participants, writes) = (vec![ShardId(1)], vec![write]);
+fn prepare(participants: Vec<ShardId>) -> Prepare {
+    let writes = vec![Write { key: Key::from("a"), value: None }];
     let transaction = Arc::new(Transaction { participants, writes, ..Transaction::default() });
     Prepare { transaction, timestamp: TIMESTAMP, first: None }
 }
@@ -36,6 +35,7 @@ fn prepare() -> Prepare {
 struct Backup {
     replica: Replica,
     ballot: Ballot,
+    participants: Vec<ShardId>,
 }
 
 impl Backup {
@@ -49,7 +49,8 @@ impl Backup {
 
     fn asked_by(asker: Address, participants: Vec<ShardId>, replicas: usize, timestamp: Timestamp) -> Self {
         let config = ReplicaConfig::new(member(0), GroupSize::new(replicas).unwrap(), Boot::Initialise);
-        let mut backup = Backup { replica: Replica::restore(config, []), ballot: Ballot::ORIGINAL };
+        let replica = Replica::restore(config, []);
+        let mut backup = Backup { replica, ballot: Ballot::ORIGINAL, participants: participants.clone() };
         let said =
             backup.hears(asker, Message::Recover { transaction: TRANSACTION, participants, timestamp });
         backup.ballot = said.iter().find_map(elected).expect("it holds an election");
@@ -85,7 +86,7 @@ impl Backup {
     ) -> Vec<Message> {
         let recorded = |vote| RecordedVote {
             number: 1,
-            prepare: prepare(),
+            prepare: prepare(self.participants.clone()),
             vote,
             finalized: None,
             held: vote == Vote::Ok,
@@ -240,6 +241,15 @@ fn a_commit_that_is_being_recorded_is_in_the_hands_of_the_backup_shard() {
         let told = tells(&backup.accept(1, backup.ballot, 0));
         assert_eq!(told.is_none(), stands_back, "{from}: {told:?}");
     }
+    // An abort rests on what a majority of one shard has not heard, so whoever has heard more is listened to.
+    let mut backup = Backup::over(vec![ShardId(1), ShardId(2)], 3);
+    let ballot = backup.ballot;
+    let said =
+        [member(0), member(1), other(0), other(1)].map(|from| backup.promise(from, ballot, 0, None, false));
+    assert_eq!(records(&said.concat()), Some(Outcome::Aborted));
+    let promised = Ballot(ballot.0 + 1);
+    backup.hears(other(2), Message::Superseded { transaction: TRANSACTION, promised });
+    assert!(backup.accept(0, ballot, 0).is_empty() && backup.accept(1, ballot, 0).is_empty());
 }
 
 /// Who has not heard of the transaction may have answered just before the COMMIT reached it, that another has collected.
