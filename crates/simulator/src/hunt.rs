@@ -30,7 +30,9 @@ pub fn suited_faults(plant: Plant) -> Faults {
         }
         Plant::CountsLostReplicas => &[Fault::Loss, Fault::Partitions, Fault::EmptyDisks],
         Plant::OlderPrepareDisplaces => &[Fault::Reordering, Fault::ClockSkew, Fault::ClientCrashes],
-        Plant::ForgottenPromises => &[Fault::RecoveryDuels, Fault::Pauses, Fault::ViewChanges],
+        Plant::ForgottenPromises => {
+            &[Fault::RecoveryDuels, Fault::Pauses, Fault::ViewChanges, Fault::LateMessages]
+        }
         Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::SlowDisks],
         Plant::GatherBeforeRefusing => {
             &[Fault::LateMessages, Fault::Partitions, Fault::ClockSkew, Fault::Buggify]
