@@ -71,12 +71,13 @@ impl Clients {
         // The auditor reads like any other transaction: the last word should not rest on what it judges.
         let audits = self.sessions[session].audits();
         let reads_keys = execution.plan().keys_read().is_some();
+        let is_read_only = reads_keys || execution.plan().scan_read().is_some();
         if matches!(self.sessions[session].work, Work::Script(_)) {
-            return reads_keys.then(|| ReadOnly::new(Freshness::Strict, true, false));
+            return is_read_only.then(|| ReadOnly::new(Freshness::Strict, true, false));
         }
         let inclination = if reads_keys { READ_ONLY_PROBABILITY } else { READ_ONLY_SCAN_PROBABILITY };
         let is_inclined = self.random.chance(inclination);
-        if audits || !is_inclined || !(reads_keys || execution.plan().scan_read().is_some()) {
+        if audits || !is_inclined || !is_read_only {
             return None;
         }
         let slot = &self.slots[self.sessions[session].slot];
