@@ -61,7 +61,7 @@ pub struct ReplicaConfig {
     /// round of collection looks at.
     pub checkpoint_page_max: usize,
     /// A prepare whose timestamp is at most so far ahead of the local clock waits for its time before it is voted on.
-    /// Zero: none waits.
+    /// Zero: none waits. Half a recovery time-out at most counts: what waits for longer would be aborted meanwhile.
     pub deadline_ahead_max: Duration,
     /// How long a prepare whose time has come waits for the outcome of conflicting ones with lower timestamps before it
     /// is voted on. Zero: it does not wait.

@@ -1,6 +1,7 @@
 //! What a replica tells readers, and when.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::machine::{OutboxOf, PersistToken};
 use quorate_core::{
@@ -149,4 +150,23 @@ fn a_replica_that_changes_views_answers_no_reader() {
         let told = hears(&mut replica, read);
         assert!(told.is_empty(), "{told:?}");
     }
+}
+
+/// Where clocks lag behind by more than that, what waits for its time would be aborted by those where it has arrived.
+#[test]
+fn nobody_waits_for_a_time_that_half_a_recovery_is_shorter_than() {
+    let config = ReplicaConfig { recovery_timeout: Duration::from_millis(100), ..replica_config() };
+    let mut replica = Replica::restore(config, []);
+    hears(&mut replica, Message::ClockProbe { sent: ClockTime::from_micros(CLOCK_MICROS), deadlines: true });
+    let mut waits = |round: u32, ahead_millis: u64| {
+        let timestamp = Timestamp { micros: CLOCK_MICROS + 1_000 * ahead_millis, client: CLIENT };
+        let keys = vec![Key::from("a")];
+        let read = Message::QuorumRead { transaction: TRANSACTION, round, timestamp, keys, in_turn: true };
+        let answers = |effect: &quorate_core::machine::EffectOf<Replica>| {
+            matches!(effect, Effect::Send { message: Message::QuorumReadReply { .. }, .. })
+        };
+        !hears(&mut replica, read).iter().any(answers)
+    };
+    assert!(!waits(1, 51));
+    assert!(waits(2, 50));
 }

@@ -165,7 +165,11 @@ impl Machine for Replica {
             asked: BTreeMap::new(),
             currency: Currency::default(),
             promise: ReadPromise::default(),
-            agenda: Agenda::new(config.deadline_ahead_max, config.prepare_wait_max),
+            // What waits for its time for longer than a recovery time-out would be aborted wherever it has arrived.
+            agenda: Agenda::new(
+                config.deadline_ahead_max.min(config.recovery_timeout / 2),
+                config.prepare_wait_max,
+            ),
             agenda_timer: None,
             turns: Turns::default(),
             turns_timer: None,
