@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::machine::{InputOf, OutboxOf};
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine,
-    NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
+    Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Key, KeyRange, Machine, Outbox,
+    Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
 };
 use quorate_ir::Message as Ir;
 use quorate_tapir::message::{ScannedKey, Vote};
-use quorate_tapir::{Command, Coordinator, CoordinatorConfig, Event, Message, Outcome, Routes};
+use quorate_tapir::{Command, Coordinator, CoordinatorConfig, Event, Message, Outcome};
+
+use crate::two_shards::{KEYSPACE, key, routes};
 
 const CLIENT: ClientId = ClientId(7);
 const TRANSACTION: TransactionId = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
@@ -35,32 +36,15 @@ fn value(text: &str) -> Option<Bytes> {
     Some(Bytes::from(text.to_owned()))
 }
 
-/// A key of one of the shards, the `number`-th in order.
-fn key(shard: u32, number: usize) -> Key {
-    let of = |name: &String| shard_position(name.as_bytes(), 2) as u32 + 1 == shard;
-    Key::from((10_u32..).map(|name| name.to_string()).filter(of).nth(number).unwrap())
-}
-
 impl Client {
     fn new() -> Self {
-        let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
-        let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: "k".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: [1, 2].map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).to_vec(),
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-        };
-        let nearest = vec![(0..3).map(ReplicaIndex).collect(); 2];
         let config = CoordinatorConfig { deadlines: false, ..CoordinatorConfig::new(CLIENT) };
         let coordinator = Coordinator::restore(config, []);
         let (told, prepared) = (Vec::new(), BTreeMap::new());
         let mut client = Client { coordinator, told, prepared, requests: 0 };
         let patience = Duration::from_secs(60);
-        client.does(Command::Route(Arc::new(Routes { keyspace, nearest })));
-        client.does(Command::Begin { transaction: TRANSACTION, keyspace: KeyspaceId(1), patience });
+        client.does(Command::Route(routes(3)));
+        client.does(Command::Begin { transaction: TRANSACTION, keyspace: KEYSPACE, patience });
         client
     }
 

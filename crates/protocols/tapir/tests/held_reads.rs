@@ -1,21 +1,21 @@
 //! What a read-only transaction over several shards may believe of what its holds have found: nothing but what a majority of
 //! each shard found in the view in which the hold was agreed on, under its last prepare.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::machine::{InputOf, OutboxOf};
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Key, KeyspaceId, Machine, NodeId,
-    Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View,
+    Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Machine, Outbox, Random, ReplicaId,
+    ReplicaIndex, ShardId, Timestamp, TransactionId, View,
 };
 use quorate_ir::{Message as Ir, OperationId};
 use quorate_tapir::message::{FoundVersion, Vote};
 use quorate_tapir::{
-    Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Event, Failure, Freshness, Message, Routes,
+    Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Event, Failure, Freshness, Message,
 };
+
+use crate::two_shards::{KEYSPACE, key, routes};
 
 const CLIENT: ClientId = ClientId(7);
 const TRANSACTION: TransactionId = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
@@ -33,29 +33,14 @@ struct Reader {
 
 impl Reader {
     fn new(replicas: u8) -> Self {
-        let nodes: Vec<NodeId> = (0..u16::from(replicas)).map(NodeId).collect();
-        let keyspace = Keyspace {
-            id: KeyspaceId(1),
-            name: "k".to_owned(),
-            isolation: Isolation::Strict,
-            durability: Durability::Sync,
-            shards: [1, 2].map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).to_vec(),
-            epoch: Epoch::FIRST,
-            clock_bound: None,
-        };
-        let nearest = vec![(0..replicas).map(ReplicaIndex).collect(); 2];
-        let key = |shard| {
-            let of = |name: &String| shard_position(name.as_bytes(), 2) == shard;
-            (0..).map(|number: u32| number.to_string()).find(of).map(Key::from).unwrap()
-        };
         let config = CoordinatorConfig { deadlines: false, ..CoordinatorConfig::new(CLIENT) };
         let (coordinator, now) = (Coordinator::restore(config, []), Instant::START);
         let mut reader = Reader { coordinator, replicas, now, told: Vec::new(), number: 0 };
-        reader.step(Input::Command(Command::Route(Arc::new(Routes { keyspace, nearest }))));
+        reader.step(Input::Command(Command::Route(routes(replicas))));
         reader.step(Input::Command(Command::ReadOnly {
             transaction: TRANSACTION,
-            keyspace: KeyspaceId(1),
-            keys: vec![key(0), key(1)],
+            keyspace: KEYSPACE,
+            keys: vec![key(1, 0), key(2, 0)],
             freshness: Freshness::Strict,
             patience: Duration::from_secs(60),
         }));

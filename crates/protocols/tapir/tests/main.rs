@@ -10,3 +10,4 @@ mod readers;
 mod recovery;
 mod scripts;
 mod shortening;
+mod two_shards;

@@ -158,15 +158,18 @@ fn nobody_waits_for_a_time_that_half_a_recovery_is_shorter_than() {
     let config = ReplicaConfig { recovery_timeout: Duration::from_millis(100), ..replica_config() };
     let mut replica = Replica::restore(config, []);
     hears(&mut replica, Message::ClockProbe { sent: ClockTime::from_micros(CLOCK_MICROS), deadlines: true });
-    let mut waits = |round: u32, ahead_millis: u64| {
+    let mut waits = |client: ClientId, round: u32, ahead_millis: u64| {
         let timestamp = Timestamp { micros: CLOCK_MICROS + 1_000 * ahead_millis, client: CLIENT };
         let keys = vec![Key::from("a")];
         let read = Message::QuorumRead { transaction: TRANSACTION, round, timestamp, keys, in_turn: true };
         let answers = |effect: &quorate_core::machine::EffectOf<Replica>| {
             matches!(effect, Effect::Send { message: Message::QuorumReadReply { .. }, .. })
         };
-        !hears(&mut replica, read).iter().any(answers)
+        let input = Input::Message { from: Address::Client(client), epoch: Epoch::FIRST, message: read };
+        !step(&mut replica, input).iter().any(answers)
     };
-    assert!(!waits(1, 51));
-    assert!(waits(2, 50));
+    assert!(!waits(CLIENT, 1, 51));
+    waits(ClientId(8), 9, 50);
+    assert!(!waits(CLIENT, 2, 51), "what another client says in its name is in nobody's way");
+    assert!(waits(CLIENT, 3, 50));
 }

@@ -493,8 +493,8 @@ impl<O: Operations> Replica<O> {
         Heard { followers: followers.len(), ahead: ahead.len() }
     }
 
-    /// True if this replica could lead if it were not behind. Others may come that are no further: it waits for them, but not for
-    /// long.
+    /// True if this replica could lead if it were not behind. Others may come that are no further: it waits for them, but
+    /// not for long.
     fn is_too_far_behind(&self) -> bool {
         let Heard { followers, ahead } = self.heard();
         ahead > 0 && followers + ahead >= self.group.majority()

@@ -84,9 +84,13 @@ impl Wanted {
         }
     }
 
-    /// Begins to read it at a snapshot.
-    fn reading(self, routes: &Arc<Routes>, snapshot: Snapshot) -> Reading {
-        let shards = self.by_shard(routes);
+    /// Begins to read it in these shards, at a snapshot.
+    fn reading(
+        self,
+        routes: &Arc<Routes>,
+        shards: BTreeMap<ShardId, Vec<Key>>,
+        snapshot: Snapshot,
+    ) -> Reading {
         let scan = match self {
             Wanted::Keys(_) => None,
             Wanted::Range(scan) => Some(scan),
@@ -125,16 +129,16 @@ impl Coordinator {
             .insert(id, Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None });
         self.wake_at(id, deadline);
         let rules = self.config.rules;
+        let shards = wanted.by_shard(&routes);
         let reading = match freshness {
             Freshness::Strict if rules.has(Plant::SnapshotTakenAsStrict) => {
                 let timestamp = self.next_timestamp(context.clock, Timestamp::ZERO);
-                wanted.reading(&routes, Snapshot::At(timestamp))
+                wanted.reading(&routes, shards, Snapshot::At(timestamp))
             }
             Freshness::Strict if id.attempt >= self.config.read_only_attempts_max => {
                 return self.read_as_any_other(id, wanted, context, outbox);
             }
             Freshness::Strict => {
-                let shards = wanted.by_shard(&routes);
                 let is_apart = shards.len() > 1 && !rules.has(Plant::ShardsReadApart);
                 match wanted {
                     Wanted::Keys(_) if is_apart => return self.prepare_reads(id, shards, context, outbox),
@@ -145,14 +149,14 @@ impl Coordinator {
                 }
                 let is_of_keys = matches!(wanted, Wanted::Keys(_));
                 let in_turn = is_of_keys && shards.keys().all(|shard| self.reads_in_turn(*shard));
-                let shards = shards.into_keys().collect();
-                let timestamp = self.next_read_timestamp(in_turn, shards, Timestamp::ZERO, context.clock);
-                wanted.reading(&routes, Snapshot::Newest(timestamp)).in_turn(in_turn)
+                let asked = shards.keys().copied();
+                let timestamp = self.next_read_timestamp(in_turn, asked, Timestamp::ZERO, context.clock);
+                wanted.reading(&routes, shards, Snapshot::Newest(timestamp)).in_turn(in_turn)
             }
             Freshness::At(timestamp) => {
                 // What lies ahead of the clock is waited for: a promise must not drive writers into the future.
                 let ahead = timestamp.micros.saturating_sub(context.clock.as_micros());
-                let reading = wanted.reading(&routes, Snapshot::At(timestamp));
+                let reading = wanted.reading(&routes, shards, Snapshot::At(timestamp));
                 reading.after(Duration::from_micros(ahead), context.now)
             }
             Freshness::Stale(bound) => {
@@ -163,14 +167,14 @@ impl Coordinator {
                     // No replica knows for how long nothing has appeared in a range.
                     Wanted::Range(_) => Snapshot::At(oldest),
                 };
-                wanted.reading(&routes, snapshot)
+                wanted.reading(&routes, shards, snapshot)
             }
             Freshness::ClockBound if routes.keyspace.clock_bound.is_none() => {
                 return self.fail(id, Failure::Invalid(Invalid::NoClockBound(keyspace)), outbox);
             }
             Freshness::ClockBound => {
                 let timestamp = Timestamp::new(context.clock, self.config.client);
-                wanted.reading(&routes, Snapshot::Now(timestamp))
+                wanted.reading(&routes, shards, Snapshot::Now(timestamp))
             }
         };
         self.start_reading(id, reading, context, outbox);
@@ -195,12 +199,12 @@ impl Coordinator {
     pub(super) fn next_read_timestamp(
         &mut self,
         in_turn: bool,
-        shards: Vec<ShardId>,
+        shards: impl Iterator<Item = ShardId>,
         above: Timestamp,
         clock: ClockTime,
     ) -> Timestamp {
         if in_turn {
-            self.next_deadline(clock, above, shards.into_iter(), GroupSize::snapshot_quorum)
+            self.next_deadline(clock, above, shards, GroupSize::snapshot_quorum)
         } else {
             self.next_timestamp(clock, above)
         }

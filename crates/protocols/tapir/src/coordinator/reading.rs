@@ -482,8 +482,9 @@ impl Coordinator {
         if reading.round > retries_max {
             return self.fail(id, Failure::Conflict, outbox);
         }
-        let (in_turn, shards) = (reading.in_turn, reading.parts.iter().map(|part| part.shard).collect());
-        let timestamp = self.next_read_timestamp(in_turn, shards, newest, context.clock);
+        let in_turn = reading.in_turn;
+        let shards: Vec<ShardId> = reading.parts.iter().map(|part| part.shard).collect();
+        let timestamp = self.next_read_timestamp(in_turn, shards.into_iter(), newest, context.clock);
         let Some(reading) = self.reading(id) else { return };
         reading.snapshot = Snapshot::Newest(timestamp);
         self.begin_round(id, context, outbox);
