@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::command::Outcome;
 use quorate_core::topology::{Keyspace as Definition, Topology};
 use quorate_core::{ClientId, NodeId, ReplicaId, View};
 use quorate_runtime::transport::{Counters, Dialled, Transport};
-use quorate_tapir::Outcome;
 use tokio::sync::oneshot;
 
 use crate::catalogue::{self, KeyspaceOptions};

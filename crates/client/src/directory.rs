@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use quorate_core::command::Routes;
 use quorate_core::topology::{Keyspace, Topology};
 use quorate_core::{NodeId, ReplicaId, ReplicaIndex, SiteId};
-use quorate_tapir::Routes;
 
 use crate::error::{Invalid, MissingReplica};
 

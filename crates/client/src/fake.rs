@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use quorate_core::command::{Command, Committed, Event, Failure, Outcome};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     ClientId, Epoch, Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId, Value,
 };
-use quorate_tapir::{Command, Committed, Event, Failure, Outcome};
 use tokio::time::Instant;
 
 use crate::database::Shared;

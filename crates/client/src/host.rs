@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::command::{Command, Event, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, NodeId, ReplicaId, View};
 use quorate_runtime::driver::{Carrier, Driver, Kept};
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
-use quorate_tapir::{Command, Coordinator, CoordinatorTimer, Event, Message, Routes};
+use quorate_tapir::{Coordinator, CoordinatorTimer, Message};
 use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
 use tokio::sync::{Notify, oneshot};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::{Freshness, Outcome};
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::{Key, Timestamp, TransactionId, Value};
-use quorate_tapir::{Freshness, Outcome};
 
 use crate::batch::{Applied, Batch};
 use crate::database::Shared;

@@ -65,12 +65,12 @@ pub use database::Database;
 pub use error::{Error, Invalid, MissingReplica, Result};
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use options::Options;
+pub use quorate_core::command::Outcome;
 pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
 };
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
-pub use quorate_tapir::Outcome;
 pub use token::{InvalidToken, Token};
 pub use transaction::{Page, Receipt, Transaction};

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use quorate_core::command::{Command, Failure, Freshness};
 use quorate_core::topology::Keyspace;
 use quorate_core::{ClientId, Key, KeyRange, KeyspaceId, ReplicaId, Timestamp, TransactionId, Value};
-use quorate_tapir::{Command, Failure, Freshness};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use crate::waiters::{FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters};

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use quorate_core::command::{Failure, Outcome};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX};
 use quorate_core::{ClientId, Key, ShardId, Timestamp};
-use quorate_tapir::{Failure, Outcome};
 
 use crate::fake::{End, Fake};
 use crate::{Batch, Error, Invalid, Options, Value};

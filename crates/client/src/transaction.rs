@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use quorate_core::command::{Command, Committed, Failure, Freshness};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{ClockTime, Key, KeyRange, ReplicaId, ShardId, Timestamp, TransactionId, Value};
-use quorate_tapir::{Command, Committed, Failure, Freshness};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -428,17 +428,17 @@ impl Inner {
         Error::Unavailable { missing: described }
     }
 
-    fn invalid(&self, invalid: quorate_tapir::Invalid) -> Invalid {
+    fn invalid(&self, invalid: quorate_core::command::Invalid) -> Invalid {
         match invalid {
-            quorate_tapir::Invalid::Limit(limit) => Invalid::Limit(limit),
-            quorate_tapir::Invalid::UnknownKeyspace(_) => {
+            quorate_core::command::Invalid::Limit(limit) => Invalid::Limit(limit),
+            quorate_core::command::Invalid::UnknownKeyspace(_) => {
                 Invalid::KeyspaceDropped { name: self.keyspace.name.clone() }
             }
-            quorate_tapir::Invalid::NoClockBound(_) => {
+            quorate_core::command::Invalid::NoClockBound(_) => {
                 Invalid::NoClockBound { name: self.keyspace.name.clone() }
             }
-            quorate_tapir::Invalid::NotOpen(_) => Invalid::TransactionOver,
-            quorate_tapir::Invalid::ClockAhead { ahead_micros, ahead_max_micros } => {
+            quorate_core::command::Invalid::NotOpen(_) => Invalid::TransactionOver,
+            quorate_core::command::Invalid::ClockAhead { ahead_micros, ahead_max_micros } => {
                 Invalid::ClockAhead { ahead_micros, ahead_max_micros }
             }
         }

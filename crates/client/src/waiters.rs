@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
+use quorate_core::command::{Committed, Event, Failure, Outcome};
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::Keyspace;
 use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, TransactionId, Value};
-use quorate_tapir::{Committed, Event, Failure, Outcome};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

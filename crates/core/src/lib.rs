@@ -3,15 +3,17 @@
 //! The one idea of the project lives in [`machine`]: every participant of a protocol is a synchronous, deterministic
 //! state machine. Input goes in, typed effects come out into an [`Outbox`] that the caller owns, and two drivers (the
 //! simulator and the server's runtime) run the same machines. Everything else in this crate is what machines talk
-//! about: [`id`]s, the two kinds of [`time`], [`timestamp`]s, [`transaction`]s and their limits, [`quorum`] arithmetic
-//! and the [`topology`] of a cluster.
+//! about: [`id`]s, the two kinds of [`time`], [`timestamp`]s, [`transaction`]s and their limits, the [`command`]s of clients,
+//! [`quorum`] arithmetic and the [`topology`] of a cluster. [`log`] is the port through which machines use a replicated log.
 //!
 //! This crate has no I/O, threads, clocks, unseeded randomness or iteration over hash order, and neither may anything
 //! that is built from it alone.
 
+pub mod command;
 pub mod hash;
 pub mod id;
 pub mod key;
+pub mod log;
 pub mod machine;
 pub mod quorum;
 pub mod random;

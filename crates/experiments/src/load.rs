@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::{Command, Event, Failure, Freshness};
 use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Random, TransactionId};
 use quorate_simulator::cluster::{Alarm, Cluster, KEYSPACE};
 use quorate_simulator::world::Happening;
-use quorate_tapir::{Command, Event, Failure, Freshness, Tally};
+use quorate_tapir::Tally;
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::deployment::Deployment;

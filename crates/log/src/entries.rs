@@ -1,31 +1,11 @@
 //! The log of one replica.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use quorate_core::View;
+use quorate_core::log::Position;
 
 use crate::Payload;
-
-/// Where an entry stands in the log: the paper's op-number. Entries are counted from one; zero stands before the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(pub u64);
-
-impl Position {
-    /// Before the first entry.
-    pub const START: Position = Position(0);
-
-    /// The next.
-    pub fn next(self) -> Self {
-        Position(self.0 + 1)
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.0)
-    }
-}
 
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

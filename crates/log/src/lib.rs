@@ -33,7 +33,7 @@ pub mod entries;
 pub mod message;
 pub mod replica;
 
-pub use entries::{Entry, Position, Run, Shape};
+pub use entries::{Entry, Run, Shape};
 pub use message::Message;
 pub use replica::{Boot, Durable, Fact, Host, Limits, Replica, Status, Timer, Timing};
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::log::Position;
 use quorate_core::{ReplicaIndex, View};
 
 use crate::Payload;
-use crate::entries::{Entry, Position, Shape};
+use crate::entries::{Entry, Shape};
 
 /// What a replica would bring into a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use quorate_core::command::{Command, Routes};
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Topology};
 use quorate_core::{
@@ -13,8 +14,7 @@ use quorate_core::{
 use quorate_ir::Status;
 use quorate_storage::LogError;
 use quorate_tapir::{
-    Boot, Command, Coordinator, CoordinatorConfig, KeyspaceShards, Plant, Record, Replica, ReplicaConfig,
-    Routes,
+    Boot, Coordinator, CoordinatorConfig, KeyspaceShards, Plant, Record, Replica, ReplicaConfig,
 };
 
 use crate::digest;

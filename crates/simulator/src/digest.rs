@@ -1,8 +1,9 @@
 //! What of a TAPIR message goes into the hash of a trace: enough that executions that differ soon differ in it.
 
+use quorate_core::command::Outcome;
 use quorate_core::{Timestamp, TransactionId};
 use quorate_ir::Message as Ir;
-use quorate_tapir::{Message, Outcome, Tapir};
+use quorate_tapir::{Message, Tapir};
 
 use crate::world::trace::TraceHash;
 

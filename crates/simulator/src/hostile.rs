@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use quorate_core::command::Outcome;
 use quorate_core::topology::shard_position;
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Key, KeyRange, Random, ReadVersion, ReplicaId, ReplicaIndex,
@@ -15,7 +16,7 @@ use quorate_core::{
 };
 use quorate_ir::{OperationId, Part, PartRange, RecordPage};
 use quorate_tapir::message::{Decision, Prepare, Vote};
-use quorate_tapir::{Message, Outcome, Tapir};
+use quorate_tapir::{Message, Tapir};
 
 use crate::cluster::Cluster;
 

@@ -1,9 +1,10 @@
 //! What TAPIR's messages and commands make their receivers do, for processors that take their time.
 
 use quorate_core::Transaction;
+use quorate_core::command::Command;
 use quorate_ir::Message as Ir;
 use quorate_tapir::message::Decision;
-use quorate_tapir::{Command, Message, Replica};
+use quorate_tapir::{Message, Replica};
 
 use crate::world::costs::{Operation, Work};
 

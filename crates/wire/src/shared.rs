@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use quorate_core::command::Outcome;
 use quorate_core::{Ballot, Timestamp, Transaction, TransactionId, View};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, State};
 use quorate_tapir::message::{Decision, Prepare, RecordedVote, Vote};
-use quorate_tapir::{Message, Outcome, Tapir};
+use quorate_tapir::{Message, Tapir};
 
 use crate::codec::field::{Nested, Optional, Repeated, Varint};
 use crate::codec::table::{Through, alternatives, message, through};

@@ -1,11 +1,12 @@
 //! The field numbers of TAPIR.
 
+use quorate_core::command::Outcome;
 use quorate_core::{Ballot, Timestamp, TransactionId};
+use quorate_tapir::Message;
 use quorate_tapir::message::{
     Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, ScannedKey, SnapshotVersion, StatePage,
     Supplement, ValidatedVersion, Vote,
 };
-use quorate_tapir::{Message, Outcome};
 
 use crate::codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
 use crate::codec::table::{alternatives, message, pair};

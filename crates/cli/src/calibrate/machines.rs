@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::{Command, Routes};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{
@@ -19,7 +20,7 @@ use quorate_runtime::{Carrier, Driver, Kept, Time};
 use quorate_simulator::cluster::Strict;
 use quorate_simulator::world::Protocol;
 use quorate_simulator::world::costs::{Cost, Operation, Work};
-use quorate_tapir::{Boot, Command, Coordinator, CoordinatorConfig, Message, Replica, ReplicaConfig, Routes};
+use quorate_tapir::{Boot, Coordinator, CoordinatorConfig, Message, Replica, ReplicaConfig};
 use quorate_wire::{Envelope, FrameReader, FrameWriter, Packet, ProtocolMessage};
 
 use super::fit::fit;

@@ -1,9 +1,10 @@
 //! Taking part in a view that has begun, or is about to: fetching what is lacking, and changing over in one step.
 
+use quorate_core::log::Position;
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status};
-use crate::entries::{Entries, Entry, Position, Shape};
+use crate::entries::{Entries, Entry, Shape};
 use crate::{Message, Payload};
 
 /// A log that is being taken over.

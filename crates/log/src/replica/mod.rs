@@ -19,9 +19,10 @@ mod view_change;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use quorate_core::log::Position;
 use quorate_core::{GroupSize, Instant, ReplicaIndex, View};
 
-use crate::entries::{Entries, Entry, Position, Shape};
+use crate::entries::{Entries, Entry, Shape};
 use crate::{Message, Payload};
 use joining::Joining;
 use lease::{Lease, Promise};

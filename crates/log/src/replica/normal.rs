@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::log::Position;
 use quorate_core::{Instant, ReplicaIndex, View};
 
 use super::{Durable, Fact, Host, Replica, Status, Timer};
-use crate::entries::{Entry, Position};
+use crate::entries::Entry;
 use crate::{Message, Payload};
 
 /// What a leader knows of the others.

@@ -12,10 +12,10 @@
 
 use std::time::Duration;
 
+use quorate_core::log::Position;
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
-use crate::entries::Position;
 use crate::{Message, Payload};
 
 /// Between two pages of a snapshot others may have the disk.

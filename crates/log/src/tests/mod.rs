@@ -9,11 +9,12 @@ mod snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use quorate_core::log::Position;
 use quorate_core::{GroupSize, Instant, Random, ReplicaIndex, View};
 
 use crate::Limits;
 use crate::replica::{Boot, Durable};
-use crate::{Fact, Host, Message, Payload, Position, Replica, Status, Timer, Timing};
+use crate::{Fact, Host, Message, Payload, Replica, Status, Timer, Timing};
 
 impl Payload for u64 {
     /// Some of all payloads so far.

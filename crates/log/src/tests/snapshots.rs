@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use quorate_core::View;
+use quorate_core::log::Position;
 
 use super::{TIMING, World};
 use crate::replica::snapshot::since_last;
-use crate::{Entry, Fact, Message, Position, Status, Timer};
+use crate::{Entry, Fact, Message, Status, Timer};
 
 const MOMENT: Duration = Duration::from_millis(300);
 

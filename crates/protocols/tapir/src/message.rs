@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use quorate_core::command::Outcome;
 use quorate_core::{
     Ballot, ClockTime, Key, KeyRange, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Value,
     View,
@@ -105,15 +106,6 @@ pub enum Decision {
         /// this lies below the floor the decision is kept, lest a late prepare be taken for a new one.
         last: Timestamp,
     },
-}
-
-/// The fate of a transaction, without its contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// It committed at this timestamp.
-    Committed(Timestamp),
-    /// It did not and will not commit.
-    Aborted,
 }
 
 /// What a replica has promised to the coordinators of one transaction.

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::{Command, Event, Routes};
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyspaceId,
     Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
-use quorate_tapir::{
-    Boot, Command, Coordinator, CoordinatorConfig, Event, Message, Replica, ReplicaConfig, ReplicaEvent,
-    Routes,
-};
+use quorate_tapir::{Boot, Coordinator, CoordinatorConfig, Message, Replica, ReplicaConfig, ReplicaEvent};
 
 const CLIENT: ClientId = ClientId(7);
 const TRANSACTION: TransactionId = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::command::{Command, Event, Outcome};
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Key, KeyRange, Machine, Outbox,
@@ -12,7 +13,7 @@ use quorate_core::{
 };
 use quorate_ir::Message as Ir;
 use quorate_tapir::message::{ScannedKey, Vote};
-use quorate_tapir::{Command, Coordinator, CoordinatorConfig, Event, Message, Outcome};
+use quorate_tapir::{Coordinator, CoordinatorConfig, Message};
 
 use crate::two_shards::{KEYSPACE, key, routes};
 

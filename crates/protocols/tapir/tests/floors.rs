@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine, Outbox,
@@ -11,7 +12,7 @@ use quorate_core::{
 };
 use quorate_ir::{Message as Ir, OperationId};
 use quorate_tapir::message::{Decision, Prepare};
-use quorate_tapir::{Boot, Message, Outcome, Record, Replica, ReplicaConfig, ReplicaTimer};
+use quorate_tapir::{Boot, Message, Record, Replica, ReplicaConfig, ReplicaTimer};
 
 const CLIENT: ClientId = ClientId(7);
 const CLOCK_MICROS: u64 = 1_000_000;

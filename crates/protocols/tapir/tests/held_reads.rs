@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::command::{Command, Event, Failure, Freshness};
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Machine, Outbox, Random, ReplicaId,
@@ -11,9 +12,7 @@ use quorate_core::{
 };
 use quorate_ir::{Message as Ir, OperationId};
 use quorate_tapir::message::{FoundVersion, Vote};
-use quorate_tapir::{
-    Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Event, Failure, Freshness, Message,
-};
+use quorate_tapir::{Coordinator, CoordinatorConfig, CoordinatorTimer, Message};
 
 use crate::two_shards::{KEYSPACE, key, routes};
 

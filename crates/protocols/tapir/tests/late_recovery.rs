@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
@@ -9,7 +10,7 @@ use quorate_core::{
 };
 use quorate_ir::{Message as Ir, OperationId, Part, RecordPage};
 use quorate_tapir::message::{Decision, Prepare, Supplement, Vote};
-use quorate_tapir::{Boot, Message, Outcome, Replica, ReplicaConfig, ReplicaTimer};
+use quorate_tapir::{Boot, Message, Replica, ReplicaConfig, ReplicaTimer};
 
 const TRANSACTION: TransactionId = TransactionId { client: ClientId(7), sequence: 1, attempt: 0 };
 const TIMESTAMP: Timestamp = Timestamp { micros: 50, client: ClientId(7) };

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use quorate_core::command::Routes;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{Epoch, Key, KeyspaceId, NodeId, ReplicaIndex, ShardId};
-use quorate_tapir::Routes;
 
 pub(crate) const KEYSPACE: KeyspaceId = KeyspaceId(1);
 

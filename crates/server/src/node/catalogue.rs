@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::{Command, Committed, Event, Failure, Routes as KeyspaceRoutes};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::Keyspace;
 use quorate_core::{
@@ -19,9 +20,7 @@ use quorate_core::{
 };
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::{Driver, Time};
-use quorate_tapir::{
-    Command, Committed, Coordinator, CoordinatorConfig, Event, Failure, Message, Routes as KeyspaceRoutes,
-};
+use quorate_tapir::{Coordinator, CoordinatorConfig, Message};
 use quorate_wire::catalogue::keyspace_range;
 
 use super::routes::Outgoing;

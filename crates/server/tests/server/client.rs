@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::command::{Command, Committed, Event, Failure, Routes};
 use quorate_core::topology::Keyspace;
 use quorate_core::{
     Address, ClientId, Epoch, Input, Instant, Key, KeyRange, Machine, NodeId, ReplicaIndex, TransactionId,
@@ -13,7 +14,7 @@ use quorate_core::{
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::transport::{Dialled, Options, Remote, Target, TurnWaker, Violation};
 use quorate_runtime::{Clock, Driver, Host, LinkId, Transport, Turn};
-use quorate_tapir::{Command, Committed, Coordinator, CoordinatorConfig, Event, Failure, Message, Routes};
+use quorate_tapir::{Coordinator, CoordinatorConfig, Message};
 use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
 use tokio::sync::mpsc;
 

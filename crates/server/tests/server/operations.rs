@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use quorate_core::command::Failure;
 use quorate_core::topology::Durability;
 use quorate_server::{Initialise, Server, StartError};
-use quorate_tapir::Failure;
 use quorate_wire::Packet;
 
 use crate::cluster::Cluster;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::{Command, Outcome};
 use quorate_core::{ShardId, TransactionId};
-use quorate_tapir::{Command, Outcome};
 use quorate_workloads::{Operation, Plan};
 
 use super::script::Manner;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
+use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Invalid, Outcome};
 use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId};
-use quorate_tapir::{Command, Committed, Event, Failure, Freshness, Invalid, Outcome};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use quorate_core::command::{Command, Committed, Failure, Freshness};
 use quorate_core::{Key, Timestamp, TransactionId, Value};
-use quorate_tapir::{Command, Committed, Failure, Freshness};
 use quorate_workloads::{Execution, Step};
 
 use super::{Clients, Work};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use quorate_core::command::Outcome;
 use quorate_core::{Key, ReplicaId, Timestamp, TransactionId, Value};
-use quorate_tapir::Outcome;
 
 use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
 

@@ -9,6 +9,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
+use quorate_core::command::Outcome;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId,
@@ -22,7 +23,7 @@ use quorate_tapir::message::{
     Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, RecordedVote, ScannedKey, SnapshotVersion,
     StatePage, Supplement, ValidatedVersion, Vote,
 };
-use quorate_tapir::{Message, Outcome, Record, Tapir};
+use quorate_tapir::{Message, Record, Tapir};
 use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, Welcome};
 
 /// Numbers of every length, with the edges.

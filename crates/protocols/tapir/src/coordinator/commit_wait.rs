@@ -23,12 +23,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use quorate_core::command::Outcome;
 use quorate_core::{ClockTime, Context, Instant, ShardId, Timestamp, TransactionId};
 
 use super::{Coordinator, Out, finish};
-use crate::command::{Committed, Event, Failure};
-use crate::message::Outcome;
 use crate::rules::Plant;
+use quorate_core::command::{Committed, Event, Failure};
 
 /// What is known and not reported yet.
 #[derive(Debug, Default)]

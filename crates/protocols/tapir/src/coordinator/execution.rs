@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_core::command::{Event, Failure, Invalid, Routes};
 use quorate_core::topology::Shard;
 use quorate_core::transaction::{
     LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable, validate_key, validate_write,
@@ -14,7 +15,6 @@ use quorate_core::{
 
 use super::pages::{self, Entries};
 use super::{Coordinator, Out, Phase, finish};
-use crate::command::{Event, Failure, Invalid, Routes};
 use crate::message::{Message, ScannedKey};
 use crate::rules::{Plant, Rules};
 

@@ -41,6 +41,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use quorate_core::command::Outcome;
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
@@ -48,14 +49,14 @@ use quorate_core::{
     ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 
-use crate::command::{Command, Event, Failure, Invalid, Routes};
 use crate::config::CoordinatorConfig;
-use crate::message::{Message, Outcome, Tapir};
+use crate::message::{Message, Tapir};
 use commit_wait::{CommitWaits, Report};
 use deadline::Deadlines;
 use execution::Execution;
 use prepare::Preparing;
 pub(crate) use prepare::decide_vote;
+use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
 use read_only::Wanted;
 use reading::{Reading, Reply, Scan};
 use resolve::Resolving;
@@ -397,7 +398,7 @@ impl Coordinator {
         &mut self,
         id: TransactionId,
         participants: Vec<ShardId>,
-        result: Result<crate::Committed, Failure>,
+        result: Result<Committed, Failure>,
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
@@ -552,7 +553,7 @@ impl Coordinator {
 }
 
 /// Tells the client that a transaction is over.
-fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<crate::Committed, Failure>) {
+fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
     outbox.emit(Event::Finished { transaction, result });
 }
 

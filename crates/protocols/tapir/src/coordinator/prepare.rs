@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::Outcome;
 use quorate_core::{
     Ballot, Context, GroupSize, Instant, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     Transaction, TransactionId, View,
@@ -12,10 +13,10 @@ use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
 
 use super::tell::Share;
 use super::{Coordinator, Ir, Open, Out, Phase, finish, replicas};
-use crate::command::{Committed, Event, Failure, Invalid};
 use crate::config::RETRY_AHEAD_MAX;
-use crate::message::{FoundVersion, Message, Outcome, Prepare, Tapir, Vote};
+use crate::message::{FoundVersion, Message, Prepare, Tapir, Vote};
 use crate::rules::{Plant, Rules};
+use quorate_core::command::{Committed, Event, Failure, Invalid};
 
 /// A transaction that is being prepared.
 #[derive(Debug)]
@@ -279,7 +280,7 @@ impl Coordinator {
             part.behind.push(from.index);
         }
         if part.behind.len() > part.group.failures() {
-            self.on_superseded(id, invalid.unless_pushed(pushed), context, outbox);
+            self.on_superseded(id, unless_pushed(invalid, pushed), context, outbox);
         } else {
             self.advance(id, context, outbox);
         }
@@ -597,6 +598,19 @@ fn send_higher_view(part: &Part, rules: Rules, outbox: &mut Out) {
         for index in part.call.lagging() {
             outbox.send(ReplicaId { shard: part.shard, index }, Message::Ir(Ir::HigherView { view }));
         }
+    }
+}
+
+/// What is wrong with a client's clock that seems to be ahead; nothing, if the timestamp was driven so many microseconds above
+/// that clock by what others have read and written.
+fn unless_pushed(invalid: Invalid, by_micros: u64) -> Option<Invalid> {
+    match invalid {
+        Invalid::ClockAhead { ahead_micros, ahead_max_micros }
+            if ahead_micros.saturating_sub(by_micros) <= ahead_max_micros =>
+        {
+            None
+        }
+        invalid => Some(invalid),
     }
 }
 

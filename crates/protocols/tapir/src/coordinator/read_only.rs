@@ -30,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::{Committed, Event, Failure, Freshness, Invalid, Routes};
 use quorate_core::transaction::{LimitExceeded, TRANSACTION_ENTRIES_MAX, readable, validate_key};
 use quorate_core::{
     ClockTime, Context, GroupSize, Instant, Key, KeyspaceId, ReadVersion, ShardId, Timestamp, Transaction,
@@ -38,7 +39,6 @@ use quorate_core::{
 
 use super::reading::{Reading, Scan, Snapshot};
 use super::{Coordinator, Execution, Open, Out, Phase, finish};
-use crate::command::{Committed, Event, Failure, Freshness, Invalid, Routes};
 use crate::rules::Plant;
 
 /// What a read-only transaction reads.

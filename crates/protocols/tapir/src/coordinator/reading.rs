@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::{Committed, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedSet;
 use quorate_core::{
     Context, GroupSize, Instant, Key, KeyRange, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
@@ -18,7 +19,6 @@ use super::agreement::{self, Progress};
 use super::pages::{self, Entries};
 use super::read_only::Wanted;
 use super::{Coordinator, Execution, Ir, Out, Phase, Report, finish, replicas};
-use crate::command::{Committed, Event, Failure, Invalid, Routes};
 use crate::message::{FoundPage, FoundVersion, Message, SnapshotVersion, ValidatedVersion};
 use crate::rules::{Plant, Rules};
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use quorate_core::command::Outcome;
 use quorate_core::{Context, GroupSize, Instant, ShardId, Timestamp, TransactionId};
 
 use super::{Coordinator, Open, Out, Phase, Report};
-use crate::command::{Committed, Event, Failure, Invalid};
-use crate::message::{Message, Outcome};
+use crate::message::Message;
 use crate::recovery::{backup_replica, valid_participants};
+use quorate_core::command::{Committed, Event, Failure, Invalid};
 
 /// A transaction whose fate is being asked for.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::Outcome;
 use quorate_core::{
     Context, GroupSize, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
     View,
@@ -11,7 +12,7 @@ use quorate_core::{
 use quorate_ir::{InconsistentCall, OperationId};
 
 use super::{Coordinator, Ir, Out, Phase, replicas};
-use crate::message::{Decision, Message, Outcome};
+use crate::message::{Decision, Message};
 
 /// A decided transaction whose outcome is on its way.
 #[derive(Debug)]

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use quorate_core::command::Outcome;
 use quorate_core::{Ballot, GroupSize, ReplicaIndex, ShardId, Timestamp, Transaction, View};
 
 use crate::coordinator::decide_vote;
-use crate::message::{Outcome, RecordedVote, Vote};
+use crate::message::{RecordedVote, Vote};
 use crate::rules::{Plant, Rules};
 
 /// What one replica told when it promised.

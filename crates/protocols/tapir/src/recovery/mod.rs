@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId,
@@ -33,7 +34,7 @@ use quorate_core::{
 };
 use quorate_ir::{InconsistentCall, OperationId};
 
-use crate::message::{Decision, Message, Outcome, Vote};
+use crate::message::{Decision, Message, Vote};
 use crate::replica::Replica;
 use crate::rules::Rules;
 use decide::{Case, ElectionReply, Finding, ShardReplies, decide_recovery};

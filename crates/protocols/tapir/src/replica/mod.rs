@@ -40,6 +40,7 @@ mod validate;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
+use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, Context, Effect, Epoch, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, Transaction,
@@ -49,7 +50,7 @@ use quorate_ir::{Fact, OperationId, Status, Upcalls};
 use quorate_store::{PreparedSet, Versions};
 
 use crate::config::{Boot, ReplicaConfig};
-use crate::message::{Decision, Message, Outcome, Prepare, Supplement, Tapir};
+use crate::message::{Decision, Message, Prepare, Supplement, Tapir};
 use crate::record::Record;
 use crate::recovery::{Recoveries, backup_replica};
 use crate::rules::Plant;

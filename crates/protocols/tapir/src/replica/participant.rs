@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::{Prepared, PreparedSet, ReadTimestamps, ValidatedVersions, Versions};
 
 use super::validate::{Shelf, validate_prepare};
-use crate::message::{Decision, Outcome, Prepare, Promise, ScannedKey, StatePage, Supplement, Tapir, Vote};
+use crate::message::{Decision, Prepare, Promise, ScannedKey, StatePage, Supplement, Tapir, Vote};
 use crate::rules::{Plant, Rules, Validation};
 
 /// Whether promises to readers bind a prepare.

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, Ballot, ClientId, ClockTime, Context, ShardId, Timestamp, TransactionId};
 use quorate_ir::{OperationId, State, Status};
@@ -14,7 +15,7 @@ use quorate_ir::{OperationId, State, Status};
 use super::Replica;
 use super::authority::are_participants;
 use super::participant::{Participant, outcome_of};
-use crate::message::{Decision, Message, Outcome, Prepare, RecordedVote};
+use crate::message::{Decision, Message, Prepare, RecordedVote};
 use crate::record::Record;
 use crate::rules::Plant;
 

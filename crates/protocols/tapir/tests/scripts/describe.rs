@@ -1,11 +1,12 @@
 //! Messages and events in a few words.
 
+use quorate_core::command::{Event, Failure, Outcome};
 use quorate_core::{ClientId, ReadVersion, Timestamp, Transaction, TransactionId};
 use quorate_ir::{Cursor, Message as Ir, OperationEntries, Part, PartRange};
+use quorate_tapir::Message;
 use quorate_tapir::message::{
     Decision, FoundKey, FoundVersion, Prepare, ScannedKey, SnapshotVersion, Tapir, ValidatedVersion, Vote,
 };
-use quorate_tapir::{Event, Failure, Message, Outcome};
 
 pub(super) fn client(id: ClientId) -> String {
     format!("c{}", id.0)

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::command::{Command, Freshness, Routes};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyRange,
     KeyspaceId, Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_tapir::{
-    Boot, Command, Coordinator, CoordinatorConfig, CoordinatorTimer, Freshness, Message, Plant, Record,
-    Replica, ReplicaConfig, ReplicaEvent, ReplicaTimer, Routes, Rules, Status,
+    Boot, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Plant, Record, Replica, ReplicaConfig,
+    ReplicaEvent, ReplicaTimer, Rules, Status,
 };
 
 use super::describe;

@@ -1,14 +1,23 @@
-//! What a client tells its coordinator, and what the coordinator tells the client.
+//! What a client tells the coordinator of its transactions, and what the coordinator tells the client: the same for every
+//! protocol. One that lacks something refuses it with [`Failure::Invalid`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::topology::Keyspace;
-use quorate_core::{
-    Key, KeyRange, KeyspaceId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value,
-};
+use crate::id::{KeyspaceId, ReplicaId, ReplicaIndex, ShardId, TransactionId};
+use crate::key::Key;
+use crate::timestamp::Timestamp;
+use crate::topology::Keyspace;
+use crate::transaction::{KeyRange, Value};
 
-use crate::message::Outcome;
+/// The fate of a transaction, without its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It committed at this timestamp.
+    Committed(Timestamp),
+    /// It did not and will not commit.
+    Aborted,
+}
 
 /// A keyspace as a client sees it: its shards, and which replica of each is near.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,27 +238,12 @@ pub enum Failure {
     Invalid(Invalid),
 }
 
-impl Invalid {
-    /// What is wrong with a client's clock that seems to be ahead; nothing, if the timestamp was driven so many microseconds
-    /// above that clock by what others have read and written.
-    pub(crate) fn unless_pushed(self, by_micros: u64) -> Option<Invalid> {
-        match self {
-            Invalid::ClockAhead { ahead_micros, ahead_max_micros }
-                if ahead_micros.saturating_sub(by_micros) <= ahead_max_micros =>
-            {
-                None
-            }
-            invalid => Some(invalid),
-        }
-    }
-}
-
 /// What was wrong with a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// A limit would be exceeded.
     #[error(transparent)]
-    Limit(#[from] quorate_core::transaction::LimitExceeded),
+    Limit(#[from] crate::transaction::LimitExceeded),
     /// The coordinator has no such keyspace.
     #[error("{0} is not known here: it was dropped, or the client's directory is stale")]
     UnknownKeyspace(KeyspaceId),

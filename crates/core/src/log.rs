@@ -1,0 +1,154 @@
+//! The port of a replicated log: what a machine that stands on one needs of it, and what the log needs of the machine.
+//!
+//! ```text
+//!    message, timer, command ──► LogMachine::step ── append ──► the log: f + 1 replicas hold it durably
+//!                                                                 │
+//!                 every replica, in the same order ◄── LogMachine::apply
+//! ```
+//!
+//! The machine at the replica that leads decides what is appended. What every replica has to know is said by entries alone:
+//! the state that they lead to must be the same everywhere, and is what a replica is given that lacks them. Whatever else
+//! a leader keeps (locks, who waits for an answer) is gone with its leadership. A machine on a log keeps no records of its
+//! own: what it has applied is durable.
+//!
+//! Protocols know this port only, and whoever hosts a replica puts the machine and the log together.
+
+use std::convert::Infallible;
+use std::fmt::{self, Debug};
+
+use crate::id::{ReplicaIndex, View};
+use crate::machine::{Context, Input, Outbox};
+use crate::time::Instant;
+
+/// Where an entry stands in a log. Entries are counted from one; zero stands before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// Before the first entry.
+    pub const START: Position = Position(0);
+
+    /// The next.
+    pub fn next(self) -> Self {
+        Position(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0)
+    }
+}
+
+/// A question to the other replicas whether this one still leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Confirmation(pub u64);
+
+/// A replicated log, as the machine that stands on it sees it.
+pub trait Log<E> {
+    /// Appends an entry and gives its position; none if this replica does not lead. It is stable once
+    /// [`LogMachine::apply`] is given that position, unless [`LogMachine::on_deposed`] comes before: then it may or may not
+    /// become stable.
+    fn append(&mut self, entry: E) -> Option<Position>;
+
+    /// The view that this replica leads, once everything that may be stable has been applied here; none if it does not lead.
+    fn leading(&self) -> Option<View>;
+
+    /// Who leads, as far as is known here.
+    fn leader(&self) -> ReplicaIndex;
+
+    /// Until when what is stable here is all that is stable anywhere, because nobody else can lead before; none if that is
+    /// not known.
+    fn lease_until(&self) -> Option<Instant>;
+
+    /// Asks the others whether this replica still leads; none if it does not. [`LogMachine::on_progress`] is called when
+    /// there may be an answer.
+    fn confirm(&mut self) -> Option<Confirmation>;
+
+    /// True if this replica led after the confirmation was asked for: everything that was stable then has been applied here.
+    fn has_confirmed(&self, confirmation: Confirmation) -> bool;
+}
+
+/// What a machine on a log says and wants: messages, timers and events, in order. It persists nothing: what it wants kept it
+/// appends.
+///
+/// A message leaves once everything is durable that this replica had persisted before; a leader that tells of an entry waits
+/// until it is stable.
+pub type LogOutbox<M> =
+    Outbox<<M as LogMachine>::Message, <M as LogMachine>::Timer, Infallible, <M as LogMachine>::Event>;
+
+/// A deterministic machine whose state is replicated by a log.
+pub trait LogMachine: Sized {
+    /// What is appended to the log. Cloned for every replica and for the disk: share what is large.
+    type Entry: Clone + Debug + PartialEq + Eq;
+    /// What the participants of this protocol send to each other, beside what the log's replicas say.
+    type Message: Clone + Debug;
+    /// What this machine asks to be woken for.
+    type Timer: Clone + Debug + Ord;
+    /// What its host tells it to do.
+    type Command: Debug;
+    /// What it tells its host.
+    type Event: Debug;
+    /// What it is built from: who it is, its limits.
+    type Config;
+    /// A part of the state that the entries up to some position have led to.
+    type Page: Clone + Debug + PartialEq + Eq;
+    /// That state as it was at one position, while more entries come.
+    type Frozen: Debug;
+
+    /// A machine that has applied nothing.
+    fn new(config: Self::Config) -> Self;
+
+    /// Roughly how many bytes an entry takes.
+    fn bytes(entry: &Self::Entry) -> usize;
+
+    /// Takes one input: a message, a timer, a command, or the start of this life. [`Input::Persisted`] is never given.
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Self::Message, Self::Timer, Self::Command>,
+        log: &mut impl Log<Self::Entry>,
+        outbox: &mut LogOutbox<Self>,
+    );
+
+    /// An entry is stable. Called at every replica, in order, for each entry after what [`LogMachine::replace_state`] has
+    /// given. After a restart entries are applied again: what is said about them then must do no harm.
+    fn apply(
+        &mut self,
+        context: &mut Context<'_>,
+        position: Position,
+        entry: &Self::Entry,
+        log: &mut impl Log<Self::Entry>,
+        outbox: &mut LogOutbox<Self>,
+    );
+
+    /// This replica leads a view from now on, and has applied everything that may be stable.
+    fn on_leading(
+        &mut self,
+        context: &mut Context<'_>,
+        view: View,
+        log: &mut impl Log<Self::Entry>,
+        outbox: &mut LogOutbox<Self>,
+    );
+
+    /// This replica leads no longer. What only a leader knows is to be forgotten.
+    fn on_deposed(&mut self, context: &mut Context<'_>, outbox: &mut LogOutbox<Self>);
+
+    /// The lease or a confirmation has moved on: what waits for one may be answered.
+    fn on_progress(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Self::Entry>,
+        outbox: &mut LogOutbox<Self>,
+    );
+
+    /// The state that the entries which were applied have led to, as it is now.
+    fn freeze(&self) -> Self::Frozen;
+
+    /// The next page of such a state; none once it has given all. The same pages however often and by whichever replica a
+    /// state is read.
+    fn next_page(frozen: &mut Self::Frozen) -> Option<Self::Page>;
+
+    /// These pages are what all entries up to a position have led to: everything that was applied is in them.
+    fn replace_state(&mut self, base: Position, pages: Vec<Self::Page>);
+}
