@@ -12,6 +12,7 @@ use crate::catalogue::Settings;
 use crate::deployment::Deployment;
 use crate::load::{Measured, Window, run};
 use crate::report::{Headline, Report, Row};
+use quorate_simulator::system::strict::Strict;
 
 /// Its name.
 pub const NAME: &str = "tapir-deadline";
@@ -44,17 +45,17 @@ const KEYS: u64 = 1_000_000;
 const CLIENTS: usize = 60;
 
 impl Variant {
-    fn deployment(self, kind: WorkloadKind, exponent: f64) -> Deployment {
+    fn deployment(self, kind: WorkloadKind, exponent: f64) -> Deployment<Strict> {
         let popularity = Popularity::Zipf(exponent);
         let workload = Parameters { keys: KEYS, popularity, value_bytes_min: 0, ..Parameters::new(kind) };
         let mut deployment = Deployment { clients: CLIENTS, ..Deployment::new(workload) };
-        deployment.coordinator.deadlines = self.deadlines;
-        deployment.coordinator.reads_in_turn = self.turns;
+        deployment.settings.coordinator.deadlines = self.deadlines;
+        deployment.settings.coordinator.reads_in_turn = self.turns;
         if !self.deadlines {
-            deployment.replica.deadline_ahead_max = Duration::ZERO;
+            deployment.settings.replica.deadline_ahead_max = Duration::ZERO;
         }
         if !self.waits {
-            deployment.replica.prepare_wait_max = Duration::ZERO;
+            deployment.settings.replica.prepare_wait_max = Duration::ZERO;
         }
         deployment
     }

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use quorate_core::topology::Durability;
 use quorate_core::{GroupSize, Random};
-use quorate_simulator::cluster::Cluster;
+use quorate_simulator::cluster::{Cluster, site_of};
 use quorate_simulator::scenario::{Distance, SITES, Scenario};
+use quorate_simulator::system::System;
+use quorate_simulator::system::strict::Strict;
+use quorate_simulator::system::strict::settings::Settings;
 use quorate_simulator::world::clock::PhysicalClock;
 use quorate_simulator::world::costs::{Costs, SyncTime};
 use quorate_simulator::world::network::Misfortunes;
@@ -18,7 +21,7 @@ use quorate_workloads::Parameters;
 
 /// What is deployed and who uses it.
 #[derive(Clone, Debug)]
-pub struct Deployment {
+pub struct Deployment<S: System> {
     /// Shards of the keyspace.
     pub shards: usize,
     /// Clients, a third of them in each region.
@@ -43,10 +46,8 @@ pub struct Deployment {
     pub durability: Durability,
     /// How long syncs take.
     pub sync_time: SyncTime,
-    /// How coordinators behave.
-    pub coordinator: CoordinatorConfig,
-    /// How replicas behave.
-    pub replica: ReplicaConfig,
+    /// How its machines are set up.
+    pub settings: S::Settings,
 }
 
 /// United States, Europe, Asia: round trips between a node of one and a node of another, in microseconds.
@@ -60,7 +61,7 @@ const CLOCK_ERROR_MICROS: [f64; SITES] = [2_270.0, 70.0, 200.0];
 /// By what share messages may take longer.
 const JITTER: f64 = 0.05;
 
-impl Deployment {
+impl Deployment<Strict> {
     /// One shard with the configuration that servers and clients use by default.
     pub fn new(workload: Parameters) -> Self {
         let client = quorate_core::ClientId::default();
@@ -77,8 +78,10 @@ impl Deployment {
             clock_errors_micros: CLOCK_ERROR_MICROS,
             durability: Durability::Memory,
             sync_time: SyncTime::TYPICAL,
-            coordinator: CoordinatorConfig::new(client),
-            replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
+            settings: Settings {
+                coordinator: CoordinatorConfig::new(client),
+                replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
+            },
         }
     }
 
@@ -94,9 +97,11 @@ impl Deployment {
             ..Deployment::new(workload)
         }
     }
+}
 
+impl<S: System> Deployment<S> {
     /// Founds the cluster in a world that the seed determines.
-    pub fn found(&self, seed: u64) -> Cluster {
+    pub fn found(&self, seed: u64) -> Cluster<S> {
         let healthy = Options { faults: Faults::None, ..Options::new(seed..=seed) };
         let mut random = Random::new(seed);
         let scenario = Scenario {
@@ -114,8 +119,7 @@ impl Deployment {
             workload: self.workload.clone(),
             misfortunes: Misfortunes::default(),
             hints: false,
-            coordinator: self.coordinator.clone(),
-            replica: self.replica.clone(),
+            settings: self.settings.clone(),
             clock_bound: None,
             random: random.fork(),
             ..Scenario::derive(seed, &healthy)
@@ -127,7 +131,7 @@ impl Deployment {
         }
         for node in 0..SITES + self.clients {
             // Exponential, with a random sign: most clocks are good and few are bad.
-            let error = -self.clock_errors_micros[Cluster::site_of(node)] * (1.0 - random.unit()).ln();
+            let error = -self.clock_errors_micros[site_of(node)] * (1.0 - random.unit()).ln();
             let signed = if random.chance(0.5) { error } else { -error };
             *cluster.world.clock(node) = PhysicalClock::new(signed as i64, 0);
         }

@@ -7,8 +7,8 @@ use quorate_core::command::{Command, Event, Failure, Freshness};
 use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Random, TransactionId};
 use quorate_simulator::cluster::{Alarm, Cluster, KEYSPACE};
+use quorate_simulator::system::System;
 use quorate_simulator::world::Happening;
-use quorate_tapir::Tally;
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::deployment::Deployment;
@@ -35,8 +35,6 @@ pub struct Measured {
     pub latencies: Vec<Duration>,
     /// How long the commit of each committed transaction took, from the call to the outcome.
     pub commit_latencies: Vec<Duration>,
-    /// How the attempts of all coordinators ended, warm-up included.
-    pub tally: Tally,
     /// For how long the processor of each server worked, as far as work costs something.
     pub servers_worked: Vec<Duration>,
     /// For how long those of all clients did.
@@ -88,7 +86,7 @@ fn quantile_ms(durations: &[Duration], share: f64) -> f64 {
 }
 
 /// Runs a deployment in virtual time.
-pub fn run(deployment: &Deployment, seed: u64, window: Window) -> Measured {
+pub fn run<S: System>(deployment: &Deployment<S>, seed: u64, window: Window) -> Measured {
     let mut cluster = deployment.found(seed);
     let mut load = Load::new(&mut cluster, deployment, Random::new(seed ^ 0x10ad), window);
     load.run_until(Instant::START + window.warm_up, &mut cluster);
@@ -101,17 +99,12 @@ pub fn run(deployment: &Deployment, seed: u64, window: Window) -> Measured {
     measured.clients_worked = since.sum();
     let packets = (cluster.world.packets() - packets).max(1);
     measured.messages_per_packet = (cluster.world.messages() - messages) as f64 / packets as f64;
-    for client in load.clients {
-        if let Some(coordinator) = cluster.world.client(client) {
-            measured.tally.add(coordinator.tally());
-        }
-    }
     measured.messages = cluster.world.messages();
     measured
 }
 
 /// For how long the processor of each node has worked.
-fn worked(cluster: &mut Cluster) -> Vec<Duration> {
+fn worked<S: System>(cluster: &mut Cluster<S>) -> Vec<Duration> {
     let nodes = cluster.scenario.server_nodes + cluster.scenario.clients;
     (0..nodes).map(|node| cluster.world.processor_time(node)).collect()
 }
@@ -124,8 +117,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Load {
     sessions: Vec<Session>,
-    /// The clients as the world numbers them.
-    clients: Vec<usize>,
     by_transaction: FixedMap<TransactionId, usize>,
     workload: Workload,
     reads_at_once: bool,
@@ -151,10 +142,14 @@ struct Session {
 }
 
 impl Load {
-    fn new(cluster: &mut Cluster, deployment: &Deployment, random: Random, window: Window) -> Self {
+    fn new<S: System>(
+        cluster: &mut Cluster<S>,
+        deployment: &Deployment<S>,
+        random: Random,
+        window: Window,
+    ) -> Self {
         let mut load = Load {
             sessions: Vec::new(),
-            clients: Vec::new(),
             by_transaction: FixedMap::default(),
             workload: Workload::new(deployment.workload.clone()),
             reads_at_once: deployment.reads_at_once,
@@ -165,7 +160,6 @@ impl Load {
         };
         for slot in 0..deployment.clients {
             let (client, id) = cluster.start_client(slot);
-            load.clients.push(client);
             for place in 0..deployment.sessions_per_client as u64 {
                 let session = load.sessions.len();
                 load.sessions.push(Session {
@@ -187,7 +181,7 @@ impl Load {
         load
     }
 
-    fn run_until(&mut self, end: Instant, cluster: &mut Cluster) {
+    fn run_until<S: System>(&mut self, end: Instant, cluster: &mut Cluster<S>) {
         while let Some(happening) = cluster.world.advance(end) {
             match happening {
                 Happening::Client(_, event) => self.on_event(event, cluster),
@@ -207,7 +201,7 @@ impl Load {
     }
 
     /// Begins the next transaction, or the next attempt at the present one.
-    fn begin_attempt(&mut self, session: usize, cluster: &mut Cluster) {
+    fn begin_attempt<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let now = cluster.world.now();
         if self.sessions[session].plan.is_none() {
             let plan = Arc::new(self.workload.draw(&mut self.random));
@@ -233,7 +227,7 @@ impl Load {
     }
 
     /// Does what can be done without waiting for an answer.
-    fn step(&mut self, session: usize, cluster: &mut Cluster) {
+    fn step<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let transaction = self.id(session);
         let state = &mut self.sessions[session];
         let Some(execution) = &mut state.execution else { return };
@@ -255,7 +249,7 @@ impl Load {
         }
     }
 
-    fn on_event(&mut self, event: Event, cluster: &mut Cluster) {
+    fn on_event<S: System>(&mut self, event: Event, cluster: &mut Cluster<S>) {
         match event {
             Event::Got { transaction, value, .. } => {
                 let Some(&session) = self.by_transaction.get(&transaction) else { return };
@@ -280,7 +274,12 @@ impl Load {
         }
     }
 
-    fn on_finished(&mut self, session: usize, result: Result<(), Failure>, cluster: &mut Cluster) {
+    fn on_finished<S: System>(
+        &mut self,
+        session: usize,
+        result: Result<(), Failure>,
+        cluster: &mut Cluster<S>,
+    ) {
         let now = cluster.world.now();
         let counts = now >= self.measured_from;
         let state = &mut self.sessions[session];

@@ -1,107 +1,28 @@
-//! A cluster of TAPIR replicas and coordinators in the world.
+//! A cluster in the world: the replicas of a keyspace on their nodes, and the coordinators of clients.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use quorate_core::command::{Command, Routes};
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Topology};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId,
 };
-use quorate_ir::Status;
 use quorate_storage::LogError;
-use quorate_tapir::{
-    Boot, Coordinator, CoordinatorConfig, KeyspaceShards, Plant, Record, Replica, ReplicaConfig,
-};
 
-use crate::digest;
 use crate::fault::Fault;
-use crate::frames;
 use crate::injector::{Ending, Strike};
 use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, SITES, Scenario};
-use crate::work;
+use crate::system::{Seat, System};
+use crate::world::World;
 use crate::world::clock::PhysicalClock;
-use crate::world::costs::Work;
 use crate::world::disk::{Condition, Crash, Decay, Disk};
 use crate::world::network::Network;
 use crate::world::steps::Steps;
-use crate::world::trace::{Trace, TraceHash, TraceText};
-use crate::world::{Envelope, Protocol, World, first_word};
-
-/// The machines of a strict keyspace.
-#[derive(Clone, Copy, Debug)]
-pub struct Strict;
-
-impl Protocol for Strict {
-    type Message = quorate_tapir::Message;
-    type Server = Replica;
-    type Client = Coordinator;
-
-    fn name(message: &quorate_tapir::Message) -> String {
-        match message {
-            quorate_tapir::Message::Ir(message) => first_word(message),
-            message => first_word(message),
-        }
-    }
-
-    fn coordinates(message: &quorate_tapir::Message) -> bool {
-        use quorate_ir::Message as Ir;
-        use quorate_tapir::Message;
-        matches!(
-            message,
-            Message::CoordinatorChange { .. }
-                | Message::RecordOutcome { .. }
-                | Message::RecoverReply { .. }
-                | Message::Recover { .. }
-                | Message::CommitPrepared { .. }
-                | Message::Ir(
-                    Ir::FinalizeConsensus { .. }
-                        | Ir::ProposeConsensus { .. }
-                        | Ir::ProposeInconsistent { .. }
-                        | Ir::FinalizeInconsistent { .. }
-                )
-        )
-    }
-
-    fn digest(message: &quorate_tapir::Message, hash: &mut TraceHash) {
-        digest::message(message, hash);
-    }
-
-    fn carry(envelope: Envelope<quorate_tapir::Message>) -> Envelope<quorate_tapir::Message> {
-        frames::carry(envelope)
-    }
-
-    fn damage(envelope: &Envelope<quorate_tapir::Message>, random: &mut Random) {
-        frames::damage(envelope, random);
-    }
-
-    fn size(envelope: &Envelope<quorate_tapir::Message>) -> usize {
-        frames::size(envelope)
-    }
-
-    fn work(receiver: Option<&Replica>, message: &quorate_tapir::Message) -> Work {
-        work::of_message(receiver, message)
-    }
-
-    fn command_work(command: &Command) -> Work {
-        work::of_command(command)
-    }
-
-    fn encode_record(epoch: Epoch, record: &Record, out: &mut BytesMut) {
-        quorate_wire::encode_record(epoch, record, out);
-    }
-
-    fn decode_record(bytes: &[u8]) -> Record {
-        match quorate_wire::decode_record(bytes) {
-            Ok((_, record)) => record,
-            Err(error) => unreachable!("what a replica has written can be read: {error}"),
-        }
-    }
-}
+use crate::world::trace::{Trace, TraceText};
 
 /// What the simulation itself wants to be woken for.
 #[derive(Clone, Debug)]
@@ -114,18 +35,23 @@ pub enum Alarm {
     Poll,
 }
 
-/// Scenarios with longer intervals are those without checkpoints.
-const CHECKPOINT_INTERVAL_MAX: Duration = Duration::from_secs(60);
-
 /// The keyspace that is simulated.
 pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
+/// A clock is never further off than this, so that no timestamp is refused for being too far ahead.
+pub const CLOCK_ERROR_MAX_MICROS: i64 = 20_000_000;
+
+/// The site of a node.
+pub fn site_of(node: usize) -> usize {
+    node % SITES
+}
+
 /// Replicas on nodes, in a world.
-pub struct Cluster {
+pub struct Cluster<S: System> {
     /// The world.
-    pub world: World<Strict, Alarm>,
+    pub world: World<S, Alarm>,
     /// What is simulated.
-    pub scenario: Scenario,
+    pub scenario: Scenario<S>,
     keyspace: Keyspace,
     /// Per server: which replica it is.
     replicas: Vec<ReplicaId>,
@@ -140,9 +66,9 @@ pub struct Cluster {
     random: Random,
 }
 
-impl Cluster {
+impl<S: System> Cluster<S> {
     /// A freshly initialised cluster without clients; `steps` counts what its machines do from the very beginning.
-    pub fn new(mut scenario: Scenario, trace: Option<TraceText>, steps: Option<Steps>) -> Self {
+    pub fn new(mut scenario: Scenario<S>, trace: Option<TraceText>, steps: Option<Steps>) -> Self {
         let mut random = scenario.random.fork();
         let nodes = scenario.server_nodes + scenario.clients + 1;
         let site_delays = scenario.site_delays.clone();
@@ -204,11 +130,6 @@ impl Cluster {
         self.world.clock(node).reading(now)
     }
 
-    /// The site of a node.
-    pub fn site_of(node: usize) -> usize {
-        node % SITES
-    }
-
     /// Every shard of the keyspace, ascending.
     pub fn shards(&self) -> Vec<ShardId> {
         self.keyspace.shards.iter().map(|shard| shard.id).collect()
@@ -238,12 +159,11 @@ impl Cluster {
     pub fn start_client(&mut self, slot: usize) -> (usize, ClientId) {
         // Histories keep ids as signed numbers that every JSON tool reads, hence 52 bits.
         let incarnation = self.random.below((1 << 52) - 1);
-        let reuses = self.scenario.coordinator.rules.has(Plant::ReusedClientIds);
+        let reuses = S::reuses_client_ids(&self.scenario.settings);
         let id = ClientId(1 + if reuses { slot as u64 } else { incarnation });
-        let config = CoordinatorConfig { client: id, ..self.scenario.coordinator.clone() };
         let node = self.client_node(slot);
-        let client = self.world.add_client(id.into(), node, Coordinator::restore(config, []));
-        let routes = Arc::new(self.routes(Self::site_of(node)));
+        let client = self.world.add_client(id.into(), node, S::client(&self.scenario.settings, id));
+        let routes = Arc::new(self.routes(site_of(node)));
         self.world.command(client, Command::Route(routes));
         self.live_clients.push(client);
         if self.scenario.hints {
@@ -287,18 +207,17 @@ impl Cluster {
         let Some(records) = self.records(server) else { return false };
         // Initialisation is an explicit act that is repeated until it is durable; after that, missing records are lost
         // records.
-        let boot = if self.founded[server] || self.lost[server] { Boot::Rejoin } else { Boot::Initialise };
-        let (first, count) = (self.keyspace.shards[0].id, self.keyspace.shards.len() as u32);
-        let shards = Some(KeyspaceShards { first, count });
-        let config = ReplicaConfig { replica, boot, shards, ..self.scenario.replica.clone() };
-        self.world.boot_server(server, Replica::restore(config, records));
+        let is_new = !self.founded[server] && !self.lost[server];
+        let shards = (self.keyspace.shards[0].id, self.keyspace.shards.len() as u32);
+        let machine = S::server(&self.scenario.settings, Seat { replica, is_new, shards }, records);
+        self.world.boot_server(server, machine);
         self.hint(replica, true);
         true
     }
 
     /// What the disk of a server holds. If it says that it has lost something, somebody replaces it, as its error
     /// advises; unless too many of the group have lost their records already.
-    fn records(&mut self, server: usize) -> Option<Vec<Record>> {
+    fn records(&mut self, server: usize) -> Option<Vec<<S::Server as Machine>::Record>> {
         let error = match self.world.open_disk(server) {
             Ok(records) => {
                 self.decayed[server] = false;
@@ -462,7 +381,7 @@ impl Cluster {
         let servers = (0..self.world.servers()).filter(|server| looks_at(self.world.node_of_server(*server)));
         servers.map(|server| self.world.server(server)).all(|replica| {
             replica.is_some_and(|replica| {
-                replica.status() == Status::Normal && replica.prepared().is_empty() && replica.waiting() == 0
+                S::ailment(replica).is_none() && S::held(replica).is_empty() && S::waiting(replica) == 0
             })
         })
     }
@@ -487,13 +406,13 @@ impl Cluster {
         servers.filter_map(|server| {
             let name = self.replicas[server];
             let Some(replica) = self.world.server(server) else { return Some(format!("{name} is down")) };
-            if replica.status() != Status::Normal {
-                return Some(format!("{name} is {:?} in {}", replica.status(), replica.view()));
+            if let Some(ailment) = S::ailment(replica) {
+                return Some(format!("{name} is {ailment}"));
             }
-            let held: Vec<String> =
-                replica.prepared().ids().iter().take(3).map(ToString::to_string).collect();
-            if held.is_empty() && replica.waiting() > 0 {
-                return Some(format!("{name} lets {} prepares wait", replica.waiting()));
+            let held: Vec<String> = S::held(replica).iter().take(3).map(|held| held.id.to_string()).collect();
+            let waiting = S::waiting(replica);
+            if held.is_empty() && waiting > 0 {
+                return Some(format!("{name} lets {waiting} requests wait"));
             }
             (!held.is_empty()).then(|| format!("{name} still holds {} prepared", held.join(", ")))
         })
@@ -501,7 +420,7 @@ impl Cluster {
 
     /// True if replicas collect while the simulation lasts.
     pub fn collects(&self) -> bool {
-        self.scenario.replica.checkpoint_interval < CHECKPOINT_INTERVAL_MAX
+        S::collects(&self.scenario.settings)
     }
 
     /// What the slowest clock of a server says.
@@ -516,15 +435,16 @@ impl Cluster {
         let mut hoards = Vec::new();
         for (server, name) in self.replicas.iter().enumerate() {
             let Some(replica) = self.world.server(server) else { continue };
-            let floor = replica.floor();
+            let floor = S::floor(replica);
             if floor.micros < ended.as_micros() {
                 hoards
                     .push(format!("{name} has its floor at {floor}, and everything had ended at {ended:?}"));
             }
-            for (what, number) in replica.remains().left() {
+            for (what, number) in S::left(replica) {
                 hoards.push(format!("{name}, with its floor at {floor}, keeps {number} {what}"));
             }
-            let (bytes, bytes_max) = (self.world.disk(server).bytes(), self.log_bytes_max(replica));
+            let (bytes, bytes_max) =
+                (self.world.disk(server).bytes(), S::log_bytes_max(&self.scenario.settings, replica));
             if bytes_max.is_some_and(|bytes_max| bytes > bytes_max) {
                 hoards.push(format!("{name} has a log of {bytes} bytes, and {bytes_max:?} suffice"));
             }
@@ -538,29 +458,11 @@ impl Cluster {
         let logs = (0..self.world.servers()).map(|server| self.world.disk(server).bytes());
         Sample {
             committed,
-            recorded: replicas().map(Replica::record_len).max().unwrap_or_default(),
-            versions: replicas().map(|replica| replica.versions().count()).max().unwrap_or_default(),
+            recorded: replicas().map(S::recorded).max().unwrap_or_default(),
+            versions: replicas().map(S::version_count).max().unwrap_or_default(),
             log_bytes: logs.max().unwrap_or_default(),
         }
     }
-
-    /// How long a log may be at rest: as many records as make a snapshot worth it, twice, because they may have been written
-    /// while the last one was; the snapshot; and the segments at both ends. None if no run writes so many records.
-    fn log_bytes_max(&self, replica: &Replica) -> Option<u64> {
-        const RECORD_BYTES: u64 = 2_048;
-        let records_min = self.scenario.replica.snapshot_records_min;
-        if records_min > 10_000 {
-            return None;
-        }
-        let records = records_min.max(4 * replica.versions().len() as u64);
-        let versions = replica.versions().iter();
-        let state: u64 =
-            versions.map(|(key, v)| 64 + (key.len() + v.value.as_ref().map_or(0, |v| v.len())) as u64).sum();
-        Some(2 * records * RECORD_BYTES + 2 * state + 4 * u64::from(Disk::SEGMENT_BYTES_MAX))
-    }
-
-    /// A clock is never further off than this, so that no timestamp is refused for being too far ahead.
-    pub const CLOCK_ERROR_MAX_MICROS: i64 = 20_000_000;
 
     /// The instant this long from now.
     pub fn instant_after(&self, after: Duration) -> Instant {
@@ -578,12 +480,9 @@ impl Cluster {
 }
 
 /// Places the shards of the keyspace on the server nodes; node n stands in site n modulo the number of sites.
-fn place(scenario: &Scenario) -> Keyspace {
-    let node = |at: usize| Node {
-        id: NodeId(at as u16),
-        site: SiteId(Cluster::site_of(at) as u16),
-        address: String::new(),
-    };
+fn place<S: System>(scenario: &Scenario<S>) -> Keyspace {
+    let node =
+        |at: usize| Node { id: NodeId(at as u16), site: SiteId(site_of(at) as u16), address: String::new() };
     let topology = Topology {
         sites: (0..SITES).map(|site| format!("site{site}")).collect(),
         nodes: (0..scenario.server_nodes).map(node).collect(),
@@ -606,7 +505,7 @@ fn place(scenario: &Scenario) -> Keyspace {
 
 /// The clocks at the start: unless faults say otherwise they are as right as a time service makes them, which is within
 /// a millisecond or within a few round trips. The auditor's is always right.
-fn draw_clocks(scenario: &Scenario, nodes: usize, random: &mut Random) -> Vec<PhysicalClock> {
+fn draw_clocks<S: System>(scenario: &Scenario<S>, nodes: usize, random: &mut Random) -> Vec<PhysicalClock> {
     let auditor = nodes - 1;
     let slack = if random.chance(0.5) { 2 * scenario.round_trip() } else { Duration::ZERO };
     let mut clocks = Vec::with_capacity(nodes);
@@ -614,7 +513,7 @@ fn draw_clocks(scenario: &Scenario, nodes: usize, random: &mut Random) -> Vec<Ph
         let (mut offset, mut drift) = (random.between(0, (CLOCK_ERROR + slack).as_micros() as u64), 0);
         if node != auditor && scenario.has(Fault::ClockSkew) && random.chance(0.7) {
             // Every order of magnitude from a millisecond upwards is equally likely.
-            let magnitude = 1_000.0 * (Cluster::CLOCK_ERROR_MAX_MICROS as f64 / 1_000.0).powf(random.unit());
+            let magnitude = 1_000.0 * (CLOCK_ERROR_MAX_MICROS as f64 / 1_000.0).powf(random.unit());
             offset = magnitude as u64;
         }
         if node != auditor && scenario.has(Fault::ClockDrift) {

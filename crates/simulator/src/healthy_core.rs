@@ -15,6 +15,7 @@ use crate::fault::Fault;
 use crate::injector::Ending;
 use crate::invariants::{self, Invariant};
 use crate::run::{HEALING_MAX, Simulation, note};
+use crate::system::System;
 use crate::world::costs::SyncTime;
 use crate::world::disk::Crash;
 
@@ -48,7 +49,7 @@ const FOR_EVER: Duration = Duration::from_secs(3_600);
 
 impl HealthyCore {
     /// Chooses a core as small as can be.
-    fn choose(cluster: &Cluster, random: &mut Random) -> Self {
+    fn choose<S: System>(cluster: &Cluster<S>, random: &mut Random) -> Self {
         let servers = cluster.scenario.server_nodes;
         let mut nodes: BTreeSet<usize> = (0..servers).collect();
         let mut candidates: Vec<usize> = (0..servers).collect();
@@ -81,7 +82,12 @@ impl HealthyCore {
     }
 
     /// Breaks every other node for good. The cluster has just been healed.
-    fn break_the_rest(&self, cluster: &mut Cluster, clients: &mut Clients, random: &mut Random) {
+    fn break_the_rest<S: System>(
+        &self,
+        cluster: &mut Cluster<S>,
+        clients: &mut Clients,
+        random: &mut Random,
+    ) {
         let servers = cluster.scenario.server_nodes;
         for node in (0..servers + cluster.scenario.clients).filter(|node| !self.has(*node)) {
             let way = WAYS[random.index(WAYS.len())];
@@ -107,7 +113,7 @@ impl HealthyCore {
     }
 
     /// Whatever was broken is gone, so that it can be started again.
-    fn clear_away(&self, cluster: &mut Cluster, clients: &mut Clients) {
+    fn clear_away<S: System>(&self, cluster: &mut Cluster<S>, clients: &mut Clients) {
         let servers = cluster.scenario.server_nodes;
         for node in (0..servers + cluster.scenario.clients).filter(|node| !self.has(*node)) {
             match node.checked_sub(servers) {
@@ -118,7 +124,7 @@ impl HealthyCore {
     }
 
     /// Cuts what a node sends to the core, and what the core sends to it.
-    fn cut(&self, node: usize, [from, to]: [bool; 2], cluster: &mut Cluster) {
+    fn cut<S: System>(&self, node: usize, [from, to]: [bool; 2], cluster: &mut Cluster<S>) {
         for &healthy in &self.nodes {
             if from {
                 cluster.world.network().cut(node, healthy);
@@ -130,7 +136,7 @@ impl HealthyCore {
     }
 }
 
-impl Simulation {
+impl<S: System> Simulation<S> {
     /// Heals a core, and sees to it that it gets along without the rest (I6).
     pub(crate) fn live_in_core(&mut self, random: &mut Random) {
         /// So many transactions are begun at least once the rest has broken down; and again if none of them commits: the

@@ -3,46 +3,12 @@
 //! A plant that no seed catches means that a rule of the protocol is not guarded: the simulation would not notice if it
 //! were broken. So every plant must be caught, by a violated invariant that knows nothing of plants.
 
-use quorate_tapir::Plant;
 use serde::Serialize;
 
-use crate::fault::Fault;
-use crate::options::{Faults, Options};
+use crate::options::Options;
 use crate::report::{Report, SeedReport, Violation};
 use crate::run::run_seed;
-
-/// Plants whose interleavings take so many coincidences that no few seeds reach them. Golden scripts play them, or tests of the
-/// rule itself.
-pub const SCRIPTED: [Plant; 6] = [
-    Plant::LaggardsUntold,
-    Plant::CommitOnArrival,
-    Plant::LaterPrepareSupersedes,
-    Plant::CollectedDeletionUnseen,
-    Plant::FloorBelowAnother,
-    Plant::DisplacedForgotten,
-];
-
-/// The faults under which a plant shows soonest. All faults find most plants soon enough.
-pub fn suited_faults(plant: Plant) -> Faults {
-    let faults: &[Fault] = match plant {
-        Plant::DoubtsFastCommits | Plant::LateFinalizeOverwrites | Plant::MixedViews => {
-            &[Fault::LateMessages, Fault::ClientCrashes, Fault::ViewChanges]
-        }
-        Plant::CountsLostReplicas => &[Fault::Loss, Fault::Partitions, Fault::EmptyDisks],
-        Plant::OlderPrepareDisplaces => &[Fault::Reordering, Fault::ClockSkew, Fault::ClientCrashes],
-        Plant::ForgottenPromises => {
-            &[Fault::RecoveryDuels, Fault::Pauses, Fault::ViewChanges, Fault::LateMessages]
-        }
-        Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::SlowDisks],
-        Plant::GatherBeforeRefusing => {
-            &[Fault::LateMessages, Fault::Partitions, Fault::ClockSkew, Fault::Buggify]
-        }
-        // Only where clocks keep within the bound is anything promised by it.
-        Plant::CommitReportedAtOnce => return Faults::None,
-        _ => return Faults::All,
-    };
-    Faults::Named(faults.to_vec())
-}
+use crate::system::Planted;
 
 /// What became of a planted bug.
 #[derive(Clone, Debug, Serialize)]
@@ -60,11 +26,12 @@ pub struct Hunt {
 }
 
 /// Runs seeds with a planted bug until one violates an invariant that holds for it without the bug.
-pub fn hunt(plant: Plant, options: &Options) -> Hunt {
-    let sound = Options { plant: None, variants: false, repeat_every: 0, ..options.clone() };
-    let options = Options { plant: Some(plant), ..sound.clone() };
+pub fn hunt(plant: &Planted, options: &Options) -> Hunt {
+    let sound =
+        Options { system: plant.system, plant: None, variants: false, repeat_every: 0, ..options.clone() };
+    let options = Options { plant: Some(plant.clone()), ..sound.clone() };
     let faults = options.faults.to_string();
-    let mut hunt = Hunt { plant: plant.id(), what: plant.what(), faults, seeds: 0, caught: None };
+    let mut hunt = Hunt { plant: plant.id, what: plant.what, faults, seeds: 0, caught: None };
     for seed in options.seeds.clone() {
         hunt.seeds += 1;
         let caught = violation(&run_seed(seed, &options, None).report, &options);
@@ -87,13 +54,16 @@ pub fn violation(seed: &SeedReport, options: &Options) -> Option<Violation> {
 
 #[cfg(test)]
 mod tests {
+    use quorate_tapir::Plant;
+
     use super::*;
     use crate::options::Faults;
+    use crate::system::strict::planted;
 
     #[test]
     fn a_hunt_ends_with_the_first_seed_that_catches_the_plant() {
         let options = Options { faults: Faults::None, ..Options::new(1..=20) };
-        let hunt = hunt(Plant::AbstainIsSuccess, &options);
+        let hunt = hunt(&planted(Plant::AbstainIsSuccess), &options);
         let caught = hunt.caught.expect("lost updates are noticed");
         assert_eq!(hunt.seeds, caught.seed);
         assert!(caught.repeat.ends_with("--faults none --plant T21"), "{}", caught.repeat);

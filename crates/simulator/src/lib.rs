@@ -11,13 +11,11 @@
 //! | `modes` | limits that are as small as can be, and load without measure |
 //! | [`world`] | virtual time, network, clocks, processors, disks: knows no protocol |
 //! | [`calibrated`] | what work costs, as measured on real servers |
+//! | [`system`] | which protocols can be simulated, and what has to be known of each |
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
-//! | `frames` | messages as bytes, and damage to them |
-//! | `work` | what messages make processors do |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
 //! | `healthy_core` | what must work although all else stays broken |
 //! | [`crash_points`] | crashes at every step of small clusters |
-//! | [`hostile`] | a client that lies |
 //! | [`mod@run`] | the phases of a run |
 //! | [`invariants`] | what must hold, one file each |
 //! | [`report`] | what was found |
@@ -31,11 +29,8 @@ pub mod calibrated;
 pub mod clients;
 pub mod cluster;
 pub mod crash_points;
-mod digest;
 pub mod fault;
-mod frames;
 mod healthy_core;
-pub mod hostile;
 pub mod hunt;
 pub mod injector;
 pub mod invariants;
@@ -45,7 +40,7 @@ pub mod options;
 pub mod report;
 pub mod run;
 pub mod scenario;
-mod work;
+pub mod system;
 pub mod world;
 
 pub use fault::Fault;
@@ -55,4 +50,5 @@ pub use listing::{Listed, list_faults, list_plants};
 pub use options::{Faults, Options, plant_named};
 pub use report::{Report, Sample, SeedReport, Violation};
 pub use run::{SeedRun, run, run_seed};
+pub use system::{Planted, SystemKind};
 pub use world::trace::TraceText;

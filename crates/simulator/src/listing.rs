@@ -1,17 +1,16 @@
 //! Which faults can be injected and which bugs planted, in the form in which `quorate sim` lists them.
 
-use quorate_core::topology::Isolation;
-use quorate_tapir::Plant;
 use serde::Serialize;
 
 use crate::fault::Fault;
+use crate::system::{Planted, SystemKind};
 
 /// Something that can be named on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
     /// Its name or id.
     pub id: &'static str,
-    /// The isolation that it concerns; `any` for faults.
+    /// The isolation or comparison system that it concerns; `any` for faults.
     pub isolation: &'static str,
     /// What it does or what goes wrong, in a sentence.
     pub what: &'static str,
@@ -28,13 +27,13 @@ pub fn list_faults() -> Vec<Listed> {
 
 /// Every bug that can be planted.
 pub fn list_plants() -> Vec<Listed> {
-    let listed = |plant: Plant| Listed {
-        id: plant.id(),
-        isolation: Isolation::Strict.name(),
-        what: plant.what(),
-        section: plant.section(),
+    let listed = |plant: Planted| Listed {
+        id: plant.id,
+        isolation: plant.system.name(),
+        what: plant.what,
+        section: plant.section,
     };
-    Plant::ALL.into_iter().map(listed).collect()
+    SystemKind::ALL.into_iter().flat_map(SystemKind::plants).map(listed).collect()
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use quorate_core::topology::{Isolation, UnknownName};
-use quorate_tapir::Plant;
+use quorate_core::topology::UnknownName;
 use quorate_workloads::WorkloadKind;
 
 use crate::fault::Fault;
+use crate::system::{Planted, SystemKind};
 
 /// Which faults seeds may inject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,14 +66,14 @@ impl FromStr for Faults {
 /// What to simulate, and how strictly.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The guarantee, and with it the protocol.
-    pub isolation: Isolation,
+    /// Which system is simulated.
+    pub system: SystemKind,
     /// The seeds, both ends included.
     pub seeds: RangeInclusive<u64>,
     /// Which faults are injected.
     pub faults: Faults,
     /// A bug to plant; the simulation should then find a violation.
-    pub plant: Option<Plant>,
+    pub plant: Option<Planted>,
     /// True if some seeds run the serializable variant, and are judged as that.
     pub variants: bool,
     /// The workload; none lets each seed draw one.
@@ -90,7 +90,7 @@ impl Options {
     /// All faults, no plant, any workload, and every twentieth seed repeated.
     pub fn new(seeds: RangeInclusive<u64>) -> Self {
         Options {
-            isolation: Isolation::Strict,
+            system: SystemKind::Strict,
             seeds,
             faults: Faults::All,
             plant: None,
@@ -103,10 +103,10 @@ impl Options {
 
     /// The arguments of `quorate sim` that repeat one seed.
     pub fn repeat_arguments(&self, seed: u64) -> String {
-        let mut arguments = format!("sim --isolation {} --seed {seed}", self.isolation);
+        let mut arguments = format!("sim {} --seed {seed}", self.system.option());
         arguments.push_str(&format!(" --faults {}", self.faults));
-        if let Some(plant) = self.plant {
-            arguments.push_str(&format!(" --plant {}", plant.id()));
+        if let Some(plant) = &self.plant {
+            arguments.push_str(&format!(" --plant {}", plant.id));
         }
         if let Some(workload) = self.workload {
             arguments.push_str(&format!(" --workload {workload}"));
@@ -118,15 +118,16 @@ impl Options {
     }
 }
 
-/// The plant with this id.
+/// The plant with this id, in whatever system.
 ///
 /// # Errors
 /// There is none.
-pub fn plant_named(id: &str) -> Result<Plant, UnknownName> {
-    Plant::ALL.into_iter().find(|plant| plant.id() == id).ok_or_else(|| UnknownName {
+pub fn plant_named(id: &str) -> Result<Planted, UnknownName> {
+    let plants = || SystemKind::ALL.into_iter().flat_map(SystemKind::plants);
+    plants().find(|plant| plant.id == id).ok_or_else(|| UnknownName {
         what: "plant",
         given: id.to_owned(),
-        choices: Plant::ALL.map(Plant::id).join(", "),
+        choices: plants().map(|plant| plant.id).collect::<Vec<_>>().join(", "),
     })
 }
 

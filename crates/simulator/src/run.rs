@@ -15,20 +15,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use quorate_checker::{Level, Recorder, check, check_timestamps, cross_check};
-use quorate_core::Instant;
-use quorate_tapir::ReplicaEvent;
+use quorate_core::{Instant, Machine};
 
 use crate::clients::Clients;
 use crate::cluster::{Alarm, Cluster};
 use crate::crash_points::{Ordeal, Watch};
 use crate::fault::Fault;
 use crate::healthy_core::HealthyCore;
-use crate::hostile::is_hostile_key;
 use crate::injector::{Injector, Request, Strike};
 use crate::invariants::{self, Broken, Finding, Invariant};
 use crate::options::Options;
 use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
+use crate::system::strict::Strict;
+use crate::system::{Hostile, News, System, SystemKind, is_hostile_key};
 use crate::world::Happening;
 use crate::world::disk::Crash;
 use crate::world::network::Network;
@@ -70,11 +70,13 @@ pub fn run_seed(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedR
 }
 
 fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
-    run_scenario(Scenario::derive(seed, options), trace)
+    match options.system {
+        SystemKind::Strict => run_scenario(Scenario::<Strict>::derive(seed, options), trace),
+    }
 }
 
 /// Runs a scenario that may be like that of no seed.
-pub fn run_scenario(scenario: Scenario, trace: Option<TraceText>) -> SeedRun {
+pub fn run_scenario<S: System>(scenario: Scenario<S>, trace: Option<TraceText>) -> SeedRun {
     let seed = scenario.seed;
     match catch_unwind(AssertUnwindSafe(|| Simulation::new(scenario, trace, None).run())) {
         Ok(run) => run,
@@ -148,10 +150,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often it is noted what replicas keep, if it is.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(crate) struct Simulation {
-    pub(crate) cluster: Cluster,
+pub(crate) struct Simulation<S: System> {
+    pub(crate) cluster: Cluster<S>,
     pub(crate) clients: Clients,
-    pub(crate) injector: Injector,
+    pub(crate) injector: Injector<S>,
     pub(crate) report: SeedReport,
     /// What keeps working while all else stays broken, in the phase in which that is so.
     pub(crate) core: Option<HealthyCore>,
@@ -163,8 +165,8 @@ pub(crate) struct Simulation {
     healing_max: Duration,
 }
 
-impl Simulation {
-    pub(crate) fn new(mut scenario: Scenario, trace: Option<TraceText>, steps: Option<Steps>) -> Self {
+impl<S: System> Simulation<S> {
+    pub(crate) fn new(mut scenario: Scenario<S>, trace: Option<TraceText>, steps: Option<Steps>) -> Self {
         let (workload, faults) = (scenario.random.fork(), scenario.random.fork());
         let report = empty_report(scenario.seed);
         let mut cluster = Cluster::new(scenario, trace, steps);
@@ -206,24 +208,10 @@ impl Simulation {
     }
 
     /// Handles what happens until `limit`, or until a look at the simulation says that it is enough; true then.
-    pub(crate) fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation) -> bool) -> bool {
+    pub(crate) fn until(&mut self, limit: Instant, enough: impl Fn(&Simulation<S>) -> bool) -> bool {
         while let Some(happening) = self.cluster.world.advance(limit) {
             match happening {
-                Happening::Server(server, ReplicaEvent::Normal { .. }) => self.cluster.on_normal(server),
-                Happening::Server(server, ReplicaEvent::Lost { lost }) => {
-                    // Never more than f records of a group are lost at a time, so no operator should be called.
-                    let name = self.cluster.replica(server);
-                    self.clients
-                        .nonsense
-                        .push(format!("{name} says that {lost} replicas have lost their records"));
-                }
-                Happening::Server(_, ReplicaEvent::ViewChanging { .. }) => {}
-                Happening::Server(server, ReplicaEvent::Outdated { epoch }) => {
-                    let name = self.cluster.replica(server);
-                    self.clients
-                        .nonsense
-                        .push(format!("{name} heard of {epoch}, and nobody changed the membership"));
-                }
+                Happening::Server(server, event) => self.on_news(server, &event),
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
                 Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
@@ -238,6 +226,20 @@ impl Simulation {
             }
         }
         false
+    }
+
+    fn on_news(&mut self, server: usize, event: &<S::Server as Machine>::Event) {
+        let name = self.cluster.replica(server);
+        match S::news(event) {
+            News::Serves => self.cluster.on_normal(server),
+            // Never more than f records of a group are lost at a time, so no operator should be called.
+            News::Lost(lost) => {
+                let told = format!("{name} says that {lost} replicas have lost their records");
+                self.clients.nonsense.push(told);
+            }
+            News::Nonsense => self.clients.nonsense.push(format!("{name} says {event:?}")),
+            News::Other => {}
+        }
     }
 
     fn on_poll(&mut self) {
@@ -374,20 +376,20 @@ impl Simulation {
         let hostile = self.injector.hostile();
         let outcomes: Vec<_> = machines()
             .map(|(id, replica)| {
-                let mut known = replica.outcomes();
+                let mut known = S::outcomes(replica);
                 known.retain(|(transaction, _)| hostile.leaves_alone(*transaction, id.shard));
                 (id, known)
             })
             .collect();
         let floor = |shard| {
-            let floors = machines().filter(|(id, _)| id.shard == shard).map(|(_, replica)| replica.floor());
+            let floors = machines().filter(|(id, _)| id.shard == shard).map(|(_, replica)| S::floor(replica));
             floors.max().unwrap_or_default()
         };
         let stored: Vec<_> = machines()
             .map(|(id, replica)| {
-                let versions = replica.versions().iter().filter(|(key, _)| !is_hostile_key(key));
-                let versions = versions.map(|(key, v)| (key.clone(), v.timestamp, v.value.clone()));
-                (id, invariants::above_floor(versions.collect(), floor(id.shard)))
+                let mut versions = S::versions(replica);
+                versions.retain(|(key, ..)| !is_hostile_key(key));
+                (id, invariants::above_floor(versions, floor(id.shard)))
             })
             .collect();
         self.rest();

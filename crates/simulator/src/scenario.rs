@@ -6,7 +6,6 @@ use std::time::Duration;
 use quorate_checker::Level;
 use quorate_core::topology::Durability;
 use quorate_core::{GroupSize, Random};
-use quorate_tapir::{CoordinatorConfig, ReplicaConfig, Rules};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 
 use crate::calibrated;
@@ -14,6 +13,7 @@ use crate::clients::script::Scripted;
 use crate::fault::Fault;
 use crate::modes;
 use crate::options::{Faults, Options};
+use crate::system::{Sketch, System};
 use crate::world::costs::{Batching, Costs, SyncTime};
 use crate::world::network::Misfortunes;
 
@@ -30,7 +30,7 @@ pub enum Distance {
 
 /// One simulation, fully determined.
 #[derive(Clone, Debug)]
-pub struct Scenario {
+pub struct Scenario<S: System> {
     /// The seed.
     pub seed: u64,
     /// Shards of the keyspace.
@@ -79,10 +79,8 @@ pub struct Scenario {
     pub hints: bool,
     /// How long a server takes for each message and timer.
     pub service_time: Duration,
-    /// Time-outs of coordinators, relative to the greatest round trip.
-    pub coordinator: CoordinatorConfig,
-    /// Time-outs of replicas.
-    pub replica: ReplicaConfig,
+    /// How the machines are set up.
+    pub settings: S::Settings,
     /// The bound of clocks that the keyspace states. All clocks keep within it.
     pub clock_bound: Option<Duration>,
     /// What everything that happens is drawn from.
@@ -112,9 +110,9 @@ const MODE_PROBABILITY: f64 = 0.1;
 /// The fewest transactions that a seed begins.
 pub const TRANSACTIONS_MIN: u64 = 200;
 
-impl Scenario {
+impl<S: System> Scenario<S> {
     /// The scenario of a seed.
-    pub fn derive(seed: u64, options: &Options) -> Scenario {
+    pub fn derive(seed: u64, options: &Options) -> Self {
         let mut random = Random::new(seed);
         // Seeds are small neighbouring numbers; the first draws of neighbours are independent all the same, but a fork
         // keeps scenario and execution apart.
@@ -133,15 +131,7 @@ impl Scenario {
         let faults = draw_faults(seed, &options.faults, &mut random);
         let durability = draw_durability(&options.faults, &faults, &mut random);
         let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
-        let rules = options.plant.map_or_else(|| draw_rules(seed, options), Rules::planted);
-        let mut coordinator = draw_coordinator_config(round_trip, rules, &mut random);
-        let mut replica = draw_replica_config(group, round_trip, rules, &mut random);
-        if random.chance(0.5) {
-            // Clocks that jump, and those who were away, come to it; the time from one attempt to the next does not, or a
-            // client whose clock is slow would never get in.
-            replica.retry_span = Duration::from_millis(random.between(20_000, 60_000));
-            coordinator.retry_span = replica.retry_span;
-        }
+        let settings = S::draw_settings(&Sketch { seed, options, group, round_trip }, &mut random);
         let misfortunes = draw_misfortunes(&faults, &mut random);
         let sessions = (clients * sessions_per_client) as u64;
         // How far apart any two clocks are if all are right. Not drawn from what everything else is, which stays as it is.
@@ -175,8 +165,7 @@ impl Scenario {
             strike_interval: Duration::from_millis(random.between(600, 4_000)),
             hints: random.chance(0.5),
             service_time: Duration::ZERO,
-            coordinator,
-            replica,
+            settings,
             clock_bound,
             random,
         };
@@ -187,11 +176,7 @@ impl Scenario {
 
     /// What histories are promised.
     pub fn level(&self) -> Level {
-        if self.replica.rules == Rules::SERIALIZABLE {
-            Level::Serializable
-        } else {
-            Level::StrictSerializable
-        }
+        S::level(&self.settings)
     }
 
     /// True if this fault is injected.
@@ -208,12 +193,6 @@ impl Scenario {
     pub fn round_trip(&self) -> Duration {
         2 * self.site_delays.iter().flatten().max().copied().unwrap_or_default()
     }
-}
-
-/// Some seeds run the serializable variant. Drawn apart from everything else, as costs are.
-fn draw_rules(seed: u64, options: &Options) -> Rules {
-    let serializable = options.variants && Random::new(seed ^ 0x5e71_a100).chance(0.1);
-    if serializable { Rules::SERIALIZABLE } else { Rules::EXCLUSIVE }
 }
 
 /// Most seeds have processors that take no time. In the others they are slow, so that queues form, and speak in one of both
@@ -396,57 +375,6 @@ fn draw_misfortunes(faults: &[Fault], random: &mut Random) -> Misfortunes {
     }
 }
 
-fn draw_coordinator_config(round_trip: Duration, rules: Rules, random: &mut Random) -> CoordinatorConfig {
-    let mut times = |low: f64, high: f64| {
-        let factor = low + (high - low) * random.unit();
-        Duration::from_millis(2) + round_trip.mul_f64(factor)
-    };
-    let read_timeout = times(1.2, 4.0);
-    let fast_path_timeout = times(0.2, 3.0);
-    let resend_timeout = Duration::from_millis(10) + times(1.5, 6.0);
-    CoordinatorConfig {
-        rules,
-        read_timeout,
-        fast_path_timeout,
-        resend_timeout,
-        retries_max: random.between(0, 10) as u32,
-        abandon_after: Duration::from_millis(random.between(500, 10_000)),
-        decision_resends_max: random.between(1, 4) as u32,
-        scan_page_max: [1, 3, 1_000][random.index(3)],
-        deadlines: random.chance(0.5),
-        reads_in_turn: random.chance(0.5),
-        far_round_trip: Duration::from_millis([0, 5][random.index(2)]),
-        ..CoordinatorConfig::new(quorate_core::ClientId::default())
-    }
-}
-
-fn draw_replica_config(
-    group: GroupSize,
-    round_trip: Duration,
-    rules: Rules,
-    random: &mut Random,
-) -> ReplicaConfig {
-    let initial = ReplicaConfig::new(Default::default(), group, quorate_tapir::Boot::Initialise);
-    // Without checkpoints, or with so many that clocks, late messages and recoveries meet the floor.
-    let unhurried = random.chance(0.2);
-    let mut checkpoint_time = |millis| {
-        if unhurried { Duration::from_secs(3_600) } else { Duration::from_millis(random.between(50, millis)) }
-    };
-    ReplicaConfig {
-        checkpoint_interval: checkpoint_time(3_000),
-        checkpoint_lag: checkpoint_time(4_000),
-        rules,
-        recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
-        view_change_timeout: 3 * round_trip + Duration::from_millis(random.between(20, 800)),
-        page_bytes_max: [200, 2_000, 4 * 1024 * 1024][random.index(3)],
-        scan_page_max: [1, 2, 1_000][random.index(3)],
-        checkpoint_page_max: [1, 5, 4_096][random.index(3)],
-        prepare_wait_max: Duration::from_millis([0, 20, 1_000][random.index(3)]),
-        snapshot_records_min: [20, 100, 200_000][random.index(3)],
-        ..initial
-    }
-}
-
 fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random) -> Parameters {
     let drawn = match random.below(10) {
         0 => WorkloadKind::Retwis,
@@ -474,9 +402,12 @@ fn draw_workload(choice: Option<WorkloadKind>, clients: u64, random: &mut Random
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use quorate_tapir::Plant;
 
-    fn scenarios(options: &Options) -> Vec<Scenario> {
+    use super::*;
+    use crate::system::strict::{Strict, planted};
+
+    fn scenarios(options: &Options) -> Vec<Scenario<Strict>> {
         options.seeds.clone().map(|seed| Scenario::derive(seed, options)).collect()
     }
 
@@ -534,9 +465,9 @@ mod tests {
 
     #[test]
     fn a_plant_changes_the_rules_and_nothing_else() {
-        let planted = Options { plant: Some(quorate_tapir::Plant::AbstainIsSuccess), ..Options::new(1..=1) };
+        let planted = Options { plant: Some(planted(Plant::AbstainIsSuccess)), ..Options::new(1..=1) };
         let (planted, sound) = (scenarios(&planted).remove(0), scenarios(&Options::new(1..=1)).remove(0));
-        assert_ne!(planted.coordinator.rules, sound.coordinator.rules);
+        assert_ne!(planted.settings.coordinator.rules, sound.settings.coordinator.rules);
         assert_eq!(planted.faults, sound.faults);
         assert_eq!(planted.transactions, sound.transactions);
     }

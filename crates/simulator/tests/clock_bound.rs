@@ -4,6 +4,7 @@ use quorate_simulator::invariants::Invariant;
 use quorate_simulator::options::{Faults, Options};
 use quorate_simulator::run::run_scenario;
 use quorate_simulator::scenario::Scenario;
+use quorate_simulator::system::strict::Strict;
 
 /// Runs scenarios that state a bound, with so much of it stated, until the history of one is not strict; gives how many were
 /// run up to there, and whether there was one.
@@ -11,7 +12,7 @@ fn run(share: f64, seeds: u64) -> (u64, bool) {
     let options = Options { faults: Faults::None, ..Options::new(1..=seeds) };
     let mut stated = 0;
     for seed in 1..=seeds {
-        let mut scenario = Scenario::derive(seed, &options);
+        let mut scenario = Scenario::<Strict>::derive(seed, &options);
         let Some(bound) = scenario.clock_bound else { continue };
         scenario.clock_bound = Some(bound.mul_f64(share));
         let report = run_scenario(scenario, None).report;

@@ -1,5 +1,6 @@
 //! Whole simulations: the rules that servers run survive, and each known mistake is caught.
 
+use quorate_simulator::system::strict::planted;
 use quorate_simulator::{Fault, Faults, Options, Sample, TraceText, hunt, run, run_seed};
 use quorate_tapir::Plant;
 use quorate_workloads::WorkloadKind;
@@ -60,7 +61,7 @@ fn plants_are_caught() {
     ];
     for (plant, faults, seeds) in table {
         let faults = faults.parse().expect("these faults exist");
-        let hunt = hunt(plant, &Options { faults, ..Options::new(1..=seeds) });
+        let hunt = hunt(&planted(plant), &Options { faults, ..Options::new(1..=seeds) });
         assert!(hunt.caught.is_some(), "{} was not caught within {seeds} seeds", plant.id());
     }
 }

@@ -17,7 +17,7 @@ use quorate_core::{
     ReplicaIndex, ShardId, TransactionId,
 };
 use quorate_runtime::{Carrier, Driver, Kept, Time};
-use quorate_simulator::cluster::Strict;
+use quorate_simulator::system::strict::Strict;
 use quorate_simulator::world::Protocol;
 use quorate_simulator::world::costs::{Cost, Operation, Work};
 use quorate_tapir::{Boot, Coordinator, CoordinatorConfig, Message, Replica, ReplicaConfig};

@@ -46,7 +46,7 @@ mod replica;
 pub mod rules;
 
 pub use config::{Boot, CoordinatorConfig, ReplicaConfig};
-pub use coordinator::{Coordinator, CoordinatorTimer, Tally};
+pub use coordinator::{Coordinator, CoordinatorTimer};
 pub use message::{Message, Tapir};
 pub use quorate_ir::Status;
 pub use record::Record;

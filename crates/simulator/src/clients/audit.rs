@@ -11,16 +11,17 @@ use quorate_workloads::{Operation, Plan};
 use super::script::Manner;
 use super::{Attempt, Clients, Work, in_history};
 use crate::cluster::Cluster;
+use crate::system::System;
 
 impl Clients {
     /// Starts the auditor and returns its session.
-    pub fn start_auditor(&mut self, cluster: &mut Cluster) -> usize {
+    pub fn start_auditor<S: System>(&mut self, cluster: &mut Cluster<S>) -> usize {
         let slot = self.add_slot(cluster);
         self.add_session(slot, Work::Audit(VecDeque::new()))
     }
 
     /// Lets the auditor read every key of the workload in transactions of modest size.
-    pub fn audit(&mut self, auditor: usize, cluster: &mut Cluster) {
+    pub fn audit<S: System>(&mut self, auditor: usize, cluster: &mut Cluster<S>) {
         /// So many keys are read in one transaction.
         const KEYS_AT_ONCE: usize = 24;
 
@@ -39,11 +40,11 @@ impl Clients {
 
     /// Asks what became of the transactions that were given up: the cluster where the client was told whom to ask, the
     /// replicas' own knowledge where it died before, as far as that `counts` in their shard.
-    pub fn resolve_undecided(
+    pub fn resolve_undecided<S: System>(
         &mut self,
         auditor: usize,
         counts: impl Fn(TransactionId, ShardId) -> bool,
-        cluster: &mut Cluster,
+        cluster: &mut Cluster<S>,
     ) {
         let client = self.slots[self.sessions[auditor].slot].client;
         for at in 0..self.undecided.len() {
@@ -59,7 +60,7 @@ impl Clients {
                     let known = (0..cluster.world.servers())
                         .filter(|server| counts(transaction, cluster.replica(*server).shard))
                         .filter_map(|server| cluster.world.server(server))
-                        .find_map(|replica| replica.outcome(transaction));
+                        .find_map(|replica| S::outcome(replica, transaction));
                     self.on_undecided_resolved(transaction, known, cluster);
                 }
             }
@@ -85,11 +86,11 @@ impl Clients {
         }
     }
 
-    pub(super) fn on_undecided_resolved(
+    pub(super) fn on_undecided_resolved<S: System>(
         &mut self,
         transaction: TransactionId,
         outcome: Option<Outcome>,
-        cluster: &mut Cluster,
+        cluster: &mut Cluster<S>,
     ) {
         let Some(at) = self.undecided.iter().position(|undecided| undecided.id == transaction) else {
             self.nonsense.push(format!("{transaction} was resolved, and nobody had asked"));

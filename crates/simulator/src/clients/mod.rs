@@ -14,9 +14,10 @@ use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
-use crate::cluster::{Alarm, Cluster, KEYSPACE};
+use crate::cluster::{Alarm, Cluster, KEYSPACE, site_of};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
+use crate::system::System;
 use read_only::ReadOnly;
 use script::{Manner, Scripted};
 
@@ -171,7 +172,7 @@ pub struct Clients {
 
 impl Clients {
     /// Starts the clients of a scenario.
-    pub fn new(cluster: &mut Cluster, random: Random) -> Self {
+    pub fn new<S: System>(cluster: &mut Cluster<S>, random: Random) -> Self {
         let mut clients = Clients {
             slots: Vec::new(),
             sessions: Vec::new(),
@@ -203,7 +204,7 @@ impl Clients {
         clients
     }
 
-    fn add_slot(&mut self, cluster: &mut Cluster) -> usize {
+    fn add_slot<S: System>(&mut self, cluster: &mut Cluster<S>) -> usize {
         let slot = self.slots.len();
         let (client, id) = cluster.start_client(slot);
         let workload = Workload::new(cluster.scenario.workload.clone());
@@ -239,12 +240,12 @@ impl Clients {
     }
 
     /// True if every session has done its work.
-    pub fn are_done(&self, cluster: &Cluster) -> bool {
+    pub fn are_done<S: System>(&self, cluster: &Cluster<S>) -> bool {
         !self.want_more(cluster) && self.sessions.iter().all(Session::is_idle)
     }
 
     /// Lets sessions begin so many transactions more.
-    pub fn extend(&mut self, transactions: u64, cluster: &mut Cluster) {
+    pub fn extend<S: System>(&mut self, transactions: u64, cluster: &mut Cluster<S>) {
         cluster.scenario.transactions = self.tally.begun + transactions;
         for session in 0..self.sessions.len() {
             self.wake_for_next(session, cluster);
@@ -252,7 +253,7 @@ impl Clients {
     }
 
     /// True as long as transactions are begun: as many as were planned, and then until enough have committed.
-    fn want_more(&self, cluster: &Cluster) -> bool {
+    fn want_more<S: System>(&self, cluster: &Cluster<S>) -> bool {
         let planned = cluster.scenario.transactions;
         let Tally { begun, committed, .. } = self.tally;
         if let Some((_, begun_max)) = &self.confined {
@@ -265,7 +266,7 @@ impl Clients {
     }
 
     /// From now on only the clients in these places begin transactions, so many in all.
-    pub fn confine(&mut self, slots: Vec<usize>, transactions: u64, cluster: &mut Cluster) {
+    pub fn confine<S: System>(&mut self, slots: Vec<usize>, transactions: u64, cluster: &mut Cluster<S>) {
         self.confined = Some((slots, self.tally.begun + transactions));
         for session in 0..self.sessions.len() {
             self.wake_for_next(session, cluster);
@@ -273,7 +274,7 @@ impl Clients {
     }
 
     /// Everybody may begin transactions again.
-    pub fn release(&mut self, cluster: &mut Cluster) {
+    pub fn release<S: System>(&mut self, cluster: &mut Cluster<S>) {
         self.confined = None;
         for session in 0..self.sessions.len() {
             self.wake_for_next(session, cluster);
@@ -281,7 +282,7 @@ impl Clients {
     }
 
     /// What is still under way at the clients in these places, in words.
-    pub fn unfinished_at(&self, slots: &[usize], cluster: &Cluster) -> Vec<String> {
+    pub fn unfinished_at<S: System>(&self, slots: &[usize], cluster: &Cluster<S>) -> Vec<String> {
         let sessions = || self.sessions.iter().filter(|session| slots.contains(&session.slot));
         let mut left = in_words(sessions());
         if left.is_empty() && (self.want_more(cluster) || !sessions().all(Session::is_idle)) {
@@ -296,7 +297,7 @@ impl Clients {
     }
 
     /// A client vanishes now, or at a worse moment to come.
-    pub fn doom(&mut self, slot: usize, cluster: &mut Cluster) {
+    pub fn doom<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         match self.random.below(5) {
             0 => self.crash(slot, cluster),
             1 | 2 => self.slots[slot].doom = Some(Doom::Commit),
@@ -305,7 +306,7 @@ impl Clients {
     }
 
     /// A client vanishes now; a new one will take its place.
-    pub fn crash(&mut self, slot: usize, cluster: &mut Cluster) {
+    pub fn crash<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         if !self.slots[slot].is_alive {
             return;
         }
@@ -319,13 +320,13 @@ impl Clients {
     }
 
     /// A client vanishes, and nobody takes its place for now.
-    pub fn leave(&mut self, slot: usize, cluster: &mut Cluster) {
+    pub fn leave<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         cluster.crash_client(self.slots[slot].client, 0.0);
         self.bury(slot, cluster);
     }
 
     /// A client is no more: what it was at is left to others.
-    fn bury(&mut self, slot: usize, cluster: &mut Cluster) {
+    fn bury<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         self.slots[slot].is_alive = false;
         self.slots[slot].doom = None;
         for session in 0..self.sessions.len() {
@@ -344,7 +345,7 @@ impl Clients {
     }
 
     /// What a client leaves behind is in danger until somebody else has settled it, so that is when replicas fail too.
-    fn make_worse(&mut self, cluster: &mut Cluster) {
+    fn make_worse<S: System>(&mut self, cluster: &mut Cluster<S>) {
         const WORSE: [Fault; 4] =
             [Fault::NodeCrashes, Fault::PowerLoss, Fault::EmptyDisks, Fault::Partitions];
         let drawn: Vec<Fault> = WORSE.into_iter().filter(|fault| cluster.scenario.has(*fault)).collect();
@@ -357,7 +358,7 @@ impl Clients {
     }
 
     /// A new incarnation takes the place of a client that has vanished.
-    pub fn restart(&mut self, slot: usize, cluster: &mut Cluster) {
+    pub fn restart<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         if self.slots[slot].is_alive {
             return;
         }
@@ -372,7 +373,7 @@ impl Clients {
     }
 
     /// Every place is filled again, and stays so.
-    pub fn restart_all(&mut self, cluster: &mut Cluster) {
+    pub fn restart_all<S: System>(&mut self, cluster: &mut Cluster<S>) {
         for slot in 0..self.slots.len() {
             self.slots[slot].doom = None;
             self.restart(slot, cluster);
@@ -380,7 +381,7 @@ impl Clients {
     }
 
     /// A session's alarm goes off.
-    pub fn wake(&mut self, session: usize, cluster: &mut Cluster) {
+    pub fn wake<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         if let Some(attempt) = &mut self.sessions[session].attempt {
             if std::mem::take(&mut attempt.thinks) {
                 self.step(session, cluster);
@@ -402,7 +403,7 @@ impl Clients {
         self.begin_attempt(session, cluster);
     }
 
-    fn next_plan(&mut self, session: usize, cluster: &Cluster) -> Option<(Arc<Plan>, Manner)> {
+    fn next_plan<S: System>(&mut self, session: usize, cluster: &Cluster<S>) -> Option<(Arc<Plan>, Manner)> {
         let plain = |plan| (plan, Manner::default());
         let slot = self.sessions[session].slot;
         let may = self.confined.as_ref().is_none_or(|(slots, _)| slots.contains(&slot));
@@ -417,7 +418,7 @@ impl Clients {
         }
     }
 
-    fn begin_attempt(&mut self, session: usize, cluster: &mut Cluster) {
+    fn begin_attempt<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let Some((plan, sequence, attempt)) = self.sessions[session].current.clone() else { return };
         let slot = self.sessions[session].slot;
         let id = TransactionId { client: self.slots[slot].id, sequence, attempt };
@@ -425,7 +426,7 @@ impl Clients {
         let execution = Execution::new(plan, &mut self.unique, 0);
         let time = self.time(cluster.world.now());
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
-        let site = Cluster::site_of(cluster.client_node(slot));
+        let site = site_of(cluster.client_node(slot));
         self.recorder.site(recorded, format!("site{site}"));
         for op in execution.announced() {
             self.recorder.attempt(recorded, op);
@@ -452,14 +453,14 @@ impl Clients {
     }
 
     /// How long a client waits for an answer.
-    fn draw_patience(&mut self, cluster: &Cluster) -> Duration {
+    fn draw_patience<S: System>(&mut self, cluster: &Cluster<S>) -> Duration {
         let share = self.random.unit() * self.random.unit();
         8 * cluster.scenario.round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share)
     }
 
     /// Goes on at once, or after some thought: transactions that take their time overlap with others. Most of the
     /// thinking is done before the first step.
-    fn drive(&mut self, session: usize, cluster: &mut Cluster) {
+    fn drive<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let audits = self.sessions[session].audits();
         let Some(attempt) = &mut self.sessions[session].attempt else { return };
         let inclined = if attempt.execution.has_begun() { 0.4 } else { 1.0 };
@@ -473,7 +474,7 @@ impl Clients {
     }
 
     /// Does what can be done without waiting for an answer.
-    fn step(&mut self, session: usize, cluster: &mut Cluster) {
+    fn step<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let client = self.slots[self.sessions[session].slot].client;
         let is_drawn = matches!(self.sessions[session].work, Work::Drawn);
         let Some(attempt) = &mut self.sessions[session].attempt else { return };
@@ -505,7 +506,7 @@ impl Clients {
     }
 
     /// A coordinator has answered.
-    pub fn on_event(&mut self, event: Event, cluster: &mut Cluster) {
+    pub fn on_event<S: System>(&mut self, event: Event, cluster: &mut Cluster<S>) {
         match event {
             Event::Got { transaction, key, value } => {
                 let Some(session) = self.session_of(transaction) else { return };
@@ -549,11 +550,11 @@ impl Clients {
         self.by_transaction.get(&transaction).copied()
     }
 
-    fn on_finished(
+    fn on_finished<S: System>(
         &mut self,
         transaction: TransactionId,
         result: Result<Committed, Failure>,
-        cluster: &mut Cluster,
+        cluster: &mut Cluster<S>,
     ) {
         let Some(session) = self.session_of(transaction) else {
             // Where commands wait for a processor, one may still have been on its way when the transaction ended.
@@ -607,7 +608,12 @@ impl Clients {
         }
     }
 
-    fn on_resolved(&mut self, transaction: TransactionId, outcome: Option<Outcome>, cluster: &mut Cluster) {
+    fn on_resolved<S: System>(
+        &mut self,
+        transaction: TransactionId,
+        outcome: Option<Outcome>,
+        cluster: &mut Cluster<S>,
+    ) {
         let Some(session) = self.session_of(transaction) else {
             self.on_undecided_resolved(transaction, outcome, cluster);
             return;
@@ -619,7 +625,7 @@ impl Clients {
         }
     }
 
-    fn end_committed(&mut self, session: usize, timestamp: Timestamp, cluster: &mut Cluster) {
+    fn end_committed<S: System>(&mut self, session: usize, timestamp: Timestamp, cluster: &mut Cluster<S>) {
         let Some(attempt) = self.take_attempt(session) else { return };
         self.sessions[session].current = None;
         let audits = self.sessions[session].audits();
@@ -627,7 +633,7 @@ impl Clients {
         self.wake_for_next(session, cluster);
     }
 
-    fn end_aborted(&mut self, session: usize, cluster: &mut Cluster) {
+    fn end_aborted<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let Some(attempt) = self.take_attempt(session) else { return };
         // To replicas, a transaction that wrote nothing may have committed all the same.
         if attempt.read_only.is_none() {
@@ -649,7 +655,12 @@ impl Clients {
         self.wake_for_next(session, cluster);
     }
 
-    fn end_unknown(&mut self, session: usize, participants: Option<Vec<ShardId>>, cluster: &mut Cluster) {
+    fn end_unknown<S: System>(
+        &mut self,
+        session: usize,
+        participants: Option<Vec<ShardId>>,
+        cluster: &mut Cluster<S>,
+    ) {
         let Some(attempt) = self.take_attempt(session) else { return };
         let current = self.sessions[session].current.take();
         if let (Work::Audit(queue), Some((plan, ..))) = (&mut self.sessions[session].work, current) {
@@ -668,12 +679,12 @@ impl Clients {
 
     /// The client will never learn the fate of an attempt. The history says so at once, or leaves the transaction open
     /// until its fate is found out at the end: both is true.
-    fn give_up(
+    fn give_up<S: System>(
         &mut self,
         session: usize,
         attempt: Attempt,
         participants: Option<Vec<ShardId>>,
-        cluster: &Cluster,
+        cluster: &Cluster<S>,
     ) {
         self.tally.unknown += 1;
         let reported = self.random.chance(0.3);
@@ -694,7 +705,13 @@ impl Clients {
         });
     }
 
-    fn record_committed(&mut self, attempt: &Attempt, timestamp: Timestamp, audits: bool, cluster: &Cluster) {
+    fn record_committed<S: System>(
+        &mut self,
+        attempt: &Attempt,
+        timestamp: Timestamp,
+        audits: bool,
+        cluster: &Cluster<S>,
+    ) {
         let ops = match attempt.execution.observed() {
             Ok(ops) => ops,
             Err(error) => {
@@ -729,7 +746,7 @@ impl Clients {
         self.recorder.ok(attempt.recorded, time, ops);
     }
 
-    fn record_failed(&mut self, recorded: RecordedTxn, cluster: &Cluster) {
+    fn record_failed<S: System>(&mut self, recorded: RecordedTxn, cluster: &Cluster<S>) {
         self.tally.aborted += 1;
         let time = self.time(cluster.world.now());
         self.recorder.fail(recorded, time);
@@ -743,7 +760,7 @@ impl Clients {
 
     /// Wakes a session when its next transaction is due. Sessions work in bursts that begin at the same times, so that
     /// transactions meet however short they are.
-    fn wake_for_next(&mut self, session: usize, cluster: &mut Cluster) {
+    fn wake_for_next<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         if let Work::Script(queue) = &self.sessions[session].work {
             return script::wake_for_next(queue, session, cluster);
         }

@@ -9,6 +9,7 @@ use quorate_workloads::{Execution, Step};
 
 use super::{Clients, Work};
 use crate::cluster::{Cluster, KEYSPACE};
+use crate::system::System;
 
 /// So often a plan that could be read at once is.
 const READ_ONLY_PROBABILITY: f64 = 0.8;
@@ -62,11 +63,11 @@ impl ReadOnly {
 
 impl Clients {
     /// How an attempt at a plan reads, if it is to read all at once.
-    pub(super) fn draw_read_only(
+    pub(super) fn draw_read_only<S: System>(
         &mut self,
         session: usize,
         execution: &Execution,
-        cluster: &mut Cluster,
+        cluster: &mut Cluster<S>,
     ) -> Option<ReadOnly> {
         // The auditor reads like any other transaction: the last word should not rest on what it judges.
         let audits = self.sessions[session].audits();
@@ -110,26 +111,23 @@ impl Clients {
 
     /// The timestamp of a transaction that is prepared somewhere: whoever reads at just that must find it, or keep it out.
     /// None as often as there is one.
-    fn timestamp_in_use(&mut self, cluster: &Cluster) -> Option<Timestamp> {
+    fn timestamp_in_use<S: System>(&mut self, cluster: &Cluster<S>) -> Option<Timestamp> {
         if self.random.chance(0.5) {
             return None;
         }
-        let mut in_use: Vec<Timestamp> = Vec::new();
-        for replica in (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server)) {
-            let entry = |id| Some(replica.prepared().entry(id)?.timestamp);
-            in_use.extend(replica.prepared().ids().into_iter().filter_map(entry));
-        }
+        let servers = (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server));
+        let in_use: Vec<Timestamp> = servers.flat_map(S::held).map(|held| held.timestamp).collect();
         let at = self.random.index(in_use.len().max(1));
         in_use.get(at).copied()
     }
 
     /// A read-only transaction is over. What it got counts only if it has committed; if not, nothing has happened,
     /// whatever its fate at the replicas.
-    pub(super) fn on_read_only_finished(
+    pub(super) fn on_read_only_finished<S: System>(
         &mut self,
         session: usize,
         result: Result<Committed, Failure>,
-        cluster: &mut Cluster,
+        cluster: &mut Cluster<S>,
     ) {
         let Some(attempt) = &mut self.sessions[session].attempt else { return };
         let Some(read_only) = &mut attempt.read_only else { return };
@@ -156,7 +154,7 @@ impl Clients {
     }
 
     /// Asks for the next page of a range, in a transaction of its own.
-    fn read_on(&mut self, session: usize, cluster: &mut Cluster) {
+    fn read_on<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let slot = &mut self.slots[self.sessions[session].slot];
         slot.sequence += 1;
         let id = TransactionId { client: slot.id, sequence: slot.sequence, attempt: 0 };

@@ -10,6 +10,7 @@ use quorate_workloads::Plan;
 use super::{Clients, Work};
 use crate::cluster::{Alarm, Cluster};
 use crate::injector::{Ending, Strike};
+use crate::system::System;
 
 /// How a client goes about a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct Scripted {
 }
 
 /// Wakes a session when the next transaction of its script is due.
-pub(super) fn wake_for_next(queue: &VecDeque<Scripted>, session: usize, cluster: &mut Cluster) {
+pub(super) fn wake_for_next<S: System>(queue: &VecDeque<Scripted>, session: usize, cluster: &mut Cluster<S>) {
     if let Some(next) = queue.front() {
         let wait = next.at.saturating_sub(cluster.world.now() - Instant::START);
         cluster.world.set_alarm(wait + Duration::from_nanos(1), Alarm::Session(session));
@@ -42,7 +43,12 @@ pub(super) fn wake_for_next(queue: &VecDeque<Scripted>, session: usize, cluster:
 impl Clients {
     /// A client has crashed, as the world numbers it: it never returns, or after so long as a new incarnation, which goes on
     /// with the script.
-    pub fn on_crashed(&mut self, client: usize, returns_after: Option<Duration>, cluster: &mut Cluster) {
+    pub fn on_crashed<S: System>(
+        &mut self,
+        client: usize,
+        returns_after: Option<Duration>,
+        cluster: &mut Cluster<S>,
+    ) {
         let Some(slot) = self.slots.iter().position(|slot| slot.client == client) else { return };
         // Everything that it had sent is on its way.
         cluster.crash_client(client, 0.0);

@@ -12,6 +12,8 @@ use quorate_workloads::{Operation, Parameters, Plan, Popularity, Scan, WorkloadK
 
 use crate::clients::script::{Manner, Scripted};
 use crate::scenario::{Distance, SITES, Scenario};
+use crate::system::strict::Strict;
+use crate::system::strict::settings::Settings;
 use crate::world::costs::SyncTime;
 use crate::world::network::Misfortunes;
 
@@ -86,7 +88,7 @@ impl Configuration {
     pub const FAST_CLOCK_MICROS: i64 = 20_000;
 
     /// The cluster, its clients and what they run. All that is drawn in it is drawn from a fixed seed.
-    pub fn scenario(&self, rules: Rules) -> Scenario {
+    pub fn scenario(&self, rules: Rules) -> Scenario<Strict> {
         let group = match GroupSize::new(self.replicas) {
             Ok(group) => group,
             Err(error) => unreachable!("{error}"),
@@ -120,22 +122,24 @@ impl Configuration {
             strike_interval: Duration::from_secs(3_600),
             hints: false,
             service_time: Duration::ZERO,
-            coordinator: CoordinatorConfig {
-                rules,
-                read_timeout: Duration::from_millis(4),
-                fast_path_timeout: Duration::from_millis(3),
-                resend_timeout: Duration::from_millis(12),
-                retries_max: 3,
-                abandon_after: Duration::from_millis(500),
-                ..CoordinatorConfig::new(ClientId::default())
-            },
-            replica: ReplicaConfig {
-                rules,
-                recovery_timeout: Self::RECOVERY_TIMEOUT,
-                view_change_timeout: Duration::from_millis(30),
-                checkpoint_interval: checkpoint,
-                checkpoint_lag: checkpoint,
-                ..ReplicaConfig::new(Default::default(), group, Boot::Initialise)
+            settings: Settings {
+                coordinator: CoordinatorConfig {
+                    rules,
+                    read_timeout: Duration::from_millis(4),
+                    fast_path_timeout: Duration::from_millis(3),
+                    resend_timeout: Duration::from_millis(12),
+                    retries_max: 3,
+                    abandon_after: Duration::from_millis(500),
+                    ..CoordinatorConfig::new(ClientId::default())
+                },
+                replica: ReplicaConfig {
+                    rules,
+                    recovery_timeout: Self::RECOVERY_TIMEOUT,
+                    view_change_timeout: Duration::from_millis(30),
+                    checkpoint_interval: checkpoint,
+                    checkpoint_lag: checkpoint,
+                    ..ReplicaConfig::new(Default::default(), group, Boot::Initialise)
+                },
             },
             clock_bound: None,
             random: Random::new(1),

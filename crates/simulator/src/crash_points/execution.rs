@@ -11,6 +11,8 @@ use crate::cluster::Cluster;
 use crate::invariants::{self, Broken, Invariant};
 use crate::report::SeedReport;
 use crate::run::{Simulation, empty_report, note, panic_message};
+use crate::system::System;
+use crate::system::strict::Strict;
 use crate::world::disk::Crash;
 use crate::world::steps::{Party, Step, Steps};
 use crate::world::trace::TraceText;
@@ -57,12 +59,12 @@ pub fn execute(case: &Case, notes: bool, trace: Option<TraceText>) -> Executed {
 
 impl Ordeal {
     /// Looks at what servers hold.
-    pub(crate) fn look(&mut self, cluster: &Cluster) {
+    pub(crate) fn look<S: System>(&mut self, cluster: &Cluster<S>) {
         self.watch.look(cluster, self.nodes_lacking);
     }
 }
 
-impl Simulation {
+impl Simulation<Strict> {
     fn of_case(case: &Case, notes: bool, trace: Option<TraceText>) -> Self {
         let crashes = case.crashes.iter().map(|point| (point.step, point.aftermath.crash()));
         let steps = Steps::new(crashes, notes);
@@ -99,7 +101,9 @@ impl Simulation {
         let executed = self.conclude();
         Executed { report: executed.report, steps: steps.into_noted(), held_max }
     }
+}
 
+impl<S: System> Simulation<S> {
     /// A machine has met the crash of this case that was next.
     pub(crate) fn on_crashed(&mut self, party: Party, crash: Crash) {
         let now = self.cluster.world.now();

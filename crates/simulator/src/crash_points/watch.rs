@@ -8,6 +8,7 @@ use quorate_core::{Instant, TransactionId};
 use super::configuration::Configuration;
 use crate::cluster::Cluster;
 use crate::invariants::{self, Finding};
+use crate::system::{Held, System};
 
 /// Within so long after a crash, and after a server has come back, whatever a server holds is free again: two recovery
 /// time-outs; one more for each backup coordinator that is asked and cannot answer; and one for each node that is down,
@@ -47,14 +48,14 @@ impl Watch {
     }
 
     /// Looks at all servers.
-    pub(crate) fn look(&mut self, cluster: &Cluster, nodes_lacking: usize) {
+    pub(crate) fn look<S: System>(&mut self, cluster: &Cluster<S>, nodes_lacking: usize) {
         let now = cluster.world.now();
         let dead_backups = nodes_lacking + self.crashes.saturating_sub(1);
         let free_within = free_within(dead_backups, nodes_lacking);
         let mut held = BTreeMap::new();
         for server in 0..cluster.world.servers() {
             let Some(replica) = cluster.world.server(server) else { continue };
-            for id in replica.prepared().ids() {
+            for Held { id, .. } in S::held(replica) {
                 let since = self.held_since.get(&(server, id)).copied().unwrap_or(now);
                 held.insert((server, id), since);
                 let Some(crashed_at) = self.crashed_at else { continue };

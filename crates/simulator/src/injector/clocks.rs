@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use super::{Ending, Injector, Step};
-use crate::cluster::Cluster;
+use crate::cluster::{CLOCK_ERROR_MAX_MICROS, Cluster};
+use crate::system::System;
 
 /// Further than any two clocks that are merely wrong, and the greatest lead that a timestamp may have.
-const FAR_MICROS_MIN: i64 = 2 * Cluster::CLOCK_ERROR_MAX_MICROS + 70_000_000;
+const FAR_MICROS_MIN: i64 = 2 * CLOCK_ERROR_MAX_MICROS + 70_000_000;
 
 /// Three years.
 const FAR_MICROS_MAX: i64 = 100_000_000_000_000;
 
-impl Injector {
+impl<S: System> Injector<S> {
     /// An error within the bounds of what a clock may be wrong by.
     fn draw_error(&mut self) -> i64 {
-        let max = Cluster::CLOCK_ERROR_MAX_MICROS;
+        let max = CLOCK_ERROR_MAX_MICROS;
         self.random.between(0, max as u64) as i64 - max / 2
     }
 
@@ -23,7 +24,7 @@ impl Injector {
         self.far.iter().any(|(far, _)| *far == node)
     }
 
-    pub(super) fn jump(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+    pub(super) fn jump(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         if self.is_far(node) {
             return false;
         }
@@ -33,7 +34,7 @@ impl Injector {
         true
     }
 
-    pub(super) fn strobe(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+    pub(super) fn strobe(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         if self.is_far(node) {
             return false;
         }
@@ -44,7 +45,13 @@ impl Injector {
         true
     }
 
-    pub(super) fn go_on_strobing(&mut self, cluster: &mut Cluster, node: usize, errors: [i64; 2], left: u32) {
+    pub(super) fn go_on_strobing(
+        &mut self,
+        cluster: &mut Cluster<S>,
+        node: usize,
+        errors: [i64; 2],
+        left: u32,
+    ) {
         if !self.is_far(node) {
             set_error(cluster, node, errors[0]);
         }
@@ -54,7 +61,7 @@ impl Injector {
         }
     }
 
-    pub(super) fn freeze(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+    pub(super) fn freeze(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         let now = cluster.world.now();
         cluster.world.clock(node).freeze(now);
         cluster.world.note(|| format!("the clock of node {node} stands still"));
@@ -63,7 +70,7 @@ impl Injector {
 
     /// The clock of a client is set far ahead, so that it must be refused; or that of a node is set as far behind, so that
     /// its replicas refuse everybody, at most f of a group at a time.
-    pub(super) fn move_far(&mut self, cluster: &mut Cluster) -> bool {
+    pub(super) fn move_far(&mut self, cluster: &mut Cluster<S>) -> bool {
         let (servers, clients) = (cluster.scenario.server_nodes, cluster.scenario.clients);
         let share = self.random.unit() * self.random.unit();
         let by = FAR_MICROS_MIN + ((FAR_MICROS_MAX - FAR_MICROS_MIN) as f64 * share) as i64;
@@ -86,7 +93,7 @@ impl Injector {
 
     /// Sets a clock right that was far off. A client that runs there has to be replaced, because its timestamps would
     /// still be far ahead: they only ever rise.
-    pub(super) fn set_right(&mut self, cluster: &mut Cluster, node: usize) -> Option<usize> {
+    pub(super) fn set_right(&mut self, cluster: &mut Cluster<S>, node: usize) -> Option<usize> {
         let at = self.far.iter().position(|(far, _)| *far == node)?;
         let (_, by) = self.far.swap_remove(at);
         cluster.world.clock(node).jump(-by);
@@ -95,7 +102,7 @@ impl Injector {
     }
 }
 
-fn set_error(cluster: &mut Cluster, node: usize, error_micros: i64) {
+fn set_error<S: System>(cluster: &mut Cluster<S>, node: usize, error_micros: i64) {
     let now = cluster.world.now();
     let clock = cluster.world.clock(node);
     clock.jump(error_micros - clock.error_micros(now));

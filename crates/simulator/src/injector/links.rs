@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{Ending, Injector, Step, Strike};
-use crate::cluster::{Alarm, Cluster};
+use crate::cluster::{Alarm, Cluster, site_of};
+use crate::system::System;
 
 /// A link, from one node to another.
 type Link = (usize, usize);
@@ -20,22 +21,22 @@ fn links_where(nodes: usize, is_cut: impl Fn(usize, usize) -> bool) -> Vec<Link>
     pairs.filter(|(one, other)| is_cut(*one, *other)).flat_map(|(one, other)| both(one, other)).collect()
 }
 
-impl Injector {
-    pub(super) fn spike(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+impl<S: System> Injector<S> {
+    pub(super) fn spike(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         let extra = self.duration(Duration::from_millis(20), Duration::from_secs(3));
         cluster.world.network().set_spike(node, extra);
         cluster.world.note(|| format!("what node {node} sends takes {extra:?} longer"));
         self.end_after(cluster, 100, 3_000, Ending::Spike(node))
     }
 
-    pub(super) fn partition(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+    pub(super) fn partition(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         let nodes = cluster.world.network().nodes();
         cluster.world.note(|| format!("node {node} is cut off"));
         self.cut(cluster, links_where(nodes, |one, other| one == node || other == node))
     }
 
     /// Cuts one link, or everything that a node sends, or everything that it receives.
-    pub(super) fn partition_one_way(&mut self, cluster: &mut Cluster, node: usize, nodes: usize) -> bool {
+    pub(super) fn partition_one_way(&mut self, cluster: &mut Cluster<S>, node: usize, nodes: usize) -> bool {
         let others = (0..cluster.world.network().nodes()).filter(|other| *other != node);
         let links: Vec<Link> = match self.random.below(3) {
             0 => vec![(node, (node + 1 + self.random.index(nodes - 1)) % nodes)],
@@ -47,7 +48,7 @@ impl Injector {
     }
 
     /// Two groups do not hear each other; whoever is in neither hears everybody.
-    pub(super) fn partition_partially(&mut self, cluster: &mut Cluster) -> bool {
+    pub(super) fn partition_partially(&mut self, cluster: &mut Cluster<S>) -> bool {
         let nodes = cluster.world.network().nodes();
         let mut groups: Vec<u64> = (0..nodes).map(|_| self.random.below(3)).collect();
         let (one, other) = (self.random.index(nodes), self.random.index(nodes - 1));
@@ -59,7 +60,7 @@ impl Injector {
 
     /// The server nodes stand in a ring and hear as many of their neighbours as make a majority of them, to one side only;
     /// clients hear a majority that begins anywhere in the ring.
-    pub(super) fn partition_into_ring(&mut self, cluster: &mut Cluster) -> bool {
+    pub(super) fn partition_into_ring(&mut self, cluster: &mut Cluster<S>) -> bool {
         let servers = cluster.scenario.server_nodes;
         let clients = cluster.scenario.clients;
         let turn = self.random.index(servers);
@@ -80,22 +81,14 @@ impl Injector {
     }
 
     /// The links of a node, or one of them, fail and come back as often as a time-out runs out.
-    pub(super) fn flap(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+    pub(super) fn flap(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         let nodes = cluster.scenario.server_nodes + cluster.scenario.clients;
         let links = if self.random.chance(0.5) {
             links_where(nodes, |one, other| one == node || other == node)
         } else {
             both(node, (node + 1 + self.random.index(nodes - 1)) % nodes).to_vec()
         };
-        let scenario = &cluster.scenario;
-        let timeouts = [
-            scenario.replica.view_change_timeout,
-            scenario.replica.view_change_timeout / 4,
-            scenario.replica.recovery_timeout / 4,
-            scenario.coordinator.resend_timeout,
-            scenario.coordinator.fast_path_timeout,
-            scenario.coordinator.read_timeout,
-        ];
+        let timeouts = S::timeouts(&cluster.scenario.settings);
         let period = timeouts[self.random.index(timeouts.len())];
         let left = 2 + 2 * self.random.below(8) as u32;
         cluster.world.note(|| format!("links of node {node} flap every {period:?}"));
@@ -105,7 +98,7 @@ impl Injector {
 
     pub(super) fn go_on_flapping(
         &mut self,
-        cluster: &mut Cluster,
+        cluster: &mut Cluster<S>,
         links: Vec<Link>,
         cut: bool,
         period: Duration,
@@ -122,10 +115,10 @@ impl Injector {
     }
 
     /// A site is cut off from the others. Later its links come back, one pair of nodes after the other, in any order.
-    pub(super) fn cut_site_off(&mut self, cluster: &mut Cluster) -> bool {
+    pub(super) fn cut_site_off(&mut self, cluster: &mut Cluster<S>) -> bool {
         let nodes = cluster.world.network().nodes();
         let site = self.random.index(crate::scenario::SITES);
-        let crosses = |one, other| (Cluster::site_of(one) == site) != (Cluster::site_of(other) == site);
+        let crosses = |one, other| (site_of(one) == site) != (site_of(other) == site);
         let mut links = links_where(nodes, crosses);
         cluster.world.note(|| format!("site {site} is cut off"));
         for (from, to) in &links {
@@ -141,7 +134,7 @@ impl Injector {
         true
     }
 
-    fn cut(&mut self, cluster: &mut Cluster, links: Vec<Link>) -> bool {
+    fn cut(&mut self, cluster: &mut Cluster<S>, links: Vec<Link>) -> bool {
         for (from, to) in &links {
             cluster.world.network().cut(*from, *to);
         }

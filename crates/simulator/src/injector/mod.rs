@@ -23,7 +23,8 @@ use quorate_core::Random;
 
 use crate::cluster::{Alarm, Cluster};
 use crate::fault::{Fault, FaultCounts};
-use crate::hostile::Hostile;
+use crate::system::Hostile;
+use crate::system::System;
 use crate::world::disk::{Condition, Crash, Decay};
 
 /// Something that the injector does at an instant.
@@ -119,7 +120,7 @@ pub enum Request {
 
 /// Injects the faults of a scenario.
 #[derive(Debug)]
-pub struct Injector {
+pub struct Injector<S: System> {
     random: Random,
     /// False once everything has been healed: from then on nothing strikes.
     active: bool,
@@ -129,17 +130,17 @@ pub struct Injector {
     pub overlapped: [bool; Fault::ALL.len()],
     /// Clocks that are far off, and by how much they were moved.
     far: Vec<(usize, i64)>,
-    hostile: Hostile,
+    hostile: S::Hostile,
 }
 
 /// No fault strikes before: every replica has begun its life by then.
 const QUIET_START: Duration = Duration::from_millis(300);
 
-impl Injector {
+impl<S: System> Injector<S> {
     /// Sets up what lasts, and the first strike of everything else.
-    pub fn new(cluster: &mut Cluster, mut random: Random) -> Self {
+    pub fn new(cluster: &mut Cluster<S>, mut random: Random) -> Self {
         let mut injector = Injector {
-            hostile: Hostile::new(random.fork()),
+            hostile: S::Hostile::new(random.fork()),
             random,
             active: true,
             counts: FaultCounts::default(),
@@ -174,19 +175,19 @@ impl Injector {
     }
 
     /// The hostile client.
-    pub fn hostile(&self) -> &Hostile {
+    pub fn hostile(&self) -> &S::Hostile {
         &self.hostile
     }
 
     /// Nothing strikes any more, and clocks that were far off are right again. Gives the clients that have to be replaced
     /// for that.
-    pub fn stop(&mut self, cluster: &mut Cluster) -> Vec<usize> {
+    pub fn stop(&mut self, cluster: &mut Cluster<S>) -> Vec<usize> {
         self.active = false;
         let far: Vec<usize> = self.far.iter().map(|(node, _)| *node).collect();
         far.into_iter().filter_map(|node| self.set_right(cluster, node)).collect()
     }
 
-    fn schedule(&mut self, cluster: &mut Cluster, fault: Fault, not_before: Duration) {
+    fn schedule(&mut self, cluster: &mut Cluster<S>, fault: Fault, not_before: Duration) {
         let share = match fault {
             // A client has many worst moments, and what it costs is soon made up for.
             Fault::ClientCrashes => 0.3,
@@ -200,7 +201,7 @@ impl Injector {
     }
 
     /// Lets something strike, or end.
-    pub fn strike(&mut self, strike: Strike, cluster: &mut Cluster, open: bool) -> Option<Request> {
+    pub fn strike(&mut self, strike: Strike, cluster: &mut Cluster<S>, open: bool) -> Option<Request> {
         match strike {
             Strike::Hit(_) | Strike::Follow(_) | Strike::Next(_) if !self.active => None,
             Strike::Hit(fault) => {
@@ -213,7 +214,7 @@ impl Injector {
         }
     }
 
-    fn hit_and_note(&mut self, fault: Fault, cluster: &mut Cluster, open: bool) -> Option<Request> {
+    fn hit_and_note(&mut self, fault: Fault, cluster: &mut Cluster<S>, open: bool) -> Option<Request> {
         let (struck, request) = self.hit(fault, cluster);
         if struck {
             self.note(fault, open);
@@ -228,7 +229,7 @@ impl Injector {
     }
 
     /// Lets a fault strike; false if it could not without going beyond what must be survived, or has only been prepared.
-    fn hit(&mut self, fault: Fault, cluster: &mut Cluster) -> (bool, Option<Request>) {
+    fn hit(&mut self, fault: Fault, cluster: &mut Cluster<S>) -> (bool, Option<Request>) {
         let servers = cluster.scenario.server_nodes;
         let clients = cluster.scenario.clients;
         let node = self.random.index(servers + clients);
@@ -268,7 +269,7 @@ impl Injector {
             Fault::RecoveryDuels => self.await_duel(cluster, 40),
             Fault::Pauses => self.pause(cluster, node, Duration::from_millis(20), Duration::from_secs(4)),
             Fault::LongPauses => {
-                let timeout = cluster.scenario.replica.recovery_timeout;
+                let timeout = S::recovery_timeout(&cluster.scenario.settings);
                 self.pause(cluster, node, timeout, 3 * timeout)
             }
             Fault::SlowNodes => self.slow_node(cluster, node),
@@ -299,7 +300,7 @@ impl Injector {
         (struck, None)
     }
 
-    fn step(&mut self, step: Step, cluster: &mut Cluster, open: bool) -> Option<Request> {
+    fn step(&mut self, step: Step, cluster: &mut Cluster<S>, open: bool) -> Option<Request> {
         let struck = match step {
             Step::Flap { links, cut, period, left } => {
                 self.go_on_flapping(cluster, links, cut, period, left);
@@ -320,7 +321,7 @@ impl Injector {
         None
     }
 
-    fn end(&mut self, ending: Ending, cluster: &mut Cluster) -> Option<Request> {
+    fn end(&mut self, ending: Ending, cluster: &mut Cluster<S>) -> Option<Request> {
         match ending {
             Ending::Restart(node) => cluster.restart_node(node),
             Ending::Mend(links) => {
@@ -347,14 +348,14 @@ impl Injector {
         low + (high - low).mul_f64(share)
     }
 
-    fn next_after(&mut self, cluster: &mut Cluster, low: Duration, high: Duration, step: Step) {
+    fn next_after(&mut self, cluster: &mut Cluster<S>, low: Duration, high: Duration, step: Step) {
         let after = self.duration(low, high);
         cluster.world.set_alarm(after, Alarm::Strike(Strike::Next(step)));
     }
 
     fn end_after(
         &mut self,
-        cluster: &mut Cluster,
+        cluster: &mut Cluster<S>,
         low_millis: u64,
         high_millis: u64,
         ending: Ending,

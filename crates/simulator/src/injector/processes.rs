@@ -6,15 +6,16 @@ use quorate_core::topology::Durability;
 
 use super::{Ending, Injector, Step};
 use crate::cluster::Cluster;
+use crate::system::System;
 use crate::world::disk::Crash;
 
-impl Injector {
+impl<S: System> Injector<S> {
     /// True if a node may crash: what is kept in memory is lost with it.
-    pub(super) fn may_crash(&self, cluster: &Cluster, node: usize) -> bool {
+    pub(super) fn may_crash(&self, cluster: &Cluster<S>, node: usize) -> bool {
         cluster.scenario.durability == Durability::Sync || cluster.may_lose(node)
     }
 
-    pub(super) fn crash(&mut self, cluster: &mut Cluster, node: usize, crash: Crash) -> bool {
+    pub(super) fn crash(&mut self, cluster: &mut Cluster<S>, node: usize, crash: Crash) -> bool {
         // That one restarts which is down already is arranged.
         if !cluster.is_up(node) || cluster.servers_of(node).is_empty() {
             return false;
@@ -24,7 +25,7 @@ impl Injector {
     }
 
     /// Crashes a node that is up, restarts it in a moment, and has it crash again a moment later.
-    pub(super) fn storm(&mut self, cluster: &mut Cluster, node: usize, left: u32) -> bool {
+    pub(super) fn storm(&mut self, cluster: &mut Cluster<S>, node: usize, left: u32) -> bool {
         let crashes = cluster.is_up(node) && self.may_crash(cluster, node);
         if crashes {
             cluster.crash_node(node, Crash::Power);
@@ -38,7 +39,7 @@ impl Injector {
     }
 
     /// Restarts a node; when it has had some time to come back, it is the next one's turn.
-    pub(super) fn roll(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+    pub(super) fn roll(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         if node >= cluster.scenario.server_nodes {
             return false;
         }
@@ -53,7 +54,7 @@ impl Injector {
 
     pub(super) fn pause(
         &mut self,
-        cluster: &mut Cluster,
+        cluster: &mut Cluster<S>,
         node: usize,
         low: Duration,
         high: Duration,
@@ -65,14 +66,14 @@ impl Injector {
     }
 
     /// Every server takes its time for each message, until everything is healed.
-    pub(super) fn crowd(&mut self, cluster: &mut Cluster) {
+    pub(super) fn crowd(&mut self, cluster: &mut Cluster<S>) {
         for node in 0..cluster.scenario.server_nodes {
             cluster.world.set_service_time(node, cluster.scenario.service_time);
         }
     }
 
     /// From ten to a thousand times as slow as a server that takes a few microseconds for a message.
-    pub(super) fn slow_node(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+    pub(super) fn slow_node(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         let service_time = Duration::from_micros(50).mul_f64(100_f64.powf(self.random.unit()));
         cluster.world.set_service_time(node, service_time);
         self.end_after(cluster, 100, 3_000, Ending::Processor(node))

@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use quorate_core::{Address, ClientId, ReplicaIndex};
-use quorate_tapir::Message;
 
 use super::{Injector, Request, Step};
 use crate::cluster::Cluster;
+use crate::system::{Held, System};
 use crate::world::disk::Crash;
 
-impl Injector {
+impl<S: System> Injector<S> {
     /// A client vanishes; then whoever settles what it has left behind is hunted.
-    pub(super) fn begin_hunt(&mut self, cluster: &mut Cluster) -> Request {
+    pub(super) fn begin_hunt(&mut self, cluster: &mut Cluster<S>) -> Request {
         self.wait(cluster, Step::Hunt { left: 200 });
         Request::CrashClient(self.random.index(cluster.scenario.clients))
     }
 
     /// Crashes a node with a replica that leads a recovery; true if there is one.
-    pub(super) fn hunt(&mut self, cluster: &mut Cluster, left: u32) -> bool {
+    pub(super) fn hunt(&mut self, cluster: &mut Cluster<S>, left: u32) -> bool {
         let leads = |server: &usize| {
             let replica = cluster.world.server(*server);
-            replica.is_some_and(|replica| replica.recoveries() > 0)
+            replica.is_some_and(S::settles)
         };
         let leaders: Vec<usize> = (0..cluster.world.servers())
             .filter(leads)
@@ -39,29 +39,24 @@ impl Injector {
 
     /// Has a transaction that is being prepared taken over by some replicas of each of its shards, as its client may ask
     /// them to when it loses track; only those of its backup shard will. True if there is such a transaction.
-    pub(super) fn await_duel(&mut self, cluster: &mut Cluster, left: u32) -> bool {
-        let mut prepared = Vec::new();
-        for replica in (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server)) {
-            let entry = |id| Some((id, replica.prepared().entry(id)?.clone()));
-            prepared.extend(replica.prepared().ids().into_iter().filter_map(entry));
-        }
+    pub(super) fn await_duel(&mut self, cluster: &mut Cluster<S>, left: u32) -> bool {
+        let servers = (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server));
+        let mut prepared: Vec<Held> = servers.flat_map(S::held).collect();
         if prepared.is_empty() {
             if left > 0 {
                 self.wait(cluster, Step::Duel { left: left - 1 });
             }
             return false;
         }
-        let (transaction, held) = prepared.swap_remove(self.random.index(prepared.len()));
-        let (participants, timestamp) = (held.transaction.participants.clone(), held.timestamp);
+        let held = prepared.swap_remove(self.random.index(prepared.len()));
+        let Some(message) = S::ask_to_settle(&held) else { return false };
         let asker = Address::Client(ClientId(self.random.next_u64() >> 12));
         let node = cluster.client_node(self.random.index(cluster.scenario.clients));
-        for shard in &participants {
+        for shard in &held.participants {
             for index in 0..cluster.scenario.group.replicas() {
                 if self.random.chance(0.6) {
                     let to = quorate_core::ReplicaId { shard: *shard, index: ReplicaIndex(index as u8) };
-                    let participants = participants.clone();
-                    let message = Message::Recover { transaction, participants, timestamp };
-                    cluster.world.inject(node, asker, to.into(), message);
+                    cluster.world.inject(node, asker, to.into(), message.clone());
                 }
             }
         }
@@ -69,25 +64,24 @@ impl Injector {
     }
 
     /// A replica hears from another that the group is in the next view.
-    pub(super) fn change_view(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+    pub(super) fn change_view(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
         let servers = cluster.servers_of(node);
         if servers.is_empty() {
             return false;
         }
         let server = servers[self.random.index(servers.len())];
-        let Some(view) = cluster.world.server(server).map(|replica| replica.view().next()) else {
+        let Some(message) = cluster.world.server(server).and_then(S::hint_next_view) else {
             return false;
         };
         let to = cluster.replica(server);
         let index = (usize::from(to.index.0) + 1) % cluster.scenario.group.replicas();
         let from = quorate_core::ReplicaId { index: ReplicaIndex(index as u8), ..to };
-        let message = Message::Ir(quorate_ir::Message::HigherView { view });
         cluster.world.inject(node, from.into(), to.into(), message);
         true
     }
 
-    fn wait(&mut self, cluster: &mut Cluster, step: Step) {
-        let step_max = cluster.scenario.replica.recovery_timeout / 16;
+    fn wait(&mut self, cluster: &mut Cluster<S>, step: Step) {
+        let step_max = S::recovery_timeout(&cluster.scenario.settings) / 16;
         self.next_after(cluster, Duration::from_micros(100), step_max.max(Duration::from_millis(1)), step);
     }
 }

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use quorate_simulator::TraceText;
 use quorate_simulator::crash_points::{
     self, Case, Configuration, ConfigurationReport, CrashPointReport, Task, TaskReport, run_task,
 };
+use quorate_simulator::{Planted, TraceText};
 use quorate_tapir::Plant;
 
 use crate::exit::{Failure, Outcome, Verdict};
@@ -20,15 +20,16 @@ use crate::output::{Align, Progress, Table, print_json, thousands};
 const PRINTED_MAX: usize = 20;
 
 /// Executes every case of every configuration. Good if nothing is violated.
-pub(super) fn run(plant: Option<Plant>, json: bool) -> Outcome {
+pub(super) fn run(plant: Option<&Planted>, json: bool) -> Outcome {
+    let plant = rule_of(plant)?;
     let tasks: Vec<Task> =
         Configuration::ALL.into_iter().flat_map(|of| crash_points::tasks(of, plant)).collect();
     tell(&run_all(&tasks), json)
 }
 
 /// Executes one case, and writes its trace if that is wanted.
-pub(super) fn run_case(mut case: Case, plant: Option<Plant>, trace: Option<&Path>, json: bool) -> Outcome {
-    case.plant = plant;
+pub(super) fn run_case(mut case: Case, plant: Option<&Planted>, trace: Option<&Path>, json: bool) -> Outcome {
+    case.plant = rule_of(plant)?;
     let text = trace.map(|_| TraceText::default());
     let report = crash_points::run_case(&case, text.clone());
     if let (Some(path), Some(text)) = (trace, text) {
@@ -36,6 +37,15 @@ pub(super) fn run_case(mut case: Case, plant: Option<Plant>, trace: Option<&Path
         written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?;
     }
     tell(&report, json)
+}
+
+/// The rule that a plant breaks: these clusters are strict ones.
+fn rule_of(plant: Option<&Planted>) -> Result<Option<Plant>, Failure> {
+    let Some(plant) = plant else { return Ok(None) };
+    let rule = Plant::ALL.into_iter().find(|rule| rule.id() == plant.id);
+    rule.map(Some).ok_or_else(|| {
+        Failure::usage(format!("{} is a bug of {}; --crash-points is about strict", plant.id, plant.system))
+    })
 }
 
 /// Executes tasks on all processors, and reports on them in their order.

@@ -15,11 +15,10 @@ use clap::Args;
 use quorate::Isolation;
 use quorate_simulator::crash_points::Case;
 use quorate_simulator::{
-    Fault, Faults, Invariant, Options, Report, SeedReport, TraceText, plant_named, run_seed,
+    Fault, Faults, Invariant, Listed, Options, Planted, Report, SeedReport, SystemKind, TraceText,
+    list_faults, list_plants, plant_named, run_seed,
 };
-use quorate_tapir::Plant;
 use quorate_workloads::WorkloadKind;
-use serde_json::json;
 
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
@@ -57,7 +56,7 @@ pub(crate) struct SimArguments {
     faults: Option<Faults>,
     /// A bug to plant, by its id.
     #[arg(long, value_name = "BUG", value_parser = plant_named)]
-    plant: Option<Plant>,
+    plant: Option<Planted>,
     /// Plant every known bug in turn, each until a seed finds it; exit code 1 if one is not found.
     #[arg(long, conflicts_with_all = ["plant", "seed", "trace", "history"])]
     plants: bool,
@@ -96,18 +95,16 @@ pub(crate) struct SimArguments {
 impl SimArguments {
     pub(crate) fn run(self) -> Outcome {
         if self.list_faults {
-            let faults = Fault::ALL.map(|fault| (fault.name(), fault.what(), ""));
-            return list(self.json, "fault", &faults);
+            return list(self.json, "fault", &list_faults());
         }
         if self.list_plants {
-            let plants = Plant::ALL.map(|plant| (plant.id(), plant.what(), plant.section()));
-            return list(self.json, "plant", &plants);
+            return list(self.json, "plant", &list_plants());
         }
         if self.crash_points {
-            return crash_points::run(self.plant, self.json);
+            return crash_points::run(self.plant.as_ref(), self.json);
         }
         if let Some(case) = self.crash_case {
-            return crash_points::run_case(case, self.plant, self.trace.as_deref(), self.json);
+            return crash_points::run_case(case, self.plant.as_ref(), self.trace.as_deref(), self.json);
         }
         if self.calibrate {
             return crate::calibrate::run(self.json);
@@ -117,8 +114,15 @@ impl SimArguments {
         }
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);
-        options.isolation = self.isolation;
+        options.system = system_of(self.isolation);
         options.faults = self.faults.clone().unwrap_or(Faults::All);
+        if let Some(plant) = self.plant.as_ref().filter(|plant| plant.system != options.system) {
+            let choice = plant.system.option();
+            return Err(Failure::usage(format!(
+                "{} is a bug of another system: choose that with {choice}",
+                plant.id
+            )));
+        }
         options.plant = self.plant;
         options.workload = self.workload;
         options.length = self.length;
@@ -262,22 +266,23 @@ fn coverage(report: &Report) -> String {
     format!("{table}\n{verdict}")
 }
 
-/// Lists what can be chosen: id, what it is, and the section of the paper that it is about.
-fn list(json: bool, title: &str, entries: &[(&str, &str, &str)]) -> Outcome {
-    if json {
-        let array: Vec<_> = entries
-            .iter()
-            .map(|(id, what, section)| {
-                json!({ "id": id, "isolation": Isolation::Strict.name(), "what": what, "section": section })
-            })
-            .collect();
-        print_json(&array)?;
-    } else {
-        let mut table = Table::new(&[(title, Align::Left), ("section", Align::Left), ("what", Align::Left)]);
-        for (id, what, section) in entries {
-            table.row([*id, *section, *what].map(str::to_owned));
-        }
-        println!("{table}");
+/// The system that gives this guarantee.
+fn system_of(isolation: Isolation) -> SystemKind {
+    match isolation {
+        Isolation::Strict => SystemKind::Strict,
     }
+}
+
+/// Lists what can be chosen.
+fn list(json: bool, title: &str, listed: &[Listed]) -> Outcome {
+    if json {
+        print_json(&listed)?;
+        return Ok(Verdict::Good);
+    }
+    let mut table = Table::new(&[(title, Align::Left), ("section", Align::Left), ("what", Align::Left)]);
+    for Listed { id, what, section, .. } in listed {
+        table.row([*id, *section, *what].map(str::to_owned));
+    }
+    println!("{table}");
     Ok(Verdict::Good)
 }

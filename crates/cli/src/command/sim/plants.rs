@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use quorate_simulator::hunt::{SCRIPTED, suited_faults};
-use quorate_simulator::{Faults, Hunt, Options, hunt};
-use quorate_tapir::Plant;
+use quorate_simulator::{Faults, Hunt, Options, Planted, hunt};
 
 use crate::exit::{Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json};
@@ -24,7 +22,8 @@ pub(super) fn run(options: &Options, faults: Option<&Faults>, json: bool) -> Out
 
 /// Hunts on all processors: each plant is a hunt of its own. Reported in the order of the plants.
 fn hunt_all(options: &Options, faults: Option<&Faults>) -> Vec<Hunt> {
-    let plants: Vec<Plant> = Plant::ALL.into_iter().filter(|plant| !SCRIPTED.contains(plant)).collect();
+    let mut plants: Vec<Planted> = options.system.plants();
+    plants.retain(|plant| !plant.is_scripted);
     let progress = Progress::bar(plants.len() as u64);
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(plants.len());
     let next = AtomicUsize::new(0);
@@ -37,9 +36,9 @@ fn hunt_all(options: &Options, faults: Option<&Faults>) -> Vec<Hunt> {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(plant) = plants.get(at) else { return };
-                    let faults = faults.cloned().unwrap_or_else(|| suited_faults(*plant));
+                    let faults = faults.cloned().unwrap_or_else(|| plant.suited_faults.clone());
                     // The receiver lives as long as this scope.
-                    let _ = sender.send((at, hunt(*plant, &Options { faults, ..options.clone() })));
+                    let _ = sender.send((at, hunt(plant, &Options { faults, ..options.clone() })));
                 }
             });
         }

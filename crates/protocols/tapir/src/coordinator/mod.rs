@@ -22,7 +22,6 @@
 //! | `reading` | quorum reads and reads of validated versions |
 //! | `agreement` | what the replies to a quorum read amount to |
 //! | `pages` | how the pages of several shards become one |
-//! | `tally` | how transactions ended, and why |
 
 mod agreement;
 mod commit_wait;
@@ -33,7 +32,6 @@ mod prepare;
 mod read_only;
 mod reading;
 mod resolve;
-mod tally;
 mod tell;
 
 use std::cmp::Reverse;
@@ -60,7 +58,6 @@ use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes}
 use read_only::Wanted;
 use reading::{Reading, Reply, Scan};
 use resolve::Resolving;
-pub use tally::Tally;
 use tell::Telling;
 
 type Ir = quorate_ir::Message<Tapir>;
@@ -91,7 +88,6 @@ pub struct Coordinator {
     timer: Option<Instant>,
     deadlines: Deadlines,
     commit_waits: CommitWaits,
-    tally: Tally,
 }
 
 /// The replicas of a shard, as this client knows them.
@@ -148,7 +144,6 @@ impl Machine for Coordinator {
             timer: None,
             deadlines: Deadlines::default(),
             commit_waits: CommitWaits::default(),
-            tally: Tally::default(),
         }
     }
 
@@ -191,11 +186,6 @@ impl Coordinator {
     /// True if it has nothing to do.
     pub fn is_empty(&self) -> bool {
         self.transactions.is_empty()
-    }
-
-    /// How its transactions ended.
-    pub fn tally(&self) -> Tally {
-        self.tally
     }
 
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {

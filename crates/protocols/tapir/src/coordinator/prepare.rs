@@ -391,7 +391,6 @@ impl Coordinator {
         let above = Timestamp { micros: above.micros.saturating_add(ahead.as_micros() as u64), ..above };
         let timestamp = self.next_deadline(context.clock, above, shards, GroupSize::fast_quorum);
         let rules = self.config.rules;
-        self.tally.retries += 1;
         let Some(preparing) = self.preparing(id) else { return };
         preparing.timestamp = timestamp;
         preparing.number += 1;
@@ -425,11 +424,6 @@ impl Coordinator {
         let outcome = if commit { Outcome::Committed(timestamp) } else { Outcome::Aborted };
         let mut result =
             if commit { Ok(Committed { timestamp, fast, retries }) } else { Err(Failure::Conflict) };
-        if commit {
-            self.tally.count_commit(fast);
-        } else {
-            self.tally.count_abort(preparing.parts.iter().flat_map(|part| part.call.verdicts()));
-        }
         if commit && preparing.reads_when_prepared() {
             match preparing.newest_found() {
                 Some(found) => tell_reads(open, id, found, &mut shares, outbox),

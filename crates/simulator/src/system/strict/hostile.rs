@@ -18,17 +18,12 @@ use quorate_ir::{OperationId, Part, PartRange, RecordPage};
 use quorate_tapir::message::{Decision, Prepare, Vote};
 use quorate_tapir::{Message, Tapir};
 
-use crate::cluster::Cluster;
+use super::Strict;
+use crate::system::{HOSTILE_KEYS, is_hostile_key};
+
+type Cluster = crate::cluster::Cluster<Strict>;
 
 type Ir = quorate_ir::Message<Tapir>;
-
-/// What the keys of hostile clients begin with; those of workloads never do.
-const OWN_KEYS: u8 = b'~';
-
-/// True if only hostile clients write this key.
-pub fn is_hostile_key(key: &[u8]) -> bool {
-    key.first() == Some(&OWN_KEYS)
-}
 
 /// A hostile client.
 #[derive(Debug)]
@@ -48,9 +43,8 @@ struct Victim {
     timestamp: Timestamp,
 }
 
-impl Hostile {
-    /// A client that has done nothing yet.
-    pub fn new(mut random: Random) -> Self {
+impl crate::system::Hostile<Strict> for Hostile {
+    fn new(mut random: Random) -> Self {
         Hostile {
             id: ClientId(1 + random.below((1 << 52) - 1)),
             random,
@@ -59,14 +53,12 @@ impl Hostile {
         }
     }
 
-    /// True if what a shard knows of the outcome of a transaction means anything to others: not if it is this client's own,
-    /// nor if the shard was made to abort it, for itself alone, although it has no part in it.
-    pub fn leaves_alone(&self, transaction: TransactionId, shard: ShardId) -> bool {
+    /// Not if it is this client's own, nor if the shard was made to abort it, for itself alone, although it has no part in it.
+    fn leaves_alone(&self, transaction: TransactionId, shard: ShardId) -> bool {
         transaction.client != self.id && !self.misled.contains(&(transaction, shard))
     }
 
-    /// Does something that no client should do.
-    pub fn attack(&mut self, cluster: &mut Cluster) {
+    fn attack(&mut self, cluster: &mut Cluster) {
         let shards = cluster.shards();
         let shard = shards[self.random.index(shards.len())];
         let victim = self.find_victim(cluster);
@@ -87,7 +79,9 @@ impl Hostile {
             _ => self.ask_nonsense(shard, cluster),
         }
     }
+}
 
+impl Hostile {
     fn find_victim(&mut self, cluster: &Cluster) -> Option<Victim> {
         let mut prepared = Vec::new();
         for replica in (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server)) {
@@ -119,7 +113,7 @@ impl Hostile {
     fn own_key(&mut self, shard: ShardId, cluster: &Cluster) -> Key {
         let shards = cluster.shards();
         loop {
-            let key = [OWN_KEYS, self.random.below(256) as u8];
+            let key = [HOSTILE_KEYS, self.random.below(256) as u8];
             if shards[shard_position(&key, shards.len())] == shard {
                 return Key::copy_from_slice(&key);
             }

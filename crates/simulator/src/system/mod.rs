@@ -1,0 +1,258 @@
+//! The systems that can be simulated: what whoever runs a simulation has to know of a protocol.
+//!
+//! Everything else in this crate is the same for all of them: what is drawn, what goes wrong, what clients do and what is
+//! judged. So whatever is measured or proved of one is measured and proved of the others in the same way.
+//!
+//! | file | role |
+//! |---|---|
+//! | [`strict`] | `strict` keyspaces: TAPIR over inconsistent replication |
+
+pub mod strict;
+
+use std::fmt::{self, Debug};
+use std::time::Duration;
+
+use quorate_checker::Level;
+use quorate_core::command::{Command, Event, Outcome};
+use quorate_core::{ClientId, GroupSize, Machine, Random, ReplicaId, ShardId, Timestamp, TransactionId};
+
+use crate::cluster::Cluster;
+use crate::fault::Fault;
+use crate::invariants::StoredVersion;
+use crate::options::{Faults, Options};
+use crate::world::Protocol;
+
+/// A system that can be simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SystemKind {
+    /// The keyspaces whose isolation is `strict`.
+    #[default]
+    Strict,
+}
+
+impl SystemKind {
+    /// Every system.
+    pub const ALL: [SystemKind; 1] = [SystemKind::Strict];
+
+    /// Its name: that of the isolation, or of the comparison system.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SystemKind::Strict => "strict",
+        }
+    }
+
+    /// The option of `quorate sim` that chooses it.
+    pub fn option(self) -> String {
+        match self {
+            SystemKind::Strict => format!("--isolation {self}"),
+        }
+    }
+
+    /// The bugs that can be planted in it.
+    pub fn plants(self) -> Vec<Planted> {
+        match self {
+            SystemKind::Strict => strict::Strict::plants(),
+        }
+    }
+}
+
+impl fmt::Display for SystemKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// A bug that can be planted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planted {
+    /// In which system.
+    pub system: SystemKind,
+    /// Its name.
+    pub id: &'static str,
+    /// What goes wrong, in a sentence.
+    pub what: &'static str,
+    /// Where the broken rule stands in the paper.
+    pub section: &'static str,
+    /// True if its interleavings take so many coincidences that no few seeds reach them. Golden scripts play them, or tests
+    /// of the rule itself.
+    pub is_scripted: bool,
+    /// The faults under which it shows soonest.
+    pub suited_faults: Faults,
+}
+
+/// What is known of a scenario when its machines are set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Sketch<'a> {
+    /// The seed.
+    pub seed: u64,
+    /// What is asked for.
+    pub options: &'a Options,
+    /// Replicas of each shard.
+    pub group: GroupSize,
+    /// The longest way there and back, without jitter.
+    pub round_trip: Duration,
+}
+
+/// Which replica a server is, and how it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    /// The replica.
+    pub replica: ReplicaId,
+    /// True if its group is new: that it has no records is as it should be.
+    pub is_new: bool,
+    /// The first shard of the keyspace, and how many there are.
+    pub shards: (ShardId, u32),
+}
+
+/// What a server tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It takes part in its group, and has all of its records.
+    Serves,
+    /// So many replicas of its group have lost their records, it believes: more than may be.
+    Lost(usize),
+    /// Something that makes no sense here, such as a membership that nobody has changed.
+    Nonsense,
+    /// Something else.
+    Other,
+}
+
+/// A transaction whose keys a server holds.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The transaction.
+    pub id: TransactionId,
+    /// Every shard that takes part in it.
+    pub participants: Vec<ShardId>,
+    /// Its timestamp.
+    pub timestamp: Timestamp,
+}
+
+/// A protocol that can be simulated.
+pub trait System:
+    Protocol<Client: Machine<Command = Command, Event = Event>> + Copy + Debug + 'static
+{
+    /// How its machines are set up.
+    type Settings: Clone + Debug;
+    /// A client that lies.
+    type Hostile: Hostile<Self>;
+
+    /// Which system it is.
+    const KIND: SystemKind;
+
+    /// The bugs that can be planted in it.
+    fn plants() -> Vec<Planted>;
+
+    /// Draws how its machines are set up.
+    fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Self::Settings;
+
+    /// Makes limits and time-outs as small as can be, each if `shrinks` says so, so that what is rare elsewhere happens all
+    /// the time.
+    ///
+    /// Two bounds stay. No timer runs out so often that nothing else happens: a time-out is no less than a share of a round
+    /// trip. And what others would undo gets the time that it takes.
+    fn shrink(settings: &mut Self::Settings, round_trip: Duration, shrinks: &mut dyn FnMut() -> bool);
+
+    /// What histories are promised.
+    fn level(settings: &Self::Settings) -> Level;
+
+    /// The time-outs of its machines: links that fail in step with one of them are the worst.
+    fn timeouts(settings: &Self::Settings) -> Vec<Duration>;
+
+    /// After so long others settle what a coordinator has left behind.
+    fn recovery_timeout(settings: &Self::Settings) -> Duration;
+
+    /// True if a client that comes back goes by the same name as before: a planted bug.
+    fn reuses_client_ids(settings: &Self::Settings) -> bool;
+
+    /// True if what has ended is forgotten while a simulation lasts.
+    fn collects(settings: &Self::Settings) -> bool;
+
+    /// Builds a server from what its disk holds.
+    fn server(
+        settings: &Self::Settings,
+        seat: Seat,
+        records: Vec<<Self::Server as Machine>::Record>,
+    ) -> Self::Server;
+
+    /// Builds a client.
+    fn client(settings: &Self::Settings, id: ClientId) -> Self::Client;
+
+    /// What a server tells of itself.
+    fn news(event: &<Self::Server as Machine>::Event) -> News;
+
+    /// What keeps a server from taking part in its group, in a few words; nothing, if it does take part.
+    fn ailment(server: &Self::Server) -> Option<String>;
+
+    /// The transactions whose keys it holds.
+    fn held(server: &Self::Server) -> Vec<Held>;
+
+    /// How many requests it lets wait.
+    fn waiting(server: &Self::Server) -> usize;
+
+    /// True if it settles what a coordinator has left behind.
+    fn settles(server: &Self::Server) -> bool;
+
+    /// What it knows of the outcome of a transaction.
+    fn outcome(server: &Self::Server, transaction: TransactionId) -> Option<Outcome>;
+
+    /// The outcomes that it knows.
+    fn outcomes(server: &Self::Server) -> Vec<(TransactionId, Outcome)>;
+
+    /// Below this timestamp versions may have been collected.
+    fn floor(server: &Self::Server) -> Timestamp;
+
+    /// The versions that it holds, ascending by key and timestamp.
+    fn versions(server: &Self::Server) -> Vec<StoredVersion>;
+
+    /// How many versions it holds.
+    fn version_count(server: &Self::Server) -> usize;
+
+    /// What it keeps although it has ended, by kind.
+    fn left(server: &Self::Server) -> Vec<(&'static str, usize)>;
+
+    /// How many transactions it keeps a record of.
+    fn recorded(server: &Self::Server) -> usize;
+
+    /// How many bytes its log may take at rest; none if no simulation lasts long enough to tell.
+    fn log_bytes_max(settings: &Self::Settings, server: &Self::Server) -> Option<u64>;
+
+    /// What a client that has lost track of a transaction asks its shards, so that they settle it; none if it cannot.
+    fn ask_to_settle(held: &Held) -> Option<Self::Message>;
+
+    /// What another replica says that has gone on to the next view; none if nobody follows a single one.
+    fn hint_next_view(server: &Self::Server) -> Option<Self::Message>;
+}
+
+/// A client that says whatever a client can say, true or not. All other transactions must stay right and come to an end, and
+/// so must its own: what they hold is in the way of others.
+pub trait Hostile<S: System>: Sized {
+    /// A client that has done nothing yet.
+    fn new(random: Random) -> Self;
+
+    /// Does something that no client should do.
+    fn attack(&mut self, cluster: &mut Cluster<S>);
+
+    /// True if what a shard knows of the outcome of a transaction means anything to others.
+    fn leaves_alone(&self, transaction: TransactionId, shard: ShardId) -> bool;
+}
+
+/// What the keys of hostile clients begin with; those of workloads never do.
+pub const HOSTILE_KEYS: u8 = b'~';
+
+/// True if only hostile clients write this key.
+pub fn is_hostile_key(key: &[u8]) -> bool {
+    key.first() == Some(&HOSTILE_KEYS)
+}
+
+/// Makes a limit smaller, if it is to be.
+pub(crate) fn shrink_to<T: PartialOrd>(limit: &mut T, to: T, shrinks: bool) {
+    if shrinks && to < *limit {
+        *limit = to;
+    }
+}
+
+/// The faults by name.
+pub(crate) fn named(faults: &[Fault]) -> Faults {
+    Faults::Named(faults.to_vec())
+}
