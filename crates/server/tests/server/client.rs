@@ -263,17 +263,29 @@ impl Client {
         panic!("a read never committed");
     }
 
-    /// All keys of a keyspace, in one attempt.
+    /// All keys of a keyspace in a transaction that commits, in as many attempts as it takes: a write whose outcome is on its
+    /// way is in the way of whoever reads it.
     pub(crate) async fn scan(&mut self, keyspace: &Keyspace) -> Vec<(Key, Bytes)> {
-        let transaction = self.begin(keyspace);
-        let range = KeyRange { from: Key::from("a"), to: None };
-        self.command(Command::Scan { transaction, range, limit: 1_000 });
-        let entries = loop {
-            if let Event::Scanned { entries, .. } = self.event().await {
-                break entries;
+        for _ in 0..ATTEMPTS_MAX {
+            let transaction = self.begin(keyspace);
+            let range = KeyRange { from: Key::from("a"), to: None };
+            self.command(Command::Scan { transaction, range, limit: 1_000 });
+            let entries = loop {
+                match self.event().await {
+                    Event::Scanned { transaction: scanned, entries, .. } if scanned == transaction => {
+                        break Some(entries);
+                    }
+                    Event::Finished { transaction: finished, .. } if finished == transaction => break None,
+                    _ => {}
+                }
+            };
+            if let Some(entries) = entries
+                && self.commit(transaction).await.is_ok()
+            {
+                return entries;
             }
-        };
-        self.commit(transaction).await.expect("a scan that nothing disturbs commits");
-        entries
+            tokio::time::sleep(ATTEMPT_PAUSE).await;
+        }
+        panic!("a scan never committed");
     }
 }
