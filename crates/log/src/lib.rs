@@ -10,6 +10,8 @@
 //! | file | role |
 //! |---|---|
 //! | [`message`] | everything that replicas say to each other |
+//! | [`member`] | a replica and the machine that stands on it, as one machine |
+//! | [`membership`] | who the replicas are, and which views are theirs |
 //! | [`entries`] | the log of one replica, and in which views its entries were appended |
 //! | [`replica`] | what a replica does: appending, changing views, joining a view, coming back without a disk |
 //!
@@ -30,10 +32,14 @@
 //! * Leaders hold leases, counted in time that passes and not by clocks: see [`replica::lease`].
 
 pub mod entries;
+pub mod member;
+pub mod membership;
 pub mod message;
 pub mod replica;
 
 pub use entries::{Entry, Run, Shape};
+pub use member::{LogEvent, Member, Part};
+pub use membership::Membership;
 pub use message::Message;
 pub use replica::{Boot, Durable, Fact, Host, Limits, Replica, Status, Timer, Timing};
 

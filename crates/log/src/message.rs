@@ -141,3 +141,23 @@ pub enum Message<P: Payload> {
         view: View,
     },
 }
+
+impl<P: Payload> Message<P> {
+    /// The view that it is about, if it is about one.
+    pub fn view(&self) -> Option<View> {
+        match self {
+            Message::Prepare { view, .. }
+            | Message::PrepareOk { view, .. }
+            | Message::StartViewChange { view, .. }
+            | Message::DoViewChange { view, .. }
+            | Message::StartView { view, .. }
+            | Message::Fetch { view, .. }
+            | Message::Fetched { view, .. }
+            | Message::FromState { view, .. }
+            | Message::FetchState { view, .. }
+            | Message::LifeNoted { view, .. }
+            | Message::Join { view } => Some(*view),
+            Message::WhichLife { .. } | Message::KnownLife { .. } | Message::NewLife { .. } => None,
+        }
+    }
+}

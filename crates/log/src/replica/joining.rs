@@ -241,7 +241,7 @@ impl<P: Payload> Replica<P> {
             host.persist(Fact::ViewPage { view, after: kept, entries: received.clone() });
         }
         let from_state = state.as_ref().map(|state| state.base_view);
-        host.persist(Fact::ViewInstalled { view, kept, last: shape.last, from_state });
+        self.install(Fact::ViewInstalled { view, kept, last: shape.last, from_state }, shape.last, host);
         if let Some(Arriving { base, base_view, pages }) = state {
             self.entries = Entries::forgotten(base, base_view);
             self.begin_anew_from(base, pages, host);

@@ -44,6 +44,8 @@ impl Promise {
 pub(super) struct Lease {
     /// The number of the last beat.
     pub(super) beat: u64,
+    /// True if another is wanted soon.
+    pub(super) is_wanted: bool,
     /// When each beat began that may still count.
     spoken: BTreeMap<u64, Instant>,
     /// The greatest beat that each of the others has answered.
@@ -53,13 +55,19 @@ pub(super) struct Lease {
 impl Lease {
     /// Begins anew in another view. Beats go on being counted, so that no answer is taken for one to a later beat.
     pub(super) fn reset(&mut self) {
+        self.is_wanted = false;
         self.spoken.clear();
         self.answered.clear();
     }
 
     /// A beat begins.
-    pub(super) fn speak(&mut self, now: Instant) {
+    pub(super) fn speak(&mut self, now: Instant, timing: &Timing) {
         self.beat += 1;
+        self.is_wanted = false;
+        // What was said so long ago holds nobody any more.
+        while self.spoken.first_entry().is_some_and(|entry| *entry.get() + timing.lease < now) {
+            self.spoken.pop_first();
+        }
         self.spoken.insert(self.beat, now);
     }
 
@@ -121,7 +129,7 @@ mod tests {
     fn a_lease_counts_from_the_beat_that_enough_others_have_heard() {
         let mut lease = Lease::default();
         for second in 1..=3 {
-            lease.speak(at(1_000 * second));
+            lease.speak(at(1_000 * second), &TIMING);
         }
         assert_eq!(lease.until(2, &TIMING), None);
         lease.on_answer(ReplicaIndex(1), 3, 2);
@@ -141,7 +149,12 @@ mod tests {
     #[test]
     fn who_needs_nobody_leads_as_long_as_it_speaks() {
         let mut lease = Lease::default();
-        lease.speak(at(1_000));
+        lease.speak(at(1_000), &TIMING);
         assert_eq!(lease.until(0, &TIMING), Some(at(10_900)));
+        for second in 2..100 {
+            lease.speak(at(1_000 * second), &TIMING);
+        }
+        assert_eq!(lease.until(0, &TIMING), Some(at(99_000 + 9_900)));
+        assert!(lease.spoken.len() <= 11, "what is over is forgotten");
     }
 }

@@ -20,10 +20,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::log::Position;
-use quorate_core::{GroupSize, Instant, ReplicaIndex, View};
+use quorate_core::{Instant, ReplicaIndex, View};
 
 use crate::entries::{Entries, Entry, Shape};
-use crate::{Message, Payload};
+use crate::{Membership, Message, Payload};
 use joining::Joining;
 use lease::{Lease, Promise};
 use normal::Leading;
@@ -159,15 +159,16 @@ impl Timing {
 pub struct Limits {
     /// So many bytes of entries go into one message, or one entry if that is larger.
     pub message_bytes: usize,
-    /// So many entries may be on their way to a backup before more are held back, to go together.
-    pub in_flight: u64,
+    /// So many messages may be on their way to a backup before entries are held back, to go together; and so many questions
+    /// whether this replica leads.
+    pub in_flight: usize,
     /// So many entries from before a snapshot stay in memory, for backups that are a little behind.
     pub kept: u64,
 }
 
 impl Limits {
     /// What servers use.
-    pub const DEFAULT: Limits = Limits { message_bytes: 1024 * 1024, in_flight: 4_096, kept: 4_096 };
+    pub const DEFAULT: Limits = Limits { message_bytes: 1024 * 1024, in_flight: 16, kept: 4_096 };
 }
 
 /// Some of a log has become durable here.
@@ -199,8 +200,8 @@ pub trait Host<P: Payload> {
     /// The facts from the mark on suffice, once they are durable.
     fn truncate(&mut self);
 
-    /// Asks to be told, by [`Replica::on_durable`], when everything persisted so far is durable.
-    fn notify_durable(&mut self, durable: Durable);
+    /// Makes a fact durable and asks to be told, by [`Replica::on_durable`].
+    fn persist_and_notify(&mut self, fact: Fact<P>, durable: Durable);
 
     /// Sets or moves a timer.
     fn set_timer(&mut self, timer: Timer, after: Duration);
@@ -234,7 +235,7 @@ pub trait Host<P: Payload> {
 /// One replica's part in the log.
 #[derive(Debug)]
 pub struct Replica<P: Payload> {
-    group: GroupSize,
+    membership: Membership,
     me: ReplicaIndex,
     timing: Timing,
     limits: Limits,
@@ -246,6 +247,8 @@ pub struct Replica<P: Payload> {
     /// Everything up to here is stable, and has been given to the host.
     stable: Position,
     leading: Option<Leading>,
+    /// What the leader of the view has sent and what overtook that which comes before it: what follows which position.
+    early: BTreeMap<Position, Vec<Entry<P>>>,
     changing: Changing,
     joining: Option<Joining<P>>,
     snapshots: Snapshots<P>,
@@ -271,21 +274,22 @@ struct Arrived<P: Payload> {
 impl<P: Payload> Replica<P> {
     /// A replica of a group that begins with an empty log. Give it the facts of earlier lives, in order, with
     /// [`Replica::restore`], and then [`Replica::start`].
-    pub fn new(group: GroupSize, me: ReplicaIndex, timing: Timing, limits: Limits) -> Self {
+    pub fn new(membership: Membership, me: ReplicaIndex, timing: Timing, limits: Limits) -> Self {
         Replica {
-            group,
+            snapshots: Snapshots::default(),
+            view: membership.first_view(),
+            last_normal: membership.first_view(),
+            membership,
             me,
             timing,
             limits,
             status: Status::Normal,
-            view: View(0),
-            last_normal: View(0),
             entries: Entries::default(),
             stable: Position::START,
             leading: None,
+            early: BTreeMap::new(),
             changing: Changing::default(),
             joining: None,
-            snapshots: Snapshots::new(group.replicas()),
             promise: Promise::default(),
             lease: Lease::default(),
             is_known_to_disk: false,
@@ -311,9 +315,10 @@ impl<P: Payload> Replica<P> {
     fn take_in(&mut self, fact: Fact<P>, arrived: &mut Arrived<P>) {
         match fact {
             Fact::Appended(entries) | Fact::SnapshotEntries(entries) => {
-                entries.into_iter().for_each(|entry| {
+                for entry in entries {
+                    self.snapshots.note_bytes(entry.payload.bytes());
                     self.entries.push(entry);
-                })
+                }
             }
             Fact::ViewEntered(view) => {
                 self.view = view;
@@ -380,7 +385,11 @@ impl<P: Payload> Replica<P> {
             Status::Normal => {
                 if !self.restored {
                     let (view, kept) = (self.view, self.entries.last());
-                    host.persist(Fact::ViewInstalled { view, kept, last: kept, from_state: None });
+                    self.install(
+                        Fact::ViewInstalled { view, kept, last: kept, from_state: None },
+                        kept,
+                        host,
+                    );
                     self.is_member = true;
                 }
                 if self.leader(self.view) == self.me { self.lead(host) } else { self.listen(host) }
@@ -427,12 +436,14 @@ impl<P: Payload> Replica<P> {
 
     /// Which replica leads a view: each in turn.
     pub fn leader(&self, view: View) -> ReplicaIndex {
-        ReplicaIndex((view.0 % self.group.replicas() as u64) as u8)
+        self.membership.leader(view)
     }
 
     /// Takes in what another replica says.
     pub fn on_message<H: Host<P>>(&mut self, from: ReplicaIndex, message: Message<P>, host: &mut H) {
-        if from == self.me || usize::from(from.0) >= self.group.replicas() {
+        self.flush(host);
+        let is_of_group = from != self.me && self.membership.contains(from);
+        if !is_of_group || message.view().is_some_and(|view| !self.membership.holds(view)) {
             return;
         }
         match message {
@@ -461,6 +472,7 @@ impl<P: Payload> Replica<P> {
 
     /// A timer has fired.
     pub fn on_timer<H: Host<P>>(&mut self, timer: Timer, host: &mut H) {
+        self.flush(host);
         match timer {
             Timer::Beat => self.on_beat(host),
             Timer::Silence => self.on_silence(host),
@@ -469,9 +481,8 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    fn others(&self) -> impl Iterator<Item = ReplicaIndex> + use<P> {
-        let me = self.me;
-        (0..self.group.replicas()).map(|index| ReplicaIndex(index as u8)).filter(move |index| *index != me)
+    fn others(&self) -> impl Iterator<Item = ReplicaIndex> + use<'_, P> {
+        self.membership.members().iter().copied().filter(|index| *index != self.me)
     }
 
     fn tell_others<H: Host<P>>(&self, message: &Message<P>, host: &mut H) {

@@ -1,6 +1,6 @@
 //! Appending in a view.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use quorate_core::log::Position;
 use quorate_core::{Instant, ReplicaIndex, View};
@@ -14,65 +14,136 @@ use crate::{Message, Payload};
 pub(super) struct Leading {
     /// With what the view began: once that is stable, the leader knows all that is.
     begun_with: Position,
-    /// Up to where its own log is durable.
+    /// Up to where its own log has been given to the disk, and up to where it is durable.
+    written: Position,
     durable: Position,
     peers: BTreeMap<ReplicaIndex, Peer>,
 }
 
 /// What the leader knows of a backup.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Peer {
     /// The backup holds the log up to here.
     matched: Position,
     /// It was sent everything up to here.
     sent: Position,
-    /// What had matched when the last beat began.
-    matched_at_beat: Position,
+    /// The last entry of each message that has not been acknowledged.
+    in_flight: VecDeque<Position>,
+    /// What had matched, and what had been sent, when the last beat began.
+    at_beat: (Position, Position),
+}
+
+impl Peer {
+    /// The backup holds everything up to here.
+    fn note_matched(&mut self, upto: Position) {
+        self.matched = self.matched.max(upto);
+        self.sent = self.sent.max(self.matched);
+        let arrived = self.in_flight.partition_point(|last| *last <= self.matched);
+        self.in_flight.drain(..arrived);
+    }
+
+    /// Takes what has been sent for a beat, and of which nothing has been acknowledged since, for lost.
+    fn note_beat(&mut self) {
+        let (matched, sent) = self.at_beat;
+        if self.matched == matched && self.matched < sent {
+            self.sent = self.matched;
+            self.in_flight.clear();
+        }
+        self.at_beat = (self.matched, self.sent);
+    }
 }
 
 impl<P: Payload> Replica<P> {
     /// Appends an entry and gives its position. It is stable once [`Host::on_stable`] says so for that position, unless
-    /// [`Host::on_deposed`] comes before; none if this replica does not lead.
-    pub fn append<H: Host<P>>(&mut self, payload: P, host: &mut H) -> Option<Position> {
+    /// [`Host::on_deposed`] comes before; none if this replica does not lead. What is appended before a
+    /// [`Replica::flush`] goes together.
+    pub fn append(&mut self, payload: P) -> Option<Position> {
         self.leading.as_ref()?;
-        let entry = Entry { view: self.view, payload };
-        host.persist(Fact::Appended(vec![entry.clone()]));
-        self.snapshots.note_bytes(entry.payload.bytes());
-        let position = self.entries.push(entry);
-        host.notify_durable(Durable { view: self.view, upto: position });
-        for other in self.others() {
+        Some(self.entries.push(Entry { view: self.view, payload }))
+    }
+
+    /// Writes down and sends what was appended, and asks what was to be asked. To be called after each step of the host.
+    pub fn flush<H: Host<P>>(&mut self, host: &mut H) {
+        if self.leading.is_none() {
+            return;
+        }
+        if self.write_appended(host) {
+            self.send_more_to_all(host);
+        }
+        let unanswered = self.lease.beat - self.lease.heard_by(self.membership.group().failures());
+        if self.lease.is_wanted && unanswered < self.limits.in_flight as u64 {
+            self.beat(host);
+        }
+    }
+
+    /// Makes durable what was appended. False if there is nothing.
+    fn write_appended<H: Host<P>>(&mut self, host: &mut H) -> bool {
+        let last = self.entries.last();
+        let Some(leading) = self.leading.as_mut().filter(|leading| leading.written < last) else {
+            return false;
+        };
+        let entries = self.entries.between(leading.written, last, usize::MAX);
+        leading.written = last;
+        for entry in &entries {
+            self.snapshots.note_bytes(entry.payload.bytes());
+        }
+        host.persist_and_notify(Fact::Appended(entries), Durable { view: self.view, upto: last });
+        true
+    }
+
+    fn send_more_to_all<H: Host<P>>(&mut self, host: &mut H) {
+        let others: Vec<ReplicaIndex> = self.others().collect();
+        for other in others {
             self.send_more(other, host);
         }
-        Some(position)
+    }
+
+    /// The fact with which this replica takes part in its view. A leader is told when it is durable.
+    pub(super) fn install<H: Host<P>>(&mut self, fact: Fact<P>, last: Position, host: &mut H) {
+        if self.leader(self.view) == self.me {
+            host.persist_and_notify(fact, Durable { view: self.view, upto: last });
+        } else {
+            host.persist(fact);
+        }
+    }
+
+    /// True if this replica leads, and knows all that was stable when it began to.
+    pub fn knows_all(&self) -> bool {
+        self.leading.as_ref().is_some_and(|leading| self.stable >= leading.begun_with)
     }
 
     /// True if what this replica has of the log is all that is stable anywhere, now and until the instant that is returned:
     /// nobody else can lead before.
     pub fn lease_until(&self) -> Option<Instant> {
-        let leading = self.leading.as_ref()?;
-        if self.stable < leading.begun_with {
+        if !self.knows_all() {
             // What an earlier leader made stable may not be known here as such.
             return None;
         }
-        self.lease.until(self.group.failures(), &self.timing)
+        self.lease.until(self.membership.group().failures(), &self.timing)
     }
 
-    /// Asks the others whether this replica still leads: gives a number, which [`Replica::has_confirmed`] is asked about.
-    pub fn confirm<H: Host<P>>(&mut self, host: &mut H) -> Option<u64> {
+    /// Asks the others whether this replica still leads, with the next [`Replica::flush`]: gives a number, which
+    /// [`Replica::has_confirmed`] is asked about. A question that gets no answer is repeated with each beat.
+    pub fn confirm(&mut self) -> Option<u64> {
         self.leading.as_ref()?;
-        self.beat(host);
-        Some(self.lease.beat)
+        self.lease.is_wanted = true;
+        Some(self.lease.beat + 1)
+    }
+
+    /// All questions up to this number have been answered.
+    pub fn confirmed(&self) -> u64 {
+        if self.knows_all() { self.lease.heard_by(self.membership.group().failures()) } else { 0 }
     }
 
     /// True if this replica led after the confirmation was asked for, so that everything that was stable then is stable
     /// here.
     pub fn has_confirmed(&self, number: u64) -> bool {
-        let knows_all = self.leading.as_ref().is_some_and(|leading| self.stable >= leading.begun_with);
-        knows_all && self.lease.heard_by(self.group.failures()) >= number
+        self.confirmed() >= number
     }
 
     /// Some of the log has become durable here.
     pub fn on_durable<H: Host<P>>(&mut self, durable: Durable, host: &mut H) {
+        self.flush(host);
         self.is_known_to_disk = true;
         if durable.view == self.view
             && let Some(leading) = &mut self.leading
@@ -86,11 +157,10 @@ impl<P: Payload> Replica<P> {
     pub(super) fn lead<H: Host<P>>(&mut self, host: &mut H) {
         let last = self.entries.last();
         let peers = self.others().map(|other| (other, Peer { sent: last, ..Peer::default() })).collect();
-        self.leading = Some(Leading { begun_with: last, durable: Position::START, peers });
+        self.leading = Some(Leading { begun_with: last, written: last, durable: Position::START, peers });
         self.promise.end();
         self.lease.reset();
         host.cancel_timer(Timer::Silence);
-        host.notify_durable(Durable { view: self.view, upto: last });
         host.on_leading(self.view);
         self.beat(host);
     }
@@ -111,13 +181,7 @@ impl<P: Payload> Replica<P> {
 
     pub(super) fn on_beat<H: Host<P>>(&mut self, host: &mut H) {
         let Some(leading) = &mut self.leading else { return };
-        for peer in leading.peers.values_mut() {
-            if peer.matched == peer.matched_at_beat {
-                // Nothing has been acknowledged for a beat: it may be lost.
-                peer.sent = peer.matched;
-            }
-            peer.matched_at_beat = peer.matched;
-        }
+        leading.peers.values_mut().for_each(Peer::note_beat);
         self.beat(host);
         let forgotten = self.entries.shape().base;
         let peers = self.leading.iter().flat_map(|leading| &leading.peers);
@@ -129,18 +193,23 @@ impl<P: Payload> Replica<P> {
 
     /// Says that this replica leads, and sends what has not been sent.
     fn beat<H: Host<P>>(&mut self, host: &mut H) {
-        self.lease.speak(host.now());
-        for other in self.others() {
+        self.write_appended(host);
+        self.lease.speak(host.now(), &self.timing);
+        let others: Vec<ReplicaIndex> = self.others().collect();
+        for other in others {
             self.send_prepare(other, host);
         }
         host.set_timer(Timer::Beat, self.timing.beat);
     }
 
-    /// Sends what has not been sent to a backup, unless much is on its way.
+    /// Sends what has not been sent to a backup, unless much is on its way. Then the rest goes together once something of
+    /// that has arrived: the more there is to do, the more goes into a message.
     fn send_more<H: Host<P>>(&mut self, to: ReplicaIndex, host: &mut H) {
-        let Some(peer) = self.leading.as_ref().and_then(|leading| leading.peers.get(&to)) else { return };
-        let is_there = peer.sent < self.entries.last() && peer.sent >= self.entries.shape().base;
-        if is_there && peer.sent.0 - peer.matched.0 < self.limits.in_flight {
+        while let Some(peer) = self.leading.as_ref().and_then(|leading| leading.peers.get(&to))
+            && peer.sent < self.entries.last()
+            && peer.sent >= self.entries.shape().base
+            && peer.in_flight.len() < self.limits.in_flight
+        {
             self.send_prepare(to, host);
         }
     }
@@ -150,6 +219,9 @@ impl<P: Payload> Replica<P> {
         let after = peer.sent;
         let entries = self.entries.between(after, self.entries.last(), self.limits.message_bytes);
         peer.sent = Position(after.0 + entries.len() as u64);
+        if !entries.is_empty() {
+            peer.in_flight.push_back(peer.sent);
+        }
         let (view, stable, beat) = (self.view, self.stable, self.lease.beat);
         let message = Message::Prepare { view, after, entries, stable, beat };
         if self.is_known_to_disk {
@@ -187,22 +259,40 @@ impl<P: Payload> Replica<P> {
         self.changing.forget_wishes();
         host.set_timer(Timer::Silence, self.timing.silence);
         self.go_on_catching_up(host);
-        let known = self.entries.last();
-        if after <= known {
-            let news: Vec<Entry<P>> = entries.into_iter().skip((known.0 - after.0) as usize).collect();
-            if news.iter().any(|entry| entry.view > view) || !news.is_sorted_by_key(|entry| entry.view) {
-                return;
-            }
-            if !news.is_empty() {
-                host.persist(Fact::Appended(news.clone()));
-                for entry in news {
-                    self.snapshots.note_bytes(entry.payload.bytes());
-                    self.entries.push(entry);
-                }
-            }
+        if !self.take_or_keep(after, entries, host) {
+            return;
         }
         self.stabilise(stable, host);
         host.send(from, Message::PrepareOk { view, upto: self.entries.last(), beat });
+    }
+
+    /// Takes entries that the leader has sent, or keeps them until those before them have come. False if no leader sends
+    /// such.
+    fn take_or_keep<H: Host<P>>(&mut self, after: Position, entries: Vec<Entry<P>>, host: &mut H) -> bool {
+        if entries.iter().any(|entry| entry.view > self.view) || !entries.is_sorted_by_key(|entry| entry.view)
+        {
+            return false;
+        }
+        if !entries.is_empty() && (after <= self.entries.last() || self.early.len() < self.limits.in_flight) {
+            self.early.insert(after, entries);
+        }
+        while let Some(next) = self.early.first_entry()
+            && *next.key() <= self.entries.last()
+        {
+            let (after, entries) = next.remove_entry();
+            let held = (self.entries.last().0 - after.0) as usize;
+            let news: Vec<Entry<P>> = entries.into_iter().skip(held).collect();
+            let last_view = self.entries.shape().view_at(self.entries.last());
+            if news.first().is_none_or(|first| Some(first.view) < last_view) {
+                continue;
+            }
+            host.persist(Fact::Appended(news.clone()));
+            for entry in news {
+                self.snapshots.note_bytes(entry.payload.bytes());
+                self.entries.push(entry);
+            }
+        }
+        true
     }
 
     pub(super) fn on_prepare_ok<H: Host<P>>(
@@ -219,9 +309,8 @@ impl<P: Payload> Replica<P> {
         let Some(peer) = self.leading.as_mut().and_then(|leading| leading.peers.get_mut(&from)) else {
             return;
         };
-        peer.matched = peer.matched.max(upto);
-        peer.sent = peer.sent.max(peer.matched);
-        self.lease.on_answer(from, beat, self.group.failures());
+        peer.note_matched(upto);
+        self.lease.on_answer(from, beat, self.membership.group().failures());
         self.count_acknowledged(host);
         self.send_more(from, host);
     }
@@ -232,7 +321,7 @@ impl<P: Payload> Replica<P> {
         let held = leading.peers.values().map(|peer| peer.matched).chain([leading.durable]);
         let mut held: Vec<Position> = held.collect();
         held.sort_unstable_by(|one, other| other.cmp(one));
-        let stable = held[self.group.failures()];
+        let stable = held[self.membership.group().failures()];
         self.stabilise(stable, host);
     }
 }

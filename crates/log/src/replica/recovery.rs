@@ -81,7 +81,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         known.insert(from, life);
-        if known.len() < self.group.majority() {
+        if known.len() < self.membership.group().majority() {
             return;
         }
         let latest = known.values().max().copied().unwrap_or(0);
@@ -119,7 +119,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         noted.insert(from, view);
-        if noted.len() >= self.group.majority() {
+        if noted.len() >= self.membership.group().majority() {
             // One of them has taken part in whatever this replica has, or has left what it must not go back to.
             self.view = noted.values().max().copied().unwrap_or_default();
             self.recovery = Some(Recovery::Joining);

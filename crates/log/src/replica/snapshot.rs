@@ -10,6 +10,7 @@
 //! has no end is passed over by a restart: what it was to replace is still there. In memory some entries from before a
 //! snapshot are kept, so that a backup that is a little behind need not be given everything.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::log::Position;
@@ -54,22 +55,24 @@ pub(super) struct Snapshots<P: Payload> {
     writing: Option<Frozen<P>>,
     /// How many bytes of entries have come since the last was begun.
     bytes: u64,
-    transfers: Vec<Option<Transfer<P>>>,
+    transfers: BTreeMap<ReplicaIndex, Transfer<P>>,
     /// Until the replica starts: the state from which its log goes on.
     pub(super) restored: Vec<P::Page>,
 }
 
-impl<P: Payload> Snapshots<P> {
-    pub(super) fn new(replicas: usize) -> Self {
+impl<P: Payload> Default for Snapshots<P> {
+    fn default() -> Self {
         Snapshots {
             base: Position::START,
             writing: None,
             bytes: 0,
-            transfers: (0..replicas).map(|_| None).collect(),
+            transfers: BTreeMap::new(),
             restored: Vec::new(),
         }
     }
+}
 
+impl<P: Payload> Snapshots<P> {
     pub(super) fn note_bytes(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
@@ -101,6 +104,7 @@ impl<P: Payload> Replica<P> {
     /// Begins to write down what the stable entries have led to, after which they may go. False if that is under way
     /// already, or nothing has become stable since.
     pub fn begin_snapshot<H: Host<P>>(&mut self, host: &mut H) -> bool {
+        self.flush(host);
         let is_new = self.stable > self.snapshots.base;
         if !is_new || self.snapshots.writing.is_some() {
             return false;
@@ -160,11 +164,9 @@ impl<P: Payload> Replica<P> {
     pub(super) fn begin_transfer<H: Host<P>>(&mut self, to: ReplicaIndex, host: &mut H) {
         let frozen = self.freeze(host);
         let transfer = Transfer { frozen, made: 0, last: None, silences: 0 };
-        if let Some(slot) = self.snapshots.transfers.get_mut(usize::from(to.0)) {
-            *slot = Some(transfer);
-            host.set_timer(Timer::Transfer, self.timing.silence);
-            self.send_page(to, 0, host);
-        }
+        self.snapshots.transfers.insert(to, transfer);
+        host.set_timer(Timer::Transfer, self.timing.silence);
+        self.send_page(to, 0, host);
     }
 
     /// The next page of what has been frozen for a replica is asked for, or the last once more.
@@ -179,7 +181,7 @@ impl<P: Payload> Replica<P> {
         if view != self.view {
             return;
         }
-        let transfer = self.snapshots.transfers[usize::from(from.0)].as_ref();
+        let transfer = self.snapshots.transfers.get(&from);
         match transfer.filter(|transfer| transfer.frozen.base == base) {
             Some(transfer) if page <= transfer.made && page + 1 >= transfer.made => {
                 self.send_page(from, page, host);
@@ -193,7 +195,7 @@ impl<P: Payload> Replica<P> {
     /// Sends the next page, or the last once more.
     fn send_page<H: Host<P>>(&mut self, to: ReplicaIndex, page: u64, host: &mut H) {
         let view = self.view;
-        let Some(transfer) = &mut self.snapshots.transfers[usize::from(to.0)] else { return };
+        let Some(transfer) = self.snapshots.transfers.get_mut(&to) else { return };
         transfer.silences = 0;
         if page == transfer.made {
             transfer.last = host.next_page(&mut transfer.frozen.state);
@@ -205,13 +207,11 @@ impl<P: Payload> Replica<P> {
 
     /// Drops what nobody has asked for any more.
     pub(super) fn forget_transfers<H: Host<P>>(&mut self, host: &mut H) {
-        for slot in &mut self.snapshots.transfers {
-            if let Some(transfer) = slot {
-                transfer.silences += 1;
-                slot.take_if(|transfer| transfer.silences > SILENCES_KEPT);
-            }
-        }
-        if self.snapshots.transfers.iter().any(Option::is_some) {
+        self.snapshots.transfers.retain(|_, transfer| {
+            transfer.silences += 1;
+            transfer.silences <= SILENCES_KEPT
+        });
+        if !self.snapshots.transfers.is_empty() {
             host.set_timer(Timer::Transfer, self.timing.silence);
         }
     }

@@ -113,16 +113,16 @@ impl<P: Payload> Replica<P> {
 
     /// Goes on to a view that this replica leads, the next from here on.
     pub(super) fn lead_from<H: Host<P>>(&mut self, view: View, host: &mut H) {
-        let replicas = self.group.replicas() as u64;
-        let ahead = (u64::from(self.me.0) + replicas - view.0 % replicas) % replicas;
-        self.enter(View(view.0 + ahead), host);
+        let replicas = self.membership.members().len() as u64;
+        let mine = (0..replicas).map(|ahead| View(view.0 + ahead)).find(|view| self.leader(*view) == self.me);
+        self.enter(mine.expect("each leads in turn"), host);
     }
 
     /// Goes on to the greatest view that f + 1 replicas want to go on to, or to go beyond.
     fn count_wishes<H: Host<P>>(&mut self, host: &mut H) {
         let mut wishes: Vec<View> = self.changing.wishes.values().copied().collect();
         wishes.sort_unstable_by(|one, other| other.cmp(one));
-        if let Some(view) = wishes.get(self.group.failures()).copied()
+        if let Some(view) = wishes.get(self.membership.group().failures()).copied()
             && view > self.view
         {
             self.enter(view, host);
@@ -140,6 +140,7 @@ impl<P: Payload> Replica<P> {
         assert!(view > self.view, "a replica leaves {} for {view}", self.view);
         self.stop_leading(host);
         (self.status, self.view, self.joining) = (Status::ViewChanging, view, None);
+        self.early.clear();
         self.changing.offers.clear();
         self.changing.repetitions = 0;
         self.changing.wishes.retain(|_, wish| *wish > view);
@@ -203,7 +204,7 @@ impl<P: Payload> Replica<P> {
         let is_of_this_life =
             |from: &ReplicaIndex, offer: &mut Offer| offer.lives.get(from) >= lives.get(from);
         self.changing.offers.retain(is_of_this_life);
-        if self.joining.is_some() || self.changing.offers.len() < self.group.majority() {
+        if self.joining.is_some() || self.changing.offers.len() < self.membership.group().majority() {
             return;
         }
         let offers = &self.changing.offers;

@@ -2,6 +2,7 @@
 //! everywhere, and nobody may have a lease who lacks what another leader has answered for.
 
 mod leases;
+mod members;
 mod recovery;
 mod schedules;
 mod snapshots;
@@ -14,7 +15,7 @@ use quorate_core::{GroupSize, Instant, Random, ReplicaIndex, View};
 
 use crate::Limits;
 use crate::replica::{Boot, Durable};
-use crate::{Fact, Host, Message, Payload, Replica, Status, Timer, Timing};
+use crate::{Fact, Host, Membership, Message, Payload, Replica, Status, Timer, Timing};
 
 impl Payload for u64 {
     /// Some of all payloads so far.
@@ -36,7 +37,7 @@ const TIMING: Timing = Timing {
 };
 
 /// So small that everything takes several messages, and that little is kept.
-const LIMITS: Limits = Limits { message_bytes: 40, in_flight: 16, kept: 4 };
+const LIMITS: Limits = Limits { message_bytes: 40, in_flight: 3, kept: 4 };
 
 /// A page holds so many payloads.
 const PAGE: usize = 16;
@@ -153,7 +154,8 @@ impl Host<u64> for Step<'_> {
         self.process.truncations.push((self.process.facts.len(), *self.process.anchor));
     }
 
-    fn notify_durable(&mut self, durable: Durable) {
+    fn persist_and_notify(&mut self, fact: Fact<u64>, durable: Durable) {
+        self.persist(fact);
         self.process.pending.push_back((self.process.facts.len(), Pending::Notify(durable)));
     }
 
@@ -321,6 +323,7 @@ impl World {
             nonces: &mut self.nonces,
         };
         let result = act(replica, &mut step);
+        replica.flush(&mut step);
         self.release(index);
         self.examine(index);
         Some(result)
@@ -384,7 +387,7 @@ impl World {
     fn boot(&mut self, index: usize, boot: Boot) {
         let group = GroupSize::new(self.processes.len()).unwrap();
         let process = &mut self.processes[index];
-        let mut replica = Replica::new(group, ReplicaIndex(index as u8), TIMING, LIMITS);
+        let mut replica = Replica::new(Membership::first(group), ReplicaIndex(index as u8), TIMING, LIMITS);
         replica.restore(process.facts.clone());
         process.applied.clear();
         process.replica = Some(replica);
@@ -497,13 +500,13 @@ impl World {
             }
             if self.random.chance(0.1) {
                 let payload = self.appended;
-                if self.step(index, |replica, step| replica.append(payload, step)).flatten().is_some() {
+                if self.step(index, |replica, _| replica.append(payload)).flatten().is_some() {
                     self.appended += 1;
                 }
             }
             if self.random.chance(0.02) {
                 let answered = self.answered;
-                let asked = self.step(index, |replica, step| (replica.view(), replica.confirm(step)));
+                let asked = self.step(index, |replica, _| (replica.view(), replica.confirm()));
                 if let Some((view, Some(number))) = asked {
                     self.confirmations.push((ReplicaIndex(index as u8), view, number, answered));
                 }

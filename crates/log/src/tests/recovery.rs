@@ -18,7 +18,7 @@ fn stale_offer() -> Message<u64> {
 
 fn append(world: &mut World, leader: usize) {
     for payload in 0..3 {
-        let position = world.step(leader, |replica, step| replica.append(payload, step)).flatten();
+        let position = world.step(leader, |replica, _| replica.append(payload)).flatten();
         assert!(position.is_some(), "it leads");
     }
 }

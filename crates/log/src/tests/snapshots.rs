@@ -14,7 +14,7 @@ const MOMENT: Duration = Duration::from_millis(300);
 fn append(world: &mut World, leader: usize, count: u64) {
     for _ in 0..count {
         let payload = world.appended;
-        let position = world.step(leader, |replica, step| replica.append(payload, step)).flatten();
+        let position = world.step(leader, |replica, _| replica.append(payload)).flatten();
         assert!(position.is_some(), "it leads");
         world.appended += 1;
     }

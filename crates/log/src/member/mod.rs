@@ -1,0 +1,304 @@
+//! A replica of the log and the machine that stands on it, as one machine.
+//!
+//! ```text
+//!   message, timer, news of the disk ──► Replica ── stable entries, states, leading, deposed ──► LogMachine
+//!   message, timer, command ───────────────────────── append, confirm ◄──────────────────────────────┘
+//! ```
+//!
+//! What the log tells its host within one call is gathered and given to the machine afterwards, in order, with the log at
+//! hand; what the machine appends meanwhile is written down and sent together at the end of the step. The machine hears that
+//! it leads only once it has been given everything that the view began with.
+
+mod host;
+mod item;
+mod port;
+
+use std::collections::VecDeque;
+
+use quorate_core::log::{LogMachine, LogOutbox, Position};
+use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
+use quorate_core::{Address, Epoch, ReplicaId, View};
+
+use crate::{Boot, Fact, Limits, Membership, Message, Replica, Status, Timer, Timing};
+use host::Acts;
+pub use item::Item;
+use port::Port;
+
+/// What is the log's, and what is the machine's that stands on it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part<L, O> {
+    /// The log's.
+    Log(L),
+    /// The machine's own.
+    Own(O),
+}
+
+/// What the participants of a protocol on a log say to each other.
+pub type MessageOf<M> = Part<Message<Item<M>>, <M as LogMachine>::Message>;
+
+/// From what a member is built.
+#[derive(Clone, Debug)]
+pub struct Config<C> {
+    /// Which replica it is.
+    pub me: ReplicaId,
+    /// The replicas of its group, as far as its host knows. If its disk knows better, that counts.
+    pub membership: Membership,
+    /// What its host knows of earlier lives.
+    pub boot: Boot,
+    /// The times that the group goes by.
+    pub timing: Timing,
+    /// How much of what it takes upon itself.
+    pub limits: Limits,
+    /// A snapshot begins after so many bytes of entries.
+    pub snapshot_bytes: u64,
+    /// From what the machine is built.
+    pub machine: C,
+}
+
+/// What the log tells an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogEvent {
+    /// The replica takes part in this view.
+    Normal {
+        /// The view.
+        view: View,
+    },
+    /// It waits for this view to begin.
+    ViewChanging {
+        /// The view.
+        view: View,
+    },
+    /// It has lost its disk, and learns from the others.
+    Recovering,
+    /// It leads this view, and has applied everything that the view began with.
+    Leading {
+        /// The view.
+        view: View,
+    },
+    /// It leads no longer.
+    Deposed,
+}
+
+/// What the log has told, until the machine is given it.
+#[derive(Debug)]
+enum Told<M: LogMachine> {
+    Stable(Position, Item<M>),
+    State(Position, Vec<M::Page>),
+    Leading(View),
+    Deposed,
+}
+
+/// One replica of the log with the machine that stands on it.
+#[derive(Debug)]
+pub struct Member<M: LogMachine> {
+    me: ReplicaId,
+    boot: Boot,
+    snapshot_bytes: u64,
+    replica: Replica<Item<M>>,
+    machine: M,
+    told: VecDeque<Told<M>>,
+    /// The view that this replica leads, and whether the machine knows.
+    leading: Option<(View, bool)>,
+    notices: host::Notices,
+    /// What the machine says in one call.
+    said: LogOutbox<M>,
+    /// The lease and the confirmations that the machine knows of, and the status that the host knows of.
+    progress: port::Progress,
+    status: Option<(Status, View)>,
+}
+
+impl<M: LogMachine> Member<M> {
+    /// The machine.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// The replica of the log.
+    pub fn replica(&self) -> &Replica<Item<M>> {
+        &self.replica
+    }
+
+    /// The view that this replica leads and of which the machine knows.
+    pub fn leading(&self) -> Option<View> {
+        self.leading.filter(|(_, is_known)| *is_known).map(|(view, _)| view)
+    }
+
+    /// Lets the log do something.
+    fn ask_log(
+        &mut self,
+        context: &mut Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+        act: impl FnOnce(&mut Replica<Item<M>>, &mut Acts<'_, '_, M>),
+    ) {
+        let (me, machine) = (self.me, &self.machine);
+        let Member { replica, told, notices, .. } = self;
+        act(replica, &mut Acts { context, outbox, me, machine, told, notices });
+    }
+
+    /// Lets the machine do something, and passes on what it says.
+    fn ask_machine(
+        &mut self,
+        outbox: &mut OutboxOf<Self>,
+        act: impl FnOnce(&mut M, &mut Port<'_, M>, &mut LogOutbox<M>),
+    ) {
+        let has_all = !self.told.iter().any(|told| matches!(told, Told::Stable(..) | Told::State(..)));
+        let leading = self.leading();
+        let mut port = Port { replica: &mut self.replica, leading, has_all };
+        act(&mut self.machine, &mut port, &mut self.said);
+        for effect in self.said.drain() {
+            match effect {
+                Effect::Send { to, message } => outbox.send(to, Part::Own(message)),
+                Effect::SendUnordered { to, message } => outbox.send_unordered(to, Part::Own(message)),
+                Effect::SetTimer { timer, after } => outbox.set_timer(Part::Own(timer), after),
+                Effect::CancelTimer(timer) => outbox.cancel_timer(Part::Own(timer)),
+                Effect::Emit(event) => outbox.emit(Part::Own(event)),
+                Effect::Persist { record, .. } => match record {},
+                Effect::Anchor | Effect::Truncate => unreachable!("a machine on a log keeps no records"),
+            }
+        }
+    }
+
+    /// Gives the machine what the log has told, and the log what the machine says to that, until nothing more comes.
+    fn settle(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        loop {
+            while let Some(told) = self.told.pop_front() {
+                self.pass_on(told, context, outbox);
+            }
+            if let Some((view, false)) = self.leading
+                && self.replica.knows_all()
+            {
+                self.leading = Some((view, true));
+                outbox.emit(Part::Log(LogEvent::Leading { view }));
+                self.ask_machine(outbox, |machine, log, said| machine.on_leading(context, view, log, said));
+            }
+            self.ask_log(context, outbox, |replica, acts| replica.flush(acts));
+            if self.told.is_empty() && self.note_progress(context, outbox) {
+                break;
+            }
+        }
+        if self.replica.bytes_since_snapshot() >= self.snapshot_bytes {
+            self.ask_log(context, outbox, |replica, acts| {
+                replica.begin_snapshot(acts);
+            });
+        }
+        self.note_status(outbox);
+    }
+
+    fn pass_on(&mut self, told: Told<M>, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        match told {
+            Told::Stable(position, Item::Own(entry)) => self.ask_machine(outbox, |machine, log, said| {
+                machine.apply(context, position, &entry, log, said);
+            }),
+            Told::State(base, pages) => self.machine.replace_state(base, pages),
+            Told::Leading(view) => self.leading = Some((view, false)),
+            Told::Deposed => {
+                if self.leading.take().is_some_and(|(_, is_known)| is_known) {
+                    outbox.emit(Part::Log(LogEvent::Deposed));
+                    self.ask_machine(outbox, |machine, _, said| machine.on_deposed(context, said));
+                }
+            }
+        }
+    }
+
+    /// Tells the machine if its lease or a confirmation has moved. True if it has not: then there is nothing more to do.
+    fn note_progress(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) -> bool {
+        let progress = port::Progress::of(&self.replica);
+        let has_moved = progress != std::mem::replace(&mut self.progress, progress);
+        if has_moved && self.leading().is_some() {
+            self.ask_machine(outbox, |machine, log, said| machine.on_progress(context, log, said));
+        }
+        !has_moved
+    }
+
+    fn note_status(&mut self, outbox: &mut OutboxOf<Self>) {
+        let (status, view) = (self.replica.status(), self.replica.view());
+        if self.status.replace((status, view)) != Some((status, view)) {
+            outbox.emit(Part::Log(match status {
+                Status::Normal => LogEvent::Normal { view },
+                Status::ViewChanging => LogEvent::ViewChanging { view },
+                Status::Recovering => LogEvent::Recovering,
+            }));
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        from: Address,
+        epoch: Epoch,
+        message: MessageOf<M>,
+        context: &mut Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        match (message, from) {
+            (Part::Log(message), Address::Replica(ReplicaId { shard, index })) if shard == self.me.shard => {
+                self.ask_log(context, outbox, |replica, acts| replica.on_message(index, message, acts));
+            }
+            (Part::Log(_), _) => {}
+            (Part::Own(message), _) => {
+                let input = Input::Message { from, epoch, message };
+                self.ask_machine(outbox, |machine, log, said| machine.step(context, input, log, said));
+            }
+        }
+    }
+}
+
+impl<M: LogMachine> Machine for Member<M> {
+    type Message = MessageOf<M>;
+    type Timer = Part<Timer, M::Timer>;
+    type Record = Fact<Item<M>>;
+    type Command = M::Command;
+    type Event = Part<LogEvent, M::Event>;
+    type Config = Config<M::Config>;
+
+    fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self {
+        let Config { me, membership, boot, timing, limits, snapshot_bytes, machine } = config;
+        let mut replica = Replica::new(membership, me.index, timing, limits);
+        replica.restore(records.into_iter().collect());
+        Member {
+            me,
+            boot,
+            snapshot_bytes,
+            replica,
+            machine: M::new(machine),
+            told: VecDeque::new(),
+            leading: None,
+            notices: host::Notices::default(),
+            said: LogOutbox::<M>::new(),
+            progress: port::Progress::default(),
+            status: None,
+        }
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, input: InputOf<Self>, outbox: &mut OutboxOf<Self>) {
+        match input {
+            Input::Start => {
+                let boot = self.boot;
+                self.ask_log(context, outbox, |replica, acts| replica.start(boot, acts));
+                while let Some(told) = self.told.pop_front_if(|told| matches!(told, Told::State(..))) {
+                    self.pass_on(told, context, outbox);
+                }
+                self.ask_machine(outbox, |machine, log, said| machine.step(context, Input::Start, log, said));
+            }
+            Input::Message { from, epoch, message } => {
+                self.on_message(from, epoch, message, context, outbox);
+            }
+            Input::Timer(Part::Log(timer)) => {
+                self.ask_log(context, outbox, |replica, acts| replica.on_timer(timer, acts));
+            }
+            Input::Timer(Part::Own(timer)) => {
+                let input = Input::Timer(timer);
+                self.ask_machine(outbox, |machine, log, said| machine.step(context, input, log, said));
+            }
+            Input::Persisted(PersistToken(token)) => {
+                if let Some(durable) = self.notices.take(token) {
+                    self.ask_log(context, outbox, |replica, acts| replica.on_durable(durable, acts));
+                }
+            }
+            Input::Command(command) => {
+                let input = Input::Command(command);
+                self.ask_machine(outbox, |machine, log, said| machine.step(context, input, log, said));
+            }
+        }
+        self.settle(context, outbox);
+    }
+}
