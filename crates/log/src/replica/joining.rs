@@ -137,6 +137,13 @@ impl<P: Payload> Replica<P> {
         }
     }
 
+    /// What had seemed to be forgotten has come from the leader after all, late: going on with a state that may be older
+    /// would take entries back that are stable.
+    pub(super) fn stop_catching_up(&mut self) {
+        let last = self.entries.last();
+        self.joining.take_if(|joining| joining.shape.base <= last);
+    }
+
     pub(super) fn on_fetch<H: Host<P>>(
         &mut self,
         from: ReplicaIndex,

@@ -262,6 +262,7 @@ impl<P: Payload> Replica<P> {
         if !self.take_or_keep(after, entries, host) {
             return;
         }
+        self.stop_catching_up();
         self.stabilise(stable, host);
         host.send(from, Message::PrepareOk { view, upto: self.entries.last(), beat });
     }

@@ -198,6 +198,25 @@ fn pages_of_other_states_are_left_alone() {
     assert_eq!(world.replica(2).stable(), Position(63));
 }
 
+/// A random schedule in two thousand found that.
+#[test]
+fn a_state_is_not_taken_over_once_the_entries_have_come_after_all() {
+    let mut world = lagging();
+    append(&mut world, 0, 3);
+    world.pass(MOMENT);
+    let (view, all) = (View(0), (0..66).collect::<Vec<u64>>());
+    let page = |page, state| Message::FromState { view, base: Position(63), base_view: view, page, state };
+    let shape = world.replica(0).shape();
+    world.tell(2, 0, Message::StartView { view, shape, stable: Position(63) });
+    world.tell(2, 0, page(0, Some(all[..63].to_vec())));
+    let entries = all[3..].iter().map(|payload| Entry { view, payload: *payload }).collect();
+    let (after, stable) = (Position(3), Position(66));
+    world.tell(2, 0, Message::Prepare { view, after, entries, stable, beat: 1 });
+    assert_eq!(world.replica(2).stable(), Position(66));
+    world.tell(2, 0, page(1, None));
+    assert_eq!(world.replica(2).last(), Position(66), "what is stable is not taken back");
+}
+
 #[test]
 fn who_fetches_entries_does_not_go_back_to_a_state() {
     let mut world = World::calm(3);
