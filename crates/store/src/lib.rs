@@ -5,15 +5,18 @@
 //! | [`versions`] | the multi-version key space: a hash index for points, an ordered index for scans |
 //! | [`read_timestamps`] | at which timestamps keys and ranges have been read, so that no write slips below a read |
 //! | [`prepared`] | transactions that are prepared and not yet decided, and the keys that they hold |
+//! | [`client_table`] | what clients have asked for and been answered, so that nothing is done twice |
 //! | [`validated`] | which versions are known to have been the newest until when |
 //!
 //! Nothing here decides anything: protocols look things up and draw their own conclusions.
 
+pub mod client_table;
 pub mod prepared;
 pub mod read_timestamps;
 pub mod validated;
 pub mod versions;
 
+pub use client_table::ClientTable;
 pub use prepared::{Holder, Prepared, PreparedSet};
 pub use read_timestamps::ReadTimestamps;
 pub use validated::{ValidatedVersions, Validity};
