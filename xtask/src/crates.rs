@@ -46,6 +46,7 @@ const STORAGE: &str = "quorate-storage";
 const LOG: &str = "quorate-log";
 const IR: &str = "quorate-ir";
 const TAPIR: &str = "quorate-tapir";
+const BASELINES: &str = "quorate-baselines";
 const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
 const SIMULATOR: &str = "quorate-simulator";
@@ -56,7 +57,7 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core and store.
-pub(crate) const CRATES: [Crate; 16] = [
+pub(crate) const CRATES: [Crate; 17] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: STORAGE, folder: "crates/storage", may_import: &[CORE], kind: Kind::Pure },
@@ -65,6 +66,12 @@ pub(crate) const CRATES: [Crate; 16] = [
     Crate {
         package: TAPIR,
         folder: "crates/protocols/tapir",
+        may_import: &[CORE, STORE, IR],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: BASELINES,
+        folder: "crates/protocols/baselines",
         may_import: &[CORE, STORE, IR],
         kind: Kind::Machine,
     },

@@ -1,0 +1,181 @@
+//! Questions to the leaders of shards, until they are answered: for a timestamp, for votes, for what is current.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quorate_core::{
+    Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
+};
+
+use super::{Coordinator, Out, Phase};
+use crate::decision::Standings;
+use crate::message::{Age, Message};
+
+/// So often a question follows from one replica to the one that it names, before it waits for its time-out: while leaders
+/// change, replicas may name each other.
+const REDIRECTS_MAX: u32 = 4;
+
+/// A question to leaders.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) question: Question,
+    /// The parts of the transaction, where it has any.
+    pub(super) parts: BTreeMap<ShardId, Arc<Transaction>>,
+    /// Who has not answered.
+    pub(super) missing: BTreeSet<ShardId>,
+    asked_at: Instant,
+    redirects: u32,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// The timestamp server is asked for a timestamp.
+    Timestamp,
+    /// The participants are asked for their votes.
+    Prepare {
+        /// The timestamp that is proposed.
+        proposed: Timestamp,
+        standings: Standings,
+    },
+    /// The shards are asked whether what was read is still the newest.
+    Validate {
+        /// The greatest version that was read.
+        greatest: Timestamp,
+    },
+    /// The one shard of all keys is asked what they hold.
+    ReadCurrent { keys: Vec<Key> },
+    /// The participants of some transaction are asked how they stand to it.
+    Resolve {
+        /// It was not proposed before.
+        not_before: Timestamp,
+        standings: Standings,
+    },
+}
+
+impl Asking {
+    pub(super) fn new(
+        question: Question,
+        parts: BTreeMap<ShardId, Arc<Transaction>>,
+        missing: impl IntoIterator<Item = ShardId>,
+    ) -> Self {
+        let missing = missing.into_iter().collect();
+        Asking { question, parts, missing, asked_at: Instant::START, redirects: 0 }
+    }
+
+    /// What a shard is asked.
+    fn message(&self, id: TransactionId, shard: ShardId, above: Timestamp) -> Option<Message> {
+        let part = || self.parts.get(&shard).cloned();
+        Some(match &self.question {
+            Question::Timestamp => Message::NextTimestamp { transaction: id, above },
+            Question::Prepare { proposed, .. } => {
+                Message::Prepare { transaction: id, part: part()?, proposed: *proposed }
+            }
+            Question::Validate { .. } => Message::Validate { transaction: id, part: part()? },
+            Question::ReadCurrent { keys } => Message::ReadCurrent { transaction: id, keys: keys.clone() },
+            Question::Resolve { not_before, standings } => Message::Inquire {
+                transaction: id,
+                participants: standings.participants().collect(),
+                age: Age::NotBefore(*not_before),
+            },
+        })
+    }
+
+    /// True if every replica of a shard is asked, and not only its leader.
+    fn asks_everybody(&self) -> bool {
+        matches!(self.question, Question::Resolve { .. })
+    }
+}
+
+impl Coordinator {
+    pub(super) fn asking(&mut self, id: TransactionId) -> Option<&mut Asking> {
+        match &mut self.transactions.get_mut(&id)?.phase {
+            Phase::Asking(asking) => Some(asking),
+            Phase::Executing(_) => None,
+        }
+    }
+
+    /// Begins to ask; what is open goes on with this.
+    pub(super) fn ask(&mut self, id: TransactionId, asking: Asking, context: &Context<'_>, outbox: &mut Out) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        open.phase = Phase::Asking(Box::new(asking));
+        self.ask_missing(id, context.now, outbox);
+        self.wake_at(id, context.now + self.config.resend_timeout);
+    }
+
+    pub(super) fn ask_missing(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {
+        let Some(asking) = self.asking(id) else { return };
+        asking.asked_at = now;
+        asking.redirects = 0;
+        for shard in asking.missing.clone() {
+            if !self.leaders.is_reachable(self.leaders.leader(shard)) {
+                self.leaders.suspect(shard);
+            }
+            self.ask_shard(id, shard, outbox);
+        }
+    }
+
+    fn ask_shard(&mut self, id: TransactionId, shard: ShardId, outbox: &mut Out) {
+        let above = self.last_timestamp;
+        let Some(asking) = self.asking(id) else { return };
+        let Some(message) = asking.message(id, shard, above) else { return };
+        if !asking.asks_everybody() {
+            return outbox.send(self.leaders.leader(shard), message);
+        }
+        for replica in self.leaders.replicas(shard) {
+            outbox.send(replica, message.clone());
+        }
+    }
+
+    /// Who was asked does not lead.
+    pub(super) fn on_not_leading(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        leader: ReplicaIndex,
+        outbox: &mut Out,
+    ) {
+        let is_news = self.leaders.redirect(from, leader);
+        let knows_another = self.leaders.leader(from.shard) != from;
+        let Some(asking) = self.asking(id) else { return };
+        // Another transaction may have been told before.
+        if (is_news || knows_another)
+            && asking.missing.contains(&from.shard)
+            && asking.redirects < REDIRECTS_MAX
+        {
+            asking.redirects += 1;
+            self.ask_shard(id, from.shard, outbox);
+        }
+    }
+
+    /// The replicas that were asked last and have not answered.
+    pub(super) fn unanswering(&self, asking: &Asking) -> Vec<ReplicaId> {
+        asking.missing.iter().map(|shard| self.leaders.leader(*shard)).collect()
+    }
+
+    /// Asks those again that have not answered; gives when to look again.
+    pub(super) fn attend_asking(
+        &mut self,
+        id: TransactionId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Instant> {
+        let (now, timeout) = (context.now, self.config.resend_timeout);
+        let open = self.transactions.get(&id)?;
+        let Phase::Asking(asking) = &open.phase else { return None };
+        let deadline = open.deadline;
+        let is_overdue = now - asking.asked_at >= timeout;
+        let silent: Vec<ShardId> = asking.missing.iter().copied().collect();
+        let is_cut_off = silent.iter().any(|shard| !self.leaders.is_reachable(self.leaders.leader(*shard)));
+        if is_overdue && !asking.asks_everybody() {
+            for shard in silent {
+                self.leaders.suspect(shard);
+            }
+        }
+        if is_overdue || is_cut_off {
+            self.ask_missing(id, now, outbox);
+        }
+        let next = now + timeout;
+        Some(if now < deadline { next.min(deadline) } else { next })
+    }
+}

@@ -1,0 +1,165 @@
+//! Commit: a timestamp, votes, the outcome; and for what writes nothing, validation alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quorate_core::command::{Committed, Event, Failure, Invalid, Outcome};
+use quorate_core::{ClockTime, Context, ReplicaId, ShardId, Timestamp, Transaction, TransactionId};
+
+use super::asking::{Asking, Question};
+use super::{Coordinator, Out, Phase, finish};
+use crate::decision::{Standings, Verdict};
+use crate::message::{Message, Standing};
+
+impl Coordinator {
+    pub(super) fn on_commit(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
+        let executing = self.transactions.get_mut(&id).map(|open| &mut open.phase);
+        let Some(Phase::Executing(execution)) = executing else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        };
+        let routes = execution.routes().clone();
+        let execution = std::mem::replace(&mut **execution, super::Execution::new(routes, 0));
+        let (writes, greatest) = (execution.writes(), execution.greatest_version());
+        let parts = execution.into_parts(self.config.rules);
+        let shards: Vec<ShardId> = parts.keys().copied().collect();
+        if parts.is_empty() {
+            let committed = Committed { timestamp: greatest, fast: true, retries: 0 };
+            self.transactions.remove(&id);
+            finish(outbox, id, Ok(committed));
+        } else if !writes {
+            let asking = Asking::new(Question::Validate { greatest }, parts, shards);
+            self.ask(id, asking, context, outbox);
+        } else if let (true, Some((server, _))) =
+            (self.config.system.has_timestamp_server(), self.config.timestamps)
+        {
+            let asking = Asking::new(Question::Timestamp, parts, [server]);
+            self.ask(id, asking, context, outbox);
+        } else {
+            let proposed = self.next_timestamp(context.clock, greatest);
+            self.prepare(id, parts, proposed, context, outbox);
+        }
+    }
+
+    /// A timestamp by the clock, above everything that was read and every earlier one of this client.
+    fn next_timestamp(&mut self, clock: ClockTime, above: Timestamp) -> Timestamp {
+        let clock = clock.saturating_add(self.lead);
+        self.last_timestamp = self.last_timestamp.max(above).successor(clock, self.config.client);
+        self.last_timestamp
+    }
+
+    pub(super) fn on_next_timestamp_reply(
+        &mut self,
+        id: TransactionId,
+        timestamp: Timestamp,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(asking) = self.asking(id) else { return };
+        if matches!(asking.question, Question::Timestamp) {
+            let parts = std::mem::take(&mut asking.parts);
+            self.prepare(id, parts, timestamp, context, outbox);
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        id: TransactionId,
+        parts: BTreeMap<ShardId, Arc<Transaction>>,
+        proposed: Timestamp,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let shards: Vec<ShardId> = parts.keys().copied().collect();
+        let question = Question::Prepare { proposed, standings: Standings::new(&shards) };
+        self.ask(id, Asking::new(question, parts, shards), context, outbox);
+    }
+
+    /// A participant says how it stands to a transaction: its vote, or what it was asked when others were to settle it.
+    pub(super) fn on_standing(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        standing: Standing,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let own_clock = context.clock;
+        let Some(asking) = self.asking(id) else { return };
+        let (standings, prepares) = match &mut asking.question {
+            Question::Prepare { standings, .. } => (standings, true),
+            Question::Resolve { standings, .. } => (standings, false),
+            _ => return,
+        };
+        if !standings.note(from.shard, standing) {
+            return;
+        }
+        let (verdict, holders) = (standings.verdict(), standings.holders().collect::<Vec<_>>());
+        asking.missing.remove(&from.shard);
+        if let Standing::TooOld { clock } | Standing::Forgotten { clock } = standing {
+            self.on_too_old(clock, own_clock);
+        }
+        match verdict {
+            None => {}
+            Some(Verdict::Forgotten) => self.forgotten(id, outbox),
+            Some(Verdict::Outcome(outcome)) => {
+                if prepares {
+                    for shard in holders {
+                        outbox.send(self.leaders.leader(shard), Message::Decide { transaction: id, outcome });
+                    }
+                }
+                self.answer(id, outcome, outbox);
+            }
+        }
+    }
+
+    /// The clock of this client, or the timestamp server's, is far behind: later timestamps make up for it.
+    fn on_too_old(&mut self, theirs: ClockTime, ours: ClockTime) {
+        let behind = theirs.as_micros().saturating_sub(ours.as_micros());
+        self.lead = self.lead.max(std::time::Duration::from_micros(behind));
+        self.last_timestamp = self.last_timestamp.max(Timestamp::new(theirs, self.config.client));
+    }
+
+    /// The outcome is known: tells the client, unless it gave up, and whoever asked for it since.
+    fn answer(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) {
+        let Some(open) = self.transactions.remove(&id) else { return };
+        if open.resolve_wanted {
+            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+        }
+        if !open.answered {
+            let result = match outcome {
+                Outcome::Committed(timestamp) => Ok(Committed { timestamp, fast: true, retries: 0 }),
+                Outcome::Aborted => Err(Failure::Conflict),
+            };
+            finish(outbox, id, result);
+        }
+    }
+
+    /// Nobody knows any more what became of a transaction.
+    fn forgotten(&mut self, id: TransactionId, outbox: &mut Out) {
+        let Some(mut open) = self.transactions.remove(&id) else { return };
+        if std::mem::take(&mut open.resolve_wanted) {
+            outbox.emit(Event::Forgotten { transaction: id });
+        }
+        super::give_up(&mut open, id, outbox);
+    }
+
+    pub(super) fn on_validate_reply(
+        &mut self,
+        from: ReplicaId,
+        id: TransactionId,
+        is_valid: bool,
+        outbox: &mut Out,
+    ) {
+        let Some(asking) = self.asking(id) else { return };
+        let Question::Validate { greatest } = asking.question else { return };
+        if !asking.missing.remove(&from.shard) {
+            return;
+        }
+        if !is_valid {
+            self.fail(id, Failure::Conflict, outbox);
+        } else if asking.missing.is_empty() {
+            self.transactions.remove(&id);
+            finish(outbox, id, Ok(Committed { timestamp: greatest, fast: true, retries: 0 }));
+        }
+    }
+}

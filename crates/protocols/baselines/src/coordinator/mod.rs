@@ -1,0 +1,396 @@
+//! The coordinator: runs a client's transactions, thousands at a time.
+//!
+//! ```text
+//!   Begin ─► executing ─ Commit ─► timestamp ─► prepare ── all have prepared ──► committed, DECIDE to all
+//!              │  reads,   │                       └────── one has refused ────► aborted, DECIDE to all
+//!              │  writes   └─ writes nothing ─► validate ─► committed, or conflict
+//!            Abort
+//! ```
+//!
+//! The outcome follows from what participants have made durable, so the client hears it with the last vote. DECIDE is not
+//! acknowledged: a participant that misses it finds out by itself, as it does when the coordinator dies.
+//!
+//! | file | role |
+//! |---|---|
+//! | `execution` | reads, buffered writes, scans, limits |
+//! | `asking` | questions to leaders, until they are answered |
+//! | `leaders` | who leads which shard |
+//! | `commit` | timestamp, votes, outcome |
+//! | `read_only` | read-only transactions whose keys are known beforehand |
+//! | `resolve` | what became of a transaction |
+
+mod asking;
+mod commit;
+mod execution;
+mod leaders;
+mod read_only;
+mod resolve;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
+use quorate_core::hash::FixedMap;
+use quorate_core::machine::OutboxOf;
+use quorate_core::{
+    Address, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, Timestamp, TransactionId,
+};
+
+use crate::config::CoordinatorConfig;
+use crate::message::Message;
+use asking::{Asking, Question};
+use execution::Execution;
+use leaders::Leaders;
+use read_only::Wanted;
+
+type Out = OutboxOf<Coordinator>;
+
+/// What a coordinator asks to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CoordinatorTimer {
+    /// Some transaction wants attention.
+    Attention,
+}
+
+/// The coordinator of all transactions of one client.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: CoordinatorConfig,
+    keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
+    leaders: Leaders,
+    transactions: FixedMap<TransactionId, Open>,
+    /// The greatest timestamp that was proposed so far, or told to be too low.
+    last_timestamp: Timestamp,
+    /// How far this client's clock is behind, as far as leaders have complained.
+    lead: Duration,
+    /// When transactions want attention. An entry counts only if it is the one that its transaction has noted.
+    wakeups: BinaryHeap<Reverse<(Instant, TransactionId)>>,
+    timer: Option<Instant>,
+}
+
+/// A transaction that the coordinator has not forgotten yet.
+#[derive(Debug)]
+struct Open {
+    phase: Phase,
+    /// By when the client wants an answer.
+    deadline: Instant,
+    /// True once the client has been told how it ended, or that nobody knows.
+    answered: bool,
+    /// True if the client asks for the outcome, after it had been told that nobody knows.
+    resolve_wanted: bool,
+    wake_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Executing(Box<Execution>),
+    Asking(Box<Asking>),
+}
+
+impl Machine for Coordinator {
+    type Message = Message;
+    type Timer = CoordinatorTimer;
+    type Record = Infallible;
+    type Command = Command;
+    type Event = Event;
+    type Config = CoordinatorConfig;
+
+    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+        let mut leaders = Leaders::default();
+        if let Some((shard, size)) = config.timestamps {
+            leaders.learn(shard, size, None, Epoch::FIRST);
+        }
+        Coordinator {
+            config,
+            keyspaces: BTreeMap::new(),
+            leaders,
+            transactions: FixedMap::default(),
+            last_timestamp: Timestamp::ZERO,
+            lead: Duration::ZERO,
+            wakeups: BinaryHeap::new(),
+            timer: None,
+        }
+    }
+
+    fn epoch(&self, to: Address) -> Epoch {
+        match to {
+            Address::Replica(replica) => {
+                self.leaders.group(replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
+            }
+            Address::Client(_) => Epoch::FIRST,
+        }
+    }
+
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Message, CoordinatorTimer, Command>,
+        outbox: &mut Out,
+    ) {
+        match input {
+            Input::Start | Input::Persisted(_) => {}
+            Input::Message { from: Address::Replica(replica), epoch, message } => {
+                if self.is_current(replica, epoch, outbox) {
+                    self.on_message(replica, message, context, outbox);
+                }
+            }
+            Input::Message { from: Address::Client(_), .. } => {}
+            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
+            Input::Command(command) => self.on_command(command, context, outbox),
+        }
+        self.set_timer(context.now, outbox);
+    }
+}
+
+impl Coordinator {
+    /// How many transactions it has not forgotten.
+    pub fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// True if it has nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.on_route(routes),
+            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
+            Command::Begin { transaction, keyspace, patience } => {
+                self.open(transaction, keyspace, context.now + patience, context, outbox);
+            }
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox);
+            }
+            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+                let (wanted, deadline) = (Wanted::Keys(keys), context.now + patience);
+                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
+            }
+            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+                let (wanted, deadline) = (Wanted::Range(range, limit), context.now + patience);
+                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
+            }
+            Command::Abort { transaction } => self.on_abort(transaction, outbox),
+            Command::Resolve { transaction, participants, timestamp, patience } => {
+                let deadline = context.now + patience;
+                self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
+            }
+        }
+    }
+
+    /// True if a replica speaks under the membership that this coordinator knows. If it speaks under a later one, the client
+    /// is told that it has to learn of that.
+    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+        let Some(group) = self.leaders.group_mut(from.shard) else { return false };
+        if epoch > group.newest_epoch {
+            group.newest_epoch = epoch;
+            if let Some(keyspace) = group.keyspace {
+                outbox.emit(Event::Outdated { keyspace });
+            }
+        }
+        epoch == group.epoch
+    }
+
+    fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
+        match message {
+            Message::ReadReply { transaction, key, version, value } => {
+                self.on_read_reply(from, transaction, key, version, value, context, outbox);
+            }
+            Message::ScanReply { transaction, request, keys, next } => {
+                self.on_scan_reply(from, transaction, request, keys, next, context, outbox);
+            }
+            Message::NextTimestampReply { transaction, timestamp } => {
+                self.on_next_timestamp_reply(transaction, timestamp, context, outbox);
+            }
+            Message::PrepareReply { transaction, standing }
+            | Message::InquireReply { transaction, standing } => {
+                self.on_standing(from, transaction, standing, context, outbox);
+            }
+            Message::ValidateReply { transaction, is_valid } => {
+                self.on_validate_reply(from, transaction, is_valid, outbox);
+            }
+            Message::ReadCurrentReply { transaction, found } => {
+                self.on_read_current_reply(from, transaction, found, outbox);
+            }
+            Message::NotLeading { transaction, leader } => {
+                self.on_not_leading(from, transaction, leader, outbox);
+            }
+            // What only replicas are told.
+            Message::Read { .. }
+            | Message::Scan { .. }
+            | Message::NextTimestamp { .. }
+            | Message::Prepare { .. }
+            | Message::Validate { .. }
+            | Message::ReadCurrent { .. }
+            | Message::Decide { .. }
+            | Message::Inquire { .. }
+            | Message::AskFloor
+            | Message::AskFloorReply { .. } => {}
+        }
+    }
+
+    fn on_route(&mut self, routes: Arc<Routes>) {
+        let keyspace = &routes.keyspace;
+        for shard in &keyspace.shards {
+            self.leaders.learn(shard.id, shard.group_size(), Some(keyspace.id), keyspace.epoch);
+        }
+        self.keyspaces.insert(keyspace.id, routes);
+    }
+
+    fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &Context<'_>) {
+        if self.leaders.set_reachable(replica, reachable) && !reachable {
+            // Whoever waits for it need not wait any longer.
+            let mut waiting: Vec<TransactionId> = self.transactions.keys().copied().collect();
+            waiting.sort_unstable();
+            for id in waiting {
+                self.wake_at(id, context.now);
+            }
+        }
+    }
+
+    /// Opens a transaction, if that can be.
+    fn open(
+        &mut self,
+        id: TransactionId,
+        keyspace: KeyspaceId,
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Arc<Routes>> {
+        let Some(routes) = self.keyspaces.get(&keyspace).cloned() else {
+            finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
+            return None;
+        };
+        if self.transactions.contains_key(&id) {
+            finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+            return None;
+        }
+        let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt)));
+        let open = Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None };
+        self.transactions.insert(id, open);
+        self.wake_at(id, deadline.min(context.now + self.config.read_timeout));
+        Some(routes)
+    }
+
+    fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
+        match self.transactions.get(&id) {
+            Some(Open { phase: Phase::Executing(_), .. }) => self.fail(id, Failure::Aborted, outbox),
+            _ => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
+        }
+    }
+
+    /// Ends a transaction of which no prepare has left this client.
+    fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
+        self.transactions.remove(&id);
+        finish(outbox, id, Err(failure));
+    }
+
+    /// Makes sure that a transaction gets attention at `at`, or earlier.
+    fn wake_at(&mut self, id: TransactionId, at: Instant) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        if open.wake_at.is_none_or(|planned| at < planned) {
+            open.wake_at = Some(at);
+            self.wakeups.push(Reverse((at, id)));
+        }
+    }
+
+    fn set_timer(&mut self, now: Instant, outbox: &mut Out) {
+        let Some(next) = self.wakeups.peek().map(|Reverse((next, _))| *next) else { return };
+        if self.timer.is_none_or(|planned| next < planned) {
+            self.timer = Some(next);
+            outbox.set_timer(CoordinatorTimer::Attention, next - now);
+        }
+    }
+
+    fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
+        self.timer = None;
+        while let Some(Reverse((at, id))) = self.wakeups.peek().copied() {
+            if at > context.now {
+                break;
+            }
+            self.wakeups.pop();
+            let Some(open) = self.transactions.get_mut(&id) else { continue };
+            if open.wake_at != Some(at) {
+                continue;
+            }
+            open.wake_at = None;
+            if let Some(next) = self.attend(id, context, outbox) {
+                // Never at once again: a wake-up that finds nothing to do must not spin.
+                self.wake_at(id, next.max(context.now + Duration::from_millis(1)));
+            }
+        }
+    }
+
+    /// Looks after one transaction; gives when to look again.
+    fn attend(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) -> Option<Instant> {
+        let open = self.transactions.get(&id)?;
+        if context.now >= open.deadline {
+            match &open.phase {
+                Phase::Executing(execution) => {
+                    let missing = execution.unanswered(&self.leaders);
+                    self.fail(id, Failure::Unavailable { missing }, outbox);
+                    return None;
+                }
+                Phase::Asking(asking) => self.on_late(id, self.is_surely_aborted(asking), context, outbox),
+            }
+        }
+        match &self.transactions.get(&id)?.phase {
+            Phase::Executing(_) => self.attend_execution(id, context, outbox),
+            Phase::Asking(_) => self.attend_asking(id, context, outbox),
+        }
+    }
+
+    /// The replicas that are missing, if a transaction cannot commit as long as no prepare has left; none if one has.
+    fn is_surely_aborted(&self, asking: &Asking) -> Option<Failure> {
+        match asking.question {
+            Question::Timestamp | Question::Validate { .. } | Question::ReadCurrent { .. } => {
+                Some(Failure::Unavailable { missing: self.unanswering(asking) })
+            }
+            Question::Prepare { .. } | Question::Resolve { .. } => None,
+        }
+    }
+
+    /// The client has waited long enough.
+    fn on_late(
+        &mut self,
+        id: TransactionId,
+        surely: Option<Failure>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if let Some(failure) = surely {
+            return self.fail(id, failure, outbox);
+        }
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        give_up(open, id, outbox);
+        let resolves = matches!(&open.phase, Phase::Asking(asking) if asking.parts.is_empty());
+        if resolves || context.now >= open.deadline + self.config.abandon_after {
+            // The participants settle what is left by themselves.
+            self.transactions.remove(&id);
+        }
+    }
+}
+
+/// Tells the client that a transaction is over.
+fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
+    outbox.emit(Event::Finished { transaction, result });
+}
+
+/// Nobody can tell the client, for now, what became of a transaction.
+fn give_up(open: &mut Open, id: TransactionId, outbox: &mut Out) {
+    let Phase::Asking(asking) = &open.phase else { return };
+    if std::mem::take(&mut open.resolve_wanted) {
+        outbox.emit(Event::Resolved { transaction: id, outcome: None });
+    }
+    if !std::mem::replace(&mut open.answered, true) {
+        let participants = asking.parts.keys().copied().collect();
+        finish(outbox, id, Err(Failure::Unknown { participants }));
+    }
+}

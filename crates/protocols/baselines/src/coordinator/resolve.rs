@@ -1,0 +1,43 @@
+//! What became of a transaction: its participants are asked, as they would ask each other.
+
+use quorate_core::command::Event;
+use quorate_core::topology::SHARDS_MAX;
+use quorate_core::{Context, Instant, ShardId, Timestamp, TransactionId};
+
+use super::asking::{Asking, Question};
+use super::{Coordinator, Open, Out, Phase};
+use crate::decision::Standings;
+
+impl Coordinator {
+    pub(super) fn on_resolve(
+        &mut self,
+        id: TransactionId,
+        participants: Vec<ShardId>,
+        not_before: Timestamp,
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if let Some(open) = self.transactions.get_mut(&id) {
+            open.resolve_wanted = true;
+            open.deadline = open.deadline.max(deadline);
+            return self.wake_at(id, deadline);
+        }
+        let is_known = !participants.is_empty()
+            && participants.len() <= SHARDS_MAX
+            && participants.is_sorted_by(|one, other| one < other)
+            && participants.iter().all(|shard| self.leaders.group(*shard).is_some());
+        if !is_known {
+            outbox.emit(Event::Resolved { transaction: id, outcome: None });
+            return;
+        }
+        let question = Question::Resolve { not_before, standings: Standings::new(&participants) };
+        let asking = Asking::new(question, Default::default(), participants);
+        let phase = Phase::Asking(Box::new(asking));
+        let open = Open { phase, deadline, answered: true, resolve_wanted: true, wake_at: None };
+        self.transactions.insert(id, open);
+        self.ask_missing(id, context.now, outbox);
+        self.wake_at(id, context.now + self.config.resend_timeout);
+        self.wake_at(id, deadline);
+    }
+}

@@ -1,0 +1,50 @@
+//! The systems that the TAPIR paper compares itself with, as machines that run wherever TAPIR runs.
+//!
+//! *Source*: "Building Consistent Transactions with Inconsistent Replication", section 7.1.
+//!
+//! | system | concurrency | timestamps | reads |
+//! |---|---|---|---|
+//! | `txn-occ` | optimistic, validated at leaders | of a timestamp server | at the nearest replica |
+//!
+//! Each is two-phase commit over replicated logs: every shard is a group whose leader is the participant. All buffer writes at
+//! the client, and the client is the coordinator. The outcome follows from what the participants have made durable, so that
+//! nobody waits for the coordinator to make a decision durable: a transaction commits after one round trip to the leaders
+//! and one from them to their backups, as in the paper's Figure 2.
+//!
+//! | role | machine | hosted by |
+//! |---|---|---|
+//! | coordinator | [`Coordinator`] | the client library |
+//! | participant, and timestamp server | [`Replica`], a [`LogMachine`](quorate_core::log::LogMachine) | a server node, on a log |
+//!
+//! | file | what to read it for |
+//! |---|---|
+//! | [`message`] | the protocol, from what is said |
+//! | [`mod@entry`] | what survives a crash |
+//! | [`decision`] | the outcome as a function of the votes |
+//! | `replica` | votes, reads, recovery, what may be forgotten |
+//! | `coordinator` | a transaction from begin to outcome |
+//! | [`rules`] | the planted bugs, for tests |
+//!
+//! # What they claim
+//! Strict serializability. Conflicting transactions are ordered by the instants at which all their participants held
+//! them; commit timestamps order the versions of each key in the same way. What a transaction has read that writes nothing
+//! is not explained by timestamps: it is valid at the instant at which it was asked to commit.
+//!
+//! # Invariants
+//! I1 strict serializability of what clients saw. I3 acknowledged writes survive, once. I4 replicas agree on every outcome and
+//! on every version. I6 every transaction ends and leaves no hold behind. I7 what has ended is forgotten.
+
+pub mod config;
+mod coordinator;
+pub mod decision;
+pub mod entry;
+pub mod message;
+mod replica;
+pub mod rules;
+
+pub use config::{CoordinatorConfig, ReplicaConfig, System};
+pub use coordinator::{Coordinator, CoordinatorTimer};
+pub use entry::{Entry, Page};
+pub use message::Message;
+pub use replica::{Frozen, Remains, Replica, ReplicaEvent, ReplicaTimer};
+pub use rules::{Plant, Rules};

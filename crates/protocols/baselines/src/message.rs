@@ -1,0 +1,214 @@
+//! Everything that is said. A reader who knows only this file knows the protocol.
+//!
+//! ```text
+//!   coordinator          a replica nearby   timestamp server     leaders of the participants      their backups
+//!       ├─ READ ────────────────►│                 │                        │                           │
+//!       │◄──────── READ-REPLY ───┤                 │                        │                           │
+//!       ├─ NEXT-TIMESTAMP ────────────────────────►│                        │                           │
+//!       │◄─────────────────── NEXT-TIMESTAMP-REPLY ┤                        │                           │
+//!       ├─ PREPARE ────────────────────────────────────────────────────────►│ validate, append PREPARED │
+//!       │                                                                   ├──────────────────────────►│
+//!       │                                                                   │◄──────────────────────────┤
+//!       │◄─────────────────────────────────────────────────── PREPARE-REPLY ┤ stable                    │
+//!     committed if all have prepared
+//!       ├─ DECIDE ─────────────────────────────────────────────────────────►│ append DECIDED            │
+//! ```
+
+use std::sync::Arc;
+
+use quorate_core::command::Outcome;
+use quorate_core::{
+    ClockTime, Key, KeyRange, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
+    Value,
+};
+
+/// What the participants of a transaction say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Coordinator to a replica nearby: what does this key hold? The answer may be stale; validation finds out.
+    Read {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+    },
+    /// The newest version of a key that this replica has applied.
+    ReadReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The key.
+        key: Key,
+        /// Who wrote it; [`Timestamp::ZERO`] if nobody has.
+        version: Timestamp,
+        /// What it holds.
+        value: Option<Value>,
+    },
+    /// Coordinator to a replica nearby: what do the keys of this range hold?
+    Scan {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Tells the scans of one transaction apart.
+        request: u32,
+        /// The range.
+        range: KeyRange,
+        /// At most so many keys.
+        limit: u32,
+    },
+    /// The keys of a range, as far as one page goes.
+    ScanReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Which scan is answered.
+        request: u32,
+        /// Keys in order, deleted ones included.
+        keys: Vec<FoundKey>,
+        /// The first key that is not covered, if the page is full.
+        next: Option<Key>,
+    },
+    /// Coordinator to the leader of the timestamp server: a timestamp above all that were given before, and above this.
+    NextTimestamp {
+        /// The transaction.
+        transaction: TransactionId,
+        /// A replica has asked for more than this.
+        above: Timestamp,
+    },
+    /// A timestamp that nobody else is given. Never durable by itself: what lies below a stable ceiling is given once.
+    NextTimestampReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The timestamp.
+        timestamp: Timestamp,
+    },
+    /// Coordinator to the leader of each participant: may this commit? The first answer that is stable is the last.
+    Prepare {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What it has read and writes at the receiver's shard.
+        part: Arc<Transaction>,
+        /// The timestamp that is proposed: it may commit at a later one.
+        proposed: Timestamp,
+    },
+    /// How the receiver's shard stands to a transaction, durably.
+    PrepareReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// How.
+        standing: Standing,
+    },
+    /// Coordinator to the leaders of all shards that a transaction has read, and that writes nothing: is what it has read
+    /// still the newest? Nothing is held: what was the newest before this was asked and is so after it was the newest at the
+    /// instant at which it was asked, at all shards at once.
+    Validate {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What it has read at the receiver's shard.
+        part: Arc<Transaction>,
+    },
+    /// Whether what a transaction has read is still the newest.
+    ValidateReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// True if it is, and nobody is about to write it.
+        is_valid: bool,
+    },
+    /// Coordinator to the leader of a shard: what do these keys hold now? Strict by itself, because one shard is asked once.
+    ReadCurrent {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The keys.
+        keys: Vec<Key>,
+    },
+    /// The newest versions of keys; none if somebody is about to write one of them.
+    ReadCurrentReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// In the order of the question.
+        found: Option<Vec<FoundKey>>,
+    },
+    /// Coordinator, or participant that has found out, to the leaders of the participants: how the transaction ends. It is a
+    /// fact already: it follows from what the participants have made durable.
+    Decide {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its fate.
+        outcome: Outcome,
+    },
+    /// Whoever wants to know to every replica of a participant: how do you stand to this transaction? Who leads and has not
+    /// heard of it refuses it first, so that every answer is final.
+    Inquire {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that takes part in it, sorted.
+        participants: Vec<ShardId>,
+        /// When it was proposed.
+        age: Age,
+    },
+    /// How the shard of the sender stands to a transaction, durably.
+    InquireReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// How.
+        standing: Standing,
+    },
+    /// The receiver of a message does not lead its shard, so it has done nothing about it.
+    NotLeading {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Who leads, as far as it knows.
+        leader: ReplicaIndex,
+    },
+    /// Leader to the replicas of a shard that took part in what it remembers: below what do you refuse to prepare?
+    AskFloor,
+    /// Nothing is prepared below this at the shard of the sender, now or later.
+    AskFloorReply {
+        /// Its floor.
+        floor: Timestamp,
+    },
+}
+
+/// A key and its newest version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundKey {
+    /// The key, and who wrote it.
+    pub read: ReadVersion,
+    /// What it holds; none if it is absent.
+    pub value: Option<Value>,
+}
+
+/// How a shard stands to a transaction. What follows from it never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has prepared it at this timestamp and waits for the outcome.
+    Prepared(Timestamp),
+    /// It knows the outcome, or has refused it.
+    Ended(Outcome),
+    /// It was proposed below the floor of the shard and is not prepared there: it was not and never will be. The proposer's
+    /// clock is behind.
+    TooOld {
+        /// What the clock of the shard's leader says.
+        clock: ClockTime,
+    },
+    /// It was proposed so long ago that its outcome may have been known and is forgotten.
+    Forgotten {
+        /// What the clock of the shard's leader says.
+        clock: ClockTime,
+    },
+}
+
+/// When a transaction was proposed, as far as somebody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// At just this timestamp.
+    Proposed(Timestamp),
+    /// Not before this one.
+    NotBefore(Timestamp),
+}
+
+impl Age {
+    /// It was not proposed before.
+    pub fn not_before(self) -> Timestamp {
+        match self {
+            Age::Proposed(timestamp) | Age::NotBefore(timestamp) => timestamp,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use quorate_core::log::Confirmation;
+use quorate_core::{Address, Instant, ShardId, Timestamp, TransactionId, View};
+use quorate_store::PreparedSet;
+
+use super::recovery::Inquiry;
+use super::state::State;
+use super::timestamps::TimestampSource;
+use crate::message::Message;
+
+/// The volatile state of a leader.
+#[derive(Debug)]
+pub(super) struct Leader {
+    pub(super) view: View,
+    /// PREPARED is appended and not yet stable. Holds what it holds all the same.
+    pub(super) in_flight: PreparedSet,
+    /// At which timestamp what is in flight was proposed.
+    pub(super) in_flight_proposed: BTreeMap<TransactionId, Timestamp>,
+    /// REFUSED is appended and not yet stable; who waits for that.
+    pub(super) refusing: BTreeMap<TransactionId, BTreeSet<Address>>,
+    /// DECIDED is appended and not yet stable.
+    pub(super) deciding: BTreeSet<TransactionId>,
+    /// The greatest timestamp that was prepared, committed or given away.
+    pub(super) last: Timestamp,
+    /// Answers that leave once it is known that this replica still led when they were made.
+    pub(super) unconfirmed: VecDeque<(Confirmation, Address, Message)>,
+    pub(super) inquiries: BTreeMap<TransactionId, Inquiry>,
+    /// The shards that take part in what is remembered here, and their floors as far as they were heard.
+    pub(super) neighbours: BTreeMap<ShardId, Timestamp>,
+    /// Which replica of each of them is asked next: any of them will do.
+    pub(super) floor_round: usize,
+    pub(super) floor_due: Instant,
+    /// FLOOR is appended and not yet stable.
+    pub(super) raises_floor: bool,
+    pub(super) source: TimestampSource,
+}
+
+impl Leader {
+    pub(super) fn new(view: View, state: &State) -> Self {
+        let prepared = state.prepared.ids();
+        let prepared = prepared.iter().filter_map(|id| state.prepared.entry(*id));
+        let prepared = prepared.flat_map(|held| &held.transaction.participants);
+        let ended = state.all_ended().flat_map(|(_, ended)| &ended.participants);
+        Leader {
+            view,
+            in_flight: PreparedSet::new(),
+            in_flight_proposed: BTreeMap::new(),
+            refusing: BTreeMap::new(),
+            deciding: BTreeSet::new(),
+            last: state.last,
+            unconfirmed: VecDeque::new(),
+            inquiries: BTreeMap::new(),
+            neighbours: prepared.chain(ended).map(|shard| (*shard, Timestamp::ZERO)).collect(),
+            floor_round: 0,
+            floor_due: Instant::START,
+            raises_floor: false,
+            source: TimestampSource::default(),
+        }
+    }
+
+    /// How many requests wait for something.
+    pub(super) fn waiting(&self) -> usize {
+        self.in_flight.len()
+            + self.refusing.len()
+            + self.deciding.len()
+            + self.unconfirmed.len()
+            + self.inquiries.len()
+            + self.source.waiting()
+    }
+
+    /// Other shards take part in what is remembered here from now on.
+    pub(super) fn note_neighbours(&mut self, participants: &[ShardId]) {
+        for shard in participants {
+            self.neighbours.entry(*shard).or_default();
+        }
+    }
+}

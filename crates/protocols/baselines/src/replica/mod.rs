@@ -1,0 +1,270 @@
+//! A replica of a shard: a machine on a replicated log. Whoever leads the log is the participant in two-phase commit.
+//!
+//! ```text
+//!   PREPARE ─► known already? ─► answer again
+//!      │       older than the floor? ─► refused without a word in the log: the floor stands there
+//!      ▼
+//!   validate ── conflict ─► append REFUSED ──┐
+//!      └─────── append PREPARED ─────────────┤ stable
+//!                                            ▼
+//!                                  PREPARE-REPLY to the coordinator
+//! ```
+//!
+//! | file | role |
+//! |---|---|
+//! | `state` | what the entries of the log have led to |
+//! | `leader` | what only the leader knows, and loses with its leadership |
+//! | `validation` | may a transaction commit as it has read? |
+//! | `reads` | reads anywhere, and strict ones at the leader |
+//! | `prepare` | votes and outcomes |
+//! | `recovery` | how a transaction ends whose coordinator is silent |
+//! | `floor` | what may be forgotten |
+//! | `timestamps` | the timestamp server |
+
+mod floor;
+mod leader;
+mod prepare;
+mod reads;
+mod recovery;
+mod state;
+mod timestamps;
+mod validation;
+
+use std::convert::Infallible;
+
+use quorate_core::command::Outcome;
+use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
+use quorate_core::{Address, Context, Input, Timestamp, TransactionId, View};
+use quorate_store::{PreparedSet, Versions};
+
+use crate::config::ReplicaConfig;
+use crate::entry::{self, Entry, Page};
+use crate::message::Message;
+use leader::Leader;
+pub use state::Frozen;
+use state::State;
+
+type Out = LogOutbox<Replica>;
+
+/// What a replica asks to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReplicaTimer {
+    /// The leader looks after what has been prepared for long, and for a new floor.
+    Attention,
+}
+
+/// What a replica tells its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaEvent {
+    /// It leads, and serves.
+    Leading {
+        /// In this view.
+        view: View,
+    },
+    /// It leads no longer.
+    Deposed,
+}
+
+/// A replica of one shard.
+#[derive(Debug)]
+pub struct Replica {
+    config: ReplicaConfig,
+    state: State,
+    leader: Option<Leader>,
+}
+
+/// What a replica keeps although it has ended and nothing may ask for it any more, in entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remains {
+    /// Outcomes that may be forgotten.
+    pub outcomes: usize,
+    /// Versions that are below the floor and not the newest there, and deletions below it.
+    pub versions: usize,
+    /// Transactions whose fate it inquires about.
+    pub inquiries: usize,
+}
+
+impl Remains {
+    /// Each kind of thing that is left, with its number.
+    pub fn left(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let all = [("outcomes", self.outcomes), ("versions", self.versions), ("inquiries", self.inquiries)];
+        all.into_iter().filter(|(_, number)| *number > 0)
+    }
+}
+
+impl Replica {
+    /// The versions that it holds.
+    pub fn versions(&self) -> &Versions {
+        &self.state.versions
+    }
+
+    /// What is durably prepared here.
+    pub fn prepared(&self) -> &PreparedSet {
+        &self.state.prepared
+    }
+
+    /// How many requests wait at this leader for something to become stable, or for others to answer.
+    pub fn waiting(&self) -> usize {
+        self.leader.as_ref().map_or(0, Leader::waiting)
+    }
+
+    /// The view that it leads, if it does.
+    pub fn leads(&self) -> Option<View> {
+        self.leader.as_ref().map(|leader| leader.view)
+    }
+
+    /// Prepares that were proposed below are refused, and versions below that are not the newest there are collected.
+    pub fn floor(&self) -> Timestamp {
+        self.state.floor
+    }
+
+    /// The outcomes that it knows, ascending by transaction.
+    pub fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
+        let mut outcomes: Vec<_> = self.state.all_ended().map(|(id, ended)| (id, ended.outcome)).collect();
+        outcomes.sort_unstable();
+        outcomes
+    }
+
+    /// What it remembers of what has ended. Looks at everything that it keeps.
+    pub fn remains(&self) -> Remains {
+        Remains {
+            outcomes: self.state.overdue(),
+            versions: self.state.versions.superfluous(self.state.floor),
+            inquiries: self.leader.as_ref().map_or(0, |leader| leader.inquiries.len()),
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        from: Address,
+        message: Message,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match message {
+            Message::Read { transaction, key } => self.on_read(from, transaction, key, outbox),
+            Message::Scan { transaction, request, range, limit } => {
+                self.on_scan(from, transaction, request, range, limit, outbox);
+            }
+            Message::Prepare { transaction, part, proposed } => {
+                self.on_prepare(from, transaction, part, proposed, context, log, outbox);
+            }
+            Message::Validate { transaction, part } => {
+                self.on_validate(from, transaction, &part, context, log, outbox);
+            }
+            Message::ReadCurrent { transaction, keys } => {
+                self.on_read_current(from, transaction, keys, context, log, outbox);
+            }
+            Message::NextTimestamp { transaction, above } => {
+                self.on_next_timestamp(from, transaction, above, context, log, outbox);
+            }
+            Message::Decide { transaction, outcome } => self.on_decide(from, transaction, outcome, log),
+            Message::Inquire { transaction, participants, age } => {
+                self.on_inquire(from, transaction, participants, age, context, log, outbox);
+            }
+            Message::InquireReply { transaction, standing } => {
+                self.on_inquire_reply(from, transaction, standing, log, outbox);
+            }
+            Message::AskFloor => outbox.send(from, Message::AskFloorReply { floor: self.state.floor }),
+            Message::AskFloorReply { floor } => self.on_ask_floor_reply(from, floor),
+            // What only coordinators are told.
+            Message::ReadReply { .. }
+            | Message::ScanReply { .. }
+            | Message::NextTimestampReply { .. }
+            | Message::PrepareReply { .. }
+            | Message::ValidateReply { .. }
+            | Message::ReadCurrentReply { .. }
+            | Message::NotLeading { .. } => {}
+        }
+    }
+
+    /// Does nothing about a message but say who may.
+    fn send_not_leading(to: Address, id: TransactionId, log: &impl Log<Entry>, outbox: &mut Out) {
+        outbox.send(to, Message::NotLeading { transaction: id, leader: log.leader() });
+    }
+}
+
+impl LogMachine for Replica {
+    type Entry = Entry;
+    type Message = Message;
+    type Timer = ReplicaTimer;
+    type Command = Infallible;
+    type Event = ReplicaEvent;
+    type Config = ReplicaConfig;
+    type Page = Page;
+    type Frozen = Frozen;
+
+    fn new(config: ReplicaConfig) -> Self {
+        let state = State::new(config.rules);
+        Replica { config, state, leader: None }
+    }
+
+    fn bytes(entry: &Entry) -> usize {
+        entry::bytes(entry)
+    }
+
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Message, ReplicaTimer, Infallible>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        match input {
+            Input::Start | Input::Persisted(_) => {}
+            Input::Message { from, message, .. } => self.on_message(from, message, context, log, outbox),
+            Input::Timer(ReplicaTimer::Attention) => self.on_attention_timeout(context, log, outbox),
+            Input::Command(command) => match command {},
+        }
+    }
+
+    fn apply(
+        &mut self,
+        context: &mut Context<'_>,
+        _: Position,
+        entry: &Entry,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        self.state.apply(entry, context.now);
+        match entry {
+            Entry::Prepared(prepared) => self.on_prepared(prepared, outbox),
+            Entry::Refused { transaction, .. } => {
+                self.on_refused(*transaction, outbox);
+            }
+            Entry::Decided { transaction, outcome } => self.on_decided(*transaction, *outcome),
+            Entry::Floor { .. } => self.on_floor(),
+            Entry::Ceiling(ceiling) => self.on_ceiling(*ceiling, context, log, outbox),
+        }
+    }
+
+    fn on_leading(&mut self, _: &mut Context<'_>, view: View, _: &mut impl Log<Entry>, outbox: &mut Out) {
+        self.leader = Some(Leader::new(view, &self.state));
+        outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+        outbox.emit(ReplicaEvent::Leading { view });
+    }
+
+    fn on_deposed(&mut self, _: &mut Context<'_>, outbox: &mut Out) {
+        if self.leader.take().is_some() {
+            outbox.cancel_timer(ReplicaTimer::Attention);
+            outbox.emit(ReplicaEvent::Deposed);
+        }
+    }
+
+    fn on_progress(&mut self, _: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        self.send_confirmed(log, outbox);
+    }
+
+    fn freeze(&self) -> Frozen {
+        self.state.freeze(self.config.page_bytes_max)
+    }
+
+    fn next_page(frozen: &mut Frozen) -> Option<Page> {
+        frozen.next_page()
+    }
+
+    fn replace_state(&mut self, _: Position, pages: Vec<Page>) {
+        self.state = State::from_pages(pages, self.config.rules);
+    }
+}

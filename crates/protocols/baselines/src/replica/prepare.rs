@@ -1,0 +1,240 @@
+//! Votes and outcomes: the participant's half of two-phase commit.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use quorate_core::command::Outcome;
+use quorate_core::log::Log;
+use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
+use quorate_core::{Address, ClockTime, Context, ShardId, Timestamp, Transaction, TransactionId};
+
+use super::{Out, Replica};
+use crate::config::ReplicaConfig;
+use crate::entry::{Entry, Prepared};
+use crate::message::{Age, Message, Standing};
+use crate::rules::Plant;
+
+impl Replica {
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_prepare(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        part: Arc<Transaction>,
+        proposed: Timestamp,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let ahead_max = context.clock.saturating_add(self.config.timestamp_ahead_max);
+        if from != Address::Client(id.client)
+            || proposed.micros > ahead_max.as_micros()
+            || !is_well_formed(&part, &self.config)
+        {
+            return;
+        }
+        let Some(leader) = &mut self.leader else { return Self::send_not_leading(from, id, log, outbox) };
+        if leader.in_flight.entry(id).is_some() {
+            return;
+        }
+        if let Some(askers) = leader.refusing.get_mut(&id) {
+            askers.insert(from);
+            return;
+        }
+        if let Some(standing) = self.standing(id, Age::Proposed(proposed), context.clock)
+            && !(self.config.rules.has(Plant::PrepareAfterOutcome) && self.state.ended(id).is_some())
+        {
+            outbox.send(from, Message::PrepareReply { transaction: id, standing });
+            return;
+        }
+        if self.validation().is_some_and(|validation| validation.admits(id, &part)) {
+            self.append_prepared(id, part, proposed, context, log, outbox);
+        } else {
+            self.append_refused(id, part.participants.clone(), proposed, from, log, outbox);
+        }
+    }
+
+    /// How this shard stands to a transaction, as far as that is durable; none if it is free to choose.
+    pub(super) fn standing(&self, id: TransactionId, age: Age, clock: ClockTime) -> Option<Standing> {
+        if let Some(ended) = self.state.ended(id) {
+            return Some(Standing::Ended(ended.outcome));
+        }
+        if let Some(held) = self.state.prepared.entry(id) {
+            return Some(Standing::Prepared(held.timestamp));
+        }
+        // The floor may have risen with a clock that was ahead.
+        let floor = ClockTime::from_micros(self.state.floor.micros);
+        let clock = clock.max(floor.saturating_add(self.config.floor_lag));
+        match age {
+            _ if age.not_before() < self.state.forgotten => Some(Standing::Forgotten { clock }),
+            Age::Proposed(proposed) if proposed < self.state.floor => Some(Standing::TooOld { clock }),
+            _ => None,
+        }
+    }
+
+    fn append_prepared(
+        &mut self,
+        id: TransactionId,
+        part: Arc<Transaction>,
+        proposed: Timestamp,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(leader) = &mut self.leader else { return };
+        // Above everything that was read, written or given away here: so timestamps follow the order of conflicts.
+        let timestamp = if proposed > leader.last {
+            proposed
+        } else {
+            leader.last.successor(ClockTime::default(), id.client)
+        };
+        let prepared = Prepared { transaction: id, part: part.clone(), proposed, timestamp };
+        if log.append(Entry::Prepared(prepared)).is_none() {
+            return;
+        }
+        leader.last = timestamp;
+        leader.note_neighbours(&part.participants);
+        leader.in_flight_proposed.insert(id, proposed);
+        let held = quorate_store::Prepared { transaction: part, timestamp, since: context.now };
+        leader.in_flight.insert(id, held);
+        if self.config.rules.has(Plant::VoteBeforeStable) {
+            let standing = Standing::Prepared(timestamp);
+            outbox.send(id.client, Message::PrepareReply { transaction: id, standing });
+        }
+    }
+
+    /// Makes it final that this shard does not prepare a transaction, and lets `asker` know once it is.
+    pub(super) fn append_refused(
+        &mut self,
+        id: TransactionId,
+        participants: Vec<ShardId>,
+        until: Timestamp,
+        asker: Address,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(leader) = &mut self.leader else { return };
+        if self.config.rules.has(Plant::RefusalNotDurable) {
+            return send_standing(asker, id, Standing::Ended(Outcome::Aborted), outbox);
+        }
+        leader.note_neighbours(&participants);
+        if log.append(Entry::Refused { transaction: id, participants, until }).is_some() {
+            leader.refusing.insert(id, BTreeSet::from([asker]));
+        }
+    }
+
+    /// PREPARED is stable: the vote is final.
+    pub(super) fn on_prepared(&mut self, prepared: &Prepared, outbox: &mut Out) {
+        let id = prepared.transaction;
+        let Some(leader) = &mut self.leader else { return };
+        if leader.in_flight.remove(id).is_none() {
+            return;
+        }
+        leader.in_flight_proposed.remove(&id);
+        if !leader.deciding.contains(&id) && !self.config.rules.has(Plant::VoteBeforeStable) {
+            let standing = Standing::Prepared(prepared.timestamp);
+            outbox.send(id.client, Message::PrepareReply { transaction: id, standing });
+        }
+    }
+
+    /// REFUSED is stable.
+    pub(super) fn on_refused(&mut self, id: TransactionId, outbox: &mut Out) {
+        let Some(leader) = &mut self.leader else { return };
+        for asker in leader.refusing.remove(&id).unwrap_or_default() {
+            send_standing(asker, id, Standing::Ended(Outcome::Aborted), outbox);
+        }
+    }
+
+    /// The outcome is known, by whoever has told it.
+    pub(super) fn on_decide(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        outcome: Outcome,
+        log: &mut impl Log<Entry>,
+    ) {
+        if matches!(from, Address::Replica(_)) || from == Address::Client(id.client) {
+            self.append_decided(id, outcome, log);
+        }
+    }
+
+    /// Appends the outcome of a transaction that is prepared here, or about to be.
+    pub(super) fn append_decided(&mut self, id: TransactionId, outcome: Outcome, log: &mut impl Log<Entry>) {
+        let Some(leader) = &mut self.leader else { return };
+        let is_here = self.state.prepared.entry(id).is_some() || leader.in_flight.entry(id).is_some();
+        if is_here
+            && !leader.deciding.contains(&id)
+            && log.append(Entry::Decided { transaction: id, outcome }).is_some()
+        {
+            leader.deciding.insert(id);
+        }
+    }
+
+    /// DECIDED is stable, and has been followed.
+    pub(super) fn on_decided(&mut self, id: TransactionId, outcome: Outcome) {
+        let Some(leader) = &mut self.leader else { return };
+        leader.deciding.remove(&id);
+        leader.inquiries.remove(&id);
+        if let Outcome::Committed(timestamp) = outcome {
+            leader.last = leader.last.max(timestamp);
+        }
+    }
+}
+
+/// Tells somebody how this shard stands to a transaction: its coordinator as the answer to a prepare.
+pub(super) fn send_standing(to: Address, id: TransactionId, standing: Standing, outbox: &mut Out) {
+    let message = match to {
+        Address::Client(client) if client == id.client => Message::PrepareReply { transaction: id, standing },
+        _ => Message::InquireReply { transaction: id, standing },
+    };
+    outbox.send(to, message);
+}
+
+/// True if a part of a transaction is as coordinators make them for a replica: the stores rely on it.
+pub(super) fn is_well_formed(part: &Transaction, config: &ReplicaConfig) -> bool {
+    part.reads.is_sorted_by(|one, other| one.key < other.key)
+        && part.writes.is_sorted_by(|one, other| one.key < other.key)
+        && part.reads.len() + part.writes.len() + part.ranges.len() <= TRANSACTION_ENTRIES_MAX
+        && part.bytes() <= TRANSACTION_BYTES_MAX
+        && !part.reads_when_prepared
+        && config.are_participants(&part.participants)
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{GroupSize, Key, ReplicaId, ReplicaIndex, Write};
+
+    use super::*;
+    use crate::config::System;
+
+    #[test]
+    fn what_is_not_well_formed_is_found_out() {
+        let shards = |ids: &[u32]| ids.iter().copied().map(ShardId).collect::<Vec<_>>();
+        let write = |key: &str| Write { key: Key::from(key), value: None };
+        let part = |participants: &[u32], keys: &[&str]| Transaction {
+            writes: keys.iter().map(|key| write(key)).collect(),
+            participants: shards(participants),
+            ..Transaction::default()
+        };
+        let replica = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+        let group = GroupSize::new(3).unwrap();
+        let config = ReplicaConfig::new(replica, group, (ShardId(1), 3), System::TxnOcc);
+        let table = [
+            (part(&[1, 2], &["a", "b"]), true),
+            (part(&[1, 2, 3], &["a"]), true),
+            (part(&[1, 4], &["a"]), false),
+            (part(&[0, 1], &["a"]), false),
+            (part(&[1], &[]), true),
+            (part(&[1, 2], &["b", "a"]), false),
+            (part(&[1, 2], &["a", "a"]), false),
+            (part(&[2, 3], &["a"]), false),
+            (part(&[2, 1], &["a"]), false),
+            (part(&[1, 1], &["a"]), false),
+            (part(&[], &["a"]), false),
+            (Transaction { reads_when_prepared: true, ..part(&[1], &[]) }, false),
+        ];
+        for (part, expected) in table {
+            assert_eq!(is_well_formed(&part, &config), expected, "{part:?}");
+        }
+    }
+}

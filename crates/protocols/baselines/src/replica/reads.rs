@@ -1,0 +1,134 @@
+//! Reads: what this replica has applied, whoever asks; and strict ones, for which it must lead.
+//!
+//! A strict answer is true of the instant at which it is made only if nobody else leads then. The leader knows that while it
+//! holds a lease; else it asks the others whether it still leads, and the answer waits for theirs.
+
+use quorate_core::log::Log;
+use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
+use quorate_core::{Address, Context, Key, KeyRange, ReadVersion, Transaction, TransactionId};
+use quorate_store::{PreparedSet, Version};
+
+use super::prepare::is_well_formed;
+use super::validation::Validation;
+use super::{Out, Replica};
+use crate::entry::Entry;
+use crate::message::{FoundKey, Message};
+use crate::rules::Plant;
+
+/// So many answers may wait to be confirmed; whoever comes later asks again.
+const UNCONFIRMED_MAX: usize = 100_000;
+
+impl Replica {
+    pub(super) fn on_read(&mut self, from: Address, id: TransactionId, key: Key, outbox: &mut Out) {
+        let FoundKey { read, value } = self.find(&key);
+        outbox.send(from, Message::ReadReply { transaction: id, key, version: read.version, value });
+    }
+
+    fn find(&self, key: &Key) -> FoundKey {
+        found(key, self.state.versions.newest(key))
+    }
+
+    pub(super) fn on_scan(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        request: u32,
+        range: KeyRange,
+        limit: u32,
+        outbox: &mut Out,
+    ) {
+        let page_max = self.config.scan_page_max.min(limit as usize);
+        let mut versions = self.state.versions.range(&range);
+        let keys = versions.by_ref().take(page_max).map(|(key, version)| found(key, Some(version))).collect();
+        let next = versions.next().map(|(key, _)| key.clone());
+        outbox.send(from, Message::ScanReply { transaction: id, request, keys, next });
+    }
+
+    pub(super) fn on_validate(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        part: &Transaction,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if !is_well_formed(part, &self.config) {
+            return;
+        }
+        let Some(validation) = self.validation() else {
+            return Self::send_not_leading(from, id, log, outbox);
+        };
+        let is_valid = validation.is_current(id, part);
+        let reply = Message::ValidateReply { transaction: id, is_valid };
+        self.send_strict(from, reply, context, log, outbox);
+    }
+
+    pub(super) fn on_read_current(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        keys: Vec<Key>,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if keys.len() > TRANSACTION_ENTRIES_MAX {
+            return;
+        }
+        let Some(validation) = self.validation() else {
+            return Self::send_not_leading(from, id, log, outbox);
+        };
+        let is_free = !keys.iter().any(|key| validation.is_being_written(key, id));
+        let found = is_free.then(|| keys.iter().map(|key| self.find(key)).collect());
+        let reply = Message::ReadCurrentReply { transaction: id, found };
+        self.send_strict(from, reply, context, log, outbox);
+    }
+
+    /// What transactions are validated against; none if this replica does not lead.
+    pub(super) fn validation(&self) -> Option<Validation<'_>> {
+        let leader = self.leader.as_ref()?;
+        let prepared: [&PreparedSet; 2] = [&self.state.prepared, &leader.in_flight];
+        Some(Validation { versions: &self.state.versions, prepared, rules: self.config.rules })
+    }
+
+    /// Sends an answer that is right only if this replica led when it was made.
+    fn send_strict(
+        &mut self,
+        to: Address,
+        reply: Message,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Some(leader) = &mut self.leader else { return };
+        let has_lease = log.lease_until().is_some_and(|until| context.now < until);
+        if has_lease || self.config.rules.has(Plant::LeaseNotChecked) {
+            outbox.send(to, reply);
+        } else if leader.unconfirmed.len() < UNCONFIRMED_MAX
+            && let Some(confirmation) = log.confirm()
+        {
+            leader.unconfirmed.push_back((confirmation, to, reply));
+        }
+    }
+
+    /// Sends what has been confirmed since.
+    pub(super) fn send_confirmed(&mut self, log: &impl Log<Entry>, outbox: &mut Out) {
+        let Some(leader) = &mut self.leader else { return };
+        while let Some((confirmation, ..)) = leader.unconfirmed.front()
+            && log.has_confirmed(*confirmation)
+        {
+            if let Some((_, to, reply)) = leader.unconfirmed.pop_front() {
+                outbox.send(to, reply);
+            }
+        }
+    }
+}
+
+fn found(key: &Key, version: Option<&Version>) -> FoundKey {
+    let read = ReadVersion {
+        key: key.clone(),
+        version: version.map_or(Default::default(), |version| version.timestamp),
+    };
+    FoundKey { read, value: version.and_then(|version| version.value.clone()) }
+}

@@ -1,0 +1,158 @@
+//! How a transaction ends whose coordinator is silent.
+//!
+//! The leader of a participant asks the others how they stand to it. Whoever has not heard of the transaction refuses it
+//! before answering, so whatever follows from the answers is final, and the same for everybody who asks: two leaders that
+//! recover one transaction at once, or its coordinator that comes to life again, come to one outcome.
+
+use quorate_core::command::Outcome;
+use quorate_core::log::Log;
+use quorate_core::{Address, ClientId, Context, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId};
+
+use super::prepare::send_standing;
+use super::{Out, Replica, ReplicaTimer};
+use crate::decision::{Standings, Verdict};
+use crate::entry::Entry;
+use crate::message::{Age, Message, Standing};
+use crate::rules::Plant;
+
+/// A transaction whose participants are being asked.
+#[derive(Debug)]
+pub(super) struct Inquiry {
+    standings: Standings,
+    proposed: Timestamp,
+}
+
+impl Replica {
+    pub(super) fn on_attention_timeout(
+        &mut self,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if self.leader.is_none() {
+            return;
+        }
+        if !self.config.rules.has(Plant::NoRecovery) {
+            self.recover_overdue(context, log, outbox);
+        }
+        self.attend_floor(context, log, outbox);
+        outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+    }
+
+    /// Asks, again if need be, about what has been prepared for too long.
+    fn recover_overdue(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let timeout = self.config.recovery_timeout.as_nanos();
+        let Some(cutoff) = u128::from(context.now.as_nanos()).checked_sub(timeout) else { return };
+        let cutoff = quorate_core::Instant::from_nanos(u64::try_from(cutoff).unwrap_or(u64::MAX));
+        for id in self.state.prepared.older_than(cutoff) {
+            if self.config.rules.has(Plant::AbortsAlone) {
+                self.append_decided(id, Outcome::Aborted, log);
+                continue;
+            }
+            self.begin_inquiry(id);
+            self.conclude(id, log, outbox);
+            self.send_inquire(id, outbox);
+        }
+    }
+
+    fn begin_inquiry(&mut self, id: TransactionId) {
+        let (Some(leader), Some(held)) = (&mut self.leader, self.state.prepared.entry(id)) else { return };
+        if leader.deciding.contains(&id) || leader.inquiries.contains_key(&id) {
+            return;
+        }
+        let mut standings = Standings::new(&held.transaction.participants);
+        standings.note(self.config.replica.shard, Standing::Prepared(held.timestamp));
+        let proposed = self.state.proposed.get(&id).copied().unwrap_or(held.timestamp);
+        leader.inquiries.insert(id, Inquiry { standings, proposed });
+    }
+
+    /// Asks every replica of the shards that have not answered: who leads them is not known here.
+    fn send_inquire(&self, id: TransactionId, outbox: &mut Out) {
+        let Some(inquiry) = self.leader.as_ref().and_then(|leader| leader.inquiries.get(&id)) else { return };
+        let participants: Vec<ShardId> = inquiry.standings.participants().collect();
+        for shard in inquiry.standings.missing() {
+            for replica in self.replicas(shard) {
+                let (participants, age) = (participants.clone(), Age::Proposed(inquiry.proposed));
+                outbox.send(replica, Message::Inquire { transaction: id, participants, age });
+            }
+        }
+    }
+
+    fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
+        (0..self.config.group.replicas())
+            .map(move |index| ReplicaId { shard, index: ReplicaIndex(index as u8) })
+    }
+
+    /// Somebody wants to know what becomes of a transaction.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_inquire(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        participants: Vec<ShardId>,
+        age: Age,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let ahead_max = context.clock.saturating_add(self.config.timestamp_ahead_max);
+        if !self.config.are_participants(&participants) || age.not_before().micros > ahead_max.as_micros() {
+            return;
+        }
+        // It is asked of every replica, so somebody else answers.
+        let Some(leader) = &mut self.leader else { return };
+        if leader.in_flight.entry(id).is_some() {
+            // The vote comes soon, and whoever asks will ask again.
+            return;
+        }
+        if let Some(askers) = leader.refusing.get_mut(&id) {
+            askers.insert(from);
+            return;
+        }
+        if let Some(standing) = self.standing(id, age, context.clock) {
+            return send_standing(from, id, standing, outbox);
+        }
+        let until = match age {
+            Age::Proposed(proposed) => proposed,
+            Age::NotBefore(timestamp) => {
+                let clock = Timestamp::new(context.clock, ClientId(0)).max(timestamp);
+                let span = self.config.refusal_span.as_micros() as u64;
+                Timestamp { micros: clock.micros.saturating_add(span), client: ClientId(u64::MAX) }
+            }
+        };
+        self.append_refused(id, participants, until, from, log, outbox);
+    }
+
+    pub(super) fn on_inquire_reply(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        standing: Standing,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        let Address::Replica(replica) = from else { return };
+        let Some(inquiry) = self.leader.as_mut().and_then(|leader| leader.inquiries.get_mut(&id)) else {
+            return;
+        };
+        if inquiry.standings.note(replica.shard, standing) {
+            self.conclude(id, log, outbox);
+        }
+    }
+
+    /// Follows what was heard, once it suffices, and tells the others.
+    fn conclude(&mut self, id: TransactionId, log: &mut impl Log<Entry>, outbox: &mut Out) {
+        let Some(leader) = &mut self.leader else { return };
+        let Some(inquiry) = leader.inquiries.get(&id) else { return };
+        // Nobody forgets a transaction that is prepared somewhere.
+        let Some(Verdict::Outcome(outcome)) = inquiry.standings.verdict() else { return };
+        let holders: Vec<ShardId> = inquiry.standings.holders().collect();
+        leader.inquiries.remove(&id);
+        self.append_decided(id, outcome, log);
+        for shard in holders.into_iter().filter(|shard| *shard != self.config.replica.shard) {
+            for replica in self.replicas(shard) {
+                outbox.send(replica, Message::Decide { transaction: id, outcome });
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The bugs that can be planted, so that tests and the simulator can prove that they would be noticed.
+
+/// A known mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Plant {
+    /// B1: a leader votes as soon as it has appended.
+    VoteBeforeStable,
+    /// B2: a refusal is told without having been appended.
+    RefusalNotDurable,
+    /// B3: validation looks at versions and overlooks what is prepared.
+    PreparedOverlooked,
+    /// B4: nothing holds what a prepared transaction has read.
+    ReadsNotHeld,
+    /// B5: a leader answers strict reads without a lease and without asking whether it still leads.
+    LeaseNotChecked,
+    /// B6: an outcome is forgotten as soon as it is old here, whoever may still ask for it.
+    ForgottenTooEarly,
+    /// B7: a prepare that arrives after its transaction's outcome is prepared all the same.
+    PrepareAfterOutcome,
+    /// B8: nobody looks after the transactions of a client that died.
+    NoRecovery,
+    /// B9: a participant that waits in vain aborts by itself.
+    AbortsAlone,
+    /// B10: absent keys and scanned ranges are not validated.
+    UnvalidatedAbsence,
+}
+
+impl Plant {
+    /// Every plant there is.
+    pub const ALL: [Plant; 10] = [
+        Plant::VoteBeforeStable,
+        Plant::RefusalNotDurable,
+        Plant::PreparedOverlooked,
+        Plant::ReadsNotHeld,
+        Plant::LeaseNotChecked,
+        Plant::ForgottenTooEarly,
+        Plant::PrepareAfterOutcome,
+        Plant::NoRecovery,
+        Plant::AbortsAlone,
+        Plant::UnvalidatedAbsence,
+    ];
+
+    #[rustfmt::skip]
+    const fn listed(self) -> (&'static str, &'static str) {
+        match self {
+            Plant::VoteBeforeStable => ("B1", "a leader votes as soon as it has appended, before that is stable"),
+            Plant::RefusalNotDurable => ("B2", "a refusal is told without having been appended"),
+            Plant::PreparedOverlooked => ("B3", "validation looks at versions and overlooks what is prepared"),
+            Plant::ReadsNotHeld => ("B4", "nothing holds what a prepared transaction has read"),
+            Plant::LeaseNotChecked => ("B5", "a leader answers strict reads without knowing whether it still leads"),
+            Plant::ForgottenTooEarly => ("B6", "an outcome is forgotten while a participant may still ask for it"),
+            Plant::PrepareAfterOutcome => ("B7", "a prepare that arrives after its transaction's outcome is prepared"),
+            Plant::NoRecovery => ("B8", "nobody looks after the transactions of a client that died"),
+            Plant::AbortsAlone => ("B9", "a participant that hears nothing aborts without asking the others"),
+            Plant::UnvalidatedAbsence => ("B10", "absent keys and scanned ranges are not validated"),
+        }
+    }
+
+    /// The id.
+    pub const fn id(self) -> &'static str {
+        self.listed().0
+    }
+
+    /// What goes wrong, in a sentence.
+    pub const fn what(self) -> &'static str {
+        self.listed().1
+    }
+}
+
+/// The rules that a machine follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    plant: Option<Plant>,
+}
+
+impl Rules {
+    /// The rules that keep the promises.
+    pub const SOUND: Rules = Rules { plant: None };
+
+    /// The rules with a bug. For tests and the simulator only.
+    pub const fn planted(plant: Plant) -> Rules {
+        Rules { plant: Some(plant) }
+    }
+
+    /// True if this bug is planted.
+    pub fn has(self, plant: Plant) -> bool {
+        self.plant == Some(plant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plant_has_an_id_of_its_own_and_they_ascend() {
+        let number = |plant: &Plant| plant.id()[1..].parse::<u32>().unwrap();
+        assert!(Plant::ALL.is_sorted_by(|one, other| number(one) < number(other)));
+        assert!(Plant::ALL.iter().all(|plant| !plant.what().is_empty()));
+    }
+}

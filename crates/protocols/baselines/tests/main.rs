@@ -1,0 +1,3 @@
+//! Golden scripts: the comparison systems as stories, message by message.
+
+mod scripts;
