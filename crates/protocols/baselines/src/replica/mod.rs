@@ -159,7 +159,9 @@ impl Replica {
             Message::NextTimestamp { transaction, above } => {
                 self.on_next_timestamp(from, transaction, above, context, log, outbox);
             }
-            Message::Decide { transaction, outcome } => self.on_decide(from, transaction, outcome, log),
+            Message::Decide { transaction, outcome } => {
+                self.on_decide(from, transaction, outcome, context, log)
+            }
             Message::Inquire { transaction, participants, age } => {
                 self.on_inquire(from, transaction, participants, age, context, log, outbox);
             }

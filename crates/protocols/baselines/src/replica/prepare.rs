@@ -151,9 +151,14 @@ impl Replica {
         from: Address,
         id: TransactionId,
         outcome: Outcome,
+        context: &Context<'_>,
         log: &mut impl Log<Entry>,
     ) {
-        if matches!(from, Address::Replica(_)) || from == Address::Client(id.client) {
+        // No client can lift the timestamps of a whole shard out of reach.
+        let ahead_max = context.clock.saturating_add(self.config.timestamp_ahead_max).as_micros();
+        let is_ahead = matches!(outcome, Outcome::Committed(timestamp) if timestamp.micros > ahead_max);
+        let is_own = from == Address::Client(id.client) && !is_ahead;
+        if is_own || matches!(from, Address::Replica(_)) {
             self.append_decided(id, outcome, log);
         }
     }

@@ -173,8 +173,8 @@ impl State {
                         state.prepare(&prepared, Instant::START);
                     }
                 }
-                Page::Ended(ended) => {
-                    for (id, ended) in ended {
+                Page::Ended(page) => {
+                    for (id, ended) in page {
                         state.end(id, ended);
                     }
                 }
