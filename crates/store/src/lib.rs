@@ -5,6 +5,7 @@
 //! | [`versions`] | the multi-version key space: a hash index for points, an ordered index for scans |
 //! | [`read_timestamps`] | at which timestamps keys and ranges have been read, so that no write slips below a read |
 //! | [`prepared`] | transactions that are prepared and not yet decided, and the keys that they hold |
+//! | [`read_locks`] | who has locked what to read it |
 //! | [`client_table`] | what clients have asked for and been answered, so that nothing is done twice |
 //! | [`validated`] | which versions are known to have been the newest until when |
 //!
@@ -12,12 +13,14 @@
 
 pub mod client_table;
 pub mod prepared;
+pub mod read_locks;
 pub mod read_timestamps;
 pub mod validated;
 pub mod versions;
 
 pub use client_table::ClientTable;
 pub use prepared::{Holder, Prepared, PreparedSet};
+pub use read_locks::ReadLocks;
 pub use read_timestamps::ReadTimestamps;
 pub use validated::{ValidatedVersions, Validity};
 pub use versions::{Version, Versions};

@@ -12,19 +12,27 @@ use crate::rules::Rules;
 /// A transactional system that the TAPIR paper compares itself with (section 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum System {
+    /// Two-phase commit and strict two-phase locking over a replicated log.
+    TxnLock,
     /// Two-phase commit and optimistic concurrency control over a replicated log, with a timestamp server.
     TxnOcc,
 }
 
 impl System {
     /// Every system.
-    pub const ALL: [System; 1] = [System::TxnOcc];
+    pub const ALL: [System; 2] = [System::TxnLock, System::TxnOcc];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
+            System::TxnLock => "txn-lock",
             System::TxnOcc => "txn-occ",
         }
+    }
+
+    /// True if a transaction locks what it reads, at the leader; else it is validated when it is prepared.
+    pub const fn locks(self) -> bool {
+        matches!(self, System::TxnLock)
     }
 
     /// True if a transaction asks the timestamp server for its timestamp, and does not read the client's clock.
@@ -68,6 +76,9 @@ pub struct ReplicaConfig {
     pub timestamp_ahead_max: Duration,
     /// How long a transaction stays prepared before the leader asks the other participants what became of it.
     pub recovery_timeout: Duration,
+    /// After so long without a further one, the read locks of a transaction are released: its client has died. No client waits
+    /// for so long.
+    pub lock_timeout: Duration,
     /// How often the leader looks after what is old.
     pub attention_interval: Duration,
     /// How often a new floor is looked for.
@@ -95,6 +106,7 @@ impl ReplicaConfig {
             rules: Rules::SOUND,
             timestamp_ahead_max: Duration::from_secs(60),
             recovery_timeout: Duration::from_secs(2),
+            lock_timeout: Duration::from_secs(10),
             attention_interval: Duration::from_millis(500),
             floor_interval: Duration::from_secs(5),
             floor_lag: Duration::from_secs(10),

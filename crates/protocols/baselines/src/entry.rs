@@ -50,8 +50,10 @@ pub struct Prepared {
     pub transaction: TransactionId,
     /// What it has read and writes here.
     pub part: Arc<Transaction>,
-    /// The timestamp that its coordinator has proposed. How old the transaction is, is told by it.
+    /// The timestamp that its coordinator has proposed: what lies below floors is forgotten.
     pub proposed: Timestamp,
+    /// When the first attempt at it began, by the clock of its client: who is older has precedence where locks are waited for.
+    pub age: Timestamp,
     /// It commits at this timestamp or above.
     pub timestamp: Timestamp,
 }

@@ -4,6 +4,7 @@
 //!
 //! | system | concurrency | timestamps | reads |
 //! |---|---|---|---|
+//! | `txn-lock` | strict two-phase locking | by the client's clock | at the leader, locked |
 //! | `txn-occ` | optimistic, validated at leaders | of a timestamp server | at the nearest replica |
 //!
 //! Each is two-phase commit over replicated logs: every shard is a group whose leader is the participant. All buffer writes at

@@ -19,18 +19,22 @@ use std::sync::Arc;
 use quorate_core::command::Outcome;
 use quorate_core::{
     ClockTime, Key, KeyRange, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
-    Value,
+    Value, View,
 };
 
 /// What the participants of a transaction say to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Coordinator to a replica nearby: what does this key hold? The answer may be stale; validation finds out.
+    /// Coordinator to a replica nearby: what does this key hold? The answer may be stale; validation finds out. Where what is
+    /// read is locked, to the leader: it answers when nobody is about to write the key, and nobody will before the lock is
+    /// released, or wounded.
     Read {
         /// The transaction.
         transaction: TransactionId,
         /// The key.
         key: Key,
+        /// How old the transaction is, if it is to lock the key.
+        lock: Option<Timestamp>,
     },
     /// The newest version of a key that this replica has applied.
     ReadReply {
@@ -42,6 +46,8 @@ pub enum Message {
         version: Timestamp,
         /// What it holds.
         value: Option<Value>,
+        /// The view in which the key is locked: the lock ends with it.
+        locked_in: Option<View>,
     },
     /// Coordinator to a replica nearby: what do the keys of this range hold?
     Scan {
@@ -53,6 +59,8 @@ pub enum Message {
         range: KeyRange,
         /// At most so many keys.
         limit: u32,
+        /// How old the transaction is, if it is to lock what the answer covers.
+        lock: Option<Timestamp>,
     },
     /// The keys of a range, as far as one page goes.
     ScanReply {
@@ -64,6 +72,19 @@ pub enum Message {
         keys: Vec<FoundKey>,
         /// The first key that is not covered, if the page is full.
         next: Option<Key>,
+        /// The view in which what is covered is locked: the lock ends with it.
+        locked_in: Option<View>,
+    },
+    /// Coordinator to the leader of a shard where it has locks: it gives them up.
+    Release {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// Leader to the coordinator of a transaction that has locked what an older one is to write: it has lost its locks, and
+    /// cannot commit.
+    Wounded {
+        /// The transaction.
+        transaction: TransactionId,
     },
     /// Coordinator to the leader of the timestamp server: a timestamp above all that were given before, and above this.
     NextTimestamp {
@@ -87,6 +108,10 @@ pub enum Message {
         part: Arc<Transaction>,
         /// The timestamp that is proposed: it may commit at a later one.
         proposed: Timestamp,
+        /// When the first attempt at it began.
+        age: Timestamp,
+        /// The view in which it has locked what it has read here.
+        locked_in: Option<View>,
     },
     /// How the receiver's shard stands to a transaction, durably.
     PrepareReply {
@@ -103,6 +128,8 @@ pub enum Message {
         transaction: TransactionId,
         /// What it has read at the receiver's shard.
         part: Arc<Transaction>,
+        /// The view in which it has locked that. The locks end with the answer.
+        locked_in: Option<View>,
     },
     /// Whether what a transaction has read is still the newest.
     ValidateReply {
@@ -112,18 +139,19 @@ pub enum Message {
         is_valid: bool,
     },
     /// Coordinator to the leader of a shard: what do these keys hold now? Strict by itself, because one shard is asked once.
+    /// Answered when nobody is about to write one of them.
     ReadCurrent {
         /// The transaction.
         transaction: TransactionId,
         /// The keys.
         keys: Vec<Key>,
     },
-    /// The newest versions of keys; none if somebody is about to write one of them.
+    /// The newest versions of keys.
     ReadCurrentReply {
         /// The transaction.
         transaction: TransactionId,
         /// In the order of the question.
-        found: Option<Vec<FoundKey>>,
+        found: Vec<FoundKey>,
     },
     /// Coordinator, or participant that has found out, to the leaders of the participants: how the transaction ends. It is a
     /// fact already: it follows from what the participants have made durable.

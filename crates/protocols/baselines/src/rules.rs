@@ -23,11 +23,15 @@ pub enum Plant {
     AbortsAlone,
     /// B10: absent keys and scanned ranges are not validated.
     UnvalidatedAbsence,
+    /// B11: read locks of an earlier view, and locks that were lost, count when a transaction is prepared.
+    LostLocksCount,
+    /// B12: who wants to write a key does not ask who has locked it.
+    ReadLocksOverlooked,
 }
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 10] = [
+    pub const ALL: [Plant; 12] = [
         Plant::VoteBeforeStable,
         Plant::RefusalNotDurable,
         Plant::PreparedOverlooked,
@@ -38,6 +42,8 @@ impl Plant {
         Plant::NoRecovery,
         Plant::AbortsAlone,
         Plant::UnvalidatedAbsence,
+        Plant::LostLocksCount,
+        Plant::ReadLocksOverlooked,
     ];
 
     #[rustfmt::skip]
@@ -53,6 +59,8 @@ impl Plant {
             Plant::NoRecovery => ("B8", "nobody looks after the transactions of a client that died"),
             Plant::AbortsAlone => ("B9", "a participant that hears nothing aborts without asking the others"),
             Plant::UnvalidatedAbsence => ("B10", "absent keys and scanned ranges are not validated"),
+            Plant::LostLocksCount => ("B11", "read locks that were lost, as those of an earlier view are, count all the same"),
+            Plant::ReadLocksOverlooked => ("B12", "who wants to write a key does not ask who has locked it"),
         }
     }
 

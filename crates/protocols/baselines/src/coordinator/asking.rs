@@ -4,16 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_core::{
-    Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
+    Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
 };
 
 use super::{Coordinator, Out, Phase};
 use crate::decision::Standings;
 use crate::message::{Age, Message};
-
-/// So often a question follows from one replica to the one that it names, before it waits for its time-out: while leaders
-/// change, replicas may name each other.
-const REDIRECTS_MAX: u32 = 4;
 
 /// A question to leaders.
 #[derive(Debug)]
@@ -21,10 +17,15 @@ pub(super) struct Asking {
     pub(super) question: Question,
     /// The parts of the transaction, where it has any.
     pub(super) parts: BTreeMap<ShardId, Arc<Transaction>>,
+    /// The view in which it has locked what it has read, by shard.
+    pub(super) locked: BTreeMap<ShardId, Option<View>>,
+    /// When the first attempt at it began, where that counts.
+    pub(super) age: Option<Timestamp>,
     /// Who has not answered.
     pub(super) missing: BTreeSet<ShardId>,
-    asked_at: Instant,
-    redirects: u32,
+    pub(super) asked_at: Instant,
+    /// How often it followed, since it was asked, to a replica that was named.
+    pub(super) redirects: u32,
 }
 
 /// What is asked.
@@ -60,18 +61,21 @@ impl Asking {
         missing: impl IntoIterator<Item = ShardId>,
     ) -> Self {
         let missing = missing.into_iter().collect();
-        Asking { question, parts, missing, asked_at: Instant::START, redirects: 0 }
+        let (locked, age) = (BTreeMap::new(), None);
+        Asking { question, parts, locked, age, missing, asked_at: Instant::START, redirects: 0 }
     }
 
     /// What a shard is asked.
     fn message(&self, id: TransactionId, shard: ShardId, above: Timestamp) -> Option<Message> {
         let part = || self.parts.get(&shard).cloned();
+        let locked_in = self.locked.get(&shard).copied().flatten();
         Some(match &self.question {
             Question::Timestamp => Message::NextTimestamp { transaction: id, above },
             Question::Prepare { proposed, .. } => {
-                Message::Prepare { transaction: id, part: part()?, proposed: *proposed }
+                let (proposed, age) = (*proposed, self.age.unwrap_or(*proposed));
+                Message::Prepare { transaction: id, part: part()?, proposed, age, locked_in }
             }
-            Question::Validate { .. } => Message::Validate { transaction: id, part: part()? },
+            Question::Validate { .. } => Message::Validate { transaction: id, part: part()?, locked_in },
             Question::ReadCurrent { keys } => Message::ReadCurrent { transaction: id, keys: keys.clone() },
             Question::Resolve { not_before, standings } => Message::Inquire {
                 transaction: id,
@@ -133,16 +137,18 @@ impl Coordinator {
         from: ReplicaId,
         id: TransactionId,
         leader: ReplicaIndex,
+        context: &Context<'_>,
         outbox: &mut Out,
     ) {
         let is_news = self.leaders.redirect(from, leader);
         let knows_another = self.leaders.leader(from.shard) != from;
-        let Some(asking) = self.asking(id) else { return };
         // Another transaction may have been told before.
-        if (is_news || knows_another)
-            && asking.missing.contains(&from.shard)
-            && asking.redirects < REDIRECTS_MAX
-        {
+        if !is_news && !knows_another {
+            return;
+        }
+        self.redirect_reads(from.shard, id, context, outbox);
+        let Some(asking) = self.asking(id) else { return };
+        if asking.missing.contains(&from.shard) && asking.redirects < super::REDIRECTS_MAX {
             asking.redirects += 1;
             self.ask_shard(id, from.shard, outbox);
         }

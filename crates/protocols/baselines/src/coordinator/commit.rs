@@ -18,17 +18,22 @@ impl Coordinator {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         };
         let routes = execution.routes().clone();
-        let execution = std::mem::replace(&mut **execution, super::Execution::new(routes, 0));
+        let execution = std::mem::replace(&mut **execution, super::Execution::new(routes, 0, None));
+        let (locked, age) = (execution.locked().clone(), execution.age());
         let (writes, greatest) = (execution.writes(), execution.greatest_version());
         let parts = execution.into_parts(self.config.rules);
         let shards: Vec<ShardId> = parts.keys().copied().collect();
+        for shard in locked.keys().filter(|shard| !parts.contains_key(shard)) {
+            // What was to be read there is not wanted any more.
+            outbox.send(self.leaders.leader(*shard), Message::Release { transaction: id });
+        }
         if parts.is_empty() {
             let committed = Committed { timestamp: greatest, fast: true, retries: 0 };
             self.transactions.remove(&id);
             finish(outbox, id, Ok(committed));
         } else if !writes {
             let asking = Asking::new(Question::Validate { greatest }, parts, shards);
-            self.ask(id, asking, context, outbox);
+            self.ask(id, Asking { locked, age, ..asking }, context, outbox);
         } else if let (true, Some((server, _))) =
             (self.config.system.has_timestamp_server(), self.config.timestamps)
         {
@@ -36,12 +41,13 @@ impl Coordinator {
             self.ask(id, asking, context, outbox);
         } else {
             let proposed = self.next_timestamp(context.clock, greatest);
-            self.prepare(id, parts, proposed, context, outbox);
+            let asking = Self::preparing(parts, proposed);
+            self.ask(id, Asking { locked, age, ..asking }, context, outbox);
         }
     }
 
     /// A timestamp by the clock, above everything that was read and every earlier one of this client.
-    fn next_timestamp(&mut self, clock: ClockTime, above: Timestamp) -> Timestamp {
+    pub(super) fn next_timestamp(&mut self, clock: ClockTime, above: Timestamp) -> Timestamp {
         let clock = clock.saturating_add(self.lead);
         self.last_timestamp = self.last_timestamp.max(above).successor(clock, self.config.client);
         self.last_timestamp
@@ -57,21 +63,14 @@ impl Coordinator {
         let Some(asking) = self.asking(id) else { return };
         if matches!(asking.question, Question::Timestamp) {
             let parts = std::mem::take(&mut asking.parts);
-            self.prepare(id, parts, timestamp, context, outbox);
+            self.ask(id, Self::preparing(parts, timestamp), context, outbox);
         }
     }
 
-    fn prepare(
-        &mut self,
-        id: TransactionId,
-        parts: BTreeMap<ShardId, Arc<Transaction>>,
-        proposed: Timestamp,
-        context: &Context<'_>,
-        outbox: &mut Out,
-    ) {
+    fn preparing(parts: BTreeMap<ShardId, Arc<Transaction>>, proposed: Timestamp) -> Asking {
         let shards: Vec<ShardId> = parts.keys().copied().collect();
         let question = Question::Prepare { proposed, standings: Standings::new(&shards) };
-        self.ask(id, Asking::new(question, parts, shards), context, outbox);
+        Asking::new(question, parts, shards)
     }
 
     /// A participant says how it stands to a transaction: its vote, or what it was asked when others were to settle it.
@@ -124,6 +123,12 @@ impl Coordinator {
         let Some(open) = self.transactions.remove(&id) else { return };
         if open.resolve_wanted {
             outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+        }
+        if outcome == Outcome::Aborted
+            && let Phase::Asking(asking) = &open.phase
+            && let Some(age) = asking.age
+        {
+            self.ages.keep(id, age);
         }
         if !open.answered {
             let result = match outcome {

@@ -1,6 +1,6 @@
 //! The execution phase: reads at the nearest replica, writes buffered until commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_core::command::{Event, Failure, Invalid, Routes};
@@ -9,7 +9,7 @@ use quorate_core::transaction::{
 };
 use quorate_core::{
     Context, Instant, Key, KeyRange, ReadVersion, ReplicaId, ShardId, Timestamp, Transaction, TransactionId,
-    Value, Write,
+    Value, View, Write,
 };
 
 use super::leaders::Leaders;
@@ -29,6 +29,12 @@ pub(super) struct Execution {
     bytes: usize,
     pending: Vec<Pending>,
     requests: u32,
+    /// How often it was told, since a time-out, that another replica leads.
+    redirects: u32,
+    /// How old it is, if it locks what it reads.
+    lock: Option<Timestamp>,
+    /// Where it has locks, or is about to; and the view in which, once it is known.
+    locked: BTreeMap<ShardId, Option<View>>,
     /// True if it is a read-only transaction that commits by itself once everything is read.
     pub(super) commits_when_read: bool,
 }
@@ -75,7 +81,7 @@ impl Pending {
 }
 
 impl Execution {
-    pub(super) fn new(routes: Arc<Routes>, attempt: u32) -> Self {
+    pub(super) fn new(routes: Arc<Routes>, attempt: u32, lock: Option<Timestamp>) -> Self {
         Execution {
             routes,
             attempt,
@@ -85,6 +91,9 @@ impl Execution {
             bytes: 0,
             pending: Vec::new(),
             requests: 0,
+            redirects: 0,
+            lock,
+            locked: BTreeMap::new(),
             commits_when_read: false,
         }
     }
@@ -109,11 +118,21 @@ impl Execution {
         self.reads.values().map(|(version, _)| *version).max().unwrap_or(Timestamp::ZERO)
     }
 
-    /// The replica of a shard that is asked after so many others. From the third attempt on the leader is the first: most
-    /// conflicts are real, but the nearest replica may lag behind for long.
+    /// How old it is, where that counts.
+    pub(super) fn age(&self) -> Option<Timestamp> {
+        self.lock
+    }
+
+    /// Where it has locks, or may have some, and in which view.
+    pub(super) fn locked(&self) -> &BTreeMap<ShardId, Option<View>> {
+        &self.locked
+    }
+
+    /// The replica of a shard that is asked after so many others: the leader, if it is to lock. Else it is the first from the
+    /// third attempt on: most conflicts are real, but the nearest replica may lag behind for long.
     fn replica(&self, shard: usize, asked: usize, leaders: &Leaders) -> ReplicaId {
         let id = self.routes.keyspace.shards[shard].id;
-        if self.attempt >= 2 && asked == 0 {
+        if self.lock.is_some() || (self.attempt >= 2 && asked == 0) {
             return leaders.leader(id);
         }
         let nearest = &self.routes.nearest[shard];
@@ -296,7 +315,7 @@ impl Coordinator {
     }
 
     /// Asks the next replica of each shard that has not answered.
-    fn ask_to_read(&mut self, id: TransactionId, request: u32, now: Instant, outbox: &mut Out) {
+    pub(super) fn ask_to_read(&mut self, id: TransactionId, request: u32, now: Instant, outbox: &mut Out) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Executing(execution) = &mut open.phase else { return };
         let Some(at) = execution.pending.iter().position(|pending| pending.request == request) else {
@@ -305,12 +324,19 @@ impl Coordinator {
         let pending = &execution.pending[at];
         for shard in pending.shards() {
             let message = match &pending.wanted {
-                Wanted::Key { key, .. } => Message::Read { transaction: id, key: key.clone() },
+                Wanted::Key { key, .. } => {
+                    Message::Read { transaction: id, key: key.clone(), lock: execution.lock }
+                }
                 Wanted::Range { range, limit, .. } => {
-                    Message::Scan { transaction: id, request, range: range.clone(), limit: *limit }
+                    let (range, limit, lock) = (range.clone(), *limit, execution.lock);
+                    Message::Scan { transaction: id, request, range, limit, lock }
                 }
             };
-            outbox.send(execution.replica(shard, pending.asked, &self.leaders), message);
+            let replica = execution.replica(shard, pending.asked, &self.leaders);
+            if execution.lock.is_some() {
+                execution.locked.entry(replica.shard).or_default();
+            }
+            outbox.send(replica, message);
         }
         let pending = &mut execution.pending[at];
         pending.asked += 1;
@@ -325,9 +351,13 @@ impl Coordinator {
         key: Key,
         version: Timestamp,
         value: Option<Value>,
+        locked_in: Option<View>,
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
+        if !self.keeps_locks(from.shard, id, locked_in, outbox) {
+            return;
+        }
         let Some(execution) = self.execution(id) else { return };
         let shards = &execution.routes.keyspace.shards;
         let answers = |pending: &Pending| match &pending.wanted {
@@ -356,9 +386,13 @@ impl Coordinator {
         request: u32,
         keys: Vec<FoundKey>,
         next: Option<Key>,
+        locked_in: Option<View>,
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
+        if !self.keeps_locks(from.shard, id, locked_in, outbox) {
+            return;
+        }
         let Some(execution) = self.execution(id) else { return };
         let Some(at) = execution.pending.iter().position(|pending| pending.request == request) else {
             return;
@@ -380,6 +414,54 @@ impl Coordinator {
         }
         outbox.emit(Event::Scanned { transaction: id, entries, next });
         self.commit_if_read(id, context, outbox);
+    }
+
+    /// Notes in which view a shard has locked something. False if that is another one than before: what was locked then is
+    /// not locked any more.
+    fn keeps_locks(
+        &mut self,
+        shard: ShardId,
+        id: TransactionId,
+        locked_in: Option<View>,
+        outbox: &mut Out,
+    ) -> bool {
+        let Some(execution) = self.execution(id) else { return false };
+        let Some(locked) = execution.locked.get_mut(&shard) else { return true };
+        if locked.is_some() && *locked != locked_in {
+            self.fail(id, Failure::Conflict, outbox);
+            return false;
+        }
+        *locked = locked_in;
+        true
+    }
+
+    /// A leader has taken the locks of a transaction away.
+    pub(super) fn on_wounded(&mut self, id: TransactionId, outbox: &mut Out) {
+        if self.execution(id).is_some() {
+            self.fail(id, Failure::Conflict, outbox);
+        }
+    }
+
+    /// Whoever was asked for something to be locked does not lead.
+    pub(super) fn redirect_reads(
+        &mut self,
+        shard: ShardId,
+        id: TransactionId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(execution) = self.execution(id) else { return };
+        if execution.redirects >= super::REDIRECTS_MAX {
+            return;
+        }
+        execution.redirects += 1;
+        let shards = &execution.routes.keyspace.shards;
+        let waits = |pending: &&Pending| pending.shards().iter().any(|at| shards[*at].id == shard);
+        let waiting: Vec<u32> =
+            execution.pending.iter().filter(waits).map(|pending| pending.request).collect();
+        for request in waiting {
+            self.ask_to_read(id, request, context.now, outbox);
+        }
     }
 
     fn commit_if_read(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
@@ -409,6 +491,17 @@ impl Coordinator {
         let overdue: Vec<u32> =
             execution.pending.iter().filter(is_overdue).map(|pending| pending.request).collect();
         let waits = !execution.has_read_all();
+        let locks = execution.lock.is_some();
+        let silent: BTreeSet<ShardId> = match locks && !overdue.is_empty() {
+            true => execution.unanswered(&self.leaders).into_iter().map(|replica| replica.shard).collect(),
+            false => BTreeSet::new(),
+        };
+        for shard in silent {
+            self.leaders.suspect(shard);
+        }
+        if let Some(execution) = self.execution(id) {
+            execution.redirects = 0;
+        }
         for request in overdue {
             self.ask_to_read(id, request, now, outbox);
         }

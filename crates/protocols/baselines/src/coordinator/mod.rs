@@ -15,10 +15,12 @@
 //! | `execution` | reads, buffered writes, scans, limits |
 //! | `asking` | questions to leaders, until they are answered |
 //! | `leaders` | who leads which shard |
+//! | `ages` | who began first |
 //! | `commit` | timestamp, votes, outcome |
 //! | `read_only` | read-only transactions whose keys are known beforehand |
 //! | `resolve` | what became of a transaction |
 
+mod ages;
 mod asking;
 mod commit;
 mod execution;
@@ -41,12 +43,17 @@ use quorate_core::{
 
 use crate::config::CoordinatorConfig;
 use crate::message::Message;
+use ages::Ages;
 use asking::{Asking, Question};
 use execution::Execution;
 use leaders::Leaders;
 use read_only::Wanted;
 
 type Out = OutboxOf<Coordinator>;
+
+/// So often a question follows from one replica to the one that it names, before it waits for its time-out: while leaders
+/// change, replicas may name each other.
+const REDIRECTS_MAX: u32 = 4;
 
 /// What a coordinator asks to be woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +68,7 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
     leaders: Leaders,
+    ages: Ages,
     transactions: FixedMap<TransactionId, Open>,
     /// The greatest timestamp that was proposed so far, or told to be too low.
     last_timestamp: Timestamp,
@@ -107,6 +115,7 @@ impl Machine for Coordinator {
             config,
             keyspaces: BTreeMap::new(),
             leaders,
+            ages: Ages::default(),
             transactions: FixedMap::default(),
             last_timestamp: Timestamp::ZERO,
             lead: Duration::ZERO,
@@ -200,12 +209,13 @@ impl Coordinator {
 
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
         match message {
-            Message::ReadReply { transaction, key, version, value } => {
-                self.on_read_reply(from, transaction, key, version, value, context, outbox);
+            Message::ReadReply { transaction, key, version, value, locked_in } => {
+                self.on_read_reply(from, transaction, key, version, value, locked_in, context, outbox);
             }
-            Message::ScanReply { transaction, request, keys, next } => {
-                self.on_scan_reply(from, transaction, request, keys, next, context, outbox);
+            Message::ScanReply { transaction, request, keys, next, locked_in } => {
+                self.on_scan_reply(from, transaction, request, keys, next, locked_in, context, outbox);
             }
+            Message::Wounded { transaction } => self.on_wounded(transaction, outbox),
             Message::NextTimestampReply { transaction, timestamp } => {
                 self.on_next_timestamp_reply(transaction, timestamp, context, outbox);
             }
@@ -220,11 +230,12 @@ impl Coordinator {
                 self.on_read_current_reply(from, transaction, found, outbox);
             }
             Message::NotLeading { transaction, leader } => {
-                self.on_not_leading(from, transaction, leader, outbox);
+                self.on_not_leading(from, transaction, leader, context, outbox);
             }
             // What only replicas are told.
             Message::Read { .. }
             | Message::Scan { .. }
+            | Message::Release { .. }
             | Message::NextTimestamp { .. }
             | Message::Prepare { .. }
             | Message::Validate { .. }
@@ -272,7 +283,11 @@ impl Coordinator {
             finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
             return None;
         }
-        let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt)));
+        let lock = self.config.system.locks().then(|| {
+            let age = self.ages.take(id);
+            age.unwrap_or_else(|| self.next_timestamp(context.clock, Timestamp::ZERO))
+        });
+        let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt, lock)));
         let open = Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None };
         self.transactions.insert(id, open);
         self.wake_at(id, deadline.min(context.now + self.config.read_timeout));
@@ -288,7 +303,17 @@ impl Coordinator {
 
     /// Ends a transaction of which no prepare has left this client.
     fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
-        self.transactions.remove(&id);
+        let (locked, age) = match self.transactions.remove(&id).map(|open| open.phase) {
+            Some(Phase::Executing(execution)) => (execution.locked().clone(), execution.age()),
+            Some(Phase::Asking(asking)) => (asking.locked, asking.age),
+            None => (BTreeMap::new(), None),
+        };
+        for shard in locked.into_keys() {
+            outbox.send(self.leaders.leader(shard), Message::Release { transaction: id });
+        }
+        if let (Some(age), Failure::Conflict) = (age, &failure) {
+            self.ages.keep(id, age);
+        }
         finish(outbox, id, Err(failure));
     }
 

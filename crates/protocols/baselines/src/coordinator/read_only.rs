@@ -92,7 +92,7 @@ impl Coordinator {
         &mut self,
         from: ReplicaId,
         id: TransactionId,
-        found: Option<Vec<FoundKey>>,
+        found: Vec<FoundKey>,
         outbox: &mut Out,
     ) {
         let Some(asking) = self.asking(id) else { return };
@@ -100,7 +100,6 @@ impl Coordinator {
         if !asking.missing.contains(&from.shard) {
             return;
         }
-        let Some(found) = found else { return self.fail(id, Failure::Conflict, outbox) };
         if !found.iter().map(|found| &found.read.key).eq(keys) {
             return;
         }

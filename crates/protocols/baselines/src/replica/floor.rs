@@ -45,9 +45,9 @@ impl Replica {
     fn next_floor(&self, context: &Context<'_>) -> Timestamp {
         let lag = self.config.floor_lag.as_micros() as u64;
         let behind = Timestamp { micros: context.clock.as_micros().saturating_sub(lag), client: ClientId(0) };
-        let in_flight = self.leader.iter().flat_map(|leader| leader.in_flight_proposed.values());
-        let held = self.state.proposed.values().chain(in_flight).min();
-        held.map_or(behind, |held| behind.min(*held)).max(self.state.floor)
+        let in_flight = self.leader.iter().flat_map(|leader| leader.in_flight_proposals.values());
+        let held = self.state.proposals.values().chain(in_flight).map(|proposal| proposal.proposed).min();
+        held.map_or(behind, |held| behind.min(held)).max(self.state.floor)
     }
 
     /// Not above the floor of any shard that took part in what is remembered here.

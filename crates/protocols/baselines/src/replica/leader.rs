@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use quorate_core::log::Confirmation;
 use quorate_core::{Address, Instant, ShardId, Timestamp, TransactionId, View};
-use quorate_store::PreparedSet;
+use quorate_store::{PreparedSet, ReadLocks};
 
 use super::recovery::Inquiry;
-use super::state::State;
+use super::state::{Proposal, State};
 use super::timestamps::TimestampSource;
 use crate::message::Message;
 
@@ -17,12 +17,16 @@ pub(super) struct Leader {
     pub(super) view: View,
     /// PREPARED is appended and not yet stable. Holds what it holds all the same.
     pub(super) in_flight: PreparedSet,
-    /// At which timestamp what is in flight was proposed.
-    pub(super) in_flight_proposed: BTreeMap<TransactionId, Timestamp>,
+    /// When what is in flight was proposed.
+    pub(super) in_flight_proposals: BTreeMap<TransactionId, Proposal>,
     /// REFUSED is appended and not yet stable; who waits for that.
     pub(super) refusing: BTreeMap<TransactionId, BTreeSet<Address>>,
     /// DECIDED is appended and not yet stable.
     pub(super) deciding: BTreeSet<TransactionId>,
+    /// What transactions have locked that are not prepared: they lose it with the view.
+    pub(super) locks: ReadLocks,
+    /// What waits for the outcome of a transaction: it is looked at again then.
+    pub(super) blocked: BTreeMap<TransactionId, Vec<(Address, Message)>>,
     /// The greatest timestamp that was prepared, committed or given away.
     pub(super) last: Timestamp,
     /// Answers that leave once it is known that this replica still led when they were made.
@@ -47,9 +51,11 @@ impl Leader {
         Leader {
             view,
             in_flight: PreparedSet::new(),
-            in_flight_proposed: BTreeMap::new(),
+            in_flight_proposals: BTreeMap::new(),
             refusing: BTreeMap::new(),
             deciding: BTreeSet::new(),
+            locks: ReadLocks::new(),
+            blocked: BTreeMap::new(),
             last: state.last,
             unconfirmed: VecDeque::new(),
             inquiries: BTreeMap::new(),
@@ -66,6 +72,7 @@ impl Leader {
         self.in_flight.len()
             + self.refusing.len()
             + self.deciding.len()
+            + self.blocked.values().map(Vec::len).sum::<usize>()
             + self.unconfirmed.len()
             + self.inquiries.len()
             + self.source.waiting()

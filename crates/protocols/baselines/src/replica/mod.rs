@@ -15,6 +15,7 @@
 //! | `state` | what the entries of the log have led to |
 //! | `leader` | what only the leader knows, and loses with its leadership |
 //! | `validation` | may a transaction commit as it has read? |
+//! | `locking` | strict two-phase locking, and why there are no deadlocks |
 //! | `reads` | reads anywhere, and strict ones at the leader |
 //! | `prepare` | votes and outcomes |
 //! | `recovery` | how a transaction ends whose coordinator is silent |
@@ -23,6 +24,7 @@
 
 mod floor;
 mod leader;
+mod locking;
 mod prepare;
 mod reads;
 mod recovery;
@@ -41,8 +43,9 @@ use crate::config::ReplicaConfig;
 use crate::entry::{self, Entry, Page};
 use crate::message::Message;
 use leader::Leader;
+use prepare::Prepare;
 pub use state::Frozen;
-use state::State;
+use state::{Proposal, State};
 
 type Out = LogOutbox<Replica>;
 
@@ -82,6 +85,8 @@ pub struct Remains {
     pub versions: usize,
     /// Transactions whose fate it inquires about.
     pub inquiries: usize,
+    /// Transactions that hold read locks.
+    pub locks: usize,
 }
 
 impl Remains {
@@ -131,6 +136,7 @@ impl Replica {
             outcomes: self.state.overdue(),
             versions: self.state.versions.superfluous(self.state.floor),
             inquiries: self.leader.as_ref().map_or(0, |leader| leader.inquiries.len()),
+            locks: self.leader.as_ref().map_or(0, |leader| leader.locks.len()),
         }
     }
 
@@ -143,15 +149,20 @@ impl Replica {
         outbox: &mut Out,
     ) {
         match message {
-            Message::Read { transaction, key } => self.on_read(from, transaction, key, outbox),
-            Message::Scan { transaction, request, range, limit } => {
-                self.on_scan(from, transaction, request, range, limit, outbox);
+            Message::Read { transaction, key, lock } => {
+                self.on_read(from, transaction, key, lock, context, log, outbox);
             }
-            Message::Prepare { transaction, part, proposed } => {
-                self.on_prepare(from, transaction, part, proposed, context, log, outbox);
+            Message::Scan { transaction, request, range, limit, lock } => {
+                self.on_scan(from, transaction, request, range, limit, lock, context, log, outbox);
             }
-            Message::Validate { transaction, part } => {
-                self.on_validate(from, transaction, &part, context, log, outbox);
+            Message::Release { transaction } => self.on_release(from, transaction),
+            Message::Prepare { transaction: id, part, proposed, age, locked_in } => {
+                let proposal = Proposal { proposed, age };
+                let prepare = Prepare { id, part, proposal, locked_in };
+                self.on_prepare(from, prepare, context, log, outbox);
+            }
+            Message::Validate { transaction, part, locked_in } => {
+                self.on_validate(from, transaction, &part, locked_in, context, log, outbox);
             }
             Message::ReadCurrent { transaction, keys } => {
                 self.on_read_current(from, transaction, keys, context, log, outbox);
@@ -173,6 +184,7 @@ impl Replica {
             // What only coordinators are told.
             Message::ReadReply { .. }
             | Message::ScanReply { .. }
+            | Message::Wounded { .. }
             | Message::NextTimestampReply { .. }
             | Message::PrepareReply { .. }
             | Message::ValidateReply { .. }
@@ -235,7 +247,9 @@ impl LogMachine for Replica {
             Entry::Refused { transaction, .. } => {
                 self.on_refused(*transaction, outbox);
             }
-            Entry::Decided { transaction, outcome } => self.on_decided(*transaction, *outcome),
+            Entry::Decided { transaction, outcome } => {
+                self.on_decided(*transaction, *outcome, context, log, outbox);
+            }
             Entry::Floor { .. } => self.on_floor(),
             Entry::Ceiling(ceiling) => self.on_ceiling(*ceiling, context, log, outbox),
         }

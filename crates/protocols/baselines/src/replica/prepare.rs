@@ -6,30 +6,56 @@ use std::sync::Arc;
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
-use quorate_core::{Address, ClockTime, Context, ShardId, Timestamp, Transaction, TransactionId};
+use quorate_core::{Address, ClockTime, Context, ShardId, Timestamp, Transaction, TransactionId, View};
 
+use super::state::Proposal;
 use super::{Out, Replica};
 use crate::config::ReplicaConfig;
 use crate::entry::{Entry, Prepared};
 use crate::message::{Age, Message, Standing};
 use crate::rules::Plant;
 
+/// What a coordinator asks of a participant.
+#[derive(Debug)]
+pub(super) struct Prepare {
+    pub(super) id: TransactionId,
+    pub(super) part: Arc<Transaction>,
+    pub(super) proposal: Proposal,
+    pub(super) locked_in: Option<View>,
+}
+
+impl From<Prepare> for Message {
+    fn from(prepare: Prepare) -> Self {
+        let Prepare { id, part, proposal: Proposal { proposed, age }, locked_in } = prepare;
+        Message::Prepare { transaction: id, part, proposed, age, locked_in }
+    }
+}
+
+/// Whether a transaction may be prepared.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// It may. These lose their locks.
+    Granted { wounded: BTreeSet<TransactionId> },
+    /// Not before this one has ended.
+    Waits { on: TransactionId },
+    /// It may not.
+    Refused,
+}
+
 impl Replica {
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_prepare(
         &mut self,
         from: Address,
-        id: TransactionId,
-        part: Arc<Transaction>,
-        proposed: Timestamp,
+        prepare: Prepare,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        let (id, proposed) = (prepare.id, prepare.proposal.proposed);
         let ahead_max = context.clock.saturating_add(self.config.timestamp_ahead_max);
         if from != Address::Client(id.client)
             || proposed.micros > ahead_max.as_micros()
-            || !is_well_formed(&part, &self.config)
+            || !is_well_formed(&prepare.part, &self.config)
         {
             return;
         }
@@ -47,10 +73,28 @@ impl Replica {
             outbox.send(from, Message::PrepareReply { transaction: id, standing });
             return;
         }
-        if self.validation().is_some_and(|validation| validation.admits(id, &part)) {
-            self.append_prepared(id, part, proposed, context, log, outbox);
-        } else {
-            self.append_refused(id, part.participants.clone(), proposed, from, log, outbox);
+        match self.admission(&prepare) {
+            Admission::Granted { wounded } => {
+                self.wound(&wounded, outbox);
+                self.append_prepared(prepare, context, log, outbox);
+            }
+            Admission::Waits { on } => self.block(on, from, prepare.into()),
+            Admission::Refused => {
+                self.append_refused(id, prepare.part.participants.clone(), proposed, from, log, outbox);
+            }
+        }
+    }
+
+    /// Whether a transaction may be prepared now.
+    fn admission(&self, prepare: &Prepare) -> Admission {
+        if self.config.system.locks() {
+            return self.admission_by_locks(prepare);
+        }
+        match self.validation() {
+            Some(validation) if validation.admits(prepare.id, &prepare.part) => {
+                Admission::Granted { wounded: BTreeSet::new() }
+            }
+            _ => Admission::Refused,
         }
     }
 
@@ -74,29 +118,30 @@ impl Replica {
 
     fn append_prepared(
         &mut self,
-        id: TransactionId,
-        part: Arc<Transaction>,
-        proposed: Timestamp,
+        prepare: Prepare,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        let Prepare { id, part, proposal, .. } = prepare;
+        let Proposal { proposed, age } = proposal;
         let Some(leader) = &mut self.leader else { return };
         // Above everything that was read, written or given away here: so timestamps follow the order of conflicts.
-        let timestamp = if proposed > leader.last {
-            proposed
-        } else {
-            leader.last.successor(ClockTime::default(), id.client)
+        let timestamp = match proposed > leader.last {
+            true => proposed,
+            false => leader.last.successor(ClockTime::default(), id.client),
         };
-        let prepared = Prepared { transaction: id, part: part.clone(), proposed, timestamp };
+        let prepared = Prepared { transaction: id, part: part.clone(), proposed, age, timestamp };
         if log.append(Entry::Prepared(prepared)).is_none() {
             return;
         }
         leader.last = timestamp;
         leader.note_neighbours(&part.participants);
-        leader.in_flight_proposed.insert(id, proposed);
+        leader.in_flight_proposals.insert(id, proposal);
         let held = quorate_store::Prepared { transaction: part, timestamp, since: context.now };
         leader.in_flight.insert(id, held);
+        // What it has locked, it holds as prepared from now on.
+        leader.locks.release(id);
         if self.config.rules.has(Plant::VoteBeforeStable) {
             let standing = Standing::Prepared(timestamp);
             outbox.send(id.client, Message::PrepareReply { transaction: id, standing });
@@ -114,6 +159,7 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let Some(leader) = &mut self.leader else { return };
+        leader.locks.release(id);
         if self.config.rules.has(Plant::RefusalNotDurable) {
             return send_standing(asker, id, Standing::Ended(Outcome::Aborted), outbox);
         }
@@ -130,7 +176,7 @@ impl Replica {
         if leader.in_flight.remove(id).is_none() {
             return;
         }
-        leader.in_flight_proposed.remove(&id);
+        leader.in_flight_proposals.remove(&id);
         if !leader.deciding.contains(&id) && !self.config.rules.has(Plant::VoteBeforeStable) {
             let standing = Standing::Prepared(prepared.timestamp);
             outbox.send(id.client, Message::PrepareReply { transaction: id, standing });
@@ -166,6 +212,8 @@ impl Replica {
     /// Appends the outcome of a transaction that is prepared here, or about to be.
     pub(super) fn append_decided(&mut self, id: TransactionId, outcome: Outcome, log: &mut impl Log<Entry>) {
         let Some(leader) = &mut self.leader else { return };
+        // If it is not here, it has at most locked something, and will not be prepared.
+        leader.locks.release(id);
         let is_here = self.state.prepared.entry(id).is_some() || leader.in_flight.entry(id).is_some();
         if is_here
             && !leader.deciding.contains(&id)
@@ -175,13 +223,23 @@ impl Replica {
         }
     }
 
-    /// DECIDED is stable, and has been followed.
-    pub(super) fn on_decided(&mut self, id: TransactionId, outcome: Outcome) {
+    /// DECIDED is stable, and has been followed: what has waited for it goes on.
+    pub(super) fn on_decided(
+        &mut self,
+        id: TransactionId,
+        outcome: Outcome,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
         let Some(leader) = &mut self.leader else { return };
         leader.deciding.remove(&id);
         leader.inquiries.remove(&id);
         if let Outcome::Committed(timestamp) = outcome {
             leader.last = leader.last.max(timestamp);
+        }
+        for (from, message) in leader.blocked.remove(&id).unwrap_or_default() {
+            self.on_message(from, message, context, log, outbox);
         }
     }
 }

@@ -5,7 +5,9 @@
 
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
-use quorate_core::{Address, Context, Key, KeyRange, ReadVersion, Transaction, TransactionId};
+use quorate_core::{
+    Address, Context, Key, KeyRange, ReadVersion, Timestamp, Transaction, TransactionId, View,
+};
 use quorate_store::{PreparedSet, Version};
 
 use super::prepare::is_well_formed;
@@ -19,15 +21,46 @@ use crate::rules::Plant;
 const UNCONFIRMED_MAX: usize = 100_000;
 
 impl Replica {
-    pub(super) fn on_read(&mut self, from: Address, id: TransactionId, key: Key, outbox: &mut Out) {
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_read(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        key: Key,
+        lock: Option<Timestamp>,
+        context: &Context<'_>,
+        log: &impl Log<Entry>,
+        outbox: &mut Out,
+    ) {
+        if let Some(age) = lock {
+            if !self.may_lock(from, id) {
+                return;
+            }
+            if let Some(writer) = self.writer(&key, id) {
+                return self.block(writer, from, Message::Read { transaction: id, key, lock });
+            }
+            let Some(leader) = &mut self.leader else { return Self::send_not_leading(from, id, log, outbox) };
+            leader.locks.lock_key(id, age, &key, context.now);
+        }
+        let locked_in = lock.and_then(|_| self.leads());
         let FoundKey { read, value } = self.find(&key);
-        outbox.send(from, Message::ReadReply { transaction: id, key, version: read.version, value });
+        let version = read.version;
+        outbox.send(from, Message::ReadReply { transaction: id, key, version, value, locked_in });
+    }
+
+    /// True if a transaction may lock something: it asks itself, and has not been prepared yet.
+    fn may_lock(&self, from: Address, id: TransactionId) -> bool {
+        let is_in_flight = self.leader.as_ref().is_some_and(|leader| leader.in_flight.entry(id).is_some());
+        let is_late =
+            is_in_flight || self.state.prepared.entry(id).is_some() || self.state.ended(id).is_some();
+        from == Address::Client(id.client) && !is_late
     }
 
     fn find(&self, key: &Key) -> FoundKey {
         found(key, self.state.versions.newest(key))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_scan(
         &mut self,
         from: Address,
@@ -35,31 +68,59 @@ impl Replica {
         request: u32,
         range: KeyRange,
         limit: u32,
+        lock: Option<Timestamp>,
+        context: &Context<'_>,
+        log: &impl Log<Entry>,
         outbox: &mut Out,
     ) {
         let page_max = self.config.scan_page_max.min(limit as usize);
         let mut versions = self.state.versions.range(&range);
         let keys = versions.by_ref().take(page_max).map(|(key, version)| found(key, Some(version))).collect();
         let next = versions.next().map(|(key, _)| key.clone());
-        outbox.send(from, Message::ScanReply { transaction: id, request, keys, next });
+        drop(versions);
+        if let Some(age) = lock {
+            if !self.may_lock(from, id) {
+                return;
+            }
+            let to = next.clone().or_else(|| range.to.clone());
+            let covered = KeyRange { from: range.from.clone(), to };
+            if let Some(writer) = self.writer_in(&covered, id) {
+                let message = Message::Scan { transaction: id, request, range, limit, lock };
+                return self.block(writer, from, message);
+            }
+            let Some(leader) = &mut self.leader else { return Self::send_not_leading(from, id, log, outbox) };
+            leader.locks.lock_range(id, age, &covered, context.now);
+        }
+        let locked_in = lock.and_then(|_| self.leads());
+        outbox.send(from, Message::ScanReply { transaction: id, request, keys, next, locked_in });
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(super) fn on_validate(
         &mut self,
         from: Address,
         id: TransactionId,
         part: &Transaction,
+        locked_in: Option<View>,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        if !is_well_formed(part, &self.config) {
+        if !is_well_formed(part, &self.config) || from != Address::Client(id.client) {
             return;
         }
-        let Some(validation) = self.validation() else {
+        if self.leader.is_none() {
             return Self::send_not_leading(from, id, log, outbox);
+        }
+        let is_valid = if self.config.system.locks() {
+            let has_locks = self.has_kept_locks(id, part, locked_in);
+            if let Some(leader) = &mut self.leader {
+                leader.locks.release(id);
+            }
+            has_locks
+        } else {
+            self.validation().is_some_and(|validation| validation.is_current(id, part))
         };
-        let is_valid = validation.is_current(id, part);
         let reply = Message::ValidateReply { transaction: id, is_valid };
         self.send_strict(from, reply, context, log, outbox);
     }
@@ -76,11 +137,15 @@ impl Replica {
         if keys.len() > TRANSACTION_ENTRIES_MAX {
             return;
         }
-        let Some(validation) = self.validation() else {
+        if self.leader.is_none() {
             return Self::send_not_leading(from, id, log, outbox);
-        };
-        let is_free = !keys.iter().any(|key| validation.is_being_written(key, id));
-        let found = is_free.then(|| keys.iter().map(|key| self.find(key)).collect());
+        }
+        let overlooks = self.config.rules.has(Plant::PreparedOverlooked);
+        if !overlooks && let Some(writer) = keys.iter().find_map(|key| self.writer(key, id)) {
+            // It may have committed already, so that what it writes has to be read.
+            return self.block(writer, from, Message::ReadCurrent { transaction: id, keys });
+        }
+        let found = keys.iter().map(|key| self.find(key)).collect();
         let reply = Message::ReadCurrentReply { transaction: id, found };
         self.send_strict(from, reply, context, log, outbox);
     }

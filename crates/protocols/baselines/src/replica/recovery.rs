@@ -4,9 +4,13 @@
 //! before answering, so whatever follows from the answers is final, and the same for everybody who asks: two leaders that
 //! recover one transaction at once, or its coordinator that comes to life again, come to one outcome.
 
+use std::time::Duration;
+
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
-use quorate_core::{Address, ClientId, Context, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId};
+use quorate_core::{
+    Address, ClientId, Context, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+};
 
 use super::prepare::send_standing;
 use super::{Out, Replica, ReplicaTimer};
@@ -35,15 +39,14 @@ impl Replica {
         if !self.config.rules.has(Plant::NoRecovery) {
             self.recover_overdue(context, log, outbox);
         }
+        self.release_idle(context);
         self.attend_floor(context, log, outbox);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
     }
 
     /// Asks, again if need be, about what has been prepared for too long.
     fn recover_overdue(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out) {
-        let timeout = self.config.recovery_timeout.as_nanos();
-        let Some(cutoff) = u128::from(context.now.as_nanos()).checked_sub(timeout) else { return };
-        let cutoff = quorate_core::Instant::from_nanos(u64::try_from(cutoff).unwrap_or(u64::MAX));
+        let Some(cutoff) = before(context.now, self.config.recovery_timeout) else { return };
         for id in self.state.prepared.older_than(cutoff) {
             if self.config.rules.has(Plant::AbortsAlone) {
                 self.append_decided(id, Outcome::Aborted, log);
@@ -62,7 +65,7 @@ impl Replica {
         }
         let mut standings = Standings::new(&held.transaction.participants);
         standings.note(self.config.replica.shard, Standing::Prepared(held.timestamp));
-        let proposed = self.state.proposed.get(&id).copied().unwrap_or(held.timestamp);
+        let proposed = self.state.proposals.get(&id).map_or(held.timestamp, |proposal| proposal.proposed);
         leader.inquiries.insert(id, Inquiry { standings, proposed });
     }
 
@@ -155,4 +158,10 @@ impl Replica {
             }
         }
     }
+}
+
+/// The instant that lies so long before `now`; none if that was before the start.
+pub(super) fn before(now: Instant, since: Duration) -> Option<Instant> {
+    let since = u64::try_from(since.as_nanos()).ok()?;
+    now.as_nanos().checked_sub(since).map(Instant::from_nanos)
 }

@@ -10,14 +10,21 @@ use quorate_store::{PreparedSet, Versions};
 use crate::entry::{Ended, Entry, Page, Prepared};
 use crate::rules::{Plant, Rules};
 
+/// When a transaction was proposed, and how old it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proposal {
+    pub(super) proposed: Timestamp,
+    pub(super) age: Timestamp,
+}
+
 /// The replicated state of a shard.
 #[derive(Debug)]
 pub(super) struct State {
     rules: Rules,
     pub(super) versions: Versions,
     pub(super) prepared: PreparedSet,
-    /// At which timestamp what is prepared was proposed.
-    pub(super) proposed: BTreeMap<TransactionId, Timestamp>,
+    /// When what is prepared was proposed.
+    pub(super) proposals: BTreeMap<TransactionId, Proposal>,
     ended: FixedMap<TransactionId, Ended>,
     /// What has ended, by the timestamp that the bound of what is forgotten must have passed.
     fading: BTreeSet<(Timestamp, TransactionId)>,
@@ -48,7 +55,7 @@ impl State {
             rules,
             versions: Versions::new(),
             prepared: PreparedSet::new(),
-            proposed: BTreeMap::new(),
+            proposals: BTreeMap::new(),
             ended: FixedMap::default(),
             fading: BTreeSet::new(),
             floor: Timestamp::ZERO,
@@ -94,16 +101,16 @@ impl State {
     }
 
     fn prepare(&mut self, prepared: &Prepared, now: Instant) {
-        let Prepared { transaction, part, proposed, timestamp } = prepared;
+        let Prepared { transaction, part, proposed, age, timestamp } = prepared;
         let held = quorate_store::Prepared { transaction: part.clone(), timestamp: *timestamp, since: now };
         self.prepared.insert(*transaction, held);
-        self.proposed.insert(*transaction, *proposed);
+        self.proposals.insert(*transaction, Proposal { proposed: *proposed, age: *age });
         self.last = self.last.max(*timestamp);
     }
 
     fn decide(&mut self, id: TransactionId, outcome: Outcome) {
         let Some(held) = self.prepared.remove(id) else { return };
-        let until = self.proposed.remove(&id).unwrap_or(held.timestamp);
+        let until = self.proposals.remove(&id).map_or(held.timestamp, |proposal| proposal.proposed);
         if let Outcome::Committed(timestamp) = outcome {
             for write in &held.transaction.writes {
                 self.versions.install(&write.key, timestamp, write.value.clone());
@@ -141,12 +148,9 @@ impl State {
         });
         let prepared = self.prepared.ids().into_iter().filter_map(|id| {
             let held = self.prepared.entry(id)?;
-            let prepared = Prepared {
-                transaction: id,
-                part: held.transaction.clone(),
-                proposed: self.proposed[&id],
-                timestamp: held.timestamp,
-            };
+            let Proposal { proposed, age } = self.proposals[&id];
+            let (part, timestamp) = (held.transaction.clone(), held.timestamp);
+            let prepared = Prepared { transaction: id, part, proposed, age, timestamp };
             Some((ENTRY_BYTES + held.transaction.bytes(), prepared))
         });
         let ended = self.all_ended().map(|(id, ended)| (ENTRY_BYTES, (id, ended.clone())));
@@ -232,6 +236,7 @@ mod tests {
             transaction: id(sequence),
             part: Arc::new(part),
             proposed: at(micros),
+            age: at(micros - 1),
             timestamp: at(micros + 1),
         })
     }
@@ -271,7 +276,7 @@ mod tests {
             decided(1, Outcome::Aborted),
             prepared(1, 10),
         ]);
-        assert!(state.prepared.is_empty() && state.proposed.is_empty());
+        assert!(state.prepared.is_empty() && state.proposals.is_empty());
         assert_eq!(state.ended(id(1)).map(|ended| (ended.outcome, ended.until)), Some((committed, at(10))));
         assert_eq!(state.versions.newest_timestamp(b"k"), at(12));
         assert_eq!(state.last, at(12));

@@ -3,7 +3,7 @@
 use quorate_baselines::message::{Age, FoundKey, Standing};
 use quorate_baselines::{Entry, Message};
 use quorate_core::command::{Event, Failure, Outcome};
-use quorate_core::{ClientId, ReadVersion, ShardId, Timestamp, Transaction, TransactionId};
+use quorate_core::{ClientId, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, View};
 
 use super::log::LogMessage;
 
@@ -65,6 +65,14 @@ fn found(keys: &[FoundKey]) -> String {
     keys.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
+fn locks(lock: Option<Timestamp>) -> String {
+    lock.map_or(String::new(), |age| format!(", locking since {}", at(age)))
+}
+
+fn locked(locked_in: Option<View>) -> String {
+    locked_in.map_or(String::new(), |view| format!(", locked in {view}"))
+}
+
 fn shards(participants: &[ShardId]) -> String {
     participants.iter().map(|shard| shard.0.to_string()).collect::<Vec<_>>().join(",")
 }
@@ -101,30 +109,38 @@ pub(super) fn log_message(message: &LogMessage) -> String {
 pub(super) fn message(message: &Message) -> String {
     let name = |id: &TransactionId| transaction(*id);
     match message {
-        Message::Read { transaction: id, key } => format!("READ {} {}", name(id), text(key)),
-        Message::ReadReply { transaction: id, key, version, value: held } => {
-            format!("{} {} is {} @{}", name(id), text(key), value(held.as_ref()), at(*version))
+        Message::Read { transaction: id, key, lock } => {
+            format!("READ {} {}{}", name(id), text(key), locks(*lock))
         }
-        Message::Scan { transaction: id, range, limit, .. } => {
-            format!("SCAN {} {range:?} limit {limit}", name(id))
+        Message::ReadReply { transaction: id, key, version, value: held, locked_in } => {
+            let (held, locked) = (value(held.as_ref()), locked(*locked_in));
+            format!("{} {} is {held} @{}{locked}", name(id), text(key), at(*version))
         }
-        Message::ScanReply { transaction: id, keys, next, .. } => {
+        Message::Scan { transaction: id, range, limit, lock, .. } => {
+            format!("SCAN {} {range:?} limit {limit}{}", name(id), locks(*lock))
+        }
+        Message::ScanReply { transaction: id, keys, next, locked_in, .. } => {
             let next = next.as_ref().map_or("the end".to_owned(), |next| text(next));
-            format!("{} [{}] up to {next}", name(id), found(keys))
+            format!("{} [{}] up to {next}{}", name(id), found(keys), locked(*locked_in))
         }
+        Message::Release { transaction: id } => format!("RELEASE {}", name(id)),
+        Message::Wounded { transaction: id } => format!("WOUNDED {}", name(id)),
         Message::NextTimestamp { transaction: id, above } => {
             format!("NEXT-TIMESTAMP {} above {}", name(id), at(*above))
         }
         Message::NextTimestampReply { transaction: id, timestamp } => {
             format!("{} is given {}", name(id), at(*timestamp))
         }
-        Message::Prepare { transaction: id, part, proposed } => {
-            format!("PREPARE {} {} at {}", name(id), contents(part), at(*proposed))
+        Message::Prepare { transaction: id, part, proposed, locked_in, .. } => {
+            let locked = locked(*locked_in);
+            format!("PREPARE {} {} at {}{locked}", name(id), contents(part), at(*proposed))
         }
         Message::PrepareReply { transaction: id, standing: how } => {
             format!("{} {}", name(id), standing(*how))
         }
-        Message::Validate { transaction: id, part } => format!("VALIDATE {} {}", name(id), contents(part)),
+        Message::Validate { transaction: id, part, locked_in } => {
+            format!("VALIDATE {} {}{}", name(id), contents(part), locked(*locked_in))
+        }
         Message::ValidateReply { transaction: id, is_valid } => {
             format!("{} is {}", name(id), if *is_valid { "valid" } else { "stale" })
         }
@@ -132,8 +148,7 @@ pub(super) fn message(message: &Message) -> String {
             let keys: Vec<String> = keys.iter().map(|key| text(key)).collect();
             format!("READ-CURRENT {} {}", name(id), keys.join(" "))
         }
-        Message::ReadCurrentReply { transaction: id, found: None } => format!("{} is in the way", name(id)),
-        Message::ReadCurrentReply { transaction: id, found: Some(keys) } => {
+        Message::ReadCurrentReply { transaction: id, found: keys } => {
             format!("{} [{}]", name(id), found(keys))
         }
         Message::Decide { transaction: id, outcome: fate } => {

@@ -85,7 +85,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 10] = [
+const PLANTED: [(&str, Plant, &str); 12] = [
     ("11_leader_fails_before_stable", Plant::VoteBeforeStable, "  c1.1 COMMITTED at 100c1"),
     ("17_refusal_is_durable", Plant::RefusalNotDurable, "  prepared c2.1 at 101c2"),
     ("04_conflict", Plant::PreparedOverlooked, "  c2.1 CONFLICT"),
@@ -95,6 +95,8 @@ const PLANTED: [(&str, Plant, &str); 10] = [
     ("13_client_dies_before_all_prepared", Plant::PrepareAfterOutcome, "  prepared c1.1 at 100c1"),
     ("12_client_dies_after_prepare", Plant::NoRecovery, "  a1 = x @100c1"),
     ("12_client_dies_after_prepare", Plant::AbortsAlone, "  a1 = x @100c1"),
+    ("31_a_younger_one_is_wounded", Plant::ReadLocksOverlooked, "1/r0 → c2: WOUNDED c2.1"),
+    ("35_locks_end_with_their_view", Plant::LostLocksCount, "  c1.1 CONFLICT"),
     ("06_phantom", Plant::UnvalidatedAbsence, "  c1.1 CONFLICT"),
 ];
 
