@@ -16,23 +16,35 @@ pub enum System {
     TxnLock,
     /// Two-phase commit and optimistic concurrency control over a replicated log, with a timestamp server.
     TxnOcc,
+    /// As Spanner: locks at leaders, timestamps by bounded clocks, snapshots without locks.
+    SpanLock,
+    /// The same, with optimistic concurrency control in place of locks.
+    SpanOcc,
 }
 
 impl System {
     /// Every system.
-    pub const ALL: [System; 2] = [System::TxnLock, System::TxnOcc];
+    pub const ALL: [System; 4] = [System::TxnLock, System::TxnOcc, System::SpanLock, System::SpanOcc];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             System::TxnLock => "txn-lock",
             System::TxnOcc => "txn-occ",
+            System::SpanLock => "span-lock",
+            System::SpanOcc => "span-occ",
         }
     }
 
     /// True if a transaction locks what it reads, at the leader; else it is validated when it is prepared.
     pub const fn locks(self) -> bool {
-        matches!(self, System::TxnLock)
+        matches!(self, System::TxnLock | System::SpanLock)
+    }
+
+    /// True if timestamps are those of clocks whose error is bounded: the past can be read at any of them without locks, and a
+    /// commit is reported when its timestamp has passed everywhere.
+    pub const fn has_snapshots(self) -> bool {
+        matches!(self, System::SpanLock | System::SpanOcc)
     }
 
     /// True if a transaction asks the timestamp server for its timestamp, and does not read the client's clock.
@@ -87,7 +99,7 @@ pub struct ReplicaConfig {
     pub floor_lag: Duration,
     /// For how long a refusal is remembered whose transaction's timestamp is not known.
     pub refusal_span: Duration,
-    /// So far ahead of the clock a timestamp server makes durable what it may hand out.
+    /// So far ahead of the clock a leader makes durable up to where it may hand out timestamps, or read snapshots.
     pub ceiling_ahead: Duration,
     /// The most keys, live or deleted, in one reply to a scan.
     pub scan_page_max: usize,

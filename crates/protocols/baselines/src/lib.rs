@@ -6,6 +6,8 @@
 //! |---|---|---|---|
 //! | `txn-lock` | strict two-phase locking | by the client's clock | at the leader, locked |
 //! | `txn-occ` | optimistic, validated at leaders | of a timestamp server | at the nearest replica |
+//! | `span-lock` | strict two-phase locking | of bounded clocks, commit wait | at the leader, locked; or of a snapshot |
+//! | `span-occ` | optimistic, validated at leaders | of bounded clocks, commit wait | at the nearest replica; or of a snapshot |
 //!
 //! Each is two-phase commit over replicated logs: every shard is a group whose leader is the participant. All buffer writes at
 //! the client, and the client is the coordinator. The outcome follows from what the participants have made durable, so that
@@ -28,8 +30,10 @@
 //!
 //! # What they claim
 //! Strict serializability. Conflicting transactions are ordered by the instants at which all their participants held
-//! them; commit timestamps order the versions of each key in the same way. What a transaction has read that writes nothing
-//! is not explained by timestamps: it is valid at the instant at which it was asked to commit.
+//! them; commit timestamps order the versions of each key in the same way. In `txn-lock` and `txn-occ`, what a transaction has
+//! read that writes nothing is not explained by timestamps: it is valid at the instant at which it was asked to commit. In
+//! `span-lock` and `span-occ` timestamps explain every read, and snapshots in the past are serializable; a snapshot at the clock's
+//! time is strict as long as clocks keep within the bound that the keyspace states. Nothing else depends on clocks.
 //!
 //! # Invariants
 //! I1 strict serializability of what clients saw. I3 acknowledged writes survive, once. I4 replicas agree on every outcome and

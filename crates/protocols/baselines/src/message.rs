@@ -130,6 +130,8 @@ pub enum Message {
         part: Arc<Transaction>,
         /// The view in which it has locked that. The locks end with the answer.
         locked_in: Option<View>,
+        /// The timestamp at which it has read, where there are snapshots: nothing is prepared below any more.
+        at: Option<Timestamp>,
     },
     /// Whether what a transaction has read is still the newest.
     ValidateReply {
@@ -152,6 +154,34 @@ pub enum Message {
         transaction: TransactionId,
         /// In the order of the question.
         found: Vec<FoundKey>,
+        /// Nothing that writes them commits at or below, now or later, but what was found.
+        timestamp: Timestamp,
+    },
+    /// Coordinator to the leader of a shard: what did the receiver's shard hold at this timestamp? Nothing is prepared at or
+    /// below any more, also by later leaders; what is prepared there already is waited for.
+    ReadAt {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What is read.
+        wanted: Wanted,
+        /// The timestamp.
+        at: Timestamp,
+    },
+    /// What a shard held at a timestamp.
+    ReadAtReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Keys in order, absent ones included.
+        found: Vec<FoundKey>,
+        /// The first key of the range that is not covered, if the page is full.
+        next: Option<Key>,
+    },
+    /// So far back no versions are kept.
+    SnapshotTooOld {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The oldest timestamp that can be read.
+        oldest: Timestamp,
     },
     /// Coordinator, or participant that has found out, to the leaders of the participants: how the transaction ends. It is a
     /// fact already: it follows from what the participants have made durable.
@@ -192,6 +222,15 @@ pub enum Message {
         /// Its floor.
         floor: Timestamp,
     },
+}
+
+/// What is read of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// These keys.
+    Keys(Vec<Key>),
+    /// The first so many keys of a range.
+    Range(KeyRange, u32),
 }
 
 /// A key and its newest version.

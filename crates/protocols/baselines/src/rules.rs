@@ -27,11 +27,19 @@ pub enum Plant {
     LostLocksCount,
     /// B12: who wants to write a key does not ask who has locked it.
     ReadLocksOverlooked,
+    /// B13: a commit is reported as soon as it is decided, before its timestamp has passed on all clocks.
+    CommitReportedAtOnce,
+    /// B14: a snapshot passes over what is prepared below its timestamp.
+    SnapshotOverlooksPrepared,
+    /// B15: a transaction may still be prepared below a snapshot that was read.
+    SnapshotNotPromised,
+    /// B16: what snapshots were promised is forgotten by the next leader.
+    CeilingNotDurable,
 }
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 12] = [
+    pub const ALL: [Plant; 16] = [
         Plant::VoteBeforeStable,
         Plant::RefusalNotDurable,
         Plant::PreparedOverlooked,
@@ -44,6 +52,10 @@ impl Plant {
         Plant::UnvalidatedAbsence,
         Plant::LostLocksCount,
         Plant::ReadLocksOverlooked,
+        Plant::CommitReportedAtOnce,
+        Plant::SnapshotOverlooksPrepared,
+        Plant::SnapshotNotPromised,
+        Plant::CeilingNotDurable,
     ];
 
     #[rustfmt::skip]
@@ -61,6 +73,10 @@ impl Plant {
             Plant::UnvalidatedAbsence => ("B10", "absent keys and scanned ranges are not validated"),
             Plant::LostLocksCount => ("B11", "read locks that were lost, as those of an earlier view are, count all the same"),
             Plant::ReadLocksOverlooked => ("B12", "who wants to write a key does not ask who has locked it"),
+            Plant::CommitReportedAtOnce => ("B13", "a commit is reported before its timestamp has passed on all clocks"),
+            Plant::SnapshotOverlooksPrepared => ("B14", "a snapshot passes over what is prepared below its timestamp"),
+            Plant::SnapshotNotPromised => ("B15", "a transaction may still be prepared below a snapshot that was read"),
+            Plant::CeilingNotDurable => ("B16", "what snapshots were promised is forgotten by the next leader"),
         }
     }
 

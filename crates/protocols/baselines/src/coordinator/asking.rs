@@ -7,6 +7,7 @@ use quorate_core::{
     Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
 };
 
+use super::snapshot::Snapshot;
 use super::{Coordinator, Out, Phase};
 use crate::decision::Standings;
 use crate::message::{Age, Message};
@@ -41,11 +42,17 @@ pub(super) enum Question {
     },
     /// The shards are asked whether what was read is still the newest.
     Validate {
+        /// At which timestamp it has read.
+        timestamp: Timestamp,
         /// The greatest version that was read.
         greatest: Timestamp,
+        /// True if nothing is to be prepared below any more.
+        promised: bool,
     },
     /// The one shard of all keys is asked what they hold.
     ReadCurrent { keys: Vec<Key> },
+    /// Shards are asked what they held at a timestamp.
+    ReadAt(Box<Snapshot>),
     /// The participants of some transaction are asked how they stand to it.
     Resolve {
         /// It was not proposed before.
@@ -75,7 +82,14 @@ impl Asking {
                 let (proposed, age) = (*proposed, self.age.unwrap_or(*proposed));
                 Message::Prepare { transaction: id, part: part()?, proposed, age, locked_in }
             }
-            Question::Validate { .. } => Message::Validate { transaction: id, part: part()?, locked_in },
+            Question::Validate { timestamp, promised, .. } => {
+                let at = promised.then_some(*timestamp);
+                Message::Validate { transaction: id, part: part()?, locked_in, at }
+            }
+            Question::ReadAt(snapshot) => {
+                let (wanted, at) = (snapshot.wanted_of(shard)?, snapshot.at);
+                Message::ReadAt { transaction: id, wanted, at }
+            }
             Question::ReadCurrent { keys } => Message::ReadCurrent { transaction: id, keys: keys.clone() },
             Question::Resolve { not_before, standings } => Message::Inquire {
                 transaction: id,
@@ -83,6 +97,16 @@ impl Asking {
                 age: Age::NotBefore(*not_before),
             },
         })
+    }
+
+    /// The shards that take part in the transaction, if it is to be decided.
+    pub(super) fn participants(&self) -> Vec<ShardId> {
+        match &self.question {
+            Question::Prepare { standings, .. } | Question::Resolve { standings, .. } => {
+                standings.participants().collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// True if every replica of a shard is asked, and not only its leader.
@@ -95,7 +119,7 @@ impl Coordinator {
     pub(super) fn asking(&mut self, id: TransactionId) -> Option<&mut Asking> {
         match &mut self.transactions.get_mut(&id)?.phase {
             Phase::Asking(asking) => Some(asking),
-            Phase::Executing(_) => None,
+            Phase::Executing(_) | Phase::Reporting(_) => None,
         }
     }
 

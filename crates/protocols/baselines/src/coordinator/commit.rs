@@ -32,7 +32,12 @@ impl Coordinator {
             self.transactions.remove(&id);
             finish(outbox, id, Ok(committed));
         } else if !writes {
-            let asking = Asking::new(Question::Validate { greatest }, parts, shards);
+            let promised = self.config.system.has_snapshots();
+            let timestamp = match promised {
+                true => self.next_timestamp(context.clock, greatest),
+                false => greatest,
+            };
+            let asking = Asking::new(Question::Validate { timestamp, greatest, promised }, parts, shards);
             self.ask(id, Asking { locked, age, ..asking }, context, outbox);
         } else if let (true, Some((server, _))) =
             (self.config.system.has_timestamp_server(), self.config.timestamps)
@@ -106,7 +111,7 @@ impl Coordinator {
                         outbox.send(self.leaders.leader(shard), Message::Decide { transaction: id, outcome });
                     }
                 }
-                self.answer(id, outcome, outbox);
+                self.answer(id, outcome, context, outbox);
             }
         }
     }
@@ -119,23 +124,22 @@ impl Coordinator {
     }
 
     /// The outcome is known: tells the client, unless it gave up, and whoever asked for it since.
-    fn answer(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) {
+    fn answer(&mut self, id: TransactionId, outcome: Outcome, context: &Context<'_>, outbox: &mut Out) {
+        let Some(asking) = self.asking(id) else { return };
+        let (age, participants) = (asking.age, asking.participants());
+        if let Outcome::Committed(timestamp) = outcome {
+            let shard = participants.first().copied();
+            return self.report(id, timestamp, timestamp, shard, participants, context, outbox);
+        }
+        if let Some(age) = age {
+            self.ages.keep(id, age);
+        }
         let Some(open) = self.transactions.remove(&id) else { return };
         if open.resolve_wanted {
             outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
         }
-        if outcome == Outcome::Aborted
-            && let Phase::Asking(asking) = &open.phase
-            && let Some(age) = asking.age
-        {
-            self.ages.keep(id, age);
-        }
         if !open.answered {
-            let result = match outcome {
-                Outcome::Committed(timestamp) => Ok(Committed { timestamp, fast: true, retries: 0 }),
-                Outcome::Aborted => Err(Failure::Conflict),
-            };
-            finish(outbox, id, result);
+            finish(outbox, id, Err(Failure::Conflict));
         }
     }
 
@@ -153,18 +157,19 @@ impl Coordinator {
         from: ReplicaId,
         id: TransactionId,
         is_valid: bool,
+        context: &Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(asking) = self.asking(id) else { return };
-        let Question::Validate { greatest } = asking.question else { return };
+        let Question::Validate { timestamp, greatest, .. } = asking.question else { return };
         if !asking.missing.remove(&from.shard) {
             return;
         }
         if !is_valid {
             self.fail(id, Failure::Conflict, outbox);
         } else if asking.missing.is_empty() {
-            self.transactions.remove(&id);
-            finish(outbox, id, Ok(Committed { timestamp: greatest, fast: true, retries: 0 }));
+            // What it has read may not have been reported yet.
+            self.report(id, timestamp, greatest, Some(from.shard), Vec::new(), context, outbox);
         }
     }
 }

@@ -244,7 +244,7 @@ impl Coordinator {
     pub(super) fn execution(&mut self, id: TransactionId) -> Option<&mut Execution> {
         match &mut self.transactions.get_mut(&id)?.phase {
             Phase::Executing(execution) => Some(execution),
-            Phase::Asking(_) => None,
+            Phase::Asking(_) | Phase::Reporting(_) => None,
         }
     }
 

@@ -18,6 +18,8 @@
 //! | `ages` | who began first |
 //! | `commit` | timestamp, votes, outcome |
 //! | `read_only` | read-only transactions whose keys are known beforehand |
+//! | `snapshot` | read-only transactions at a timestamp |
+//! | `reporting` | commit wait |
 //! | `resolve` | what became of a transaction |
 
 mod ages;
@@ -26,7 +28,9 @@ mod commit;
 mod execution;
 mod leaders;
 mod read_only;
+mod reporting;
 mod resolve;
+mod snapshot;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -42,12 +46,12 @@ use quorate_core::{
 };
 
 use crate::config::CoordinatorConfig;
-use crate::message::Message;
+use crate::message::{Message, Wanted};
 use ages::Ages;
 use asking::{Asking, Question};
 use execution::Execution;
 use leaders::Leaders;
-use read_only::Wanted;
+use reporting::Reporting;
 
 type Out = OutboxOf<Coordinator>;
 
@@ -96,6 +100,7 @@ struct Open {
 enum Phase {
     Executing(Box<Execution>),
     Asking(Box<Asking>),
+    Reporting(Reporting),
 }
 
 impl Machine for Coordinator {
@@ -224,10 +229,16 @@ impl Coordinator {
                 self.on_standing(from, transaction, standing, context, outbox);
             }
             Message::ValidateReply { transaction, is_valid } => {
-                self.on_validate_reply(from, transaction, is_valid, outbox);
+                self.on_validate_reply(from, transaction, is_valid, context, outbox);
             }
-            Message::ReadCurrentReply { transaction, found } => {
-                self.on_read_current_reply(from, transaction, found, outbox);
+            Message::ReadCurrentReply { transaction, found, timestamp } => {
+                self.on_read_current_reply(from, transaction, found, timestamp, context, outbox);
+            }
+            Message::ReadAtReply { transaction, found, next } => {
+                self.on_read_at_reply(from, transaction, found, next, context, outbox);
+            }
+            Message::SnapshotTooOld { transaction, oldest } => {
+                self.on_snapshot_too_old(transaction, oldest, outbox);
             }
             Message::NotLeading { transaction, leader } => {
                 self.on_not_leading(from, transaction, leader, context, outbox);
@@ -240,6 +251,7 @@ impl Coordinator {
             | Message::Prepare { .. }
             | Message::Validate { .. }
             | Message::ReadCurrent { .. }
+            | Message::ReadAt { .. }
             | Message::Decide { .. }
             | Message::Inquire { .. }
             | Message::AskFloor
@@ -306,7 +318,7 @@ impl Coordinator {
         let (locked, age) = match self.transactions.remove(&id).map(|open| open.phase) {
             Some(Phase::Executing(execution)) => (execution.locked().clone(), execution.age()),
             Some(Phase::Asking(asking)) => (asking.locked, asking.age),
-            None => (BTreeMap::new(), None),
+            Some(Phase::Reporting(_)) | None => (BTreeMap::new(), None),
         };
         for shard in locked.into_keys() {
             outbox.send(self.leaders.leader(shard), Message::Release { transaction: id });
@@ -364,20 +376,27 @@ impl Coordinator {
                     return None;
                 }
                 Phase::Asking(asking) => self.on_late(id, self.is_surely_aborted(asking), context, outbox),
+                Phase::Reporting(reporting) if reporting.participants.is_empty() => {
+                    self.fail(id, Failure::Unavailable { missing: Vec::new() }, outbox);
+                }
+                // It has committed, and cannot be said to have.
+                Phase::Reporting(_) => self.on_late(id, None, context, outbox),
             }
         }
         match &self.transactions.get(&id)?.phase {
             Phase::Executing(_) => self.attend_execution(id, context, outbox),
             Phase::Asking(_) => self.attend_asking(id, context, outbox),
+            Phase::Reporting(_) => self.attend_reporting(id, context, outbox),
         }
     }
 
     /// The replicas that are missing, if a transaction cannot commit as long as no prepare has left; none if one has.
     fn is_surely_aborted(&self, asking: &Asking) -> Option<Failure> {
         match asking.question {
-            Question::Timestamp | Question::Validate { .. } | Question::ReadCurrent { .. } => {
-                Some(Failure::Unavailable { missing: self.unanswering(asking) })
-            }
+            Question::Timestamp
+            | Question::Validate { .. }
+            | Question::ReadCurrent { .. }
+            | Question::ReadAt(_) => Some(Failure::Unavailable { missing: self.unanswering(asking) }),
             Question::Prepare { .. } | Question::Resolve { .. } => None,
         }
     }
@@ -410,12 +429,15 @@ fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed
 
 /// Nobody can tell the client, for now, what became of a transaction.
 fn give_up(open: &mut Open, id: TransactionId, outbox: &mut Out) {
-    let Phase::Asking(asking) = &open.phase else { return };
+    let participants = match &open.phase {
+        Phase::Executing(_) => return,
+        Phase::Asking(asking) => asking.participants(),
+        Phase::Reporting(reporting) => reporting.participants.clone(),
+    };
     if std::mem::take(&mut open.resolve_wanted) {
         outbox.emit(Event::Resolved { transaction: id, outcome: None });
     }
     if !std::mem::replace(&mut open.answered, true) {
-        let participants = asking.parts.keys().copied().collect();
         finish(outbox, id, Err(Failure::Unknown { participants }));
     }
 }

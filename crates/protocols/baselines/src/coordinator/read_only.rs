@@ -3,21 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::command::{Committed, Event, Failure, Freshness, Invalid, Routes};
+use quorate_core::command::{Event, Failure, Freshness, Invalid, Routes};
 use quorate_core::{
     Context, Instant, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId,
 };
 
 use super::asking::{Asking, Question};
-use super::{Coordinator, Out, finish};
-use crate::message::FoundKey;
-
-/// What is read.
-#[derive(Debug)]
-pub(super) enum Wanted {
-    Keys(Vec<Key>),
-    Range(KeyRange, u32),
-}
+use super::{Coordinator, Out};
+use crate::message::{FoundKey, Wanted};
 
 impl Coordinator {
     /// Keys of one shard are read at its leader at once. Everything else is read as by any transaction, and validated.
@@ -33,10 +26,20 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(routes) = self.open(id, keyspace, deadline, context, outbox) else { return };
-        if let Err(failure) = serves(&routes, freshness, context) {
+        let snapshot = match self.snapshot_timestamp(&routes, freshness, context.clock) {
+            Ok(snapshot) => snapshot,
+            Err(failure) => return self.fail(id, failure, outbox),
+        };
+        if snapshot.is_none()
+            && let Err(failure) = serves(&routes, freshness, context)
+        {
             return self.fail(id, failure, outbox);
         }
         let keys = match wanted {
+            Wanted::Range(range, limit) if let Some((at, waits)) = snapshot => {
+                let wanted = Wanted::Range(range, limit.min(self.config.scan_page_max));
+                return self.read_at(id, &routes, wanted, at, waits, context, outbox);
+            }
             Wanted::Keys(mut keys) => {
                 keys.sort_unstable();
                 keys.dedup();
@@ -51,6 +54,9 @@ impl Coordinator {
             if let Err(limit) = quorate_core::transaction::validate_key(key) {
                 return self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox);
             }
+        }
+        if let (Some((at, waits)), false) = (snapshot, keys.is_empty()) {
+            return self.read_at(id, &routes, Wanted::Keys(keys), at, waits, context, outbox);
         }
         match shard_of_all(&routes, &keys) {
             Some(shard) => {
@@ -93,6 +99,8 @@ impl Coordinator {
         from: ReplicaId,
         id: TransactionId,
         found: Vec<FoundKey>,
+        timestamp: Timestamp,
+        context: &Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(asking) = self.asking(id) else { return };
@@ -103,12 +111,12 @@ impl Coordinator {
         if !found.iter().map(|found| &found.read.key).eq(keys) {
             return;
         }
-        let timestamp = found.iter().map(|found| found.read.version).max().unwrap_or(Timestamp::ZERO);
-        self.transactions.remove(&id);
+        let greatest = found.iter().map(|found| found.read.version).max().unwrap_or(Timestamp::ZERO);
         for FoundKey { read, value } in found {
             outbox.emit(Event::Got { transaction: id, key: read.key, value });
         }
-        finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
+        // What it has read may not have been reported yet.
+        self.report(id, timestamp, greatest, Some(from.shard), Vec::new(), context, outbox);
     }
 }
 

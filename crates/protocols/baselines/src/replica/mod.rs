@@ -17,10 +17,11 @@
 //! | `validation` | may a transaction commit as it has read? |
 //! | `locking` | strict two-phase locking, and why there are no deadlocks |
 //! | `reads` | reads anywhere, and strict ones at the leader |
+//! | `snapshots` | reads at a timestamp |
 //! | `prepare` | votes and outcomes |
 //! | `recovery` | how a transaction ends whose coordinator is silent |
 //! | `floor` | what may be forgotten |
-//! | `timestamps` | the timestamp server |
+//! | `timestamps` | timestamps that are given away: by the timestamp server, and to snapshots |
 
 mod floor;
 mod leader;
@@ -28,6 +29,7 @@ mod locking;
 mod prepare;
 mod reads;
 mod recovery;
+mod snapshots;
 mod state;
 mod timestamps;
 mod validation;
@@ -161,8 +163,11 @@ impl Replica {
                 let prepare = Prepare { id, part, proposal, locked_in };
                 self.on_prepare(from, prepare, context, log, outbox);
             }
-            Message::Validate { transaction, part, locked_in } => {
-                self.on_validate(from, transaction, &part, locked_in, context, log, outbox);
+            Message::Validate { transaction, part, locked_in, at } => {
+                self.on_validate(from, transaction, &part, locked_in, at, context, log, outbox);
+            }
+            Message::ReadAt { transaction, wanted, at } => {
+                self.on_read_at(from, transaction, wanted, at, context, log, outbox);
             }
             Message::ReadCurrent { transaction, keys } => {
                 self.on_read_current(from, transaction, keys, context, log, outbox);
@@ -185,6 +190,8 @@ impl Replica {
             Message::ReadReply { .. }
             | Message::ScanReply { .. }
             | Message::Wounded { .. }
+            | Message::ReadAtReply { .. }
+            | Message::SnapshotTooOld { .. }
             | Message::NextTimestampReply { .. }
             | Message::PrepareReply { .. }
             | Message::ValidateReply { .. }

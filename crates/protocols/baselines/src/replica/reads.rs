@@ -3,6 +3,8 @@
 //! A strict answer is true of the instant at which it is made only if nobody else leads then. The leader knows that while it
 //! holds a lease; else it asks the others whether it still leads, and the answer waits for theirs.
 
+use std::sync::Arc;
+
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{
@@ -100,17 +102,28 @@ impl Replica {
         &mut self,
         from: Address,
         id: TransactionId,
-        part: &Transaction,
+        part: &Arc<Transaction>,
         locked_in: Option<View>,
+        at: Option<Timestamp>,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        let ahead_max = context.clock.saturating_add(self.config.timestamp_ahead_max).as_micros();
+        if at.is_some_and(|at| at.micros > ahead_max) {
+            return;
+        }
         if !is_well_formed(part, &self.config) || from != Address::Client(id.client) {
             return;
         }
         if self.leader.is_none() {
             return Self::send_not_leading(from, id, log, outbox);
+        }
+        let message = || Message::Validate { transaction: id, part: part.clone(), locked_in, at };
+        if let Some(at) = at
+            && !self.give_away(at, from, message, context, log)
+        {
+            return;
         }
         let is_valid = if self.config.system.locks() {
             let has_locks = self.has_kept_locks(id, part, locked_in);
@@ -146,7 +159,10 @@ impl Replica {
             return self.block(writer, from, Message::ReadCurrent { transaction: id, keys });
         }
         let found = keys.iter().map(|key| self.find(key)).collect();
-        let reply = Message::ReadCurrentReply { transaction: id, found };
+        // What is written from here on lies above both, and what a later leader lets in above what it finds in the log.
+        let last = self.leader.as_ref().map_or(self.state.last, |leader| leader.last);
+        let timestamp = self.state.last.min(last);
+        let reply = Message::ReadCurrentReply { transaction: id, found, timestamp };
         self.send_strict(from, reply, context, log, outbox);
     }
 
@@ -190,7 +206,7 @@ impl Replica {
     }
 }
 
-fn found(key: &Key, version: Option<&Version>) -> FoundKey {
+pub(super) fn found(key: &Key, version: Option<&Version>) -> FoundKey {
     let read = ReadVersion {
         key: key.clone(),
         version: version.map_or(Default::default(), |version| version.timestamp),

@@ -1,27 +1,35 @@
-//! The timestamp server: a replicated group without data whose leader hands out timestamps that rise.
+//! Timestamps that a leader gives away: those of the timestamp server, which is a replicated group without data, and those of
+//! snapshots, below which nothing is prepared any more.
 //!
-//! The leader makes durable, in strides, up to where it may hand out; whoever leads after it begins above. So handing one out
-//! costs no entry, and none is handed out twice: neither by two leaders, nor by one that does not know yet that it leads no
-//! longer.
+//! The leader makes durable, in strides, up to where it may give away; whoever leads after it begins above. So giving one away
+//! costs no entry, and neither two leaders, nor one that does not know yet that it leads no longer, are in each other's way.
+
+use std::time::Duration;
 
 use quorate_core::log::Log;
-use quorate_core::{Address, ClientId, ClockTime, Context, Timestamp, TransactionId};
+use quorate_core::{Address, ClientId, ClockTime, Context, Instant, Timestamp, TransactionId};
 
 use super::{Out, Replica};
 use crate::entry::Entry;
 use crate::message::Message;
+use crate::rules::Plant;
 
 /// So many requests may wait for a ceiling; whoever comes later asks again.
 const WAITING_MAX: usize = 100_000;
+
+/// Strides do not grow with an entry that took longer than this.
+const TOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Where a leader stands with handing out timestamps.
 #[derive(Debug, Default)]
 pub(super) struct TimestampSource {
     /// Nothing above may be handed out.
     ceiling: Timestamp,
-    /// CEILING is appended and not yet stable.
-    raising: bool,
-    waiting: Vec<(Address, TransactionId, Timestamp)>,
+    /// Since when CEILING is appended and not yet stable.
+    raised_at: Option<Instant>,
+    /// How long that took at most: strides are longer, or whoever waits for one would find its end behind the clock again.
+    took: Duration,
+    waiting: Vec<(Address, Message)>,
 }
 
 impl TimestampSource {
@@ -51,40 +59,79 @@ impl Replica {
         if next <= leader.source.ceiling {
             leader.last = next;
             outbox.send(from, Message::NextTimestampReply { transaction: id, timestamp: next });
-        } else if leader.source.waiting.len() < WAITING_MAX {
-            leader.source.waiting.push((from, id, above));
+            self.raise_ceiling(Timestamp::ZERO, context, log);
+        } else {
+            let message = Message::NextTimestamp { transaction: id, above };
+            self.wait_for_ceiling(next, from, message, context, log);
         }
-        self.raise_ceiling(context.clock, log);
     }
 
-    /// Makes sure that there is room to hand out for a while.
-    fn raise_ceiling(&mut self, clock: ClockTime, log: &mut impl Log<Entry>) {
+    /// Gives a timestamp away: nothing is prepared at or below any more. False if that has to wait until it is durable, and
+    /// `message` is looked at again then.
+    pub(super) fn give_away(
+        &mut self,
+        at: Timestamp,
+        from: Address,
+        message: impl FnOnce() -> Message,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+    ) -> bool {
+        let Some(leader) = &mut self.leader else { return false };
+        if at > leader.source.ceiling && !self.config.rules.has(Plant::CeilingNotDurable) {
+            self.wait_for_ceiling(at, from, message(), context, log);
+            return false;
+        }
+        if !self.config.rules.has(Plant::SnapshotNotPromised) {
+            leader.last = leader.last.max(at);
+        }
+        true
+    }
+
+    fn wait_for_ceiling(
+        &mut self,
+        at: Timestamp,
+        from: Address,
+        message: Message,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+    ) {
         let Some(leader) = &mut self.leader else { return };
-        let base = ClockTime::from_micros(clock.as_micros().max(leader.last.micros));
-        let enough = base.saturating_add(self.config.ceiling_ahead / 2).as_micros();
-        if leader.source.raising || leader.source.ceiling.micros >= enough {
+        if leader.source.waiting.len() < WAITING_MAX {
+            leader.source.waiting.push((from, message));
+        }
+        self.raise_ceiling(at, context, log);
+    }
+
+    /// Makes sure that there is room to give away for a while, and up to `at`.
+    fn raise_ceiling(&mut self, at: Timestamp, context: &Context<'_>, log: &mut impl Log<Entry>) {
+        let Some(leader) = &mut self.leader else { return };
+        let source = &mut leader.source;
+        let stride = self.config.ceiling_ahead.max(4 * source.took.min(TOOK_MAX));
+        let base = ClockTime::from_micros(context.clock.as_micros().max(leader.last.micros).max(at.micros));
+        let enough = base.saturating_add(stride / 2).as_micros();
+        if source.raised_at.is_some() || source.ceiling.micros >= enough {
             return;
         }
-        let ceiling = Timestamp {
-            micros: base.saturating_add(self.config.ceiling_ahead).as_micros(),
-            client: ClientId(u64::MAX),
-        };
-        leader.source.raising = log.append(Entry::Ceiling(ceiling)).is_some();
+        let ceiling =
+            Timestamp { micros: base.saturating_add(stride).as_micros(), client: ClientId(u64::MAX) };
+        source.raised_at = log.append(Entry::Ceiling(ceiling)).map(|_| context.now);
     }
 
     /// A ceiling is stable.
     pub(super) fn on_ceiling(
         &mut self,
         ceiling: Timestamp,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
         let Some(leader) = &mut self.leader else { return };
-        leader.source.raising = false;
+        if let Some(raised_at) = leader.source.raised_at.take() {
+            leader.source.took = leader.source.took.max(context.now - raised_at);
+        }
         leader.source.ceiling = leader.source.ceiling.max(ceiling);
-        for (from, id, above) in std::mem::take(&mut leader.source.waiting) {
-            self.on_next_timestamp(from, id, above, context, log, outbox);
+        for (from, message) in std::mem::take(&mut leader.source.waiting) {
+            self.on_message(from, message, context, log, outbox);
         }
     }
 }

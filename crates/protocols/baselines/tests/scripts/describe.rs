@@ -1,6 +1,6 @@
 //! Messages, entries and events in a few words.
 
-use quorate_baselines::message::{Age, FoundKey, Standing};
+use quorate_baselines::message::{Age, FoundKey, Standing, Wanted};
 use quorate_baselines::{Entry, Message};
 use quorate_core::command::{Event, Failure, Outcome};
 use quorate_core::{ClientId, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, View};
@@ -138,8 +138,23 @@ pub(super) fn message(message: &Message) -> String {
         Message::PrepareReply { transaction: id, standing: how } => {
             format!("{} {}", name(id), standing(*how))
         }
-        Message::Validate { transaction: id, part, locked_in } => {
-            format!("VALIDATE {} {}{}", name(id), contents(part), locked(*locked_in))
+        Message::Validate { transaction: id, part, locked_in, at: timestamp } => {
+            let timestamp = timestamp.map_or(String::new(), |timestamp| format!(" at {}", at(timestamp)));
+            format!("VALIDATE {} {}{timestamp}{}", name(id), contents(part), locked(*locked_in))
+        }
+        Message::ReadAt { transaction: id, wanted, at: timestamp } => {
+            let wanted = match wanted {
+                Wanted::Keys(keys) => keys.iter().map(|key| text(key)).collect::<Vec<_>>().join(" "),
+                Wanted::Range(range, limit) => format!("{range:?} limit {limit}"),
+            };
+            format!("READ-AT {} {wanted} at {}", name(id), at(*timestamp))
+        }
+        Message::ReadAtReply { transaction: id, found: keys, next } => {
+            let next = next.as_ref().map_or(String::new(), |next| format!(" up to {}", text(next)));
+            format!("{} [{}]{next}", name(id), found(keys))
+        }
+        Message::SnapshotTooOld { transaction: id, oldest } => {
+            format!("{} is too old, {} can be read", name(id), at(*oldest))
         }
         Message::ValidateReply { transaction: id, is_valid } => {
             format!("{} is {}", name(id), if *is_valid { "valid" } else { "stale" })
@@ -148,8 +163,8 @@ pub(super) fn message(message: &Message) -> String {
             let keys: Vec<String> = keys.iter().map(|key| text(key)).collect();
             format!("READ-CURRENT {} {}", name(id), keys.join(" "))
         }
-        Message::ReadCurrentReply { transaction: id, found: keys } => {
-            format!("{} [{}]", name(id), found(keys))
+        Message::ReadCurrentReply { transaction: id, found: keys, timestamp } => {
+            format!("{} [{}] at {}", name(id), found(keys), at(*timestamp))
         }
         Message::Decide { transaction: id, outcome: fate } => {
             format!("DECIDE {} {}", name(id), outcome(*fate))

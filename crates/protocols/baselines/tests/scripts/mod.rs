@@ -5,10 +5,10 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster SYSTEM [shards=S] [replicas=N]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one. The timestamp server is `t` |
+//! | `cluster SYSTEM [shards=S] [replicas=N] [bound=MICROS]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one. The timestamp server is `t` |
 //! | `clock WHO MICROS` | what the physical clock of a client (`c1`) or replica (`1/r0`) has shown at the start |
 //! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7` | a client's commands; `7/2` is the attempt after the second |
-//! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `scan-strict c1 7 a z` | read-only transactions |
+//! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `read-stale c1 7 MICROS a`, `read-now c1 7 a`, `scan-strict c1 7 a z`, `scan-at c1 7 MICROS a z LIMIT` | read-only transactions |
 //! | `deliver`, `deliver N` | delivers messages, and what they lead to, until none is left; the next N |
 //! | `hold WHO`, `hold FROM TO`, `release …` | keeps messages back from now on; lets them go |
 //! | `cut FROM TO`, `mend FROM TO` | loses what FROM sends to TO from now on; no longer |
@@ -85,7 +85,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 12] = [
+const PLANTED: [(&str, Plant, &str); 16] = [
     ("11_leader_fails_before_stable", Plant::VoteBeforeStable, "  c1.1 COMMITTED at 100c1"),
     ("17_refusal_is_durable", Plant::RefusalNotDurable, "  prepared c2.1 at 101c2"),
     ("04_conflict", Plant::PreparedOverlooked, "  c2.1 CONFLICT"),
@@ -97,6 +97,10 @@ const PLANTED: [(&str, Plant, &str); 12] = [
     ("12_client_dies_after_prepare", Plant::AbortsAlone, "  a1 = x @100c1"),
     ("31_a_younger_one_is_wounded", Plant::ReadLocksOverlooked, "1/r0 → c2: WOUNDED c2.1"),
     ("35_locks_end_with_their_view", Plant::LostLocksCount, "  c1.1 CONFLICT"),
+    ("46_snapshots_hold_what_was_reported", Plant::CommitReportedAtOnce, "  c1.2 COMMITTED at 40100c1"),
+    ("43_snapshots_wait_for_what_is_prepared", Plant::SnapshotOverlooksPrepared, "  c2.2 got a1 = nothing"),
+    ("42_snapshots", Plant::SnapshotNotPromised, "  a1 = z @15001c1"),
+    ("44_promises_outlive_leaders", Plant::CeilingNotDurable, "  c2.2 got a = x"),
     ("06_phantom", Plant::UnvalidatedAbsence, "  c1.1 CONFLICT"),
 ];
 

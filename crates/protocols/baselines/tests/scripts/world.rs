@@ -196,11 +196,14 @@ impl World {
     }
 
     fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {
-        let (mut shards, mut replicas) = (1, 3);
+        let (mut shards, mut replicas, mut clock_bound) = (1, 3, None);
         for setting in settings {
             match setting.split_once('=') {
                 Some(("shards", count)) => shards = count.parse().unwrap(),
                 Some(("replicas", count)) => replicas = count.parse().unwrap(),
+                Some(("bound", micros)) => {
+                    clock_bound = Some(Duration::from_micros(micros.parse().unwrap()));
+                }
                 None => self.system = setting.parse().unwrap(),
                 _ => panic!("no such setting: {setting}"),
             }
@@ -214,7 +217,7 @@ impl World {
             durability: Durability::Sync,
             shards: (1..=shards).map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).collect(),
             epoch: Epoch::FIRST,
-            clock_bound: None,
+            clock_bound,
         };
         // The nearest replica is not the leader.
         let nearest: Vec<_> = (0..replicas as u8).rev().map(ReplicaIndex).collect();
@@ -481,9 +484,13 @@ impl World {
                 Command::Scan { transaction, range: range(from, to), limit: limit.parse().unwrap() }
             }
             ("commit", []) => Command::Commit { transaction },
-            ("read" | "read-at", words) => {
+            ("read" | "read-now" | "read-at" | "read-stale", words) => {
                 let (freshness, words) = match (verb, words) {
                     ("read", words) => (Freshness::Strict, words),
+                    ("read-now", words) => (Freshness::ClockBound, words),
+                    ("read-stale", [micros, words @ ..]) => {
+                        (Freshness::Stale(Duration::from_micros(micros.parse().unwrap())), words)
+                    }
                     (_, [micros, words @ ..]) => {
                         (Freshness::At(Timestamp { micros: micros.parse().unwrap(), client }), words)
                     }
@@ -492,6 +499,14 @@ impl World {
                 let keys = words.iter().map(|word| key(word, shards)).collect();
                 Command::ReadOnly { transaction, keyspace, keys, freshness, patience }
             }
+            ("scan-at", [micros, from, to, limit]) => Command::ReadOnlyScan {
+                transaction,
+                keyspace,
+                range: range(from, to),
+                limit: limit.parse().unwrap(),
+                freshness: Freshness::At(Timestamp { micros: micros.parse().unwrap(), client }),
+                patience,
+            },
             ("scan-strict", [from, to]) => Command::ReadOnlyScan {
                 transaction,
                 keyspace,
