@@ -46,7 +46,8 @@ pub struct Confirmation(pub u64);
 
 /// A replicated log, as the machine that stands on it sees it.
 pub trait Log<E> {
-    /// Appends an entry and gives its position; none if this replica does not lead. It is stable once
+    /// Appends an entry and gives its position; none if this replica does not lead, or its group is about to go on with other
+    /// replicas. Positions need not follow each other: the log has entries of its own. It is stable once
     /// [`LogMachine::apply`] is given that position, unless [`LogMachine::on_deposed`] comes before: then it may or may not
     /// become stable.
     fn append(&mut self, entry: E) -> Option<Position>;

@@ -102,7 +102,7 @@ impl Shape {
         }
     }
 
-    fn truncate(&mut self, last: Position) {
+    pub(crate) fn truncate(&mut self, last: Position) {
         self.last = self.last.min(last);
         while self.runs.last().is_some_and(|run| run.first > last) {
             self.runs.pop();

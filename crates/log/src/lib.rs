@@ -38,15 +38,17 @@ pub mod message;
 pub mod replica;
 
 pub use entries::{Entry, Run, Shape};
-pub use member::{LogEvent, Member, Part};
+pub use member::{LogCommand, LogEvent, Member, Part};
 pub use membership::Membership;
 pub use message::Message;
-pub use replica::{Boot, Durable, Fact, Host, Limits, Replica, Status, Timer, Timing};
+pub use replica::{Beginning, Boot, Durable, Fact, Host, Limits, Replica, Status, Timer, Timing};
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt::Debug;
+
+use quorate_core::ReplicaIndex;
 
 /// What a log is made of, and what it amounts to.
 pub trait Payload: Clone + Debug + PartialEq + Eq {
@@ -58,4 +60,7 @@ pub trait Payload: Clone + Debug + PartialEq + Eq {
 
     /// Roughly how many bytes it takes in a message.
     fn bytes(&self) -> usize;
+
+    /// Who the replicas of the group are from then on, if this entry changes that. It is the last of its epoch.
+    fn next_group(&self) -> Option<&[ReplicaIndex]>;
 }

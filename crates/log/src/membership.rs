@@ -41,6 +41,11 @@ impl Membership {
         Membership { epoch: Epoch::FIRST, members, group }
     }
 
+    /// The replicas of the next epoch; none if they cannot be a group.
+    pub fn next(&self, members: &[ReplicaIndex]) -> Option<Self> {
+        Membership::new(Epoch(self.epoch.0.checked_add(1)?), members.to_vec()).ok()
+    }
+
     /// The epoch.
     pub fn epoch(&self) -> Epoch {
         self.epoch
@@ -66,9 +71,9 @@ impl Membership {
         View(u64::from(self.epoch.0) * VIEWS)
     }
 
-    /// True if a view is one of this epoch. No group comes to half of the views that an epoch has.
-    pub fn holds(&self, view: View) -> bool {
-        view.0 / VIEWS == u64::from(self.epoch.0) && view.0 % VIEWS < VIEWS / 2
+    /// True if a view is one of an epoch. No group comes to half of the views that an epoch has.
+    pub fn is_of(epoch: Epoch, view: View) -> bool {
+        view.0 / VIEWS == u64::from(epoch.0) && view.0 % VIEWS < VIEWS / 2
     }
 
     /// Which replica leads a view: each in turn.
@@ -107,8 +112,9 @@ mod tests {
         let first = membership.first_view();
         let leaders: Vec<u8> = (0..4).map(|view| membership.leader(View(first.0 + view)).0).collect();
         assert_eq!(leaders, [2, 4, 9, 2]);
-        assert!(membership.holds(first) && membership.holds(View(first.0 + 1_000_000)));
-        assert!(!membership.holds(View(first.0 - 1)) && !membership.holds(View(first.0 + VIEWS)));
-        assert!(!membership.holds(View(first.0 + VIEWS - 1)), "one more would be of the next epoch");
+        let is_of = |view| Membership::is_of(Epoch(3), View(view));
+        assert!(is_of(first.0) && is_of(first.0 + 1_000_000));
+        assert!(!is_of(first.0 - 1) && !is_of(first.0 + VIEWS));
+        assert!(!is_of(first.0 + VIEWS - 1), "one more would be of the next epoch");
     }
 }

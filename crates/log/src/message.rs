@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use quorate_core::log::Position;
 use quorate_core::{ReplicaIndex, View};
 
-use crate::Payload;
 use crate::entries::{Entry, Shape};
+use crate::replica::Beginning;
+use crate::{Membership, Payload};
 
 /// What a replica would bring into a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub enum Message<P: Payload> {
         shape: Shape,
         /// Everything up to here is stable.
         stable: Position,
+        /// With what its epoch began.
+        beginning: Beginning,
     },
     /// Whoever is asked gives entries of its log, if it knows of this view.
     Fetch {
@@ -135,6 +138,16 @@ pub enum Message<P: Payload> {
         /// In which view the sender is.
         view: View,
     },
+    /// An epoch has begun: who its members are, and all entries before it. Whoever hears it, of either group, goes on to it
+    /// once it has those.
+    EpochBegun {
+        /// Its members.
+        membership: Membership,
+        /// What the log looked like when the epoch before had ended.
+        shape: Shape,
+    },
+    /// The sender has gone on, durably, to the epoch under which this is said.
+    EpochStarted,
     /// This replica is in an earlier view than the receiver, or does not know what the present one began with.
     Join {
         /// The greatest view that it has heard of.
@@ -143,6 +156,11 @@ pub enum Message<P: Payload> {
 }
 
 impl<P: Payload> Message<P> {
+    /// True if it is given to who has asked for it, also by who is no member any more.
+    pub(crate) fn is_given(&self) -> bool {
+        matches!(self, Message::Fetched { .. } | Message::FromState { .. })
+    }
+
     /// The view that it is about, if it is about one.
     pub fn view(&self) -> Option<View> {
         match self {
@@ -157,7 +175,11 @@ impl<P: Payload> Message<P> {
             | Message::FetchState { view, .. }
             | Message::LifeNoted { view, .. }
             | Message::Join { view } => Some(*view),
-            Message::WhichLife { .. } | Message::KnownLife { .. } | Message::NewLife { .. } => None,
+            Message::WhichLife { .. }
+            | Message::KnownLife { .. }
+            | Message::NewLife { .. }
+            | Message::EpochBegun { .. }
+            | Message::EpochStarted => None,
         }
     }
 }

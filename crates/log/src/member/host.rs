@@ -7,7 +7,7 @@ use quorate_core::log::{LogMachine, Position};
 use quorate_core::machine::{Context, OutboxOf, PersistToken};
 use quorate_core::{Instant, ReplicaId, ReplicaIndex, View};
 
-use super::{Item, Member, Part, Told};
+use super::{Item, LogEvent, Member, Part, Told};
 use crate::{Durable, Fact, Host, Message, Timer};
 
 /// What becomes durable with the records of which the disk will tell.
@@ -112,5 +112,9 @@ impl<M: LogMachine> Host<Item<M>> for Acts<'_, '_, M> {
 
     fn on_deposed(&mut self) {
         self.told.push_back(Told::Deposed);
+    }
+
+    fn on_handed_over(&mut self) {
+        self.outbox.emit(Part::Log(LogEvent::HandedOver));
     }
 }

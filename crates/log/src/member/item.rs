@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use quorate_core::ReplicaIndex;
 use quorate_core::log::LogMachine;
 
 use crate::Payload;
@@ -10,6 +11,8 @@ use crate::Payload;
 pub enum Item<M: LogMachine> {
     /// The machine has appended it.
     Own(M::Entry),
+    /// The epoch ends here: the group goes on with these replicas.
+    NextGroup(Vec<ReplicaIndex>),
 }
 
 // Derived, these would ask for the same of the machine itself.
@@ -17,6 +20,7 @@ impl<M: LogMachine> Clone for Item<M> {
     fn clone(&self) -> Self {
         match self {
             Item::Own(entry) => Item::Own(entry.clone()),
+            Item::NextGroup(members) => Item::NextGroup(members.clone()),
         }
     }
 }
@@ -25,6 +29,8 @@ impl<M: LogMachine> PartialEq for Item<M> {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Item::Own(one), Item::Own(other)) => one == other,
+            (Item::NextGroup(one), Item::NextGroup(other)) => one == other,
+            _ => false,
         }
     }
 }
@@ -35,6 +41,7 @@ impl<M: LogMachine> fmt::Debug for Item<M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Item::Own(entry) => entry.fmt(formatter),
+            Item::NextGroup(members) => write!(formatter, "next group {members:?}"),
         }
     }
 }
@@ -46,6 +53,14 @@ impl<M: LogMachine> Payload for Item<M> {
     fn bytes(&self) -> usize {
         match self {
             Item::Own(entry) => M::bytes(entry),
+            Item::NextGroup(members) => members.len(),
+        }
+    }
+
+    fn next_group(&self) -> Option<&[ReplicaIndex]> {
+        match self {
+            Item::Own(_) => None,
+            Item::NextGroup(members) => Some(members),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
-use quorate_core::{Address, Epoch, ReplicaId, View};
+use quorate_core::{Address, Epoch, ReplicaId, ReplicaIndex, View};
 
 use crate::{Boot, Fact, Limits, Membership, Message, Replica, Status, Timer, Timing};
 use host::Acts;
@@ -77,6 +77,26 @@ pub enum LogEvent {
     },
     /// It leads no longer.
     Deposed,
+    /// The group goes on in this epoch without it. What it holds may still be wanted.
+    Retired {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// The group needs it no longer: it may be stopped.
+    HandedOver,
+    /// What was to be appended to the log was not: this replica does not lead, the group is being changed already, or cannot
+    /// be one.
+    Refused {
+        /// Who leads, as far as is known here.
+        leader: ReplicaIndex,
+    },
+}
+
+/// What an operator tells the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogCommand {
+    /// The group is to go on with these replicas.
+    ChangeGroup(Vec<ReplicaIndex>),
 }
 
 /// What the log has told, until the machine is given it.
@@ -189,6 +209,8 @@ impl<M: LogMachine> Member<M> {
             Told::Stable(position, Item::Own(entry)) => self.ask_machine(outbox, |machine, log, said| {
                 machine.apply(context, position, &entry, log, said);
             }),
+            // Whoever goes on hears of it from the log.
+            Told::Stable(_, Item::NextGroup(_)) => {}
             Told::State(base, pages) => self.machine.replace_state(base, pages),
             Told::Leading(view) => self.leading = Some((view, false)),
             Told::Deposed => {
@@ -217,7 +239,16 @@ impl<M: LogMachine> Member<M> {
                 Status::Normal => LogEvent::Normal { view },
                 Status::ViewChanging => LogEvent::ViewChanging { view },
                 Status::Recovering => LogEvent::Recovering,
+                Status::Retired => LogEvent::Retired { epoch: self.replica.membership().epoch() },
             }));
+        }
+    }
+
+    fn change_group(&mut self, members: Vec<ReplicaIndex>, outbox: &mut OutboxOf<Self>) {
+        let appended = self.leading().and_then(|_| self.replica.append(Item::NextGroup(members)));
+        if appended.is_none() {
+            let leader = self.replica.leader(self.replica.view());
+            outbox.emit(Part::Log(LogEvent::Refused { leader }));
         }
     }
 
@@ -231,7 +262,9 @@ impl<M: LogMachine> Member<M> {
     ) {
         match (message, from) {
             (Part::Log(message), Address::Replica(ReplicaId { shard, index })) if shard == self.me.shard => {
-                self.ask_log(context, outbox, |replica, acts| replica.on_message(index, message, acts));
+                self.ask_log(context, outbox, |replica, acts| {
+                    replica.on_message(index, epoch, message, acts)
+                });
             }
             (Part::Log(_), _) => {}
             (Part::Own(message), _) => {
@@ -246,7 +279,7 @@ impl<M: LogMachine> Machine for Member<M> {
     type Message = MessageOf<M>;
     type Timer = Part<Timer, M::Timer>;
     type Record = Fact<Item<M>>;
-    type Command = M::Command;
+    type Command = Part<LogCommand, M::Command>;
     type Event = Part<LogEvent, M::Event>;
     type Config = Config<M::Config>;
 
@@ -267,6 +300,10 @@ impl<M: LogMachine> Machine for Member<M> {
             progress: port::Progress::default(),
             status: None,
         }
+    }
+
+    fn epoch(&self, _: Address) -> Epoch {
+        self.replica.membership().epoch()
     }
 
     fn step(&mut self, context: &mut Context<'_>, input: InputOf<Self>, outbox: &mut OutboxOf<Self>) {
@@ -294,7 +331,10 @@ impl<M: LogMachine> Machine for Member<M> {
                     self.ask_log(context, outbox, |replica, acts| replica.on_durable(durable, acts));
                 }
             }
-            Input::Command(command) => {
+            Input::Command(Part::Log(LogCommand::ChangeGroup(members))) => {
+                self.change_group(members, outbox);
+            }
+            Input::Command(Part::Own(command)) => {
                 let input = Input::Command(command);
                 self.ask_machine(outbox, |machine, log, said| machine.step(context, input, log, said));
             }

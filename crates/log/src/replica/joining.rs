@@ -3,9 +3,13 @@
 use quorate_core::log::Position;
 use quorate_core::{ReplicaIndex, View};
 
-use super::{Fact, Host, Replica, Status};
+use super::recovery::Recovery;
+use super::{Beginning, Fact, Host, Replica, Status};
 use crate::entries::{Entries, Entry, Shape};
-use crate::{Message, Payload};
+use crate::{Membership, Message, Payload};
+
+/// After so many silences who wants a log asks somebody else.
+const SILENCES_MAX: u32 = 3;
 
 /// A log that is being taken over.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(super) struct Joining<P: Payload> {
     stable: Position,
     /// True if nothing has come since the leader was last heard.
     is_idle: bool,
+    /// How often nothing has come for the time of a silence, since something came.
+    silences: u32,
 }
 
 /// A state that comes page by page.
@@ -36,6 +42,11 @@ struct Arriving<P: Payload> {
 }
 
 impl<P: Payload> Joining<P> {
+    /// True if whoever has it does not answer.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.silences >= SILENCES_MAX
+    }
+
     /// Up to here everything is there.
     fn reached(&self) -> Option<Position> {
         Some(Position(self.kept?.0 + self.received.len() as u64))
@@ -63,7 +74,8 @@ impl<P: Payload> Replica<P> {
     }
 
     pub(super) fn start_view(&self) -> Message<P> {
-        Message::StartView { view: self.view, shape: self.entries.shape().clone(), stable: self.stable }
+        let (shape, beginning) = (self.entries.shape().clone(), self.beginning.clone());
+        Message::StartView { view: self.view, shape, stable: self.stable, beginning }
     }
 
     pub(super) fn on_start_view<H: Host<P>>(
@@ -72,14 +84,20 @@ impl<P: Payload> Replica<P> {
         view: View,
         shape: Shape,
         stable: Position,
+        beginning: Beginning,
         host: &mut H,
     ) {
+        if beginning.membership != *self.membership() || beginning.base > shape.last {
+            return;
+        }
         if from != self.leader(view) || view < self.view || !shape.is_sound() || stable > shape.last {
             return;
         }
         if !self.may_join() {
             return;
         }
+        // Who has lost its disk knows the group by its host only.
+        self.beginning = beginning;
         if view > self.view {
             if self.status == Status::Recovering {
                 (self.view, self.joining) = (view, None);
@@ -104,7 +122,8 @@ impl<P: Payload> Replica<P> {
     ) {
         let kept = self.entries.shape().common(&shape);
         let received = Vec::new();
-        self.joining = Some(Joining { from, shape, kept, state: None, received, stable, is_idle: false });
+        self.joining =
+            Some(Joining { from, shape, kept, state: None, received, stable, is_idle: false, silences: 0 });
         self.go_on_joining(host);
     }
 
@@ -127,6 +146,13 @@ impl<P: Payload> Replica<P> {
             (None, None) => Message::Fetch { view, after: self.stable, upto },
         };
         host.send(joining.from, message);
+    }
+
+    /// The time of a silence has passed, in which something may have come.
+    pub(super) fn note_silence(&mut self) {
+        if let Some(joining) = &mut self.joining {
+            joining.silences += 1;
+        }
     }
 
     /// The leader has been heard by a replica that takes part in its view and is given the state meanwhile.
@@ -152,12 +178,13 @@ impl<P: Payload> Replica<P> {
         upto: Position,
         host: &mut H,
     ) {
-        // In this view the log only grows, so it is still the one that was told of.
-        if view != self.view || upto > self.entries.last() {
+        // In this view the log only grows, so it is still the one that was told of. What came before the epoch stays.
+        let stays = view == self.view || upto <= self.beginning.base;
+        if !stays || upto > self.entries.last() {
             return;
         }
         if after < self.entries.shape().base {
-            self.begin_transfer(from, host);
+            self.begin_transfer(from, view, host);
         } else {
             let entries = self.entries.between(after, upto, self.limits.message_bytes);
             host.send(from, Message::Fetched { view, after, entries });
@@ -177,7 +204,7 @@ impl<P: Payload> Replica<P> {
         if view != self.view || from != joining.from || entries.is_empty() {
             return;
         }
-        joining.is_idle = false;
+        (joining.is_idle, joining.silences) = (false, 0);
         for entry in entries {
             position = position.next();
             if joining.shape.view_at(position) != Some(entry.view) {
@@ -201,11 +228,22 @@ impl<P: Payload> Replica<P> {
         state: Option<P::Page>,
         host: &mut H,
     ) {
-        let Some(joining) = &mut self.joining else { return };
+        let Some(joining) = &self.joining else { return };
         let is_of_use = joining.reached().is_none_or(|reached| base > reached);
         if view != self.view || from != joining.from || !is_of_use {
             return;
         }
+        if matches!(self.recovery, Some(Recovery::Arriving)) {
+            let arrival = self.view_of_arrival(base, base_view);
+            if base < self.beginning.base || !Membership::is_of(self.membership().epoch(), arrival) {
+                return;
+            }
+            if arrival == base_view && self.leader(arrival) == self.me {
+                // It has led that view, and has forgotten.
+                return self.recover(host);
+            }
+        }
+        let Some(joining) = &mut self.joining else { return };
         if page == 0 {
             joining.kept = None;
             joining.received.clear();
@@ -215,7 +253,7 @@ impl<P: Payload> Replica<P> {
         if arriving.base != base || arriving.pages.len() as u64 != page {
             return;
         }
-        joining.is_idle = false;
+        (joining.is_idle, joining.silences) = (false, 0);
         if let Some(state) = state {
             arriving.pages.push(state);
         } else {
@@ -239,6 +277,10 @@ impl<P: Payload> Replica<P> {
             self.view,
             self.stable
         );
+        let begins = matches!(self.recovery, Some(Recovery::Arriving));
+        if let Some(Arriving { base, base_view, .. }) = state.as_ref().filter(|_| begins) {
+            self.view = self.view_of_arrival(*base, *base_view);
+        }
         let view = self.view;
         let pages = state.iter().flat_map(|arriving| &arriving.pages);
         for (page, state) in (0..).zip(pages) {
@@ -248,7 +290,7 @@ impl<P: Payload> Replica<P> {
             host.persist(Fact::ViewPage { view, after: kept, entries: received.clone() });
         }
         let from_state = state.as_ref().map(|state| state.base_view);
-        self.install(Fact::ViewInstalled { view, kept, last: shape.last, from_state }, shape.last, host);
+        self.install(kept, shape.last, from_state, host);
         if let Some(Arriving { base, base_view, pages }) = state {
             self.entries = Entries::forgotten(base, base_view);
             self.begin_anew_from(base, pages, host);
@@ -259,7 +301,10 @@ impl<P: Payload> Replica<P> {
             self.entries.push(entry);
         }
         (self.status, self.last_normal) = (Status::Normal, view);
-        (self.is_member, self.recovery) = (true, None);
+        (self.is_member, self.is_lost, self.recovery) = (true, false, None);
+        if begins {
+            self.note_begun();
+        }
         self.changing.forget_wishes();
         if self.leader(view) == self.me {
             self.lead(host);
@@ -271,5 +316,8 @@ impl<P: Payload> Replica<P> {
             host.send(self.leader(view), Message::PrepareOk { view, upto: self.entries.last(), beat: 0 });
         }
         self.stabilise(stable, host);
+        if begins {
+            self.tell_epoch(host);
+        }
     }
 }

@@ -8,7 +8,9 @@
 //! | [`snapshot`] | shortening the log, and what to do if it has been shortened too far |
 //! | [`lease`] | how long nobody else can lead |
 //! | [`recovery`] | coming back without a disk |
+//! | [`epochs`] | going on with other replicas |
 
+pub mod epochs;
 mod joining;
 pub mod lease;
 mod normal;
@@ -16,11 +18,11 @@ pub mod recovery;
 pub mod snapshot;
 mod view_change;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::log::Position;
-use quorate_core::{Instant, ReplicaIndex, View};
+use quorate_core::{Epoch, Instant, ReplicaIndex, View};
 
 use crate::entries::{Entries, Entry, Shape};
 use crate::{Membership, Message, Payload};
@@ -38,8 +40,10 @@ pub enum Status {
     Normal,
     /// It has left its view and waits for the next to begin.
     ViewChanging,
-    /// It has lost its disk, and learns from the others. It takes no part until it knows enough.
+    /// It has lost its disk, or is new, and learns from the others. It takes no part until it knows enough.
     Recovering,
+    /// The group has gone on without it.
+    Retired,
 }
 
 /// With what a replica begins that has no facts of earlier lives.
@@ -49,6 +53,19 @@ pub enum Boot {
     Initialise,
     /// The group is not, so what this replica knew is lost.
     Recover,
+    /// The group is not, but this replica is: it waits until the group goes on with it.
+    Join,
+}
+
+/// With what an epoch begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// Its replicas.
+    pub membership: Membership,
+    /// The last entry of the epochs before; the start, if there are none.
+    pub base: Position,
+    /// In which view that was appended.
+    pub view: View,
 }
 
 /// What a replica keeps across a crash.
@@ -85,7 +102,13 @@ pub enum Fact<P: Payload> {
         /// If what was kept is not the entries, but the pages of a state that have come: in which view the last entry before
         /// was appended.
         from_state: Option<View>,
+        /// The epoch of the view.
+        beginning: Beginning,
+        /// The latest lives of replicas that have lost their disks.
+        lives: BTreeMap<ReplicaIndex, u64>,
     },
+    /// This replica is new, and waits until its group goes on with it.
+    Awaiting,
     /// A page of the state with which a view begins here.
     ViewState {
         /// The view.
@@ -109,6 +132,8 @@ pub enum Fact<P: Payload> {
         changing: bool,
         /// The latest lives of replicas that have lost their disks.
         lives: BTreeMap<ReplicaIndex, u64>,
+        /// The epoch.
+        beginning: Beginning,
     },
     /// Entries of the log from before, but after the base.
     SnapshotEntries(Vec<Entry<P>>),
@@ -129,6 +154,8 @@ pub enum Timer {
     Snapshot,
     /// Perhaps nobody asks for a state any more that is kept to be sent.
     Transfer,
+    /// The epoch has ended, or some members of the next have not answered.
+    Epoch,
 }
 
 /// The times that a group goes by. The same at all its replicas.
@@ -230,12 +257,18 @@ pub trait Host<P: Payload> {
 
     /// The replica leads no longer. What it has appended and is not stable may or may not become so.
     fn on_deposed(&mut self);
+
+    /// The group has gone on without this replica, and needs it no longer.
+    fn on_handed_over(&mut self);
 }
 
 /// One replica's part in the log.
 #[derive(Debug)]
 pub struct Replica<P: Payload> {
-    membership: Membership,
+    /// The present epoch.
+    beginning: Beginning,
+    /// The members of which it is known that they have gone on to it.
+    started: BTreeSet<ReplicaIndex>,
     me: ReplicaIndex,
     timing: Timing,
     limits: Limits,
@@ -260,6 +293,10 @@ pub struct Replica<P: Payload> {
     restored: bool,
     /// True if it has taken part in a view: what it holds on disk counts.
     is_member: bool,
+    /// True if it waits for its group to go on with it.
+    is_awaiting: bool,
+    /// True if it has lost its disk and has not come back.
+    is_lost: bool,
     recovery: Option<Recovery>,
     /// The latest lives of replicas that have lost their disks.
     lives: BTreeMap<ReplicaIndex, u64>,
@@ -279,7 +316,8 @@ impl<P: Payload> Replica<P> {
             snapshots: Snapshots::default(),
             view: membership.first_view(),
             last_normal: membership.first_view(),
-            membership,
+            beginning: Beginning { membership, base: Position::START, view: View(0) },
+            started: BTreeSet::new(),
             me,
             timing,
             limits,
@@ -295,6 +333,8 @@ impl<P: Payload> Replica<P> {
             is_known_to_disk: false,
             restored: false,
             is_member: false,
+            is_awaiting: false,
+            is_lost: false,
             recovery: None,
             lives: BTreeMap::new(),
         }
@@ -340,7 +380,9 @@ impl<P: Payload> Replica<P> {
                 }
                 arrived.state.push(state);
             }
-            Fact::SnapshotBegun { base, base_view, view, last_normal, changing, lives } => {
+            Fact::Awaiting => self.is_awaiting = true,
+            Fact::SnapshotBegun { base, base_view, view, last_normal, changing, lives, beginning } => {
+                self.beginning = beginning;
                 self.entries = Entries::forgotten(base, base_view);
                 (self.view, self.last_normal, self.lives) = (view, last_normal, lives);
                 self.status = if changing { Status::ViewChanging } else { Status::Normal };
@@ -348,7 +390,8 @@ impl<P: Payload> Replica<P> {
             }
             Fact::SnapshotPage(page) => self.snapshots.restored.push(page),
             Fact::SnapshotEnded => {}
-            Fact::ViewInstalled { view, kept, last, from_state } => {
+            Fact::ViewInstalled { view, kept, last, from_state, beginning, lives } => {
+                (self.beginning, self.lives) = (beginning, lives);
                 let state = std::mem::take(&mut arrived.state);
                 if let Some(base_view) = from_state {
                     self.entries = Entries::forgotten(kept, base_view);
@@ -376,7 +419,17 @@ impl<P: Payload> Replica<P> {
         }
         // What an earlier life has promised is not known, only for how long at most.
         self.promise.renew(host.now(), &self.timing);
-        if !self.is_member && (self.restored || boot == Boot::Recover) {
+        self.stabilise(self.beginning.base, host);
+        if self.beginning.base > Position::START {
+            host.set_timer(Timer::Epoch, self.timing.silence);
+        }
+        if !self.is_member && (self.is_awaiting || boot == Boot::Join && !self.restored) {
+            return self.await_epoch(host);
+        }
+        self.is_lost = !self.is_member && (self.restored || boot == Boot::Recover);
+        if !self.membership().contains(self.me) {
+            self.status = Status::Retired;
+        } else if self.is_lost {
             return self.recover(host);
         }
         match self.status {
@@ -384,18 +437,15 @@ impl<P: Payload> Replica<P> {
             Status::Normal if self.restored && self.leader(self.view) == self.me => self.lead_anew(host),
             Status::Normal => {
                 if !self.restored {
-                    let (view, kept) = (self.view, self.entries.last());
-                    self.install(
-                        Fact::ViewInstalled { view, kept, last: kept, from_state: None },
-                        kept,
-                        host,
-                    );
+                    let kept = self.entries.last();
+                    self.install(kept, kept, None, host);
                     self.is_member = true;
                 }
                 if self.leader(self.view) == self.me { self.lead(host) } else { self.listen(host) }
             }
             Status::ViewChanging => self.repeat_view_change(host),
             Status::Recovering => self.repeat_recovery(host),
+            Status::Retired => {}
         }
     }
 
@@ -436,14 +486,41 @@ impl<P: Payload> Replica<P> {
 
     /// Which replica leads a view: each in turn.
     pub fn leader(&self, view: View) -> ReplicaIndex {
-        self.membership.leader(view)
+        self.membership().leader(view)
     }
 
-    /// Takes in what another replica says.
-    pub fn on_message<H: Host<P>>(&mut self, from: ReplicaIndex, message: Message<P>, host: &mut H) {
+    /// Takes in what another replica says, under its epoch.
+    pub fn on_message<H: Host<P>>(
+        &mut self,
+        from: ReplicaIndex,
+        epoch: Epoch,
+        message: Message<P>,
+        host: &mut H,
+    ) {
         self.flush(host);
-        let is_of_group = from != self.me && self.membership.contains(from);
-        if !is_of_group || message.view().is_some_and(|view| !self.membership.holds(view)) {
+        if from == self.me || message.view().is_some_and(|view| !Membership::is_of(epoch, view)) {
+            return;
+        }
+        if let Message::EpochBegun { membership, shape } = message {
+            if membership.epoch() == epoch {
+                self.on_epoch_begun(from, membership, shape, host);
+            }
+        } else if self.is_waiting() {
+            // It knows its group by its host only, which may be ahead of what has begun.
+        } else if epoch < self.membership().epoch() {
+            self.answer_earlier(from, host);
+        } else if epoch > self.membership().epoch() {
+            // Under the epoch that this replica knows, which is answered by the later one.
+            host.send(from, Message::Join { view: self.view });
+        } else if self.membership().contains(from) || message.is_given() {
+            self.on_message_of_epoch(from, message, host);
+        }
+    }
+
+    fn on_message_of_epoch<H: Host<P>>(&mut self, from: ReplicaIndex, message: Message<P>, host: &mut H) {
+        let asks =
+            matches!(message, Message::Fetch { .. } | Message::FetchState { .. } | Message::EpochStarted);
+        if self.status == Status::Retired && !asks {
             return;
         }
         match message {
@@ -455,7 +532,9 @@ impl<P: Payload> Replica<P> {
                 self.on_start_view_change(from, view, entered, host);
             }
             Message::DoViewChange { view, offer } => self.on_do_view_change(from, view, offer, host),
-            Message::StartView { view, shape, stable } => self.on_start_view(from, view, shape, stable, host),
+            Message::StartView { view, shape, stable, beginning } => {
+                self.on_start_view(from, view, shape, stable, beginning, host);
+            }
             Message::Fetch { view, after, upto } => self.on_fetch(from, view, after, upto, host),
             Message::Fetched { view, after, entries } => self.on_fetched(from, view, after, entries, host),
             Message::FromState { view, base, base_view, page, state } => {
@@ -467,6 +546,8 @@ impl<P: Payload> Replica<P> {
             Message::KnownLife { nonce, life } => self.on_known_life(from, nonce, life, host),
             Message::NewLife { life } => self.on_new_life(from, life, host),
             Message::LifeNoted { life, view } => self.on_life_noted(from, life, view, host),
+            Message::EpochStarted => self.on_epoch_started(from, host),
+            Message::EpochBegun { .. } => {}
         }
     }
 
@@ -478,11 +559,12 @@ impl<P: Payload> Replica<P> {
             Timer::Silence => self.on_silence(host),
             Timer::Snapshot => self.write_snapshot(host),
             Timer::Transfer => self.forget_transfers(host),
+            Timer::Epoch => self.on_epoch_timer(host),
         }
     }
 
     fn others(&self) -> impl Iterator<Item = ReplicaIndex> + use<'_, P> {
-        self.membership.members().iter().copied().filter(|index| *index != self.me)
+        self.membership().members().iter().copied().filter(|index| *index != self.me)
     }
 
     fn tell_others<H: Host<P>>(&self, message: &Message<P>, host: &mut H) {
@@ -499,5 +581,6 @@ impl<P: Payload> Replica<P> {
             let entry = self.entries.get(self.stable).expect("what lies before the last entry is there");
             host.on_stable(self.stable, &entry.payload);
         }
+        self.note_end(host);
     }
 }

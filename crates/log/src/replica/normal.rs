@@ -56,9 +56,14 @@ impl Peer {
 impl<P: Payload> Replica<P> {
     /// Appends an entry and gives its position. It is stable once [`Host::on_stable`] says so for that position, unless
     /// [`Host::on_deposed`] comes before; none if this replica does not lead. What is appended before a
-    /// [`Replica::flush`] goes together.
+    /// [`Replica::flush`] goes together. An entry that ends the epoch is the last of it.
     pub fn append(&mut self, payload: P) -> Option<Position> {
         self.leading.as_ref()?;
+        let names_no_group =
+            payload.next_group().is_some_and(|members| self.membership().next(members).is_none());
+        if names_no_group || self.is_ending() {
+            return None;
+        }
         Some(self.entries.push(Entry { view: self.view, payload }))
     }
 
@@ -70,7 +75,7 @@ impl<P: Payload> Replica<P> {
         if self.write_appended(host) {
             self.send_more_to_all(host);
         }
-        let unanswered = self.lease.beat - self.lease.heard_by(self.membership.group().failures());
+        let unanswered = self.lease.beat - self.lease.heard_by(self.membership().group().failures());
         if self.lease.is_wanted && unanswered < self.limits.in_flight as u64 {
             self.beat(host);
         }
@@ -99,7 +104,14 @@ impl<P: Payload> Replica<P> {
     }
 
     /// The fact with which this replica takes part in its view. A leader is told when it is durable.
-    pub(super) fn install<H: Host<P>>(&mut self, fact: Fact<P>, last: Position, host: &mut H) {
+    pub(super) fn install<H: Host<P>>(
+        &mut self,
+        kept: Position,
+        last: Position,
+        from_state: Option<View>,
+        host: &mut H,
+    ) {
+        let fact = self.view_installed(kept, last, from_state);
         if self.leader(self.view) == self.me {
             host.persist_and_notify(fact, Durable { view: self.view, upto: last });
         } else {
@@ -107,9 +119,16 @@ impl<P: Payload> Replica<P> {
         }
     }
 
+    pub(super) fn view_installed(&self, kept: Position, last: Position, from_state: Option<View>) -> Fact<P> {
+        let (beginning, lives) = (self.beginning.clone(), self.lives.clone());
+        Fact::ViewInstalled { view: self.view, kept, last, from_state, beginning, lives }
+    }
+
     /// True if this replica leads, and knows all that was stable when it began to.
     pub fn knows_all(&self) -> bool {
-        self.leading.as_ref().is_some_and(|leading| self.stable >= leading.begun_with)
+        let has_all = self.leading.as_ref().is_some_and(|leading| self.stable >= leading.begun_with);
+        // Once the epoch has ended, the next may have begun elsewhere.
+        has_all && self.next_epoch().is_none()
     }
 
     /// True if what this replica has of the log is all that is stable anywhere, now and until the instant that is returned:
@@ -119,7 +138,7 @@ impl<P: Payload> Replica<P> {
             // What an earlier leader made stable may not be known here as such.
             return None;
         }
-        self.lease.until(self.membership.group().failures(), &self.timing)
+        self.lease.until(self.membership().group().failures(), &self.timing)
     }
 
     /// Asks the others whether this replica still leads, with the next [`Replica::flush`]: gives a number, which
@@ -132,7 +151,7 @@ impl<P: Payload> Replica<P> {
 
     /// All questions up to this number have been answered.
     pub fn confirmed(&self) -> u64 {
-        if self.knows_all() { self.lease.heard_by(self.membership.group().failures()) } else { 0 }
+        if self.knows_all() { self.lease.heard_by(self.membership().group().failures()) } else { 0 }
     }
 
     /// True if this replica led after the confirmation was asked for, so that everything that was stable then is stable
@@ -144,10 +163,11 @@ impl<P: Payload> Replica<P> {
     /// Some of the log has become durable here.
     pub fn on_durable<H: Host<P>>(&mut self, durable: Durable, host: &mut H) {
         self.flush(host);
+        if durable.view != self.view {
+            return;
+        }
         self.is_known_to_disk = true;
-        if durable.view == self.view
-            && let Some(leading) = &mut self.leading
-        {
+        if let Some(leading) = &mut self.leading {
             leading.durable = leading.durable.max(durable.upto);
             self.count_acknowledged(host);
         }
@@ -162,6 +182,7 @@ impl<P: Payload> Replica<P> {
         self.lease.reset();
         host.cancel_timer(Timer::Silence);
         host.on_leading(self.view);
+        host.set_timer(Timer::Beat, self.timing.beat);
         self.beat(host);
     }
 
@@ -182,6 +203,8 @@ impl<P: Payload> Replica<P> {
     pub(super) fn on_beat<H: Host<P>>(&mut self, host: &mut H) {
         let Some(leading) = &mut self.leading else { return };
         leading.peers.values_mut().for_each(Peer::note_beat);
+        // Other beats, which are questions, do not put this off.
+        host.set_timer(Timer::Beat, self.timing.beat);
         self.beat(host);
         let forgotten = self.entries.shape().base;
         let peers = self.leading.iter().flat_map(|leading| &leading.peers);
@@ -199,7 +222,6 @@ impl<P: Payload> Replica<P> {
         for other in others {
             self.send_prepare(other, host);
         }
-        host.set_timer(Timer::Beat, self.timing.beat);
     }
 
     /// Sends what has not been sent to a backup, unless much is on its way. Then the rest goes together once something of
@@ -217,7 +239,11 @@ impl<P: Payload> Replica<P> {
     fn send_prepare<H: Host<P>>(&mut self, to: ReplicaIndex, host: &mut H) {
         let Some(peer) = self.leading.as_mut().and_then(|leading| leading.peers.get_mut(&to)) else { return };
         let after = peer.sent;
-        let entries = self.entries.between(after, self.entries.last(), self.limits.message_bytes);
+        let entries = if peer.in_flight.len() < self.limits.in_flight {
+            self.entries.between(after, self.entries.last(), self.limits.message_bytes)
+        } else {
+            Vec::new()
+        };
         peer.sent = Position(after.0 + entries.len() as u64);
         if !entries.is_empty() {
             peer.in_flight.push_back(peer.sent);
@@ -311,7 +337,7 @@ impl<P: Payload> Replica<P> {
             return;
         };
         peer.note_matched(upto);
-        self.lease.on_answer(from, beat, self.membership.group().failures());
+        self.lease.on_answer(from, beat, self.membership().group().failures());
         self.count_acknowledged(host);
         self.send_more(from, host);
     }
@@ -322,7 +348,7 @@ impl<P: Payload> Replica<P> {
         let held = leading.peers.values().map(|peer| peer.matched).chain([leading.durable]);
         let mut held: Vec<Position> = held.collect();
         held.sort_unstable_by(|one, other| other.cmp(one));
-        let stable = held[self.membership.group().failures()];
+        let stable = held[self.membership().group().failures()];
         self.stabilise(stable, host);
     }
 }

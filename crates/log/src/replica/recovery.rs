@@ -31,13 +31,27 @@ pub(super) enum Recovery {
     Announcing { noted: BTreeMap<ReplicaIndex, View> },
     /// It waits to be let in.
     Joining,
+    /// It has nothing to come back to: it takes over the log with which an epoch begins.
+    Arriving,
+    /// It is new, and waits for an epoch of which it is a member.
+    Awaiting,
 }
 
 impl<P: Payload> Replica<P> {
     /// Begins to come back without a disk.
     pub(super) fn recover<H: Host<P>>(&mut self, host: &mut H) {
-        self.status = Status::Recovering;
+        (self.status, self.is_lost) = (Status::Recovering, true);
         self.recovery = Some(Recovery::Asking { nonce: host.nonce(), known: BTreeMap::new() });
+        self.repeat_recovery(host);
+    }
+
+    /// Begins to wait for an epoch of which it is a member.
+    pub(super) fn await_epoch<H: Host<P>>(&mut self, host: &mut H) {
+        if !self.is_awaiting {
+            host.persist(Fact::Awaiting);
+            self.is_awaiting = true;
+        }
+        (self.status, self.recovery) = (Status::Recovering, Some(Recovery::Awaiting));
         self.repeat_recovery(host);
     }
 
@@ -53,6 +67,12 @@ impl<P: Payload> Replica<P> {
                 self.fetch(host);
                 message
             }
+            Some(Recovery::Arriving) => {
+                self.note_silence();
+                return self.fetch(host);
+            }
+            // Whoever is in a later epoch tells.
+            Some(Recovery::Awaiting) => Message::Join { view: self.view },
             None => return,
         };
         self.tell_others(&message, host);
@@ -81,7 +101,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         known.insert(from, life);
-        if known.len() < self.membership.group().majority() {
+        if known.len() < self.beginning.membership.group().majority() {
             return;
         }
         let latest = known.values().max().copied().unwrap_or(0);
@@ -119,7 +139,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         noted.insert(from, view);
-        if noted.len() >= self.membership.group().majority() {
+        if noted.len() >= self.beginning.membership.group().majority() {
             // One of them has taken part in whatever this replica has, or has left what it must not go back to.
             self.view = noted.values().max().copied().unwrap_or_default();
             self.recovery = Some(Recovery::Joining);

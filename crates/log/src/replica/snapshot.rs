@@ -106,6 +106,12 @@ impl<P: Payload> Replica<P> {
     pub fn begin_snapshot<H: Host<P>>(&mut self, host: &mut H) -> bool {
         self.flush(host);
         let is_new = self.stable > self.snapshots.base;
+        // Who knows that an epoch has begun, and lacks what came before it, is as if it did not know once it restarts; and the
+        // entry that ends an epoch stays until the next begins.
+        let lacks = self.status == Status::Recovering || self.stable < self.beginning.base;
+        if lacks || self.is_ending() {
+            return false;
+        }
         if !is_new || self.snapshots.writing.is_some() {
             return false;
         }
@@ -118,6 +124,7 @@ impl<P: Payload> Replica<P> {
             last_normal: self.last_normal,
             changing: self.status == Status::ViewChanging,
             lives: self.lives.clone(),
+            beginning: self.beginning.clone(),
         });
         let (mut after, last) = (frozen.base, self.entries.last());
         while after < last {
@@ -161,12 +168,17 @@ impl<P: Payload> Replica<P> {
     }
 
     /// Somebody lacks what is forgotten here: it is given the state instead, from the first page on.
-    pub(super) fn begin_transfer<H: Host<P>>(&mut self, to: ReplicaIndex, host: &mut H) {
+    pub(super) fn begin_transfer<H: Host<P>>(&mut self, to: ReplicaIndex, view: View, host: &mut H) {
+        let known = self.snapshots.transfers.get(&to);
+        if known.is_some_and(|transfer| transfer.silences == 0 && transfer.made > 1) {
+            // It is being given one. What comes late or twice must not make it begin anew, again and again.
+            return;
+        }
         let frozen = self.freeze(host);
         let transfer = Transfer { frozen, made: 0, last: None, silences: 0 };
         self.snapshots.transfers.insert(to, transfer);
         host.set_timer(Timer::Transfer, self.timing.silence);
-        self.send_page(to, 0, host);
+        self.send_page(to, view, 0, host);
     }
 
     /// The next page of what has been frozen for a replica is asked for, or the last once more.
@@ -178,23 +190,22 @@ impl<P: Payload> Replica<P> {
         page: u64,
         host: &mut H,
     ) {
-        if view != self.view {
+        if view != self.view && view != self.membership().first_view() {
             return;
         }
         let transfer = self.snapshots.transfers.get(&from);
         match transfer.filter(|transfer| transfer.frozen.base == base) {
             Some(transfer) if page <= transfer.made && page + 1 >= transfer.made => {
-                self.send_page(from, page, host);
+                self.send_page(from, view, page, host);
             }
             // What has led to the state that is known here may not be known as stable yet, after a restart.
-            None if self.stable > Position::START => self.begin_transfer(from, host),
+            None if self.stable > Position::START => self.begin_transfer(from, view, host),
             _ => {}
         }
     }
 
     /// Sends the next page, or the last once more.
-    fn send_page<H: Host<P>>(&mut self, to: ReplicaIndex, page: u64, host: &mut H) {
-        let view = self.view;
+    fn send_page<H: Host<P>>(&mut self, to: ReplicaIndex, view: View, page: u64, host: &mut H) {
         let Some(transfer) = self.snapshots.transfers.get_mut(&to) else { return };
         transfer.silences = 0;
         if page == transfer.made {

@@ -60,6 +60,7 @@ impl<P: Payload> Replica<P> {
                 }
             }
             Status::Recovering => self.repeat_recovery(host),
+            Status::Retired => {}
         }
     }
 
@@ -113,7 +114,7 @@ impl<P: Payload> Replica<P> {
 
     /// Goes on to a view that this replica leads, the next from here on.
     pub(super) fn lead_from<H: Host<P>>(&mut self, view: View, host: &mut H) {
-        let replicas = self.membership.members().len() as u64;
+        let replicas = self.membership().members().len() as u64;
         let mine = (0..replicas).map(|ahead| View(view.0 + ahead)).find(|view| self.leader(*view) == self.me);
         self.enter(mine.expect("each leads in turn"), host);
     }
@@ -122,7 +123,7 @@ impl<P: Payload> Replica<P> {
     fn count_wishes<H: Host<P>>(&mut self, host: &mut H) {
         let mut wishes: Vec<View> = self.changing.wishes.values().copied().collect();
         wishes.sort_unstable_by(|one, other| other.cmp(one));
-        if let Some(view) = wishes.get(self.membership.group().failures()).copied()
+        if let Some(view) = wishes.get(self.membership().group().failures()).copied()
             && view > self.view
         {
             self.enter(view, host);
@@ -139,13 +140,20 @@ impl<P: Payload> Replica<P> {
     pub(super) fn leave_for<H: Host<P>>(&mut self, view: View, host: &mut H) {
         assert!(view > self.view, "a replica leaves {} for {view}", self.view);
         self.stop_leading(host);
-        (self.status, self.view, self.joining) = (Status::ViewChanging, view, None);
+        (self.status, self.view) = (Status::ViewChanging, view);
+        self.forget_view();
+        host.persist(Fact::ViewEntered(view));
+        host.set_timer(Timer::Silence, self.timing.silence);
+    }
+
+    /// Forgets what belonged to views before the present one.
+    pub(super) fn forget_view(&mut self) {
+        self.joining = None;
         self.early.clear();
         self.changing.offers.clear();
         self.changing.repetitions = 0;
+        let view = self.view;
         self.changing.wishes.retain(|_, wish| *wish > view);
-        host.persist(Fact::ViewEntered(view));
-        host.set_timer(Timer::Silence, self.timing.silence);
     }
 
     /// Says once more that this replica waits for the view to begin, and what it holds.
@@ -204,7 +212,7 @@ impl<P: Payload> Replica<P> {
         let is_of_this_life =
             |from: &ReplicaIndex, offer: &mut Offer| offer.lives.get(from) >= lives.get(from);
         self.changing.offers.retain(is_of_this_life);
-        if self.joining.is_some() || self.changing.offers.len() < self.membership.group().majority() {
+        if self.joining.is_some() || self.changing.offers.len() < self.membership().group().majority() {
             return;
         }
         let offers = &self.changing.offers;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use quorate_core::log::Position;
-use quorate_core::{GroupSize, Instant, Random, ReplicaIndex, View};
+use quorate_core::{Epoch, GroupSize, Instant, Random, ReplicaIndex, View};
 
 use crate::Limits;
 use crate::replica::{Boot, Durable};
@@ -25,6 +25,10 @@ impl Payload for u64 {
 
     fn bytes(&self) -> usize {
         8
+    }
+
+    fn next_group(&self) -> Option<&[ReplicaIndex]> {
+        None
     }
 }
 
@@ -205,6 +209,8 @@ impl Host<u64> for Step<'_> {
     fn on_leading(&mut self, _: View) {}
 
     fn on_deposed(&mut self) {}
+
+    fn on_handed_over(&mut self) {}
 }
 
 impl World {
@@ -274,7 +280,9 @@ impl World {
 
     /// A replica is told something by another.
     fn tell(&mut self, to: usize, from: usize, message: Message<u64>) {
-        self.step(to, |replica, step| replica.on_message(ReplicaIndex(from as u8), message, step));
+        self.step(to, |replica, step| {
+            replica.on_message(ReplicaIndex(from as u8), Epoch::FIRST, message, step)
+        });
     }
 
     /// True if something of this kind is on its way from a replica.
@@ -477,7 +485,9 @@ impl World {
         let mut due: Vec<Flying> = due;
         while !due.is_empty() {
             let Flying { from, to, message, .. } = due.swap_remove(self.random.index(due.len()));
-            self.step(usize::from(to.0), |replica, step| replica.on_message(from, message, step));
+            self.step(usize::from(to.0), |replica, step| {
+                replica.on_message(from, Epoch::FIRST, message, step)
+            });
         }
         for index in 0..self.processes.len() {
             let now = self.now;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use quorate_core::View;
 use quorate_core::log::Position;
+use quorate_core::{GroupSize, View};
 
 use super::{TIMING, World};
 use crate::replica::snapshot::since_last;
-use crate::{Entry, Fact, Message, Status, Timer};
+use crate::{Beginning, Entry, Fact, Membership, Message, Status, Timer};
 
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -184,7 +184,11 @@ fn pages_of_other_states_are_left_alone() {
         Message::FromState { view: View(0), base: Position(base), base_view, page, state }
     };
     let shape = world.replica(0).shape();
-    world.tell(2, 0, Message::StartView { view: View(0), shape, stable: Position(63) });
+    world.tell(
+        2,
+        0,
+        Message::StartView { view: View(0), shape, stable: Position(63), beginning: beginning() },
+    );
     world.tell(2, 0, page(2, 0, &[0, 1]));
     world.tell(2, 0, page(2, 1, &[]));
     assert_eq!(world.replica(2).stable(), Position(3), "it has more itself");
@@ -207,7 +211,7 @@ fn a_state_is_not_taken_over_once_the_entries_have_come_after_all() {
     let (view, all) = (View(0), (0..66).collect::<Vec<u64>>());
     let page = |page, state| Message::FromState { view, base: Position(63), base_view: view, page, state };
     let shape = world.replica(0).shape();
-    world.tell(2, 0, Message::StartView { view, shape, stable: Position(63) });
+    world.tell(2, 0, Message::StartView { view, shape, stable: Position(63), beginning: beginning() });
     world.tell(2, 0, page(0, Some(all[..63].to_vec())));
     let entries = all[3..].iter().map(|payload| Entry { view, payload: *payload }).collect();
     let (after, stable) = (Position(3), Position(66));
@@ -228,7 +232,7 @@ fn who_fetches_entries_does_not_go_back_to_a_state() {
     world.tell(2, 1, Message::StartViewChange { view, entered: true });
     let mut shape = world.replica(2).shape();
     shape.last = Position(12);
-    world.tell(2, 0, Message::StartView { view, shape, stable: Position(12) });
+    world.tell(2, 0, Message::StartView { view, shape, stable: Position(12), beginning: beginning() });
     let page = |page, state| Message::FromState { view, base: Position(5), base_view: View(0), page, state };
     world.tell(2, 0, page(0, Some(vec![0, 1, 2, 3, 4])));
     world.tell(2, 0, page(1, None));
@@ -271,12 +275,19 @@ fn a_state_that_had_begun_to_come_before_a_crash_comes_anew() {
     let view = View(0);
     let page = |page, state: &[u64]| Fact::ViewState { view, page, state: state.to_vec() };
     let (kept, last, from_state) = (Position(3), Position(3), Some(view));
-    let installed = Fact::ViewInstalled { view, kept, last, from_state };
+    let (beginning, lives) = (beginning(), Default::default());
+    let installed = Fact::ViewInstalled { view, kept, last, from_state, beginning, lives };
     let facts = vec![page(0, &[0, 1]), page(0, &[0, 1]), page(1, &[2]), installed];
     world.processes[2].durable = facts.len();
     world.processes[2].facts = facts;
     world.restart(2);
     assert_eq!((world.replica(2).stable(), world.restored), (Position(3), 1));
+}
+
+/// The first epoch of a group of three.
+fn beginning() -> Beginning {
+    let membership = Membership::first(GroupSize::new(3).unwrap());
+    Beginning { membership, base: Position::START, view: View(0) }
 }
 
 #[test]
@@ -304,6 +315,7 @@ fn snapshots_without_an_end_are_passed_over() {
         last_normal: View(0),
         changing: false,
         lives: Default::default(),
+        beginning: beginning(),
     };
     let (page, ended) = (Fact::SnapshotPage(vec![0]), Fact::SnapshotEnded);
     let entry = |payload| vec![Entry { view: View(0), payload }];

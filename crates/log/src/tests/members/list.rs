@@ -39,6 +39,8 @@ pub(super) const SUCCESSORS: u64 = 1 << 40;
 #[derive(Debug)]
 pub(super) struct List {
     values: Vec<u64>,
+    /// Up to here everything has been applied.
+    applied: Position,
     /// At a leader: the values that are not stable yet, and who waits for an answer.
     appended: BTreeMap<Position, u64>,
     by_lease: Vec<u64>,
@@ -114,6 +116,7 @@ impl LogMachine for List {
     fn new((): ()) -> Self {
         List {
             values: Vec::new(),
+            applied: Position::START,
             appended: BTreeMap::new(),
             by_lease: Vec::new(),
             by_confirmation: Vec::new(),
@@ -148,14 +151,15 @@ impl LogMachine for List {
     fn apply(
         &mut self,
         _: &mut Context<'_>,
-        _: Position,
+        position: Position,
         value: &u64,
         log: &mut impl Log<u64>,
         outbox: &mut LogOutbox<Self>,
     ) {
         let place = self.values.len() as u64;
         self.values.push(*value);
-        let position = Position(place + 1);
+        assert!(position > self.applied, "{position} is given out of turn");
+        self.applied = position;
         if let Some(appended) = self.appended.remove(&position) {
             assert_eq!(appended, *value, "something else stands where it was appended");
             outbox.emit(Told::Appended { value: *value, place });
@@ -213,7 +217,8 @@ impl LogMachine for List {
 
     fn replace_state(&mut self, base: Position, pages: Vec<Vec<u64>>) {
         let values = pages.concat();
-        assert_eq!(values.len() as u64, base.0);
+        assert!(base > self.applied, "what was given is taken back");
+        self.applied = base;
         assert!(values.starts_with(&self.values), "what was applied is in it");
         self.values = values;
     }

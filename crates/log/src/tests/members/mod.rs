@@ -1,18 +1,19 @@
 //! Members as machines: a replicated list under random schedules, each read and each append at some instant between question
 //! and answer.
 
+mod epochs;
 mod list;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use quorate_core::machine::{Context, Effect, EffectOf, Input, InputOf, Machine, Outbox, PersistToken};
-use quorate_core::{Address, ClockTime, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId};
+use quorate_core::{Address, ClockTime, Epoch, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId};
 
 use super::{LIMITS, TIMING};
 use crate::member::{Config, MessageOf};
 use crate::replica::Boot;
-use crate::{Fact, Limits, Member, Membership, Message, Part, Status};
+use crate::{Fact, Limits, LogCommand, LogEvent, Member, Membership, Message, Part, Status};
 use list::{Ask, List, Told};
 
 type Node = Member<List>;
@@ -28,18 +29,23 @@ struct Process {
     anchor: usize,
     truncations: Vec<(usize, usize)>,
     /// What waits until so many records are durable.
-    pending: VecDeque<(usize, EffectOf<Node>)>,
+    pending: VecDeque<(usize, Epoch, EffectOf<Node>)>,
     notices: VecDeque<(usize, PersistToken)>,
     timers: BTreeMap<Timer, u64>,
     rate_ppm: i64,
     sync_rate: f64,
+    /// True if it has lost its disk, and whether it has not come back since.
     has_lost: bool,
+    lacks: bool,
+    /// True if the group needs it no longer, and it was stopped.
+    is_stopped: bool,
 }
 
 struct Flying {
     at: u64,
     from: ReplicaIndex,
     to: ReplicaIndex,
+    epoch: Epoch,
     message: MessageOf<List>,
 }
 
@@ -65,6 +71,12 @@ struct World {
     /// How many messages with entries were sent, and how many without.
     prepares: u64,
     beats: u64,
+    /// The memberships so far.
+    memberships: Vec<Membership>,
+    /// Who may be a member of the next.
+    named: Vec<ReplicaIndex>,
+    /// What the logs have told.
+    events: Vec<(usize, LogEvent)>,
 }
 
 fn id(index: ReplicaIndex) -> ReplicaId {
@@ -103,11 +115,28 @@ impl World {
             read: 0,
             prepares: 0,
             beats: 0,
+            memberships: vec![Membership::first(GroupSize::new(replicas).unwrap())],
+            named: Vec::new(),
+            events: Vec::new(),
         };
         for index in 0..replicas {
             world.boot(index, Boot::Initialise);
         }
         world
+    }
+
+    /// So many more replicas, which wait until the group goes on with them.
+    fn with_spares(mut self, spares: usize) -> Self {
+        let replicas = self.processes.len();
+        for index in replicas..replicas + spares {
+            self.processes.push(Process { sync_rate: 0.7, ..Process::default() });
+            self.boot(index, Boot::Join);
+        }
+        self
+    }
+
+    fn latest(&self) -> &Membership {
+        self.memberships.last().expect("there is a first")
     }
 
     fn local_now(&self, index: usize) -> Instant {
@@ -117,11 +146,12 @@ impl World {
     }
 
     fn boot(&mut self, index: usize, boot: Boot) {
-        let group = GroupSize::new(self.processes.len()).unwrap();
+        let membership = self.latest().clone();
         let process = &mut self.processes[index];
+        process.is_stopped = false;
         let config = Config {
             me: id(ReplicaIndex(index as u8)),
-            membership: Membership::first(group),
+            membership,
             boot,
             timing: TIMING,
             limits: self.limits,
@@ -139,8 +169,9 @@ impl World {
         let mut outbox = Outbox::new();
         let clock = ClockTime::from_micros(true_now);
         member.step(&mut Context { now, clock, random: &mut self.random }, input, &mut outbox);
+        let epoch = member.epoch(id(ReplicaIndex(0)).into());
         for effect in outbox.drain() {
-            process.carry_out(effect, true_now);
+            process.carry_out(effect, epoch, true_now);
         }
         self.examine(index);
         self.release(index);
@@ -149,6 +180,12 @@ impl World {
     /// What is applied is the same everywhere.
     fn examine(&mut self, index: usize) {
         let Some(member) = &self.processes[index].member else { return };
+        let membership = member.replica().membership();
+        if membership.epoch() > self.latest().epoch() {
+            self.memberships.push(membership.clone());
+            self.named.clear();
+        }
+        assert!(self.memberships.contains(membership), "two groups in one epoch");
         let values = member.machine().values();
         let common = values.len().min(self.list.len());
         assert_eq!(values[..common], self.list[..common], "r{index} has applied something else");
@@ -160,16 +197,17 @@ impl World {
         let durable = self.processes[index].durable;
         let pending = std::mem::take(&mut self.processes[index].pending);
         let (ready, waiting): (VecDeque<_>, _) =
-            pending.into_iter().partition(|(needed, _)| *needed <= durable);
+            pending.into_iter().partition(|(needed, ..)| *needed <= durable);
         self.processes[index].pending = waiting;
-        for (_, effect) in ready {
+        for (_, epoch, effect) in ready {
             match effect {
                 Effect::Send { to: Address::Replica(to), message }
                 | Effect::SendUnordered { to: Address::Replica(to), message } => {
-                    self.fly(ReplicaIndex(index as u8), to.index, message);
+                    self.fly(ReplicaIndex(index as u8), to.index, epoch, message);
                 }
                 Effect::Emit(Part::Own(told)) => self.on_told(told),
-                Effect::Emit(Part::Log(_)) => {}
+                Effect::Emit(Part::Log(LogEvent::HandedOver)) if !self.calm => self.hand_over(index),
+                Effect::Emit(Part::Log(event)) => self.events.push((index, event)),
                 other => unreachable!("{other:?} waits for no disk"),
             }
         }
@@ -193,7 +231,16 @@ impl World {
         }
     }
 
-    fn fly(&mut self, from: ReplicaIndex, to: ReplicaIndex, message: MessageOf<List>) {
+    /// The group needs a replica no longer. Some are stopped.
+    fn hand_over(&mut self, index: usize) {
+        if self.random.chance(0.5) {
+            self.processes[index].durable = self.processes[index].records.len();
+            self.crash(index);
+            self.processes[index].is_stopped = true;
+        }
+    }
+
+    fn fly(&mut self, from: ReplicaIndex, to: ReplicaIndex, epoch: Epoch, message: MessageOf<List>) {
         if let Part::Log(Message::Prepare { entries, .. }) = &message {
             *if entries.is_empty() { &mut self.beats } else { &mut self.prepares } += 1;
         }
@@ -204,7 +251,7 @@ impl World {
         for _ in 0..copies {
             let late = if !self.calm && self.random.chance(0.01) { 500_000 } else { 3_000 };
             let at = self.now + 100 + self.random.below(late);
-            self.flying.push(Flying { at, from, to, message: message.clone() });
+            self.flying.push(Flying { at, from, to, epoch, message: message.clone() });
         }
     }
 
@@ -231,8 +278,7 @@ impl World {
             std::mem::take(&mut self.flying).into_iter().partition(|flying| flying.at <= self.now);
         self.flying = later;
         while !due.is_empty() {
-            let Flying { from, to, message, .. } = due.swap_remove(self.random.index(due.len()));
-            let epoch = quorate_core::Epoch::FIRST;
+            let Flying { from, to, epoch, message, .. } = due.swap_remove(self.random.index(due.len()));
             self.step(usize::from(to.0), Input::Message { from: id(from).into(), epoch, message });
         }
         for index in 0..self.processes.len() {
@@ -266,7 +312,7 @@ impl World {
                 self.reads.insert(number, self.floor);
             }
         }
-        self.step(index, Input::Command(ask));
+        self.step(index, Input::Command(Part::Own(ask)));
     }
 
     fn use_it(&mut self) {
@@ -313,25 +359,18 @@ impl World {
     fn disturb(&mut self) {
         let replicas = self.processes.len();
         let any = self.random.index(replicas);
-        let leads =
-            |process: &Process| process.member.as_ref().is_some_and(|member| member.leading().is_some());
-        let leader = self.processes.iter().position(leads).unwrap_or(any);
+        let leader = self.leader().unwrap_or(any);
         let index = if self.random.chance(0.5) { leader } else { any };
         if self.random.chance(0.003) {
             self.crash(index);
         }
-        if self.processes[any].member.is_none() && self.random.chance(0.02) {
-            let lacks = |process: &&Process| {
-                !process.records[..process.durable]
-                    .iter()
-                    .any(|record| matches!(record, Fact::ViewInstalled { .. } | Fact::SnapshotBegun { .. }))
-            };
-            let lost = self.processes.iter().filter(lacks).count();
-            if lost < (replicas - 1) / 2 && self.random.chance(0.3) {
+        let is_due = self.processes[any].member.is_none() && self.may_run(any);
+        if is_due && self.random.chance(0.02) {
+            if self.may_lose() && self.random.chance(0.3) {
                 let process = &mut self.processes[any];
                 process.records.clear();
                 process.truncations.clear();
-                (process.durable, process.has_lost) = (0, true);
+                (process.durable, process.has_lost, process.lacks) = (0, true, true);
             }
             self.restart(any);
         }
@@ -351,8 +390,67 @@ impl World {
         }
     }
 
+    /// The leader is told to go on with another group: any of those that are there, down or not.
+    fn change_group(&mut self) {
+        let mut all: Vec<ReplicaIndex> =
+            (0..self.processes.len()).map(|index| ReplicaIndex(index as u8)).collect();
+        self.random.shuffle(&mut all);
+        all.truncate([3, 3, 3, 5][self.random.index(4)]);
+        if all.iter().filter(|index| self.processes[usize::from(index.0)].lacks).count() > 1 {
+            return;
+        }
+        self.named.extend(&all);
+        let index = self.random.index(self.processes.len());
+        let index = self.leader().unwrap_or(index);
+        self.step(index, Input::Command(Part::Log(LogCommand::ChangeGroup(all))));
+    }
+
+    fn leader(&self) -> Option<usize> {
+        let leads =
+            |process: &Process| process.member.as_ref().is_some_and(|member| member.leading().is_some());
+        self.processes.iter().position(leads)
+    }
+
+    /// True if a process was not stopped for good, or the group has gone on with it since.
+    fn may_run(&self, index: usize) -> bool {
+        !self.processes[index].is_stopped || self.latest().contains(ReplicaIndex(index as u8))
+    }
+
+    /// One disk at a time may be lost, of those that the group needs.
+    fn may_lose(&mut self) -> bool {
+        for process in &mut self.processes {
+            let is_back =
+                |record: &Record| matches!(record, Fact::ViewInstalled { .. } | Fact::SnapshotBegun { .. });
+            process.lacks &= !process.records[..process.durable].iter().any(is_back);
+        }
+        let epoch = self.latest().epoch();
+        let has_gone_on = |index: &&ReplicaIndex| {
+            let process = &self.processes[usize::from(index.0)];
+            process.records[..process.durable].iter().any(|record| match record {
+                Fact::ViewInstalled { beginning, .. } | Fact::SnapshotBegun { beginning, .. } => {
+                    beginning.membership.epoch() == epoch
+                }
+                _ => false,
+            })
+        };
+        let gone_on = self.latest().members().iter().filter(has_gone_on).count();
+        let groups = if gone_on >= self.latest().group().majority() { 1 } else { 2 };
+        let needed: Vec<&Membership> = self.memberships.iter().rev().take(groups).collect();
+        let lacks = |index: usize| {
+            self.processes[index].lacks
+                && (self.named.contains(&ReplicaIndex(index as u8))
+                    || needed.iter().any(|membership| membership.contains(ReplicaIndex(index as u8))))
+        };
+        !(0..self.processes.len()).any(lacks)
+    }
+
     fn restart(&mut self, index: usize) {
-        let boot = if self.processes[index].has_lost { Boot::Recover } else { Boot::Initialise };
+        let is_first = self.memberships[0].contains(ReplicaIndex(index as u8));
+        let boot = match self.processes[index].has_lost {
+            true => Boot::Recover,
+            false if is_first => Boot::Initialise,
+            false => Boot::Join,
+        };
         self.boot(index, boot);
     }
 
@@ -362,7 +460,7 @@ impl World {
         self.cut.clear();
         for index in 0..self.processes.len() {
             self.processes[index].sync_rate = 0.7;
-            if self.processes[index].member.is_none() {
+            if self.processes[index].member.is_none() && self.may_run(index) {
                 self.restart(index);
             }
         }
@@ -370,24 +468,42 @@ impl World {
         for _ in 0..20_000 {
             self.tick();
             self.use_it();
-            let settled = |process: &Process| {
-                process.member.as_ref().is_some_and(|member| {
-                    member.replica().status() == Status::Normal && member.machine().values().len() > length
-                })
+            for index in 0..self.processes.len() {
+                if self.processes[index].member.is_none() && self.may_run(index) {
+                    self.restart(index);
+                }
+            }
+            let settled = |(index, process): (usize, &Process)| {
+                let Some(member) = &process.member else { return process.is_stopped };
+                let status = member.replica().status();
+                if self.latest().contains(ReplicaIndex(index as u8)) {
+                    status == Status::Normal && member.machine().values().len() > length
+                } else {
+                    // Nobody may be left who knows that it is needed no more.
+                    status != Status::Normal || member.leading().is_none()
+                }
             };
-            if self.processes.iter().all(settled) && self.read > read + 10 {
+            if self.processes.iter().enumerate().all(settled) && self.read > read + 10 {
                 return;
             }
         }
-        panic!("{length} were there, and the group has not come back");
+        let says = |process: &Process| {
+            let replica = process.member.as_ref()?.replica();
+            let membership = replica.membership().clone();
+            Some((membership, replica.status(), replica.view(), replica.stable(), replica.last()))
+        };
+        let all: Vec<_> = self.processes.iter().map(says).collect();
+        panic!("{length} were there, and the group has not come back: {all:?}");
     }
 }
 
 impl Process {
-    fn carry_out(&mut self, effect: EffectOf<Node>, true_now: u64) {
+    fn carry_out(&mut self, effect: EffectOf<Node>, epoch: Epoch, true_now: u64) {
         match effect {
-            Effect::Send { .. } | Effect::Emit(_) => self.pending.push_back((self.records.len(), effect)),
-            Effect::SendUnordered { .. } => self.pending.push_back((0, effect)),
+            Effect::Send { .. } | Effect::Emit(_) => {
+                self.pending.push_back((self.records.len(), epoch, effect));
+            }
+            Effect::SendUnordered { .. } => self.pending.push_back((0, epoch, effect)),
             Effect::SetTimer { timer, after } => {
                 let micros = after.as_micros() as i64 * 1_000_000 / (1_000_000 + self.rate_ppm);
                 self.timers.insert(timer, true_now + micros as u64 + 1);
@@ -414,6 +530,35 @@ fn run(seed: u64) -> World {
     }
     world.heal();
     world
+}
+
+fn run_with_changes(seed: u64) -> World {
+    let mut world = World::new(3, seed).with_spares(4);
+    for _ in 0..8_000 {
+        world.tick();
+        world.use_it();
+        world.disturb();
+        if world.random.chance(0.003) {
+            world.change_group();
+        }
+    }
+    world.heal();
+    world
+}
+
+#[test]
+fn a_list_stays_linearizable_while_its_group_changes() {
+    const CASES: u64 = 200;
+    let (mut length, mut read, mut epochs) = (0, 0, 0);
+    for seed in 1..=CASES {
+        let world = run_with_changes(seed);
+        length += world.list.len() as u64;
+        read += world.read;
+        epochs += world.memberships.len() as u64 - 1;
+    }
+    assert!(length > 100 * CASES, "{length} values were appended in {CASES} runs");
+    assert!(read > 60 * CASES, "{read} reads were answered in {CASES} runs");
+    assert!(epochs > 3 * CASES, "{epochs} changes of groups in {CASES} runs");
 }
 
 #[test]
@@ -472,8 +617,7 @@ fn messages_that_overtake_each_other_are_put_in_order() {
     world.flying.reverse();
     let (own, _): (Vec<Flying>, Vec<Flying>) =
         std::mem::take(&mut world.flying).into_iter().partition(|flying| flying.to == ReplicaIndex(2));
-    for Flying { from, message, .. } in own {
-        let epoch = quorate_core::Epoch::FIRST;
+    for Flying { from, epoch, message, .. } in own {
         world.step(2, Input::Message { from: id(from).into(), epoch, message });
     }
     assert_eq!(world.processes[2].member.as_ref().map(|member| member.replica().last().0), Some(6));

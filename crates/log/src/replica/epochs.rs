@@ -1,0 +1,216 @@
+//! Going on with other replicas.
+//!
+//! ```text
+//!   an entry names the next group, and ends the epoch: nothing is appended after it
+//!   it is stable → whoever has all entries up to it goes on: member of the next group, at its first view, or RETIRED
+//!                → EPOCH-BEGUN → all of both groups          repeated to members that have not answered
+//!   who lacks entries fetches them, or the state that they have led to, and then goes on
+//!                → EPOCH-STARTED → whoever has told it       f + 1 of the next group: who has retired may be stopped
+//! ```
+//!
+//! *Source*: "Viewstamped Replication Revisited", section 7.
+//!
+//! *Why nothing that is stable is lost.* Nobody takes part in an epoch before it has, durably, every entry of the epochs
+//! before; so whichever f + 1 members of it are heard in its view changes, each has them. Who comes so late that the
+//! state which it is given is later than that takes part in the view of the last entry behind the state: it has what that
+//! view began with, and has said nothing in it.
+//!
+//! *Why leases hold.* Within a view the leader learns first that the entry is stable, and from then on gives none; whoever
+//! leads a later view has waited for them to end.
+//!
+//! Every message is said under an epoch, and counts in no other. To an earlier one everybody that has gone on answers where the
+//! group is now; who hears of a later one asks for it. Lives are counted anew in each epoch.
+
+use std::time::Duration;
+
+use quorate_core::log::Position;
+use quorate_core::{ReplicaIndex, View};
+
+use super::recovery::Recovery;
+use super::{Beginning, Host, Replica, Status, Timer};
+use crate::entries::Shape;
+use crate::{Membership, Message, Payload};
+
+impl<P: Payload> Replica<P> {
+    /// The replicas of the group in the present epoch, as far as is known here.
+    pub fn membership(&self) -> &Membership {
+        &self.beginning.membership
+    }
+
+    /// True if this replica is new, and waits for an epoch of which it is a member.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.recovery, Some(Recovery::Awaiting))
+    }
+
+    /// True if the last entry ends the epoch, stable or not.
+    pub(super) fn is_ending(&self) -> bool {
+        let epoch = self.membership().epoch();
+        let last = self.entries.get(self.entries.last());
+        last.is_some_and(|last| last.payload.next_group().is_some() && Membership::is_of(epoch, last.view))
+    }
+
+    /// With what the next epoch begins, if this one has ended.
+    pub(super) fn next_epoch(&self) -> Option<Beginning> {
+        let base = self.entries.last();
+        if !self.is_ending() || self.stable < base {
+            return None;
+        }
+        let entry = self.entries.get(base)?;
+        let membership = self.membership().next(entry.payload.next_group()?)?;
+        Some(Beginning { membership, base, view: entry.view })
+    }
+
+    /// An entry has become stable that may end the epoch. The next begins in a step of its own: what is said in one step is
+    /// said under one epoch.
+    pub(super) fn note_end<H: Host<P>>(&mut self, host: &mut H) {
+        if self.next_epoch().is_some() {
+            host.set_timer(Timer::Epoch, Duration::ZERO);
+        }
+    }
+
+    pub(super) fn on_epoch_timer<H: Host<P>>(&mut self, host: &mut H) {
+        if let Some(beginning) = self.next_epoch() {
+            let earlier = self.membership().clone();
+            let shape = self.entries.shape().clone();
+            self.go_on_to(beginning, self.me, shape, host);
+            let message = self.epoch_begun();
+            for other in earlier.members().iter().filter(|other| **other != self.me) {
+                if !self.membership().contains(*other) {
+                    host.send(*other, message.clone());
+                }
+            }
+        }
+        self.tell_epoch(host);
+    }
+
+    /// Tells members of which it is not known that they have gone on.
+    pub(super) fn tell_epoch<H: Host<P>>(&mut self, host: &mut H) {
+        if self.cannot_give() || self.is_handed_over() {
+            return;
+        }
+        let unheard: Vec<ReplicaIndex> =
+            self.others().filter(|other| !self.started.contains(other)).collect();
+        if !unheard.is_empty() {
+            let message = self.epoch_begun();
+            for other in unheard {
+                host.send(other, message.clone());
+            }
+            host.set_timer(Timer::Epoch, self.timing.silence);
+        }
+    }
+
+    /// True if this is the first epoch, or what lies before the present one is not here.
+    fn cannot_give(&self) -> bool {
+        self.beginning.base == Position::START
+            || self.stable < self.beginning.base
+            || self.status == Status::Recovering
+    }
+
+    /// True if this replica is no member any more, and enough of those that are have gone on.
+    pub fn is_handed_over(&self) -> bool {
+        self.status == Status::Retired && self.started.len() >= self.membership().group().majority()
+    }
+
+    fn epoch_begun(&self) -> Message<P> {
+        let Beginning { membership, base, view } = self.beginning.clone();
+        let mine = self.entries.shape();
+        let mut shape = Shape::forgotten(base, view);
+        if mine.base < base && mine.view_at(base) == Some(view) {
+            shape = mine.clone();
+            shape.truncate(base);
+        }
+        Message::EpochBegun { membership, shape }
+    }
+
+    /// Somebody speaks under an earlier epoch. Who has not got everything itself cannot give it, but perhaps who asks has
+    /// all that it needs, and does not know that the epoch has ended.
+    pub(super) fn answer_earlier<H: Host<P>>(&mut self, from: ReplicaIndex, host: &mut H) {
+        if self.beginning.base > Position::START {
+            host.send(from, self.epoch_begun());
+        }
+    }
+
+    pub(super) fn on_epoch_begun<H: Host<P>>(
+        &mut self,
+        from: ReplicaIndex,
+        membership: Membership,
+        shape: Shape,
+        host: &mut H,
+    ) {
+        let base = shape.last;
+        let Some(view) = shape.view_at(base).filter(|_| shape.is_sound()) else { return };
+        let beginning = Beginning { membership, base, view };
+        let (epoch, known) = (beginning.membership.epoch(), self.membership().epoch());
+        let is_news = if self.is_waiting() { beginning.membership.contains(self.me) } else { epoch > known };
+        if is_news {
+            self.go_on_to(beginning, from, shape, host);
+        } else if epoch != known {
+            // It was said long ago.
+        } else if !matches!(self.recovery, Some(Recovery::Arriving)) {
+            if self.status != Status::Recovering {
+                host.send(from, Message::EpochStarted);
+            }
+        } else if self.joining.as_ref().is_none_or(|joining| joining.is_stuck()) {
+            // Who was asked is silent.
+            self.start_joining(from, shape, base, host);
+        }
+    }
+
+    /// Leaves the present epoch. What is needed for the next, somebody has.
+    fn go_on_to<H: Host<P>>(&mut self, beginning: Beginning, from: ReplicaIndex, shape: Shape, host: &mut H) {
+        self.stop_leading(host);
+        let base = beginning.base;
+        self.view = beginning.membership.first_view();
+        self.beginning = beginning;
+        self.lives.clear();
+        self.started.clear();
+        self.forget_view();
+        self.promise.end();
+        if !self.membership().contains(self.me) {
+            if self.entries.shape().common(&shape) == Some(base) {
+                self.stabilise(base, host);
+            }
+            return self.retire(host);
+        }
+        if self.is_lost {
+            return self.recover(host);
+        }
+        self.status = Status::Recovering;
+        self.recovery = Some(Recovery::Arriving);
+        host.set_timer(Timer::Silence, self.timing.silence);
+        self.start_joining(from, shape, base, host);
+    }
+
+    /// The group goes on without this replica. What it has, members may want.
+    fn retire<H: Host<P>>(&mut self, host: &mut H) {
+        (self.status, self.recovery) = (Status::Retired, None);
+        host.cancel_timer(Timer::Silence);
+        let base = self.beginning.base;
+        if self.stable >= base {
+            let fact = self.view_installed(base, base, None);
+            host.persist(fact);
+            self.is_member = true;
+            self.tell_epoch(host);
+        }
+    }
+
+    /// In which view this replica takes part once it has everything up to a position at which the entry is of some view: in
+    /// that one, if the epoch has got so far. Then it is as if it had been there and heard no more.
+    pub(super) fn view_of_arrival(&self, base: Position, base_view: View) -> View {
+        if base > self.beginning.base { base_view } else { self.membership().first_view() }
+    }
+
+    /// This replica takes part in an epoch whose beginning it has.
+    pub(super) fn note_begun(&mut self) {
+        // A leader says nothing before its disk knows, or it could begin the same view once more.
+        self.is_known_to_disk = false;
+    }
+
+    pub(super) fn on_epoch_started<H: Host<P>>(&mut self, from: ReplicaIndex, host: &mut H) {
+        let was_handed_over = self.is_handed_over();
+        self.started.insert(from);
+        if self.is_handed_over() && !was_handed_over {
+            host.on_handed_over();
+        }
+    }
+}
