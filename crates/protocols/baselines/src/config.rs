@@ -84,7 +84,7 @@ pub struct ReplicaConfig {
     pub system: System,
     /// [`Rules::SOUND`] outside tests.
     pub rules: Rules,
-    /// A timestamp further ahead of the local clock than this is not answered.
+    /// What is asked at a timestamp further ahead of the local clock than this is not answered.
     pub timestamp_ahead_max: Duration,
     /// How long a transaction stays prepared before the leader asks the other participants what became of it.
     pub recovery_timeout: Duration,

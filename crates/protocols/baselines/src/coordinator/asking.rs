@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_core::{
-    Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
+    ClockTime, Context, Instant, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
+    TransactionId, View,
 };
 
 use super::snapshot::Snapshot;
@@ -38,6 +39,8 @@ pub(super) enum Question {
     Prepare {
         /// The timestamp that is proposed.
         proposed: Timestamp,
+        /// What the clock of this client said then.
+        clock: ClockTime,
         standings: Standings,
     },
     /// The shards are asked whether what was read is still the newest.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::command::{Committed, Event, Failure, Invalid, Outcome};
 use quorate_core::{ClockTime, Context, ReplicaId, ShardId, Timestamp, Transaction, TransactionId};
@@ -10,6 +11,9 @@ use super::asking::{Asking, Question};
 use super::{Coordinator, Out, Phase, finish};
 use crate::decision::{Standings, Verdict};
 use crate::message::{Message, Standing};
+
+/// No timestamp is on its way for longer than this.
+const WAY_MAX: Duration = Duration::from_secs(1);
 
 impl Coordinator {
     pub(super) fn on_commit(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
@@ -46,7 +50,7 @@ impl Coordinator {
             self.ask(id, asking, context, outbox);
         } else {
             let proposed = self.next_timestamp(context.clock, greatest);
-            let asking = Self::preparing(parts, proposed);
+            let asking = Self::preparing(parts, proposed, context.clock);
             self.ask(id, Asking { locked, age, ..asking }, context, outbox);
         }
     }
@@ -68,13 +72,17 @@ impl Coordinator {
         let Some(asking) = self.asking(id) else { return };
         if matches!(asking.question, Question::Timestamp) {
             let parts = std::mem::take(&mut asking.parts);
-            self.ask(id, Self::preparing(parts, timestamp), context, outbox);
+            self.ask(id, Self::preparing(parts, timestamp, context.clock), context, outbox);
         }
     }
 
-    fn preparing(parts: BTreeMap<ShardId, Arc<Transaction>>, proposed: Timestamp) -> Asking {
+    fn preparing(
+        parts: BTreeMap<ShardId, Arc<Transaction>>,
+        proposed: Timestamp,
+        clock: ClockTime,
+    ) -> Asking {
         let shards: Vec<ShardId> = parts.keys().copied().collect();
-        let question = Question::Prepare { proposed, standings: Standings::new(&shards) };
+        let question = Question::Prepare { proposed, clock, standings: Standings::new(&shards) };
         Asking::new(question, parts, shards)
     }
 
@@ -87,11 +95,10 @@ impl Coordinator {
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
-        let own_clock = context.clock;
         let Some(asking) = self.asking(id) else { return };
-        let (standings, prepares) = match &mut asking.question {
-            Question::Prepare { standings, .. } => (standings, true),
-            Question::Resolve { standings, .. } => (standings, false),
+        let (standings, prepared) = match &mut asking.question {
+            Question::Prepare { standings, proposed, clock } => (standings, Some((*proposed, *clock))),
+            Question::Resolve { standings, .. } => (standings, None),
             _ => return,
         };
         if !standings.note(from.shard, standing) {
@@ -99,14 +106,16 @@ impl Coordinator {
         }
         let (verdict, holders) = (standings.verdict(), standings.holders().collect::<Vec<_>>());
         asking.missing.remove(&from.shard);
-        if let Standing::TooOld { clock } | Standing::Forgotten { clock } = standing {
-            self.on_too_old(clock, own_clock);
+        if let Standing::TooOld { clock: theirs } | Standing::Forgotten { clock: theirs } = standing
+            && let Some((proposed, clock)) = prepared
+        {
+            self.on_too_old(theirs, proposed, clock);
         }
         match verdict {
             None => {}
             Some(Verdict::Forgotten) => self.forgotten(id, outbox),
             Some(Verdict::Outcome(outcome)) => {
-                if prepares {
+                if prepared.is_some() {
                     for shard in holders {
                         outbox.send(self.leaders.leader(shard), Message::Decide { transaction: id, outcome });
                     }
@@ -116,11 +125,13 @@ impl Coordinator {
         }
     }
 
-    /// The clock of this client, or the timestamp server's, is far behind: later timestamps make up for it.
-    fn on_too_old(&mut self, theirs: ClockTime, ours: ClockTime) {
-        let behind = theirs.as_micros().saturating_sub(ours.as_micros());
-        self.lead = self.lead.max(std::time::Duration::from_micros(behind));
-        self.last_timestamp = self.last_timestamp.max(Timestamp::new(theirs, self.config.client));
+    /// A prepare has arrived too late for its timestamp: the clock of this client, or the timestamp server's, is behind, or the
+    /// way is long. Later ones are proposed at what the replica's clock says when they arrive.
+    fn on_too_old(&mut self, theirs: ClockTime, proposed: Timestamp, clock: ClockTime) {
+        let behind = |micros: u64| Duration::from_micros(theirs.as_micros().saturating_sub(micros));
+        self.lead = self.lead.max(behind(clock.as_micros()));
+        let arrives = theirs.saturating_add(behind(proposed.micros).min(WAY_MAX));
+        self.last_timestamp = self.last_timestamp.max(Timestamp::new(arrives, self.config.client));
     }
 
     /// The outcome is known: tells the client, unless it gave up, and whoever asked for it since.

@@ -52,11 +52,7 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let (id, proposed) = (prepare.id, prepare.proposal.proposed);
-        let ahead_max = context.clock.saturating_add(self.config.timestamp_ahead_max);
-        if from != Address::Client(id.client)
-            || proposed.micros > ahead_max.as_micros()
-            || !is_well_formed(&prepare.part, &self.config)
-        {
+        if from != Address::Client(id.client) || !is_well_formed(&prepare.part, &self.config) {
             return;
         }
         let Some(leader) = &mut self.leader else { return Self::send_not_leading(from, id, log, outbox) };
@@ -126,9 +122,11 @@ impl Replica {
         let Prepare { id, part, proposal, .. } = prepare;
         let Proposal { proposed, age } = proposal;
         let Some(leader) = &mut self.leader else { return };
-        // Above everything that was read, written or given away here: so timestamps follow the order of conflicts.
-        let timestamp = match proposed > leader.last {
-            true => proposed,
+        // Above everything that was read, written or given away here: so timestamps follow the order of conflicts. What is
+        // ahead of this clock has no need to be: no client drags all others along.
+        let own = Timestamp { micros: proposed.micros.min(context.clock.as_micros()), ..proposed };
+        let timestamp = match own > leader.last {
+            true => own,
             false => leader.last.successor(ClockTime::default(), id.client),
         };
         let prepared = Prepared { transaction: id, part: part.clone(), proposed, age, timestamp };

@@ -87,7 +87,7 @@ fn scripts_tell_what_happens() {
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
 const PLANTED: [(&str, Plant, &str); 16] = [
     ("11_leader_fails_before_stable", Plant::VoteBeforeStable, "  c1.1 COMMITTED at 100c1"),
-    ("17_refusal_is_durable", Plant::RefusalNotDurable, "  prepared c2.1 at 101c2"),
+    ("17_refusal_is_durable", Plant::RefusalNotDurable, "  prepared c2.1 at 100c2"),
     ("04_conflict", Plant::PreparedOverlooked, "  c2.1 CONFLICT"),
     ("05_write_skew", Plant::ReadsNotHeld, "  c2.1 CONFLICT"),
     ("20_lease", Plant::LeaseNotChecked, "  c1.2 got a = old"),
