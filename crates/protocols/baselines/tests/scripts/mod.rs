@@ -24,7 +24,7 @@
 
 mod describe;
 mod log;
-mod world;
+pub(crate) mod world;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -25,7 +25,7 @@ use super::log::{LogMessage, ReplicaLog};
 const TIMESTAMPS: ShardId = ShardId(9);
 
 /// Everything in a script's world.
-pub(super) struct World {
+pub(crate) struct World {
     now: Instant,
     random: Random,
     rules: Rules,
@@ -51,6 +51,8 @@ struct Envelope {
     from: Address,
     to: Address,
     said: Said,
+    /// True if it comes once more.
+    is_repeated: bool,
 }
 
 #[derive(Clone)]
@@ -95,7 +97,7 @@ fn key(word: &str, shards: usize) -> Key {
 
 impl World {
     /// A world whose machines follow these rules.
-    pub(super) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: Rules) -> Self {
         World {
             now: Instant::START,
             random: Random::new(1),
@@ -117,7 +119,7 @@ impl World {
     }
 
     /// Carries out one line of a script and tells what happened.
-    pub(super) fn command(&mut self, line: &str) -> Vec<String> {
+    pub(crate) fn command(&mut self, line: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let mut told = Vec::new();
         match words[..] {
@@ -151,6 +153,7 @@ impl World {
                     envelope.to == address(who) && matches!(envelope.said, Said::Protocol(_))
                 };
                 let again: Vec<Envelope> = self.history.iter().filter(again).cloned().collect();
+                let again = again.into_iter().map(|envelope| Envelope { is_repeated: true, ..envelope });
                 self.queue.extend(again);
                 self.deliver(&mut told);
             }
@@ -171,6 +174,15 @@ impl World {
         }
         self.check_agreement();
         told
+    }
+
+    /// What replicas hold or wait for although everything should have ended, in words.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let held = |(id, replica): (&ReplicaId, &Replica)| {
+            let (prepared, waiting) = (replica.prepared().len(), replica.waiting());
+            (prepared + waiting > 0).then(|| format!("{id} holds {prepared} and lets {waiting} wait"))
+        };
+        self.replicas.iter().filter_map(held).collect()
     }
 
     /// Replicas that have applied as many entries have the same state, and restoring it changes nothing.
@@ -283,7 +295,12 @@ impl World {
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
-                    self.queue.push_back(Envelope { from, to, said: Said::Protocol(message) });
+                    self.queue.push_back(Envelope {
+                        from,
+                        to,
+                        said: Said::Protocol(message),
+                        is_repeated: false,
+                    });
                 }
                 Effect::SetTimer { timer: ReplicaTimer::Attention, after } => {
                     self.replica_timers.insert(id, self.now + after);
@@ -321,7 +338,12 @@ impl World {
             for index in (0..self.group.replicas() as u8).map(ReplicaIndex).filter(|index| *index != id.index)
             {
                 let to = ReplicaId { shard: id.shard, index }.into();
-                self.queue.push_back(Envelope { from: id.into(), to, said: Said::Log(message.clone()) });
+                self.queue.push_back(Envelope {
+                    from: id.into(),
+                    to,
+                    said: Said::Log(message.clone()),
+                    is_repeated: false,
+                });
             }
         }
     }
@@ -343,7 +365,7 @@ impl World {
                     log.entries.push(entry);
                 }
                 let said = Said::Log(LogMessage::Holds { view, position: log.entries.len() });
-                self.queue.push_back(Envelope { from: id.into(), to: from.into(), said });
+                self.queue.push_back(Envelope { from: id.into(), to: from.into(), said, is_repeated: false });
             }
             LogMessage::Holds { view, position } => {
                 if view == log.view && log.leads {
@@ -365,12 +387,19 @@ impl World {
     fn lead(&mut self, id: ReplicaId, is_known: bool, told: &mut Vec<String>) {
         let group: Vec<ReplicaId> =
             self.logs.keys().copied().filter(|other| other.shard == id.shard).collect();
-        let up =
-            |other: &&ReplicaId| self.replicas.contains_key(other) && (is_known || !self.logs[*other].leads);
-        let longest = group.iter().filter(up).max_by_key(|other| self.logs[*other].entries.len());
-        let entries = self.logs[longest.expect("a majority is up")].entries.clone();
-        let view =
-            group.iter().map(|other| self.logs[other].view.next()).max().expect("a group has replicas");
+        // Who was not told of the latest view has no part in what is stable.
+        let latest = self.latest_view(id.shard);
+        let takes_part = |other: &&ReplicaId| {
+            let log = &self.logs[*other];
+            self.replicas.contains_key(other) && log.view == latest && (is_known || !log.leads)
+        };
+        let able: Vec<&ReplicaId> = group.iter().filter(takes_part).collect();
+        if able.len() < self.group.majority() {
+            return told.push(format!("{} has no majority", name(id.into())));
+        }
+        let longest = able.into_iter().max_by_key(|other| self.logs[*other].entries.len());
+        let entries = self.logs[longest.expect("a majority has somebody")].entries.clone();
+        let view = latest.next();
         for other in group {
             let log = self.logs.get_mut(&other).expect("every replica has a log");
             if log.leads && other != id {
@@ -389,14 +418,27 @@ impl World {
             self.tell(other, told, |_, _, _, _| {});
         }
         let log = self.logs.get_mut(&id).expect("every replica has a log");
+        if log.leads {
+            self.tell(id, told, |replica, context, _, outbox| replica.on_deposed(context, outbox));
+        }
+        let log = self.logs.get_mut(&id).expect("every replica has a log");
         (log.leads, log.told_stable) = (true, log.stable);
         log.lease = ReplicaLog::new(true).lease;
         self.tell(id, told, |replica, context, log, outbox| replica.on_leading(context, view, log, outbox));
     }
 
-    /// The others have told a leader that it leads, as often as it has asked.
+    fn latest_view(&self, shard: ShardId) -> View {
+        let views = self.logs.iter().filter(|(id, _)| id.shard == shard).map(|(_, log)| log.view);
+        views.max().expect("a group has replicas")
+    }
+
+    /// The others have told a leader that it leads, as often as it has asked; if it does.
     fn confirm(&mut self, id: ReplicaId, told: &mut Vec<String>) {
+        let latest = self.latest_view(id.shard);
         let log = self.logs.get_mut(&id).expect("every replica has a log");
+        if log.view != latest {
+            return;
+        }
         log.confirmed = log.asked;
         self.tell(id, told, |replica, context, log, outbox| replica.on_progress(context, log, outbox));
     }
@@ -414,7 +456,12 @@ impl World {
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
-                    self.queue.push_back(Envelope { from: id.into(), to, said: Said::Protocol(message) });
+                    self.queue.push_back(Envelope {
+                        from: id.into(),
+                        to,
+                        said: Said::Protocol(message),
+                        is_repeated: false,
+                    });
                 }
                 Effect::SetTimer { after, .. } => {
                     self.client_timers.insert(id, self.now + after);
@@ -560,7 +607,7 @@ impl World {
     }
 
     fn text(envelope: &Envelope) -> String {
-        let Envelope { from, to, said } = envelope;
+        let Envelope { from, to, said, .. } = envelope;
         match said {
             Said::Protocol(message) => {
                 format!("{} → {}: {}", name(*from), name(*to), describe::message(message))
@@ -573,7 +620,7 @@ impl World {
 
     fn deliver_one(&mut self, envelope: Envelope, told: &mut Vec<String>) {
         let text = Self::text(&envelope);
-        let Envelope { from, to, said } = envelope.clone();
+        let Envelope { from, to, said, is_repeated } = envelope.clone();
         let is_up = match to {
             Address::Replica(id) => self.replicas.contains_key(&id),
             Address::Client(id) => self.clients.contains_key(&id),
@@ -582,7 +629,9 @@ impl World {
             return told.push(format!("✗ {text}"));
         }
         told.push(text);
-        self.history.push(envelope);
+        if !is_repeated {
+            self.history.push(envelope);
+        }
         let epoch = Epoch::FIRST;
         match (to, said) {
             (Address::Replica(id), Said::Protocol(message)) => {
