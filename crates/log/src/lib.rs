@@ -13,6 +13,7 @@
 //! | [`member`] | a replica and the machine that stands on it, as one machine |
 //! | [`membership`] | who the replicas are, and which views are theirs |
 //! | [`entries`] | the log of one replica, and in which views its entries were appended |
+//! | [`rules`] | the bugs that can be planted |
 //! | [`replica`] | what a replica does: appending, changing views, joining a view, coming back without a disk |
 //!
 //! # Where this deviates from the paper, and why
@@ -36,12 +37,14 @@ pub mod member;
 pub mod membership;
 pub mod message;
 pub mod replica;
+pub mod rules;
 
 pub use entries::{Entry, Run, Shape};
 pub use member::{LogCommand, LogEvent, Member, Part};
 pub use membership::Membership;
 pub use message::Message;
 pub use replica::{Beginning, Boot, Durable, Fact, Host, Limits, Replica, Status, Timer, Timing};
+pub use rules::{Plant, Rules};
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
 use quorate_core::{Address, Epoch, ReplicaId, ReplicaIndex, View};
 
-use crate::{Boot, Fact, Limits, Membership, Message, Replica, Status, Timer, Timing};
+use crate::{Boot, Fact, Limits, Membership, Message, Replica, Rules, Status, Timer, Timing};
 use host::Acts;
 pub use item::Item;
 use port::Port;
@@ -51,6 +51,8 @@ pub struct Config<C> {
     pub limits: Limits,
     /// A snapshot begins after so many bytes of entries.
     pub snapshot_bytes: u64,
+    /// [`Rules::CORRECT`], but for tests and the simulator.
+    pub rules: Rules,
     /// From what the machine is built.
     pub machine: C,
 }
@@ -284,8 +286,8 @@ impl<M: LogMachine> Machine for Member<M> {
     type Config = Config<M::Config>;
 
     fn restore(config: Self::Config, records: impl IntoIterator<Item = Self::Record>) -> Self {
-        let Config { me, membership, boot, timing, limits, snapshot_bytes, machine } = config;
-        let mut replica = Replica::new(membership, me.index, timing, limits);
+        let Config { me, membership, boot, timing, limits, snapshot_bytes, rules, machine } = config;
+        let mut replica = Replica::new(membership, me.index, timing, limits).with_rules(rules);
         replica.restore(records.into_iter().collect());
         Member {
             me,

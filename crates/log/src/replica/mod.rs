@@ -25,7 +25,7 @@ use quorate_core::log::Position;
 use quorate_core::{Epoch, Instant, ReplicaIndex, View};
 
 use crate::entries::{Entries, Entry, Shape};
-use crate::{Membership, Message, Payload};
+use crate::{Membership, Message, Payload, Plant, Rules};
 use joining::Joining;
 use lease::{Lease, Promise};
 use normal::Leading;
@@ -272,6 +272,7 @@ pub struct Replica<P: Payload> {
     me: ReplicaIndex,
     timing: Timing,
     limits: Limits,
+    rules: Rules,
     status: Status,
     view: View,
     /// The last view in which the replica took part.
@@ -321,6 +322,7 @@ impl<P: Payload> Replica<P> {
             me,
             timing,
             limits,
+            rules: Rules::CORRECT,
             status: Status::Normal,
             entries: Entries::default(),
             stable: Position::START,
@@ -340,12 +342,18 @@ impl<P: Payload> Replica<P> {
         }
     }
 
+    /// The same with other rules. For tests and the simulator.
+    pub fn with_rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Takes in what earlier lives had made durable, in order.
     pub fn restore(&mut self, facts: Vec<Fact<P>>) {
         self.restored = !facts.is_empty();
         self.is_known_to_disk = self.restored;
         let mut arrived = Arrived { entries: BTreeMap::new(), state: Vec::new() };
-        for fact in snapshot::since_last(facts) {
+        for fact in snapshot::since_last(facts, self.rules) {
             self.take_in(fact, &mut arrived);
         }
         self.snapshots.base = self.entries.shape().base;
@@ -418,7 +426,9 @@ impl<P: Payload> Replica<P> {
             host.replace_state(self.snapshots.base, pages);
         }
         // What an earlier life has promised is not known, only for how long at most.
-        self.promise.renew(host.now(), &self.timing);
+        if !self.rules.has(Plant::RestartEndsPromise) {
+            self.promise.renew(host.now(), &self.timing);
+        }
         self.stabilise(self.beginning.base, host);
         if self.beginning.base > Position::START {
             host.set_timer(Timer::Epoch, self.timing.silence);
@@ -434,7 +444,13 @@ impl<P: Payload> Replica<P> {
         }
         match self.status {
             // Late answers to what an earlier life has said must not count for what this one says.
-            Status::Normal if self.restored && self.leader(self.view) == self.me => self.lead_anew(host),
+            Status::Normal if self.restored && self.leader(self.view) == self.me => {
+                if self.rules.has(Plant::RestartedLeaderGoesOn) {
+                    self.lead(host)
+                } else {
+                    self.lead_anew(host)
+                }
+            }
             Status::Normal => {
                 if !self.restored {
                     let kept = self.entries.last();

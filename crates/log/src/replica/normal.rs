@@ -7,7 +7,7 @@ use quorate_core::{Instant, ReplicaIndex, View};
 
 use super::{Durable, Fact, Host, Replica, Status, Timer};
 use crate::entries::Entry;
-use crate::{Message, Payload};
+use crate::{Message, Payload, Plant};
 
 /// What a leader knows of the others.
 #[derive(Debug, Default)]
@@ -134,6 +134,9 @@ impl<P: Payload> Replica<P> {
     /// True if what this replica has of the log is all that is stable anywhere, now and until the instant that is returned:
     /// nobody else can lead before.
     pub fn lease_until(&self) -> Option<Instant> {
+        if self.leading.is_some() && self.rules.has(Plant::ReadsBeforeAll) {
+            return self.lease.until(0, &self.timing);
+        }
         if !self.knows_all() {
             // What an earlier leader made stable may not be known here as such.
             return None;
@@ -290,7 +293,12 @@ impl<P: Payload> Replica<P> {
         }
         self.stop_catching_up();
         self.stabilise(stable, host);
-        host.send(from, Message::PrepareOk { view, upto: self.entries.last(), beat });
+        let message = Message::PrepareOk { view, upto: self.entries.last(), beat };
+        if self.rules.has(Plant::OkBeforeSync) {
+            host.send_unordered(from, message);
+        } else {
+            host.send(from, message);
+        }
     }
 
     /// Takes entries that the leader has sent, or keeps them until those before them have come. False if no leader sends
@@ -337,6 +345,9 @@ impl<P: Payload> Replica<P> {
             return;
         };
         peer.note_matched(upto);
+        if self.rules.has(Plant::LeaseFromAnswer) {
+            self.lease.speak_late(beat, host.now());
+        }
         self.lease.on_answer(from, beat, self.membership().group().failures());
         self.count_acknowledged(host);
         self.send_more(from, host);

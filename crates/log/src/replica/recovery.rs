@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
-use crate::{Message, Payload};
+use crate::{Message, Payload, Plant};
 
 /// How far a replica has come that has lost its disk.
 #[derive(Debug)]
@@ -120,7 +120,8 @@ impl<P: Payload> Replica<P> {
 
     /// Notes, durably, that earlier lives of a replica are over.
     pub(super) fn note_life<H: Host<P>>(&mut self, replica: ReplicaIndex, life: u64, host: &mut H) {
-        if life > self.life_of(replica) {
+        let forgets = replica != self.me && self.rules.has(Plant::LivesForgotten);
+        if life > self.life_of(replica) && !forgets {
             self.lives.insert(replica, life);
             host.persist(Fact::LifeNoted { replica, life });
         }

@@ -17,7 +17,7 @@ use quorate_core::log::Position;
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
-use crate::{Message, Payload};
+use crate::{Message, Payload, Plant, Rules};
 
 /// Between two pages of a snapshot others may have the disk.
 const PAGE_PAUSE: Duration = Duration::from_millis(2);
@@ -80,9 +80,14 @@ impl<P: Payload> Snapshots<P> {
 
 /// The facts from the beginning of the last complete snapshot on, without what there is of incomplete ones; all, if there
 /// is no complete one.
-pub(crate) fn since_last<P: Payload>(mut facts: Vec<Fact<P>>) -> Vec<Fact<P>> {
+pub(crate) fn since_last<P: Payload>(mut facts: Vec<Fact<P>>, rules: Rules) -> Vec<Fact<P>> {
     let is_begun = |fact: &Fact<P>| matches!(fact, Fact::SnapshotBegun { .. });
-    let ended = facts.iter().rposition(|fact| matches!(fact, Fact::SnapshotEnded));
+    let is_ended = |fact: &Fact<P>| match fact {
+        Fact::SnapshotEnded => true,
+        Fact::SnapshotPage(_) => rules.has(Plant::SnapshotWithoutEnd),
+        _ => false,
+    };
+    let ended = facts.iter().rposition(is_ended);
     let begun = ended.and_then(|ended| facts[..ended].iter().rposition(is_begun)).unwrap_or(0);
     let ended = ended.unwrap_or(0);
     let is_unfinished =
@@ -127,7 +132,7 @@ impl<P: Payload> Replica<P> {
             beginning: self.beginning.clone(),
         });
         let (mut after, last) = (frozen.base, self.entries.last());
-        while after < last {
+        while after < last && !self.rules.has(Plant::UnstableTruncated) {
             let entries = self.entries.between(after, last, self.limits.message_bytes);
             after = Position(after.0 + entries.len() as u64);
             host.persist(Fact::SnapshotEntries(entries));

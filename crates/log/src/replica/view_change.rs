@@ -18,7 +18,7 @@ use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
 use crate::message::Offer;
-use crate::{Message, Payload};
+use crate::{Message, Payload, Plant};
 
 /// After so many repetitions of a view change the next view is tried.
 const REPETITIONS_MAX: u32 = 3;
@@ -48,7 +48,7 @@ impl Changing {
 impl<P: Payload> Replica<P> {
     pub(super) fn on_silence<H: Host<P>>(&mut self, host: &mut H) {
         match self.status {
-            Status::Normal => match self.promise.left(host.now()) {
+            Status::Normal => match self.promise.left(host.now()).filter(|_| self.is_bound(host)) {
                 Some(left) => host.set_timer(Timer::Silence, left),
                 None => self.wish_for_next(host),
             },
@@ -81,6 +81,10 @@ impl<P: Payload> Replica<P> {
         entered: bool,
         host: &mut H,
     ) {
+        let votes = self.status == Status::Recovering && self.rules.has(Plant::RecoveringVotes);
+        if votes && self.leader(view) != self.me {
+            host.send(self.leader(view), Message::DoViewChange { view, offer: self.offer() });
+        }
         if view <= self.view || self.status == Status::Recovering {
             return;
         }
@@ -96,7 +100,7 @@ impl<P: Payload> Replica<P> {
         }
         let wish = self.changing.wishes.entry(from).or_default();
         *wish = view.max(*wish);
-        if self.promise.left(host.now()).is_some() {
+        if self.is_bound(host) {
             return;
         }
         let mine = self.changing.wishes.get(&self.me).copied().unwrap_or_default();
@@ -164,18 +168,28 @@ impl<P: Payload> Replica<P> {
         }
         let view = self.view;
         self.tell_others(&Message::StartViewChange { view, entered: true }, host);
-        let offer = Offer {
-            last_normal: self.last_normal,
-            shape: self.entries.shape().clone(),
-            stable: self.stable,
-            lives: self.lives.clone(),
-        };
+        let offer = self.offer();
         let leader = self.leader(view);
         if leader == self.me {
             self.changing.offers.insert(leader, offer);
             self.count_offers(host);
         } else {
             host.send(leader, Message::DoViewChange { view, offer });
+        }
+    }
+
+    /// True if a promise to the leader binds this replica.
+    fn is_bound<H: Host<P>>(&self, host: &H) -> bool {
+        self.promise.left(host.now()).is_some() && !self.rules.has(Plant::PromiseIgnored)
+    }
+
+    /// What this replica would bring into a view.
+    fn offer(&self) -> Offer {
+        Offer {
+            last_normal: self.last_normal,
+            shape: self.entries.shape().clone(),
+            stable: self.stable,
+            lives: self.lives.clone(),
         }
     }
 
@@ -194,7 +208,7 @@ impl<P: Payload> Replica<P> {
             return;
         }
         if view > self.view {
-            if self.leading.is_none() && self.promise.left(host.now()).is_some() {
+            if self.leading.is_none() && self.is_bound(host) {
                 return;
             }
             self.enter(view, host);
@@ -218,7 +232,8 @@ impl<P: Payload> Replica<P> {
         let offers = &self.changing.offers;
         let best = offers.iter().max_by_key(|(from, offer)| {
             // Of equals, its own: it need not be fetched.
-            (offer.last_normal, offer.shape.last, **from == self.me)
+            let view = if self.rules.has(Plant::LongestLogBegins) { View(0) } else { offer.last_normal };
+            (view, offer.shape.last, **from == self.me)
         });
         let (from, shape) =
             best.map(|(from, offer)| (*from, offer.shape.clone())).expect("there is a majority");

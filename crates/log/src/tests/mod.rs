@@ -3,6 +3,7 @@
 
 mod leases;
 mod members;
+mod plants;
 mod recovery;
 mod schedules;
 mod snapshots;
@@ -15,7 +16,7 @@ use quorate_core::{Epoch, GroupSize, Instant, Random, ReplicaIndex, View};
 
 use crate::Limits;
 use crate::replica::{Boot, Durable};
-use crate::{Fact, Host, Membership, Message, Payload, Replica, Status, Timer, Timing};
+use crate::{Fact, Host, Membership, Message, Payload, Replica, Rules, Status, Timer, Timing};
 
 impl Payload for u64 {
     /// Some of all payloads so far.
@@ -42,6 +43,29 @@ const TIMING: Timing = Timing {
 
 /// So small that everything takes several messages, and that little is kept.
 const LIMITS: Limits = Limits { message_bytes: 40, in_flight: 3, kept: 4 };
+
+/// What schedules are like.
+#[derive(Clone, Copy, Debug)]
+struct Habits {
+    timing: Timing,
+    /// How many messages come late.
+    late: f64,
+    /// How soon who has crashed comes back.
+    restarts: f64,
+    /// How many of them without their disks.
+    losses: f64,
+}
+
+impl Habits {
+    const COMMON: Habits = Habits { timing: TIMING, late: 0.01, restarts: 0.02, losses: 0.3 };
+    /// Where few have patience, messages live long, and disks do not.
+    const HASTY: Habits = Habits {
+        timing: Timing { silence: Duration::from_millis(15), ..TIMING },
+        late: 0.1,
+        restarts: 0.2,
+        losses: 0.7,
+    };
+}
 
 /// A page holds so many payloads.
 const PAGE: usize = 16;
@@ -89,6 +113,8 @@ struct World {
     flying: Vec<Flying>,
     cut: BTreeSet<(ReplicaIndex, ReplicaIndex)>,
     random: Random,
+    rules: Rules,
+    habits: Habits,
     /// True time, in microseconds.
     now: u64,
     loss: f64,
@@ -214,7 +240,7 @@ impl Host<u64> for Step<'_> {
 }
 
 impl World {
-    fn new(replicas: usize, seed: u64) -> Self {
+    fn with_rules(replicas: usize, seed: u64, rules: Rules, habits: Habits) -> Self {
         let mut random = Random::new(seed);
         let processes = (0..replicas)
             .map(|_| Process {
@@ -237,6 +263,8 @@ impl World {
             flying: Vec::new(),
             cut: BTreeSet::new(),
             random,
+            rules,
+            habits,
             now: 1_000_000,
             loss,
             calm: false,
@@ -257,7 +285,11 @@ impl World {
 
     /// A group in which nothing goes wrong, and time passes alike.
     fn calm(replicas: usize) -> Self {
-        let mut world = World::new(replicas, 1);
+        World::calm_with(replicas, Rules::CORRECT)
+    }
+
+    fn calm_with(replicas: usize, rules: Rules) -> Self {
+        let mut world = World::with_rules(replicas, 1, rules, Habits::COMMON);
         (world.loss, world.calm) = (0.0, true);
         for process in &mut world.processes {
             process.rate_ppm = 0;
@@ -395,7 +427,9 @@ impl World {
     fn boot(&mut self, index: usize, boot: Boot) {
         let group = GroupSize::new(self.processes.len()).unwrap();
         let process = &mut self.processes[index];
-        let mut replica = Replica::new(Membership::first(group), ReplicaIndex(index as u8), TIMING, LIMITS);
+        let mut replica =
+            Replica::new(Membership::first(group), ReplicaIndex(index as u8), self.habits.timing, LIMITS)
+                .with_rules(self.rules);
         replica.restore(process.facts.clone());
         process.applied.clear();
         process.replica = Some(replica);
@@ -465,7 +499,7 @@ impl World {
         }
         let copies = if !self.calm && self.random.chance(0.05) { 2 } else { 1 };
         for _ in 0..copies {
-            let late = if !self.calm && self.random.chance(0.01) { 500_000 } else { 3_000 };
+            let late = if !self.calm && self.random.chance(self.habits.late) { 500_000 } else { 3_000 };
             let at = self.now + 100 + self.random.below(late);
             self.flying.push(Flying { at, from, to, message: message.clone() });
         }
@@ -531,10 +565,14 @@ impl World {
             let index = self.leader_or(index);
             self.crash(index);
         }
-        if self.processes[index].replica.is_none() && self.random.chance(0.02) {
+        if self.processes[index].replica.is_none() && self.random.chance(self.habits.restarts) {
             // Never more than f lack what they once had.
             let may_lose = self.lost() < (replicas - 1) / 2;
-            if may_lose && self.random.chance(0.3) { self.lose(index) } else { self.restart(index) }
+            if may_lose && self.random.chance(self.habits.losses) {
+                self.lose(index)
+            } else {
+                self.restart(index)
+            }
         }
         if self.random.chance(0.003) {
             let index = self.leader_or(index);

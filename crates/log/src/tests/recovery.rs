@@ -7,7 +7,7 @@ use quorate_core::View;
 use super::{TIMING, World};
 use crate::message::Offer;
 use crate::replica::Boot;
-use crate::{Message, Status};
+use crate::{Message, Rules, Status};
 
 const MOMENT: Duration = Duration::from_millis(60);
 
@@ -26,8 +26,12 @@ fn append(world: &mut World, leader: usize) {
 /// "Recovering Shared Objects Without Stable Storage" (Michael et al., 2017) shows what the published recovery loses here.
 #[test]
 fn an_offer_of_an_earlier_life_does_not_count() {
+    lose_with_a_late_offer(Rules::CORRECT);
+}
+
+pub(super) fn lose_with_a_late_offer(rules: Rules) {
     for restarts in [false, true] {
-        let mut world = World::calm(3);
+        let mut world = World::calm_with(3, rules);
         world.crash(2);
         world.lose(2);
         world.pass(MOMENT);

@@ -1,11 +1,12 @@
 //! Random schedules: messages are lost, repeated and overtake each other, replicas crash between any two durable steps and
 //! lose their disks, links break, disks are slow, logs are shortened, time passes faster here than there.
 
-use super::World;
+use super::{Habits, World};
+use crate::Rules;
 
-fn run(seed: u64) -> World {
+pub(super) fn run(seed: u64, rules: Rules, habits: Habits) -> World {
     let replicas = if seed.is_multiple_of(3) { 5 } else { 3 };
-    let mut world = World::new(replicas, seed);
+    let mut world = World::with_rules(replicas, seed, rules, habits);
     for _ in 0..6_000 {
         world.tick();
         world.use_it();
@@ -21,7 +22,7 @@ const CASES: u64 = 150;
 fn what_is_stable_stays_and_groups_recover() {
     let (mut stable, mut restored, mut transferred) = (0, 0, 0);
     for seed in 1..=CASES {
-        let world = run(seed);
+        let world = run(seed, Rules::CORRECT, Habits::COMMON);
         stable += world.stable.len() as u64;
         restored += world.restored as u64;
         transferred += world.transferred as u64;
@@ -31,10 +32,17 @@ fn what_is_stable_stays_and_groups_recover() {
     assert!(transferred > CASES, "{transferred} times somebody was given a state in {CASES} runs");
 }
 
+#[test]
+fn haste_does_no_harm() {
+    for seed in 1..=50 {
+        run(seed, Rules::CORRECT, Habits::HASTY);
+    }
+}
+
 /// Whatever it says would be forgotten with the rest, and it would begin anew in the same view.
 #[test]
 fn a_leader_says_nothing_before_its_disk_knows_that_the_group_has_begun() {
-    let mut world = World::new(3, 1);
+    let mut world = World::with_rules(3, 1, Rules::CORRECT, Habits::COMMON);
     world.flying.clear();
     world.step(0, |replica, _| replica.append(0));
     assert!(world.flying.is_empty(), "it has not synced");

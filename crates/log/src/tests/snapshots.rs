@@ -7,7 +7,7 @@ use quorate_core::{GroupSize, View};
 
 use super::{TIMING, World};
 use crate::replica::snapshot::since_last;
-use crate::{Beginning, Entry, Fact, Membership, Message, Status, Timer};
+use crate::{Beginning, Entry, Fact, Membership, Message, Rules, Status, Timer};
 
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -348,6 +348,6 @@ fn snapshots_without_an_end_are_passed_over() {
         ),
     ];
     for (facts, left) in table {
-        assert_eq!(since_last(facts), left);
+        assert_eq!(since_last(facts, Rules::CORRECT), left);
     }
 }

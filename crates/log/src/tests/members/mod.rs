@@ -13,7 +13,7 @@ use quorate_core::{Address, ClockTime, Epoch, GroupSize, Instant, Random, Replic
 use super::{LIMITS, TIMING};
 use crate::member::{Config, MessageOf};
 use crate::replica::Boot;
-use crate::{Fact, Limits, LogCommand, LogEvent, Member, Membership, Message, Part, Status};
+use crate::{Fact, Limits, LogCommand, LogEvent, Member, Membership, Message, Part, Rules, Status};
 use list::{Ask, List, Told};
 
 type Node = Member<List>;
@@ -49,12 +49,13 @@ struct Flying {
     message: MessageOf<List>,
 }
 
-struct World {
+pub(super) struct World {
     processes: Vec<Process>,
     flying: Vec<Flying>,
     cut: Vec<(ReplicaIndex, ReplicaIndex)>,
     random: Random,
     limits: Limits,
+    rules: Rules,
     now: u64,
     loss: f64,
     /// True if messages come once and soon.
@@ -85,10 +86,10 @@ fn id(index: ReplicaIndex) -> ReplicaId {
 
 impl World {
     fn new(replicas: usize, seed: u64) -> Self {
-        World::with_limits(replicas, seed, LIMITS)
+        World::with_limits(replicas, seed, LIMITS, Rules::CORRECT)
     }
 
-    fn with_limits(replicas: usize, seed: u64, limits: Limits) -> Self {
+    fn with_limits(replicas: usize, seed: u64, limits: Limits, rules: Rules) -> Self {
         let mut random = Random::new(seed);
         let processes = (0..replicas)
             .map(|_| Process {
@@ -104,6 +105,7 @@ impl World {
             cut: Vec::new(),
             random,
             limits,
+            rules,
             now: 1_000_000,
             loss,
             calm: false,
@@ -156,6 +158,7 @@ impl World {
             timing: TIMING,
             limits: self.limits,
             snapshot_bytes: 400,
+            rules: self.rules,
             machine: (),
         };
         process.member = Some(Node::restore(config, process.records.clone()));
@@ -532,8 +535,8 @@ fn run(seed: u64) -> World {
     world
 }
 
-fn run_with_changes(seed: u64) -> World {
-    let mut world = World::new(3, seed).with_spares(4);
+pub(super) fn run_with_changes(seed: u64, rules: Rules) -> World {
+    let mut world = World::with_limits(3, seed, LIMITS, rules).with_spares(4);
     for _ in 0..8_000 {
         world.tick();
         world.use_it();
@@ -551,7 +554,7 @@ fn a_list_stays_linearizable_while_its_group_changes() {
     const CASES: u64 = 200;
     let (mut length, mut read, mut epochs) = (0, 0, 0);
     for seed in 1..=CASES {
-        let world = run_with_changes(seed);
+        let world = run_with_changes(seed, Rules::CORRECT);
         length += world.list.len() as u64;
         read += world.read;
         epochs += world.memberships.len() as u64 - 1;
@@ -576,7 +579,7 @@ fn a_list_on_the_log_is_linearizable_under_random_schedules() {
 
 /// Three replicas of which the first leads, without faults.
 fn calm(limits: Limits) -> World {
-    let mut world = World::with_limits(3, 1, limits);
+    let mut world = World::with_limits(3, 1, limits, Rules::CORRECT);
     (world.loss, world.calm) = (0.0, true);
     for process in &mut world.processes {
         process.rate_ppm = 0;
