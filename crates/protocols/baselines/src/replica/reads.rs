@@ -121,7 +121,7 @@ impl Replica {
         }
         let message = || Message::Validate { transaction: id, part: part.clone(), locked_in, at };
         if let Some(at) = at
-            && !self.give_away(at, from, message, context, log)
+            && !self.give_away(at, from, id, message, context, log)
         {
             return;
         }

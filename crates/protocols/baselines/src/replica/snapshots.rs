@@ -40,7 +40,7 @@ impl Replica {
             return outbox.send(from, Message::SnapshotTooOld { transaction: id, oldest });
         }
         let message = || Message::ReadAt { transaction: id, wanted: wanted.clone(), at };
-        if !self.give_away(at, from, message, context, log) {
+        if !self.give_away(at, from, id, message, context, log) {
             return;
         }
         let page = match &wanted {

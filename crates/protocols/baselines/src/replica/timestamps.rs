@@ -4,6 +4,7 @@
 //! The leader makes durable, in strides, up to where it may give away; whoever leads after it begins above. So giving one away
 //! costs no entry, and neither two leaders, nor one that does not know yet that it leads no longer, are in each other's way.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::log::Log;
@@ -29,7 +30,8 @@ pub(super) struct TimestampSource {
     raised_at: Option<Instant>,
     /// How long that took at most: strides are longer, or whoever waits for one would find its end behind the clock again.
     took: Duration,
-    waiting: Vec<(Address, Message)>,
+    /// What waits for it: whoever asks again waits once.
+    waiting: BTreeMap<(TransactionId, Address), Message>,
 }
 
 impl TimestampSource {
@@ -62,7 +64,7 @@ impl Replica {
             self.raise_ceiling(Timestamp::ZERO, context, log);
         } else {
             let message = Message::NextTimestamp { transaction: id, above };
-            self.wait_for_ceiling(next, from, message, context, log);
+            self.wait_for_ceiling(next, from, id, message, context, log);
         }
     }
 
@@ -72,13 +74,14 @@ impl Replica {
         &mut self,
         at: Timestamp,
         from: Address,
+        id: TransactionId,
         message: impl FnOnce() -> Message,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
     ) -> bool {
         let Some(leader) = &mut self.leader else { return false };
         if at > leader.source.ceiling && !self.config.rules.has(Plant::CeilingNotDurable) {
-            self.wait_for_ceiling(at, from, message(), context, log);
+            self.wait_for_ceiling(at, from, id, message(), context, log);
             return false;
         }
         if !self.config.rules.has(Plant::SnapshotNotPromised) {
@@ -91,13 +94,14 @@ impl Replica {
         &mut self,
         at: Timestamp,
         from: Address,
+        id: TransactionId,
         message: Message,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
     ) {
         let Some(leader) = &mut self.leader else { return };
         if leader.source.waiting.len() < WAITING_MAX {
-            leader.source.waiting.push((from, message));
+            leader.source.waiting.insert((id, from), message);
         }
         self.raise_ceiling(at, context, log);
     }
@@ -130,7 +134,7 @@ impl Replica {
             leader.source.took = leader.source.took.max(context.now - raised_at);
         }
         leader.source.ceiling = leader.source.ceiling.max(ceiling);
-        for (from, message) in std::mem::take(&mut leader.source.waiting) {
+        for ((_, from), message) in std::mem::take(&mut leader.source.waiting) {
             self.on_message(from, message, context, log, outbox);
         }
     }
