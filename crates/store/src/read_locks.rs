@@ -84,18 +84,18 @@ impl ReadLocks {
         true
     }
 
-    /// The other transactions that have locked a key, by itself or in a range, with their ages.
+    /// The other transactions that have locked a key, by itself or in a range: their ages, and when they locked something last.
     pub fn others<'a>(
         &'a self,
         key: &'a Key,
         id: TransactionId,
-    ) -> impl Iterator<Item = (TransactionId, Timestamp)> + 'a {
+    ) -> impl Iterator<Item = (TransactionId, Timestamp, Instant)> + 'a {
         let holds_range =
             |other: &&TransactionId| self.transactions[*other].ranges.iter().any(|range| range.contains(key));
         let scanners = self.scanners.iter().filter(holds_range);
         let holders = self.keys.get(key).into_iter().flatten();
         let others = holders.chain(scanners).filter(move |other| **other != id);
-        others.map(|other| (*other, self.transactions[other].age))
+        others.map(|other| (*other, self.transactions[other].age, self.transactions[other].since))
     }
 
     /// True if a transaction has locked everything that it has read.
@@ -159,7 +159,10 @@ mod tests {
         locks.lock_range(id(2), at(20), &range("a", "m"), Instant::START);
         locks.lock_key(id(2), at(20), &Key::from("z"), Instant::START);
         let others = |locks: &ReadLocks, key: &str, of: u64| {
-            locks.others(&Key::from(key), id(of)).map(|(other, age)| (other.sequence, age.micros)).collect()
+            locks
+                .others(&Key::from(key), id(of))
+                .map(|(other, age, _)| (other.sequence, age.micros))
+                .collect()
         };
         let held: Vec<(u64, u64)> = others(&locks, "k", 3);
         assert_eq!(held, [(1, 10), (2, 20)]);

@@ -86,7 +86,8 @@ pub struct ReplicaConfig {
     pub rules: Rules,
     /// What is asked at a timestamp further ahead of the local clock than this is not answered.
     pub timestamp_ahead_max: Duration,
-    /// How long a transaction stays prepared before the leader asks the other participants what became of it.
+    /// How long a transaction stays prepared before the leader asks the other participants what became of it; and how long read
+    /// locks keep younger writers off without a further one.
     pub recovery_timeout: Duration,
     /// After so long without a further one, the read locks of a transaction are released: its client has died. No client waits
     /// for so long.

@@ -10,10 +10,12 @@
 //! a transaction that reads, and among those that prepare the older wait for the younger only: there is no cycle. Pure
 //! wound-wait would have to wound what is prepared, and pure wait-die would refuse every younger reader of a key that is
 //! being written, which is where most waits are short. Whoever is refused keeps its age, so that it is the oldest in the end.
+//!
+//! Who has read for long without reading more may have died, and has no precedence: anybody may wound it.
 
 use std::collections::BTreeSet;
 
-use quorate_core::{Address, Context, Key, KeyRange, Timestamp, Transaction, TransactionId, View};
+use quorate_core::{Address, Context, Instant, Key, KeyRange, Timestamp, Transaction, TransactionId, View};
 
 use super::prepare::{Admission, Prepare};
 use super::recovery::before;
@@ -26,7 +28,7 @@ const BLOCKED_MAX: usize = 10_000;
 
 impl Replica {
     /// Whether a transaction may be prepared, where transactions lock.
-    pub(super) fn admission_by_locks(&self, prepare: &Prepare) -> Admission {
+    pub(super) fn admission_by_locks(&self, prepare: &Prepare, now: Instant) -> Admission {
         let Some(leader) = &self.leader else { return Admission::Refused };
         let (id, part) = (prepare.id, &prepare.part);
         if !self.has_kept_locks(id, part, prepare.locked_in) {
@@ -45,8 +47,9 @@ impl Replica {
             if self.config.rules.has(Plant::ReadLocksOverlooked) {
                 continue;
             }
-            for (other, age) in leader.locks.others(&write.key, id) {
-                if (age, other) < own {
+            for (other, age, since) in leader.locks.others(&write.key, id) {
+                let is_idle = now - since >= self.config.recovery_timeout;
+                if (age, other) < own && !is_idle {
                     return Admission::Refused;
                 }
                 wounded.insert(other);

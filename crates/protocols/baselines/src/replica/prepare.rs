@@ -6,7 +6,9 @@ use std::sync::Arc;
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
-use quorate_core::{Address, ClockTime, Context, ShardId, Timestamp, Transaction, TransactionId, View};
+use quorate_core::{
+    Address, ClockTime, Context, Instant, ShardId, Timestamp, Transaction, TransactionId, View,
+};
 
 use super::state::Proposal;
 use super::{Out, Replica};
@@ -69,7 +71,7 @@ impl Replica {
             outbox.send(from, Message::PrepareReply { transaction: id, standing });
             return;
         }
-        match self.admission(&prepare) {
+        match self.admission(&prepare, context.now) {
             Admission::Granted { wounded } => {
                 self.wound(&wounded, outbox);
                 self.append_prepared(prepare, context, log, outbox);
@@ -82,9 +84,9 @@ impl Replica {
     }
 
     /// Whether a transaction may be prepared now.
-    fn admission(&self, prepare: &Prepare) -> Admission {
+    fn admission(&self, prepare: &Prepare, now: Instant) -> Admission {
         if self.config.system.locks() {
-            return self.admission_by_locks(prepare);
+            return self.admission_by_locks(prepare, now);
         }
         match self.validation() {
             Some(validation) if validation.admits(prepare.id, &prepare.part) => {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `cluster SYSTEM [shards=S] [replicas=N] [bound=MICROS]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one. The timestamp server is `t` |
 //! | `clock WHO MICROS` | what the physical clock of a client (`c1`) or replica (`1/r0`) has shown at the start |
-//! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7` | a client's commands; `7/2` is the attempt after the second |
+//! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7`, `resolve-at c1 c2.7 MICROS` | a client's commands; `7/2` is the attempt after the second |
 //! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `read-stale c1 7 MICROS a`, `read-now c1 7 a`, `scan-strict c1 7 a z`, `scan-at c1 7 MICROS a z LIMIT` | read-only transactions |
 //! | `deliver`, `deliver N` | delivers messages, and what they lead to, until none is left; the next N |
 //! | `hold WHO`, `hold FROM TO`, `release …` | keeps messages back from now on; lets them go |
@@ -20,7 +20,7 @@
 //! | `lease WHO none` | a leader has no lease |
 //! | `confirm WHO` | lets a leader know that it leads |
 //! | `unreachable c1 1/r0`, `reachable c1 1/r0` | tells a client that its connection to a replica is broken; is up again |
-//! | `show WHO` | what a replica holds |
+//! | `show WHO`, `locks WHO` | what a replica holds; how many transactions have read locks there |
 
 mod describe;
 mod log;

@@ -168,6 +168,10 @@ impl World {
             ["confirm", who] => self.confirm(replica(who), &mut told),
             ["unreachable", who, replica] => self.set_reachable(who, replica, false, &mut told),
             ["reachable", who, replica] => self.set_reachable(who, replica, true, &mut told),
+            ["locks", who] => {
+                let locks = self.replicas[&replica(who)].remains().locks;
+                told.push(format!("{locks} transactions have locks at {who}"));
+            }
             ["show", who] => self.show(replica(who), &mut told),
             [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut told),
             _ => panic!("no such command: {line}"),
@@ -563,9 +567,11 @@ impl World {
                 patience,
             },
             ("abort", []) => Command::Abort { transaction },
-            ("resolve", []) => {
+            ("resolve" | "resolve-at", words) => {
                 let participants = routes.keyspace.shards.iter().map(|shard| shard.id).collect();
-                Command::Resolve { transaction, participants, timestamp: Timestamp::ZERO, patience }
+                let micros = words.first().map_or(0, |micros| micros.parse().unwrap());
+                let timestamp = Timestamp { micros, client: ClientId(0) };
+                Command::Resolve { transaction, participants, timestamp, patience }
             }
             _ => panic!("no such command: {verb} {rest:?}"),
         };
