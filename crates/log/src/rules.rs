@@ -6,8 +6,8 @@
 /// A known mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plant {
-    /// L1: of the logs that the next leader is offered it takes the longest, whatever view it is of.
-    LongestLogBegins,
+    /// L1: a view begins with the log of its leader, whatever the others offer.
+    OwnLogBegins,
     /// L2: a lease is counted from when the answer came.
     LeaseFromAnswer,
     /// L3: an acknowledgement leaves before the entries are on disk.
@@ -48,7 +48,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 impl Plant {
     /// Every plant there is.
     pub const ALL: [Plant; 12] = [
-        Plant::LongestLogBegins,
+        Plant::OwnLogBegins,
         Plant::LeaseFromAnswer,
         Plant::OkBeforeSync,
         Plant::RecoveringVotes,
@@ -65,8 +65,8 @@ impl Plant {
     #[rustfmt::skip]
     const fn listed(self) -> Listed {
         match self {
-            Plant::LongestLogBegins => listed("L1", "4.2",
-                "a view begins with the longest log, not with the latest"),
+            Plant::OwnLogBegins => listed("L1", "4.2",
+                "a view begins with the log of its leader, not with the latest that it is offered"),
             Plant::LeaseFromAnswer => listed("L2", "6.3.1",
                 "a lease is counted from when the answer came, not from when the leader spoke"),
             Plant::OkBeforeSync => listed("L3", "4.1",

@@ -232,8 +232,8 @@ impl<P: Payload> Replica<P> {
         let offers = &self.changing.offers;
         let best = offers.iter().max_by_key(|(from, offer)| {
             // Of equals, its own: it need not be fetched.
-            let view = if self.rules.has(Plant::LongestLogBegins) { View(0) } else { offer.last_normal };
-            (view, offer.shape.last, **from == self.me)
+            let is_own = **from == self.me;
+            (is_own && self.rules.has(Plant::OwnLogBegins), offer.last_normal, offer.shape.last, is_own)
         });
         let (from, shape) =
             best.map(|(from, offer)| (*from, offer.shape.clone())).expect("there is a majority");

@@ -3,6 +3,7 @@
 
 mod leases;
 mod members;
+mod model;
 mod plants;
 mod recovery;
 mod schedules;

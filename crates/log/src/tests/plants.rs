@@ -19,7 +19,7 @@ enum Hunt {
 
 fn hunt(plant: Plant) -> Hunt {
     match plant {
-        Plant::LongestLogBegins => Hunt::Schedules(100),
+        Plant::OwnLogBegins => Hunt::Schedules(10),
         Plant::LeaseFromAnswer => Hunt::Schedules(100),
         Plant::OkBeforeSync => Hunt::Schedules(400),
         Plant::RecoveringVotes => Hunt::Schedules(50),
