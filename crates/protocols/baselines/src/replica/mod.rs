@@ -176,7 +176,7 @@ impl Replica {
                 self.on_next_timestamp(from, transaction, above, context, log, outbox);
             }
             Message::Decide { transaction, outcome } => {
-                self.on_decide(from, transaction, outcome, context, log)
+                self.on_decide(from, transaction, outcome, context, log, outbox)
             }
             Message::Inquire { transaction, participants, age } => {
                 self.on_inquire(from, transaction, participants, age, context, log, outbox);

@@ -7,7 +7,7 @@ use quorate_core::command::Outcome;
 use quorate_core::log::Log;
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
 use quorate_core::{
-    Address, ClockTime, Context, Instant, ShardId, Timestamp, Transaction, TransactionId, View,
+    Address, ClockTime, Context, Instant, ReplicaId, ShardId, Timestamp, Transaction, TransactionId, View,
 };
 
 use super::state::Proposal;
@@ -199,13 +199,22 @@ impl Replica {
         outcome: Outcome,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
+        outbox: &mut Out,
     ) {
         // No client can lift the timestamps of a whole shard out of reach.
         let ahead_max = context.clock.saturating_add(self.config.timestamp_ahead_max).as_micros();
         let is_ahead = matches!(outcome, Outcome::Committed(timestamp) if timestamp.micros > ahead_max);
         let is_own = from == Address::Client(id.client) && !is_ahead;
-        if is_own || matches!(from, Address::Replica(_)) {
+        if !is_own && !matches!(from, Address::Replica(_)) {
+            return;
+        }
+        let leader = ReplicaId { index: log.leader(), ..self.config.replica };
+        if self.leader.is_some() {
             self.append_decided(id, outcome, log);
+        } else if is_own && leader != self.config.replica {
+            // Nobody waits for an answer, so the coordinator would not learn who leads. Once only: what comes from a replica
+            // goes no further.
+            outbox.send(leader, Message::Decide { transaction: id, outcome });
         }
     }
 

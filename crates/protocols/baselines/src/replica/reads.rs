@@ -35,14 +35,18 @@ impl Replica {
         outbox: &mut Out,
     ) {
         if let Some(age) = lock {
+            if self.leader.is_none() {
+                return Self::send_not_leading(from, id, log, outbox);
+            }
             if !self.may_lock(from, id) {
                 return;
             }
             if let Some(writer) = self.writer(&key, id) {
                 return self.block(writer, from, Message::Read { transaction: id, key, lock });
             }
-            let Some(leader) = &mut self.leader else { return Self::send_not_leading(from, id, log, outbox) };
-            leader.locks.lock_key(id, age, &key, context.now);
+            if let Some(leader) = &mut self.leader {
+                leader.locks.lock_key(id, age, &key, context.now);
+            }
         }
         let locked_in = lock.and_then(|_| self.leads());
         let FoundKey { read, value } = self.find(&key);
@@ -81,6 +85,9 @@ impl Replica {
         let next = versions.next().map(|(key, _)| key.clone());
         drop(versions);
         if let Some(age) = lock {
+            if self.leader.is_none() {
+                return Self::send_not_leading(from, id, log, outbox);
+            }
             if !self.may_lock(from, id) {
                 return;
             }
@@ -90,8 +97,9 @@ impl Replica {
                 let message = Message::Scan { transaction: id, request, range, limit, lock };
                 return self.block(writer, from, message);
             }
-            let Some(leader) = &mut self.leader else { return Self::send_not_leading(from, id, log, outbox) };
-            leader.locks.lock_range(id, age, &covered, context.now);
+            if let Some(leader) = &mut self.leader {
+                leader.locks.lock_range(id, age, &covered, context.now);
+            }
         }
         let locked_in = lock.and_then(|_| self.leads());
         outbox.send(from, Message::ScanReply { transaction: id, request, keys, next, locked_in });
