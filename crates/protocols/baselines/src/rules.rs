@@ -25,7 +25,7 @@ pub enum Plant {
     UnvalidatedAbsence,
     /// B11: read locks of an earlier view, and locks that were lost, count when a transaction is prepared.
     LostLocksCount,
-    /// B12: who wants to write a key does not ask who has locked it.
+    /// B12: who wants to write a key does not ask who has locked it, and who has is taken at its word.
     ReadLocksOverlooked,
     /// B13: a commit is reported as soon as it is decided, before its timestamp has passed on all clocks.
     CommitReportedAtOnce,
@@ -72,7 +72,7 @@ impl Plant {
             Plant::AbortsAlone => ("B9", "a participant that hears nothing aborts without asking the others"),
             Plant::UnvalidatedAbsence => ("B10", "absent keys and scanned ranges are not validated"),
             Plant::LostLocksCount => ("B11", "read locks that were lost, as those of an earlier view are, count all the same"),
-            Plant::ReadLocksOverlooked => ("B12", "who wants to write a key does not ask who has locked it"),
+            Plant::ReadLocksOverlooked => ("B12", "who wants to write a key does not ask who has locked it, and who has is taken at its word"),
             Plant::CommitReportedAtOnce => ("B13", "a commit is reported before its timestamp has passed on all clocks"),
             Plant::SnapshotOverlooksPrepared => ("B14", "a snapshot passes over what is prepared below its timestamp"),
             Plant::SnapshotNotPromised => ("B15", "a transaction may still be prepared below a snapshot that was read"),

@@ -366,11 +366,12 @@ fn what_clients_see_is_strictly_serializable() {
 /// Schedules that go well with a broken rule prove little.
 #[test]
 fn schedules_find_planted_bugs() {
-    const TABLE: [(System, Plant); 4] = [
+    const TABLE: [(System, Plant); 5] = [
         (System::TxnOcc, Plant::PreparedOverlooked),
         (System::TxnOcc, Plant::ReadsNotHeld),
         (System::TxnOcc, Plant::AbortsAlone),
         (System::TxnLock, Plant::LostLocksCount),
+        (System::TxnLock, Plant::ReadLocksOverlooked),
     ];
     for (system, plant) in TABLE {
         let found = (0..200).find(|seed| play(system, Rules::planted(plant), *seed).is_err());

@@ -71,7 +71,8 @@ impl Replica {
         let Some(leader) = &self.leader else { return false };
         let has_read = !part.reads.is_empty() || !part.ranges.is_empty();
         let has_locks = !has_read || (locked_in == Some(leader.view) && leader.locks.cover(id, part));
-        let is_current = self.validation().is_some_and(|validation| validation.is_current(id, part));
+        let is_current = self.config.rules.has(Plant::ReadLocksOverlooked)
+            || self.validation().is_some_and(|validation| validation.is_current(id, part));
         (has_locks && is_current) || self.config.rules.has(Plant::LostLocksCount)
     }
 
