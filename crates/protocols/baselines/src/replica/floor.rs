@@ -23,7 +23,7 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let Some(leader) = &mut self.leader else { return };
-        if leader.raises_floor || context.now < leader.floor_due {
+        if leader.next_floor.is_some() || context.now < leader.floor_due {
             return;
         }
         leader.floor_due = context.now + self.config.floor_interval;
@@ -37,7 +37,7 @@ impl Replica {
         if let Some(leader) = &mut self.leader
             && is_higher
         {
-            leader.raises_floor = log.append(Entry::Floor { floor, forgotten }).is_some();
+            leader.next_floor = log.append(Entry::Floor { floor, forgotten }).map(|_| floor);
         }
     }
 
@@ -71,7 +71,7 @@ impl Replica {
     /// FLOOR is stable, and has been followed.
     pub(super) fn on_floor(&mut self) {
         if let Some(leader) = &mut self.leader {
-            leader.raises_floor = false;
+            leader.next_floor = None;
         }
     }
 }

@@ -37,8 +37,8 @@ pub(super) struct Leader {
     /// Which replica of each of them is asked next: any of them will do.
     pub(super) floor_round: usize,
     pub(super) floor_due: Instant,
-    /// FLOOR is appended and not yet stable.
-    pub(super) raises_floor: bool,
+    /// FLOOR is appended and not yet stable, with this floor: what is prepared below it now would come after it.
+    pub(super) next_floor: Option<Timestamp>,
     pub(super) source: TimestampSource,
 }
 
@@ -62,7 +62,7 @@ impl Leader {
             neighbours: prepared.chain(ended).map(|shard| (*shard, Timestamp::ZERO)).collect(),
             floor_round: 0,
             floor_due: Instant::START,
-            raises_floor: false,
+            next_floor: None,
             source: TimestampSource::default(),
         }
     }

@@ -71,6 +71,11 @@ impl Replica {
             outbox.send(from, Message::PrepareReply { transaction: id, standing });
             return;
         }
+        let next_floor = self.leader.as_ref().and_then(|leader| leader.next_floor);
+        if next_floor.is_some_and(|floor| proposed < floor) {
+            // Others would forget it while it is prepared here. That it is too old is not durable yet, a refusal will be.
+            return self.append_refused(id, prepare.part.participants.clone(), proposed, from, log, outbox);
+        }
         match self.admission(&prepare, context.now) {
             Admission::Granted { wounded } => {
                 self.wound(&wounded, outbox);
