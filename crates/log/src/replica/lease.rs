@@ -7,7 +7,7 @@
 //!
 //! No clocks are compared, but time must pass about equally fast everywhere: the promise is kept longer, and the lease
 //! given up sooner, by the share by which that may be wrong. A promise is not durable; a replica that restarts takes itself
-//! to have promised just before it went down. The leader itself may end its leases, by asking for a view change.
+//! to have promised just before it went down. The leader itself may end its leases, by leaving its view.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

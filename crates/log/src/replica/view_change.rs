@@ -95,7 +95,8 @@ impl<P: Payload> Replica<P> {
             }
             return;
         }
-        if from == self.leader(self.view) {
+        // It has left its view for good. A mere wish of it may be from before it led.
+        if from == self.leader(self.view) && entered {
             self.promise.end();
         }
         let wish = self.changing.wishes.entry(from).or_default();

@@ -46,6 +46,17 @@ fn nobody_goes_on_while_a_promise_binds() {
     }
 }
 
+/// Wishes come late, and a leader may have wished for a later view before it came to lead this one.
+#[test]
+fn a_leader_ends_its_leases_by_leaving_its_view_and_not_by_a_wish() {
+    for entered in [false, true] {
+        let mut world = World::calm(3);
+        world.tell(1, 0, Message::StartViewChange { view: View(1), entered });
+        world.tell(1, 2, wish(1));
+        assert_eq!(world.replica(1).view() > View(0), entered);
+    }
+}
+
 #[test]
 fn a_restart_does_not_end_a_promise() {
     let mut world = World::calm(3);
