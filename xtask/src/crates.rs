@@ -82,11 +82,16 @@ pub(crate) const CRATES: [Crate; 17] = [
         may_import: &[CORE, CHECKER],
         kind: Kind::Deterministic,
     },
-    Crate { package: WIRE, folder: "crates/wire", may_import: &[CORE, IR, TAPIR], kind: Kind::Pure },
+    Crate {
+        package: WIRE,
+        folder: "crates/wire",
+        may_import: &[CORE, STORE, LOG, IR, TAPIR, BASELINES],
+        kind: Kind::Pure,
+    },
     Crate {
         package: SIMULATOR,
         folder: "crates/simulator",
-        may_import: &[CORE, STORE, STORAGE, IR, TAPIR, CHECKER, WORKLOADS, WIRE],
+        may_import: &[CORE, STORE, STORAGE, LOG, IR, TAPIR, BASELINES, CHECKER, WORKLOADS, WIRE],
         kind: Kind::Deterministic,
     },
     Crate {
@@ -115,6 +120,7 @@ pub(crate) const CRATES: [Crate; 17] = [
             CORE,
             STORAGE,
             TAPIR,
+            BASELINES,
             CHECKER,
             WORKLOADS,
             SIMULATOR,

@@ -295,6 +295,8 @@ impl Host for ClientHost {
             // Keyspaces are looked up whenever one is asked for, so nothing here is out of date.
             Packet::CatalogueChanged => {}
             // The transport deals with these.
+            // Nothing here speaks with comparison systems.
+            Packet::Envelope(Envelope { message: ProtocolMessage::Baseline(_), .. }) => {}
             Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
             Packet::Hello(_)
             | Packet::Welcome(_)

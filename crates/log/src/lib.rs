@@ -33,6 +33,7 @@
 //! * Leaders hold leases, counted in time that passes and not by clocks: see [`replica::lease`].
 
 pub mod entries;
+pub mod guest;
 pub mod member;
 pub mod membership;
 pub mod message;
@@ -40,6 +41,7 @@ pub mod replica;
 pub mod rules;
 
 pub use entries::{Entry, Run, Shape};
+pub use guest::Guest;
 pub use member::{LogCommand, LogEvent, Member, Part};
 pub use membership::Membership;
 pub use message::Message;

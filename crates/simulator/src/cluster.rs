@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::{Command, Routes};
 use quorate_core::machine::Machine;
-use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Topology};
+use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId,
 };
@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, SITES, Scenario};
-use crate::system::{Seat, System};
+use crate::system::{Seat, Shards, System};
 use crate::world::World;
 use crate::world::clock::PhysicalClock;
 use crate::world::disk::{Condition, Crash, Decay, Disk};
@@ -53,6 +53,8 @@ pub struct Cluster<S: System> {
     /// What is simulated.
     pub scenario: Scenario<S>,
     keyspace: Keyspace,
+    /// All groups of replicas: the shards of the keyspace, and what else the system needs.
+    groups: Vec<Shard>,
     /// Per server: which replica it is.
     replicas: Vec<ReplicaId>,
     /// Per server: true from the loss of its records until it is normal again.
@@ -85,10 +87,12 @@ impl<S: System> Cluster<S> {
                 world.set_costs(node, Arc::clone(costs));
             }
         }
-        let keyspace = place(&scenario);
+        let groups = place(&scenario);
+        let keyspace = keyspace(&scenario, groups[..scenario.shards].to_vec());
         let mut cluster = Cluster {
             world,
             keyspace,
+            groups,
             replicas: Vec::new(),
             lost: Vec::new(),
             decayed: Vec::new(),
@@ -103,7 +107,7 @@ impl<S: System> Cluster<S> {
 
     /// Boots every replica for the first time.
     fn found(&mut self) {
-        for shard in self.keyspace.shards.clone() {
+        for shard in self.groups.clone() {
             for (replica, node) in shard.replica_ids().zip(&shard.replicas) {
                 let disk = match self.scenario.durability {
                     Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),
@@ -135,6 +139,15 @@ impl<S: System> Cluster<S> {
         self.keyspace.shards.iter().map(|shard| shard.id).collect()
     }
 
+    /// Every group of replicas, ascending.
+    pub fn groups(&self) -> Vec<ShardId> {
+        self.groups.iter().map(|group| group.id).collect()
+    }
+
+    fn numbered_shards(&self) -> Shards {
+        Shards { first: self.keyspace.shards[0].id, count: self.keyspace.shards.len() as u32 }
+    }
+
     /// The shard of a key.
     pub fn shard_of(&self, key: &[u8]) -> ShardId {
         self.keyspace.shard_of(key).id
@@ -162,7 +175,11 @@ impl<S: System> Cluster<S> {
         let reuses = S::reuses_client_ids(&self.scenario.settings);
         let id = ClientId(1 + if reuses { slot as u64 } else { incarnation });
         let node = self.client_node(slot);
-        let client = self.world.add_client(id.into(), node, S::client(&self.scenario.settings, id));
+        let client = self.world.add_client(
+            id.into(),
+            node,
+            S::client(&self.scenario.settings, id, self.numbered_shards()),
+        );
         let routes = Arc::new(self.routes(site_of(node)));
         self.world.command(client, Command::Route(routes));
         self.live_clients.push(client);
@@ -185,7 +202,7 @@ impl<S: System> Cluster<S> {
 
     fn routes(&self, site: usize) -> Routes {
         let delays = &self.scenario.site_delays[site];
-        let nearest = |shard: &quorate_core::topology::Shard| {
+        let nearest = |shard: &Shard| {
             let mut order: Vec<(Duration, ReplicaIndex)> = shard
                 .replicas
                 .iter()
@@ -208,8 +225,8 @@ impl<S: System> Cluster<S> {
         // Initialisation is an explicit act that is repeated until it is durable; after that, missing records are lost
         // records.
         let is_new = !self.founded[server] && !self.lost[server];
-        let shards = (self.keyspace.shards[0].id, self.keyspace.shards.len() as u32);
-        let machine = S::server(&self.scenario.settings, Seat { replica, is_new, shards }, records);
+        let seat = Seat { replica, is_new, shards: self.numbered_shards() };
+        let machine = S::server(&self.scenario.settings, seat, records);
         self.world.boot_server(server, machine);
         self.hint(replica, true);
         true
@@ -388,7 +405,7 @@ impl<S: System> Cluster<S> {
 
     /// True if these nodes suffice to go on by themselves: they host f + 1 replicas of each shard that have their records.
     pub fn suffices(&self, nodes: &BTreeSet<usize>) -> bool {
-        self.keyspace.shards.iter().all(|shard| {
+        self.groups.iter().all(|shard| {
             let sound = (0..self.world.servers()).filter(|server| {
                 self.replicas[*server].shard == shard.id
                     && nodes.contains(&self.world.node_of_server(*server))
@@ -479,8 +496,8 @@ impl<S: System> Cluster<S> {
     }
 }
 
-/// Places the shards of the keyspace on the server nodes; node n stands in site n modulo the number of sites.
-fn place<S: System>(scenario: &Scenario<S>) -> Keyspace {
+/// Places the groups on the server nodes, the shards of the keyspace first; node n stands in site n modulo the number of sites.
+fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
     let node =
         |at: usize| Node { id: NodeId(at as u16), site: SiteId(site_of(at) as u16), address: String::new() };
     let topology = Topology {
@@ -488,10 +505,14 @@ fn place<S: System>(scenario: &Scenario<S>) -> Keyspace {
         nodes: (0..scenario.server_nodes).map(node).collect(),
     };
     let sites: Vec<SiteId> = (0..SITES as u16).map(SiteId).collect();
-    let shards = match topology.place(scenario.shards, scenario.group.replicas(), ShardId(1), &sites) {
-        Ok(shards) => shards,
+    let groups = scenario.shards + S::services(&scenario.settings);
+    match topology.place(groups, scenario.group.replicas(), ShardId(1), &sites) {
+        Ok(groups) => groups,
         Err(error) => unreachable!("scenarios have as many nodes as a group has replicas: {error}"),
-    };
+    }
+}
+
+fn keyspace<S: System>(scenario: &Scenario<S>, shards: Vec<Shard>) -> Keyspace {
     Keyspace {
         id: KEYSPACE,
         name: "simulated".to_owned(),

@@ -1,5 +1,7 @@
 //! Which faults can be injected and which bugs planted, in the form in which `quorate sim` lists them.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::fault::Fault;
@@ -25,7 +27,7 @@ pub fn list_faults() -> Vec<Listed> {
     Fault::ALL.into_iter().map(listed).collect()
 }
 
-/// Every bug that can be planted.
+/// Every bug that can be planted, each with the first system that can have it.
 pub fn list_plants() -> Vec<Listed> {
     let listed = |plant: Planted| Listed {
         id: plant.id,
@@ -33,7 +35,11 @@ pub fn list_plants() -> Vec<Listed> {
         what: plant.what,
         section: plant.section,
     };
-    SystemKind::ALL.into_iter().flat_map(SystemKind::plants).map(listed).collect()
+    let mut plants: Vec<Planted> = SystemKind::all().flat_map(SystemKind::plants).collect();
+    // The comparison systems share most of theirs.
+    let mut known = BTreeSet::new();
+    plants.retain(|plant| known.insert(plant.id));
+    plants.into_iter().map(listed).collect()
 }
 
 #[cfg(test)]

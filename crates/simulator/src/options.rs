@@ -123,7 +123,7 @@ impl Options {
 /// # Errors
 /// There is none.
 pub fn plant_named(id: &str) -> Result<Planted, UnknownName> {
-    let plants = || SystemKind::ALL.into_iter().flat_map(SystemKind::plants);
+    let plants = || SystemKind::all().flat_map(SystemKind::plants);
     plants().find(|plant| plant.id == id).ok_or_else(|| UnknownName {
         what: "plant",
         given: id.to_owned(),

@@ -22,11 +22,13 @@
 //! | [`catalogue`] | how the built-in keyspace `_system` stores the other keyspaces |
 //! | [`codec`] | the trait and the tables |
 
+mod baselines;
 pub mod catalogue;
 pub mod codec;
 mod error;
 pub mod frame;
 mod ir;
+mod log;
 pub mod packet;
 pub mod record;
 mod shared;

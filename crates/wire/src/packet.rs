@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::topology::{Keyspace, Topology};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, View};
+use quorate_log::member::MessageOf;
 
 use crate::codec::field::{Fixed64, Nested, Optional, PlainBytes, Text, Varint};
 use crate::codec::table::{alternatives, message};
@@ -90,11 +91,41 @@ pub struct Envelope {
 pub enum ProtocolMessage {
     /// A message of TAPIR.
     Tapir(quorate_tapir::Message),
+    /// A message of a comparison system that stands on a replicated log.
+    Baseline(MessageOf<quorate_baselines::Replica>),
 }
 
 impl From<quorate_tapir::Message> for ProtocolMessage {
     fn from(message: quorate_tapir::Message) -> Self {
         ProtocolMessage::Tapir(message)
+    }
+}
+
+impl TryFrom<ProtocolMessage> for quorate_tapir::Message {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::Tapir(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl TryFrom<ProtocolMessage> for MessageOf<quorate_baselines::Replica> {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::Baseline(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<MessageOf<quorate_baselines::Replica>> for ProtocolMessage {
+    fn from(message: MessageOf<quorate_baselines::Replica>) -> Self {
+        ProtocolMessage::Baseline(message)
     }
 }
 
@@ -170,6 +201,7 @@ message!(Envelope, "Envelope", {
 
 alternatives!(ProtocolMessage, "ProtocolMessage", fields {
     1 Tapir: Nested,
+    2 Baseline: Nested,
 });
 
 message!(Hello, "Hello", {

@@ -39,7 +39,7 @@ alternatives!(Record, "tapir.Record", messages {
 const EPOCH: u32 = 63;
 
 /// Appends the bytes of a record that is written under a membership; never none.
-pub fn encode_record(epoch: Epoch, record: &Record, out: &mut BytesMut) {
+pub fn encode_record<R: Wire>(epoch: Epoch, record: &R, out: &mut BytesMut) {
     record.encode(out);
     let start = out.len();
     out.resize(start + <Varint as Field<Epoch>>::encoded_len(EPOCH, &epoch), 0);
@@ -50,11 +50,11 @@ pub fn encode_record(epoch: Epoch, record: &Record, out: &mut BytesMut) {
 ///
 /// # Errors
 /// The bytes are not a record that this version knows.
-pub fn decode_record(bytes: &[u8]) -> Result<(Epoch, Record), DecodeError> {
-    Ok((decode_epoch(bytes)?, Record::decode(bytes)?))
+pub fn decode_record<R: Wire>(bytes: &[u8]) -> Result<(Epoch, R), DecodeError> {
+    Ok((decode_epoch(bytes)?, R::decode(bytes)?))
 }
 
 fn decode_epoch(bytes: &[u8]) -> Result<Epoch, DecodeError> {
-    take_fields!(bytes, "tapir.Record", { 63 epoch: Varint });
+    take_fields!(bytes, "Record", { 63 epoch: Varint });
     Ok(epoch)
 }

@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | [`rmw`] | one key is read and written | TAPIR paper, section 7.3 |
 //! | [`retwis`] | a social network: users, followers, posts, timelines | TAPIR paper, section 7.4 |
+//! | [`ycsb_t`] | a closed economy: balances are read, money is moved | YCSB+T (Dey et al., 2014) |
 //! | [`lists`] | conflicts on purpose: appends, registers, scans, absent keys | the judged workload of simulator and demo |
 
 pub mod execution;
@@ -27,6 +28,7 @@ pub mod rmw;
 pub mod unique;
 pub mod value;
 pub mod workload;
+pub mod ycsb_t;
 pub mod zipf;
 
 pub use execution::{Execution, Step, Unread};

@@ -10,7 +10,7 @@ use crate::key::numbered;
 use crate::lists::Lists;
 use crate::operation::Plan;
 use crate::zipf::{Distribution, Popularity};
-use crate::{retwis, rmw};
+use crate::{retwis, rmw, ycsb_t};
 
 /// Which workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,19 +19,23 @@ pub enum WorkloadKind {
     Rmw,
     /// See [`retwis`].
     Retwis,
+    /// See [`ycsb_t`].
+    YcsbT,
     /// See [`lists`](crate::lists).
     Lists,
 }
 
 impl WorkloadKind {
     /// Every workload.
-    pub const ALL: [WorkloadKind; 3] = [WorkloadKind::Rmw, WorkloadKind::Retwis, WorkloadKind::Lists];
+    pub const ALL: [WorkloadKind; 4] =
+        [WorkloadKind::Rmw, WorkloadKind::Retwis, WorkloadKind::YcsbT, WorkloadKind::Lists];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             WorkloadKind::Rmw => "rmw",
             WorkloadKind::Retwis => "retwis",
+            WorkloadKind::YcsbT => "ycsb-t",
             WorkloadKind::Lists => "lists",
         }
     }
@@ -41,6 +45,7 @@ impl WorkloadKind {
         match self {
             WorkloadKind::Rmw => "reads one key and writes it",
             WorkloadKind::Retwis => "a social network: 5% add user, 15% follow, 30% post, 50% timeline",
+            WorkloadKind::YcsbT => "a closed economy: 90% read an account, 10% move money between two",
             WorkloadKind::Lists => {
                 "provokes conflicts that a checker can judge: appends, registers, scans, absent keys"
             }
@@ -89,6 +94,7 @@ impl Parameters {
         let (keys, popularity, value_bytes_min) = match kind {
             WorkloadKind::Rmw => (1_000_000, Popularity::Uniform, 100),
             WorkloadKind::Retwis => (1_000_000, Popularity::Zipf(0.6), 100),
+            WorkloadKind::YcsbT => (1_000_000, Popularity::Zipf(0.99), 100),
             WorkloadKind::Lists => (12, Popularity::Zipf(0.6), 0),
         };
         Parameters { kind, keys, popularity, value_bytes_min, judged: false, generation_transactions: 50 }
@@ -122,6 +128,7 @@ impl Workload {
         let shape = match parameters.kind {
             WorkloadKind::Rmw => numbered(parameters.keys.max(1)),
             WorkloadKind::Retwis => numbered(parameters.keys.max(retwis::KEYS_MIN)),
+            WorkloadKind::YcsbT => numbered(parameters.keys.max(ycsb_t::KEYS_MIN)),
             WorkloadKind::Lists => Shape::Lists(Lists::new(
                 parameters.keys,
                 parameters.popularity,
@@ -143,6 +150,7 @@ impl Workload {
             (Shape::Numbered(keys), WorkloadKind::Retwis) => {
                 retwis::draw(keys, self.parameters.judged, random)
             }
+            (Shape::Numbered(keys), WorkloadKind::YcsbT) => ycsb_t::draw(keys, random),
             (Shape::Numbered(keys), _) => rmw::draw(keys, random),
         }
     }
@@ -174,7 +182,7 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "ycsb".parse::<WorkloadKind>().unwrap_err().to_string();
-        assert!(error.contains("ycsb") && error.contains("rmw, retwis, lists"), "{error}");
+        assert!(error.contains("ycsb") && error.contains("rmw, retwis, ycsb-t, lists"), "{error}");
     }
 
     #[test]

@@ -319,8 +319,10 @@ impl Bench {
     }
 
     fn hear(&mut self, place: usize, packet: Packet) {
-        let Packet::Envelope(Envelope { from, epoch, message, .. }) = packet else { return };
-        let ProtocolMessage::Tapir(message) = message;
+        let Packet::Envelope(Envelope { from, epoch, message: ProtocolMessage::Tapir(message), .. }) = packet
+        else {
+            return;
+        };
         if place < REPLICAS {
             self.step_replica(place, Input::Message { from, epoch, message });
         } else {

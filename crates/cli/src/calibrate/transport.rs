@@ -10,7 +10,7 @@ use quorate_runtime::transport::{Counters, Options, Remote, Target, TurnWaker, V
 use quorate_runtime::{Clock, Host, LinkId, Transport, Turn};
 use quorate_simulator::world::costs::Cost;
 use quorate_tapir::Message;
-use quorate_wire::{Envelope, Packet, Peer};
+use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -89,8 +89,9 @@ impl Host for End {
     }
 
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
-        let Packet::Envelope(Envelope { message, .. }) = packet else { return Ok(()) };
-        let quorate_wire::ProtocolMessage::Tapir(message) = message;
+        let Packet::Envelope(Envelope { message: ProtocolMessage::Tapir(message), .. }) = packet else {
+            return Ok(());
+        };
         match message {
             // The other end asks; the size of a round travels in the message.
             Message::ReadReply { transaction, .. } => {

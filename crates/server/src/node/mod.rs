@@ -273,7 +273,11 @@ impl Node {
         envelope: Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<(), Violation> {
-        let ProtocolMessage::Tapir(message) = &envelope.message;
+        let ProtocolMessage::Tapir(message) = &envelope.message else {
+            let message = "no comparison system is hosted here".to_owned();
+            turn.send(link, &Packet::Unsupported { message });
+            return Ok(());
+        };
         let Some(remote) = turn.remote(link) else { return Ok(()) };
         match (remote.identity, envelope.from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
@@ -304,7 +308,9 @@ impl Node {
 
     /// Gives a message to a machine of this node.
     fn deliver(&mut self, envelope: Envelope, turn: &mut Turn<'_>) {
-        let Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) } = envelope;
+        let Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) } = envelope else {
+            return;
+        };
         match to {
             Address::Replica(id) if self.replicas.contains_key(&id) => {
                 self.step(id, Input::Message { from, epoch, message }, turn);

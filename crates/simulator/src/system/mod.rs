@@ -6,7 +6,11 @@
 //! | file | role |
 //! |---|---|
 //! | [`strict`] | `strict` keyspaces: TAPIR over inconsistent replication |
+//! | [`baselines`] | the systems that the TAPIR paper compares itself with, on replicated logs |
+//! | `frames` | messages as bytes, and damage to them |
 
+pub mod baselines;
+pub(crate) mod frames;
 pub mod strict;
 
 use std::fmt::{self, Debug};
@@ -28,16 +32,22 @@ pub enum SystemKind {
     /// The keyspaces whose isolation is `strict`.
     #[default]
     Strict,
+    /// A comparison system.
+    Baseline(quorate_baselines::System),
 }
 
 impl SystemKind {
     /// Every system.
-    pub const ALL: [SystemKind; 1] = [SystemKind::Strict];
+    pub fn all() -> impl Iterator<Item = SystemKind> {
+        let baselines = quorate_baselines::System::ALL.map(SystemKind::Baseline);
+        std::iter::once(SystemKind::Strict).chain(baselines)
+    }
 
     /// Its name: that of the isolation, or of the comparison system.
     pub const fn name(self) -> &'static str {
         match self {
             SystemKind::Strict => "strict",
+            SystemKind::Baseline(system) => system.name(),
         }
     }
 
@@ -45,13 +55,15 @@ impl SystemKind {
     pub fn option(self) -> String {
         match self {
             SystemKind::Strict => format!("--isolation {self}"),
+            SystemKind::Baseline(_) => format!("--baseline {self}"),
         }
     }
 
     /// The bugs that can be planted in it.
     pub fn plants(self) -> Vec<Planted> {
         match self {
-            SystemKind::Strict => strict::Strict::plants(),
+            SystemKind::Strict => strict::plants(),
+            SystemKind::Baseline(system) => baselines::plants_of(system),
         }
     }
 }
@@ -100,8 +112,17 @@ pub struct Seat {
     pub replica: ReplicaId,
     /// True if its group is new: that it has no records is as it should be.
     pub is_new: bool,
-    /// The first shard of the keyspace, and how many there are.
-    pub shards: (ShardId, u32),
+    /// The shards of the keyspace.
+    pub shards: Shards,
+}
+
+/// The shards of a keyspace, whose ids follow each other. Those of groups that hold none of its keys come next.
+#[derive(Clone, Copy, Debug)]
+pub struct Shards {
+    /// The first.
+    pub first: ShardId,
+    /// How many there are.
+    pub count: u32,
 }
 
 /// What a server tells of itself.
@@ -137,11 +158,9 @@ pub trait System:
     /// A client that lies.
     type Hostile: Hostile<Self>;
 
-    /// Which system it is.
-    const KIND: SystemKind;
-
-    /// The bugs that can be planted in it.
-    fn plants() -> Vec<Planted>;
+    /// True if whoever has committed at a timestamp has read what lies below it. (That timestamps order the versions of each
+    /// key is promised in any case.)
+    const TIMESTAMPS_EXPLAIN_READS: bool;
 
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Self::Settings;
@@ -176,7 +195,13 @@ pub trait System:
     ) -> Self::Server;
 
     /// Builds a client.
-    fn client(settings: &Self::Settings, id: ClientId) -> Self::Client;
+    fn client(settings: &Self::Settings, id: ClientId, shards: Shards) -> Self::Client;
+
+    /// How many groups it has beside those that hold the keys of the keyspace.
+    fn services(settings: &Self::Settings) -> usize {
+        let _ = settings;
+        0
+    }
 
     /// What a server tells of itself.
     fn news(event: &<Self::Server as Machine>::Event) -> News;

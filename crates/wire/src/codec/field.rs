@@ -3,10 +3,12 @@
 //! A [`Kind`] says how one value is written; a [`Field`] says when: a kind by itself leaves a default value out, as
 //! protocol buffers do, [`Optional`] writes whatever is present, [`Repeated`] and [`Packed`] write lists.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::log::Position;
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
 use quorate_core::{
@@ -174,6 +176,42 @@ impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
     }
 }
 
+/// A map, one field for each pair. Of pairs with the same key the last counts.
+pub(crate) struct Map;
+
+impl<K: Copy + Ord, V: Copy> Field<BTreeMap<K, V>> for Map
+where
+    (K, V): Wire,
+{
+    fn encoded_len(number: u32, map: &BTreeMap<K, V>) -> usize {
+        map.iter().map(|(key, value)| present_len::<_, Nested>(number, &(*key, *value))).sum()
+    }
+
+    fn write(number: u32, map: &BTreeMap<K, V>, writer: &mut Writer<'_>) {
+        for (key, value) in map.iter().rev() {
+            put_present::<_, Nested>(number, &(*key, *value), writer);
+        }
+    }
+
+    fn merge(
+        slot: &mut Option<BTreeMap<K, V>>,
+        wire_type: WireType,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), DecodeError> {
+        let (key, value) = take_present::<(K, V), Nested>(wire_type, reader)?;
+        let map = slot.get_or_insert_default();
+        if map.len() >= ENTRIES_MAX {
+            return Err(Fault::Entries { max: ENTRIES_MAX }.into());
+        }
+        map.insert(key, value);
+        Ok(())
+    }
+
+    fn absent() -> Option<BTreeMap<K, V>> {
+        Some(BTreeMap::new())
+    }
+}
+
 /// Adds to a list that is kept for long and most often has one element: room for four would be most of its memory.
 fn push_compactly<T>(values: &mut Vec<T>, value: T) {
     if values.is_empty() {
@@ -277,7 +315,7 @@ macro_rules! scalar {
 }
 
 scalar!(u8, u16, u32, u64;
-    SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), Epoch(u32), ClientId(u64));
+    SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), Epoch(u32), ClientId(u64), Position(u64));
 
 impl Scalar for bool {
     fn to_u64(&self) -> u64 {

@@ -25,7 +25,7 @@ const OVERHEAD_BYTES: usize = 4 * 1024;
 fn decode_everything(bytes: &[u8]) {
     let ((), peak) = peak_of(|| {
         drop(decode::<Packet>(bytes));
-        drop(decode_record(bytes));
+        drop(decode_record::<quorate_tapir::Record>(bytes));
         drop(decode::<Keyspace>(bytes));
         drop(decode::<Transaction>(bytes));
     });

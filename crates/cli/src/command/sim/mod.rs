@@ -13,6 +13,7 @@ use std::sync::mpsc;
 
 use clap::Args;
 use quorate::Isolation;
+use quorate_baselines::System as Baseline;
 use quorate_simulator::crash_points::Case;
 use quorate_simulator::{
     Fault, Faults, Invariant, Listed, Options, Planted, Report, SeedReport, SystemKind, TraceText,
@@ -31,6 +32,7 @@ Examples:
   quorate sim --seeds 1..2000 --faults all
   quorate sim --seed 42 --trace trace.txt --history history.jsonl
   quorate sim --seeds 1..200 --plant T21           the planted bug must be found: exit code 1
+  quorate sim --baseline txn-occ --seeds 1..200      a comparison system, under the same faults
   quorate sim --seeds 1..50 --faults loss,clock-skew --workload lists --json
   quorate sim --seed 5 --length 100 --workload rmw  a hundred times as long: what has ended must be forgotten
   quorate sim --list-plants --json
@@ -44,6 +46,9 @@ pub(crate) struct SimArguments {
     /// The guarantee to simulate.
     #[arg(long, default_value_t = Isolation::Strict)]
     isolation: Isolation,
+    /// A comparison system to simulate instead.
+    #[arg(long, value_name = "B", conflicts_with = "isolation")]
+    baseline: Option<Baseline>,
     /// One seed.
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
@@ -114,16 +119,9 @@ impl SimArguments {
         }
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);
-        options.system = system_of(self.isolation);
+        options.system = self.baseline.map_or(system_of(self.isolation), SystemKind::Baseline);
         options.faults = self.faults.clone().unwrap_or(Faults::All);
-        if let Some(plant) = self.plant.as_ref().filter(|plant| plant.system != options.system) {
-            let choice = plant.system.option();
-            return Err(Failure::usage(format!(
-                "{} is a bug of another system: choose that with {choice}",
-                plant.id
-            )));
-        }
-        options.plant = self.plant;
+        options.plant = self.plant.map(|plant| of_system(&plant, options.system)).transpose()?;
         options.workload = self.workload;
         options.length = self.length;
         if self.plants {
@@ -271,6 +269,14 @@ fn system_of(isolation: Isolation) -> SystemKind {
     match isolation {
         Isolation::Strict => SystemKind::Strict,
     }
+}
+
+/// The same bug in the system that is simulated.
+fn of_system(plant: &Planted, system: SystemKind) -> Result<Planted, Failure> {
+    system.plants().into_iter().find(|own| own.id == plant.id).ok_or_else(|| {
+        let choice = plant.system.option();
+        Failure::usage(format!("{} is no bug of {system}: choose the system with {choice}", plant.id))
+    })
 }
 
 /// Lists what can be chosen.

@@ -4,12 +4,10 @@
 //! |---|---|
 //! | [`settings`] | how they are set up |
 //! | [`hostile`] | a client that lies |
-//! | `frames` | messages as bytes, and damage to them |
 //! | `work` | what messages make processors do |
 //! | `digest` | what of a message an execution's hash depends on |
 
 mod digest;
-mod frames;
 pub mod hostile;
 pub mod settings;
 mod work;
@@ -26,7 +24,8 @@ use quorate_tapir::{
     ReplicaEvent, Rules,
 };
 
-use super::{Held, News, Planted, Seat, Sketch, System, SystemKind, named};
+use super::frames;
+use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, named};
 use crate::fault::Fault;
 use crate::invariants::StoredVersion;
 use crate::options::Faults;
@@ -114,11 +113,7 @@ impl System for Strict {
     type Settings = Settings;
     type Hostile = Hostile;
 
-    const KIND: SystemKind = SystemKind::Strict;
-
-    fn plants() -> Vec<Planted> {
-        Plant::ALL.map(planted).to_vec()
-    }
+    const TIMESTAMPS_EXPLAIN_READS: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
@@ -161,13 +156,13 @@ impl System for Strict {
 
     fn server(settings: &Settings, seat: Seat, records: Vec<Record>) -> Replica {
         let boot = if seat.is_new { Boot::Initialise } else { Boot::Rejoin };
-        let (first, count) = seat.shards;
+        let Shards { first, count } = seat.shards;
         let shards = Some(KeyspaceShards { first, count });
         let config = ReplicaConfig { replica: seat.replica, boot, shards, ..settings.replica.clone() };
         Replica::restore(config, records)
     }
 
-    fn client(settings: &Settings, id: ClientId) -> Coordinator {
+    fn client(settings: &Settings, id: ClientId, _: Shards) -> Coordinator {
         let config = CoordinatorConfig { client: id, ..settings.coordinator.clone() };
         Coordinator::restore(config, [])
     }
@@ -255,6 +250,11 @@ impl System for Strict {
     fn hint_next_view(replica: &Replica) -> Option<Message> {
         Some(Message::Ir(quorate_ir::Message::HigherView { view: replica.view().next() }))
     }
+}
+
+/// Every bug that can be planted.
+pub(super) fn plants() -> Vec<Planted> {
+    Plant::ALL.map(planted).to_vec()
 }
 
 /// What hunts have to know of a plant.

@@ -1,16 +1,22 @@
 //! Messages as bytes on a connection, with the framing and the encoding of servers and clients; and what damage does.
 
+use bytes::BytesMut;
 use quorate_core::Random;
-use quorate_tapir::Message;
 use quorate_wire::{FrameReader, FrameWriter, Packet, ProtocolMessage, Wire};
 
 use crate::world::Envelope;
+use crate::world::trace::TraceHash;
+
+/// What connections carry.
+pub(crate) trait Carried: Clone + Into<ProtocolMessage> + TryFrom<ProtocolMessage> {}
+
+impl<M: Clone + Into<ProtocolMessage> + TryFrom<ProtocolMessage>> Carried for M {}
 
 /// Sends a message through the bytes of a connection, and returns what comes out.
 ///
 /// # Panics
 /// If that is not the same.
-pub(crate) fn carry(envelope: Envelope<Message>) -> Envelope<Message> {
+pub(crate) fn carry<M: Carried>(envelope: Envelope<M>) -> Envelope<M> {
     let sent = packet(&envelope);
     let mut reader = FrameReader::new();
     reader.feed(&frame(&sent));
@@ -22,7 +28,9 @@ pub(crate) fn carry(envelope: Envelope<Message>) -> Envelope<Message> {
     match received {
         Some(Ok(Packet::Envelope(received))) => {
             assert_eq!(Packet::Envelope(received.clone()), sent, "a message is read as it was written");
-            let ProtocolMessage::Tapir(message) = received.message;
+            let Ok(message) = M::try_from(received.message) else {
+                unreachable!("a message is read as one of another protocol");
+            };
             Envelope { message, ..envelope }
         }
         other => unreachable!("a message is read as something else: {other:?}"),
@@ -30,8 +38,20 @@ pub(crate) fn carry(envelope: Envelope<Message>) -> Envelope<Message> {
 }
 
 /// How many bytes a message takes on a connection, but for its share of what frames it.
-pub(crate) fn size(envelope: &Envelope<Message>) -> usize {
+pub(crate) fn size<M: Carried>(envelope: &Envelope<M>) -> usize {
     packet(envelope).encoded_len()
+}
+
+/// Folds the bytes of a message into the hash of an execution.
+pub(crate) fn digest(message: &impl Wire, hash: &mut TraceHash) {
+    let mut bytes = BytesMut::new();
+    message.encode(&mut bytes);
+    for eight in bytes.chunks(8) {
+        let mut number = [0; 8];
+        number[..eight.len()].copy_from_slice(eight);
+        hash.fold(u64::from_le_bytes(number));
+    }
+    hash.fold(bytes.len() as u64);
 }
 
 /// How bytes are damaged on their way, or made up by somebody.
@@ -51,7 +71,7 @@ enum Damage {
 ///
 /// # Panics
 /// If damage is not noticed. What is malformed in a sound frame may be read as anything, or be refused.
-pub(crate) fn damage(envelope: &Envelope<Message>, random: &mut Random) {
+pub(crate) fn damage<M: Carried>(envelope: &Envelope<M>, random: &mut Random) {
     let sent = packet(envelope);
     let mut bytes = frame(&sent);
     let damage = [Damage::Flipped, Damage::Truncated, Damage::Oversized, Damage::Malformed][random.index(4)];
@@ -95,12 +115,12 @@ pub(crate) fn damage(envelope: &Envelope<Message>, random: &mut Random) {
     }
 }
 
-fn packet(envelope: &Envelope<Message>) -> Packet {
+fn packet<M: Carried>(envelope: &Envelope<M>) -> Packet {
     Packet::Envelope(quorate_wire::Envelope {
         from: envelope.from,
         to: envelope.to,
         epoch: envelope.epoch,
-        message: ProtocolMessage::Tapir(envelope.message.clone()),
+        message: envelope.message.clone().into(),
     })
 }
 
@@ -115,6 +135,7 @@ fn frame(packet: &Packet) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use quorate_core::{ClientId, Epoch, Key, ReplicaId, TransactionId};
+    use quorate_tapir::Message;
 
     use super::*;
 

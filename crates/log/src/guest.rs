@@ -1,0 +1,76 @@
+//! A participant that has no part of the log, and speaks with those that have.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+use quorate_core::log::LogMachine;
+use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf};
+use quorate_core::{Address, Epoch};
+
+use crate::Part;
+use crate::member::MessageOf;
+
+/// A machine, such as a coordinator, that says what the machines on a log say to each other. Whoever drives it drives members
+/// as well, so it speaks in their messages.
+pub struct Guest<C: Machine, M> {
+    machine: C,
+    /// What the machine says in one step.
+    said: OutboxOf<C>,
+    speaks_with: PhantomData<M>,
+}
+
+impl<C: Machine, M> Guest<C, M> {
+    /// The machine.
+    pub fn machine(&self) -> &C {
+        &self.machine
+    }
+}
+
+impl<C, M> Machine for Guest<C, M>
+where
+    C: Machine<Message = M::Message, Record = Infallible>,
+    M: LogMachine,
+{
+    type Message = MessageOf<M>;
+    type Timer = C::Timer;
+    type Record = Infallible;
+    type Command = C::Command;
+    type Event = C::Event;
+    type Config = C::Config;
+
+    fn restore(config: Self::Config, records: impl IntoIterator<Item = Infallible>) -> Self {
+        Guest { machine: C::restore(config, records), said: OutboxOf::<C>::new(), speaks_with: PhantomData }
+    }
+
+    fn epoch(&self, to: Address) -> Epoch {
+        self.machine.epoch(to)
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, input: InputOf<Self>, outbox: &mut OutboxOf<Self>) {
+        let input = match input {
+            Input::Start => Input::Start,
+            Input::Message { from, epoch, message: Part::Own(message) } => {
+                Input::Message { from, epoch, message }
+            }
+            // Replicas of a log have nothing to say to others.
+            Input::Message { message: Part::Log(_), .. } => return,
+            Input::Timer(timer) => Input::Timer(timer),
+            Input::Persisted(token) => Input::Persisted(token),
+            Input::Command(command) => Input::Command(command),
+        };
+        self.machine.step(context, input, &mut self.said);
+        for effect in self.said.drain() {
+            match effect {
+                Effect::Send { to, message } => outbox.send(to, Part::Own(message)),
+                Effect::SendUnordered { to, message } => outbox.send_unordered(to, Part::Own(message)),
+                Effect::SetTimer { timer, after } => outbox.set_timer(timer, after),
+                Effect::CancelTimer(timer) => outbox.cancel_timer(timer),
+                Effect::Emit(event) => outbox.emit(event),
+                Effect::Persist { record, .. } => match record {},
+                // A machine without records has none to give up.
+                Effect::Anchor => outbox.anchor(),
+                Effect::Truncate => outbox.truncate(),
+            }
+        }
+    }
+}

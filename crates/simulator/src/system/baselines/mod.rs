@@ -1,0 +1,269 @@
+//! The systems that the TAPIR paper compares itself with, on replicated logs.
+//!
+//! | file | role |
+//! |---|---|
+//! | [`settings`] | how they are set up |
+//! | [`hostile`] | a client that lies |
+//! | `work` | what messages make processors do |
+
+pub mod hostile;
+pub mod settings;
+mod work;
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use quorate_baselines::message::Age;
+use quorate_baselines::{Coordinator, CoordinatorConfig, Plant, Replica, ReplicaConfig};
+use quorate_checker::Level;
+use quorate_core::command::{Command, Outcome};
+use quorate_core::{ClientId, Epoch, GroupSize, Machine, Random, ShardId, Timestamp, TransactionId};
+use quorate_log::member::{Config, MessageOf};
+use quorate_log::{Boot, Guest, LogEvent, Member, Membership, Part, Status};
+
+use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames};
+use crate::invariants::StoredVersion;
+use crate::options::Faults;
+use crate::world::costs::Work;
+use crate::world::disk::Disk;
+use crate::world::trace::TraceHash;
+use crate::world::{Envelope, Protocol, first_word};
+use hostile::Hostile;
+use settings::Settings;
+
+/// The machines of a comparison system.
+#[derive(Clone, Copy, Debug)]
+pub struct Baseline;
+
+type Server = Member<Replica>;
+type Client = Guest<Coordinator, Replica>;
+type Message = MessageOf<Replica>;
+
+impl Protocol for Baseline {
+    type Message = Message;
+    type Server = Server;
+    type Client = Client;
+
+    fn name(message: &Message) -> String {
+        match message {
+            Part::Log(message) => first_word(message),
+            Part::Own(message) => first_word(message),
+        }
+    }
+
+    fn coordinates(message: &Message) -> bool {
+        use quorate_baselines::Message;
+        matches!(
+            message,
+            Part::Own(Message::Prepare { .. } | Message::Decide { .. } | Message::Inquire { .. })
+        )
+    }
+
+    fn digest(message: &Message, hash: &mut TraceHash) {
+        frames::digest(message, hash);
+    }
+
+    fn carry(envelope: Envelope<Message>) -> Envelope<Message> {
+        frames::carry(envelope)
+    }
+
+    fn damage(envelope: &Envelope<Message>, random: &mut Random) {
+        frames::damage(envelope, random);
+    }
+
+    fn size(envelope: &Envelope<Message>) -> usize {
+        frames::size(envelope)
+    }
+
+    fn work(_: Option<&Server>, message: &Message) -> Work {
+        work::of_message(message)
+    }
+
+    fn command_work(command: &Command) -> Work {
+        work::of_command(command)
+    }
+
+    fn encode_record(epoch: Epoch, record: &<Server as Machine>::Record, out: &mut BytesMut) {
+        quorate_wire::encode_record(epoch, record, out);
+    }
+
+    fn decode_record(bytes: &[u8]) -> <Server as Machine>::Record {
+        match quorate_wire::decode_record(bytes) {
+            Ok((_, record)) => record,
+            Err(error) => unreachable!("what a replica has written can be read: {error}"),
+        }
+    }
+}
+
+/// Scenarios with longer intervals are those that collect nothing.
+const FLOOR_INTERVAL_MAX: Duration = Duration::from_secs(60);
+
+impl System for Baseline {
+    type Settings = Settings;
+    type Hostile = Hostile;
+
+    const TIMESTAMPS_EXPLAIN_READS: bool = false;
+
+    fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
+        settings::draw(sketch, random)
+    }
+
+    fn shrink(settings: &mut Settings, round_trip: Duration, shrinks: &mut dyn FnMut() -> bool) {
+        settings::shrink(settings, round_trip, shrinks);
+    }
+
+    fn level(_: &Settings) -> Level {
+        Level::StrictSerializable
+    }
+
+    fn timeouts(settings: &Settings) -> Vec<Duration> {
+        vec![
+            settings.timing.silence,
+            settings.timing.beat,
+            settings.timing.lease,
+            settings.replica.recovery_timeout / 4,
+            settings.coordinator.resend_timeout,
+            settings.coordinator.read_timeout,
+        ]
+    }
+
+    fn recovery_timeout(settings: &Settings) -> Duration {
+        settings.replica.recovery_timeout
+    }
+
+    fn reuses_client_ids(_: &Settings) -> bool {
+        false
+    }
+
+    fn collects(settings: &Settings) -> bool {
+        settings.replica.floor_interval < FLOOR_INTERVAL_MAX
+    }
+
+    fn server(settings: &Settings, seat: Seat, records: Vec<<Server as Machine>::Record>) -> Server {
+        let group = settings.replica.group;
+        let config = Config {
+            me: seat.replica,
+            membership: Membership::first(group),
+            boot: if seat.is_new { Boot::Initialise } else { Boot::Recover },
+            timing: settings.timing,
+            limits: settings.limits,
+            snapshot_bytes: settings.snapshot_bytes,
+            rules: quorate_log::Rules::CORRECT,
+            machine: ReplicaConfig {
+                replica: seat.replica,
+                shards: (seat.shards.first, seat.shards.count),
+                ..settings.replica.clone()
+            },
+        };
+        Member::restore(config, records)
+    }
+
+    fn client(settings: &Settings, id: ClientId, shards: Shards) -> Client {
+        let timestamps = settings.coordinator.system.has_timestamp_server();
+        let service = (ShardId(shards.first.0 + shards.count), settings.replica.group);
+        let timestamps: Option<(ShardId, GroupSize)> = timestamps.then_some(service);
+        let config = CoordinatorConfig { client: id, timestamps, ..settings.coordinator.clone() };
+        Guest::restore(config, [])
+    }
+
+    /// The timestamp server is a group by itself.
+    fn services(settings: &Settings) -> usize {
+        usize::from(settings.coordinator.system.has_timestamp_server())
+    }
+
+    fn news(event: &<Server as Machine>::Event) -> News {
+        match event {
+            Part::Log(LogEvent::Normal { .. }) => News::Serves,
+            Part::Log(_) | Part::Own(_) => News::Other,
+        }
+    }
+
+    fn ailment(server: &Server) -> Option<String> {
+        let (status, view) = (server.replica().status(), server.replica().view());
+        (status != Status::Normal).then(|| format!("{status:?} in {view}"))
+    }
+
+    fn held(server: &Server) -> Vec<Held> {
+        let prepared = server.machine().prepared();
+        let held = |id| {
+            let entry = prepared.entry(id)?;
+            let participants = entry.transaction.participants.clone();
+            Some(Held { id, participants, timestamp: entry.timestamp })
+        };
+        prepared.ids().into_iter().filter_map(held).collect()
+    }
+
+    fn waiting(server: &Server) -> usize {
+        server.machine().waiting()
+    }
+
+    fn settles(server: &Server) -> bool {
+        server.machine().remains().inquiries > 0
+    }
+
+    fn outcome(server: &Server, transaction: TransactionId) -> Option<Outcome> {
+        let outcomes = server.machine().outcomes();
+        outcomes.into_iter().find_map(|(id, outcome)| (id == transaction).then_some(outcome))
+    }
+
+    fn outcomes(server: &Server) -> Vec<(TransactionId, Outcome)> {
+        server.machine().outcomes()
+    }
+
+    fn floor(server: &Server) -> Timestamp {
+        server.machine().floor()
+    }
+
+    fn versions(server: &Server) -> Vec<StoredVersion> {
+        let versions = server.machine().versions().iter();
+        versions.map(|(key, version)| (key.clone(), version.timestamp, version.value.clone())).collect()
+    }
+
+    fn version_count(server: &Server) -> usize {
+        server.machine().versions().count()
+    }
+
+    fn left(server: &Server) -> Vec<(&'static str, usize)> {
+        server.machine().remains().left().collect()
+    }
+
+    fn recorded(server: &Server) -> usize {
+        server.machine().outcomes().len()
+    }
+
+    /// The entries that make a snapshot worth it, twice, because they may have been appended while the last one was written;
+    /// the snapshot; and the segments at both ends.
+    fn log_bytes_max(settings: &Settings, server: &Server) -> Option<u64> {
+        if settings.snapshot_bytes > 1024 * 1024 {
+            return None;
+        }
+        let versions = server.machine().versions().iter();
+        let state: u64 =
+            versions.map(|(key, v)| 128 + (key.len() + v.value.as_ref().map_or(0, |v| v.len())) as u64).sum();
+        Some(4 * settings.snapshot_bytes + 4 * state + 4 * u64::from(Disk::SEGMENT_BYTES_MAX))
+    }
+
+    fn ask_to_settle(held: &Held) -> Option<Message> {
+        let (transaction, participants) = (held.id, held.participants.clone());
+        let age = Age::NotBefore(held.timestamp);
+        Some(Part::Own(quorate_baselines::Message::Inquire { transaction, participants, age }))
+    }
+
+    /// Nobody leaves a view because one other replica wants to.
+    fn hint_next_view(_: &Server) -> Option<Message> {
+        None
+    }
+}
+
+/// Every bug that can be planted in a comparison system.
+pub(super) fn plants_of(system: quorate_baselines::System) -> Vec<Planted> {
+    let planted = |plant: Plant| Planted {
+        system: SystemKind::Baseline(system),
+        id: plant.id(),
+        what: plant.what(),
+        section: "7.1",
+        is_scripted: false,
+        suited_faults: Faults::All,
+    };
+    Plant::ALL.map(planted).to_vec()
+}

@@ -1,0 +1,117 @@
+//! How the machines of a comparison system are set up.
+
+use std::time::Duration;
+
+use quorate_baselines::{CoordinatorConfig, Plant, ReplicaConfig, Rules, System};
+use quorate_core::{ClientId, Random};
+use quorate_log::{Limits, Timing};
+
+use crate::system::{Sketch, SystemKind, shrink_to};
+
+/// How logs, replicas and coordinators are set up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The times that logs go by.
+    pub timing: Timing,
+    /// How much of what a replica of a log takes upon itself.
+    pub limits: Limits,
+    /// A snapshot begins after so many bytes of entries.
+    pub snapshot_bytes: u64,
+    /// Time-outs of coordinators.
+    pub coordinator: CoordinatorConfig,
+    /// Time-outs of replicas.
+    pub replica: ReplicaConfig,
+}
+
+/// Draws them.
+///
+/// # Panics
+/// If another system is asked for.
+pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
+    let Sketch { options, group, round_trip, .. } = *sketch;
+    let SystemKind::Baseline(system) = options.system else {
+        unreachable!("{} is no comparison system", options.system)
+    };
+    let plant = options.plant.as_ref().map(|planted| planted.id);
+    let plant = Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
+    let rules = plant.map_or(Rules::SOUND, Rules::planted);
+    let beat = Duration::from_millis(random.between(5, 100));
+    let silence = 2 * round_trip + 3 * beat + Duration::from_millis(random.between(20, 800));
+    let lease = silence.mul_f64(0.3 + 0.9 * random.unit());
+    let timing = Timing { beat, silence, lease, ..Timing::DEFAULT };
+    let limits = Limits {
+        message_bytes: [200, 2_000, 1024 * 1024][random.index(3)],
+        in_flight: [1, 8, 4_096][random.index(3)],
+        kept: [0, 10, 4_096][random.index(3)],
+    };
+    let snapshot_bytes = [4_096, 65_536, 1 << 40][random.index(3)];
+    let coordinator = draw_coordinator(system, rules, round_trip, random);
+    let initial = ReplicaConfig::new(Default::default(), group, Default::default(), system);
+    // Without a floor, or with so many that clocks, late messages and recoveries meet it.
+    let unhurried = random.chance(0.2);
+    let mut floor_time = |millis| {
+        if unhurried { Duration::from_secs(3_600) } else { Duration::from_millis(random.between(50, millis)) }
+    };
+    let replica = ReplicaConfig {
+        rules,
+        floor_interval: floor_time(3_000),
+        floor_lag: floor_time(4_000),
+        recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
+        attention_interval: Duration::from_millis(random.between(10, 500)),
+        scan_page_max: [1, 2, 1_000][random.index(3)],
+        page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)],
+        ceiling_ahead: Duration::from_millis([1, 50, 500][random.index(3)]),
+        ..initial
+    };
+    Settings { timing, limits, snapshot_bytes, coordinator, replica }
+}
+
+fn draw_coordinator(
+    system: System,
+    rules: Rules,
+    round_trip: Duration,
+    random: &mut Random,
+) -> CoordinatorConfig {
+    let mut times = |low: f64, high: f64| {
+        let factor = low + (high - low) * random.unit();
+        Duration::from_millis(2) + round_trip.mul_f64(factor)
+    };
+    let read_timeout = times(1.2, 4.0);
+    let resend_timeout = Duration::from_millis(10) + times(1.5, 6.0);
+    CoordinatorConfig {
+        rules,
+        read_timeout,
+        resend_timeout,
+        abandon_after: Duration::from_millis(random.between(500, 10_000)),
+        scan_page_max: [1, 3, 1_000][random.index(3)],
+        ..CoordinatorConfig::new(ClientId::default(), system)
+    }
+}
+
+/// Shrinks limits and time-outs. A log gets the time that a view change takes.
+pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks: impl FnMut() -> bool) {
+    let moment = |share: f64| round_trip.mul_f64(share) + Duration::from_millis(1);
+    let timing = &mut settings.timing;
+    shrink_to(&mut timing.silence, moment(3.0) + 3 * timing.beat, shrinks());
+    shrink_to(&mut timing.lease, Duration::ZERO, shrinks());
+    let limits = &mut settings.limits;
+    shrink_to(&mut limits.message_bytes, 1, shrinks());
+    shrink_to(&mut limits.in_flight, 1, shrinks());
+    shrink_to(&mut limits.kept, 0, shrinks());
+    shrink_to(&mut settings.snapshot_bytes, 256, shrinks());
+    let coordinator = &mut settings.coordinator;
+    shrink_to(&mut coordinator.read_timeout, moment(0.3), shrinks());
+    shrink_to(&mut coordinator.resend_timeout, moment(0.3), shrinks());
+    shrink_to(&mut coordinator.abandon_after, Duration::ZERO, shrinks());
+    shrink_to(&mut coordinator.scan_page_max, 1, shrinks());
+    let replica = &mut settings.replica;
+    shrink_to(&mut replica.recovery_timeout, moment(4.0) + Duration::from_millis(10), shrinks());
+    shrink_to(&mut replica.attention_interval, moment(1.0), shrinks());
+    shrink_to(&mut replica.scan_page_max, 1, shrinks());
+    shrink_to(&mut replica.page_bytes_max, 1, shrinks());
+    shrink_to(&mut replica.ceiling_ahead, Duration::from_millis(1), shrinks());
+    let collects = shrinks();
+    shrink_to(&mut replica.floor_interval, moment(2.0) + Duration::from_millis(10), collects);
+    // Of a seed that collected nothing so far the lag would be an hour.
+    shrink_to(&mut replica.floor_lag, Duration::from_secs(1), collects);
+}

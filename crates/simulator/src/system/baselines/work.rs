@@ -1,0 +1,66 @@
+//! What messages and commands make their receivers do, for processors that take their time.
+
+use quorate_baselines::entry::Entry;
+use quorate_baselines::{Message, Replica};
+use quorate_core::Transaction;
+use quorate_core::command::{Command, Outcome};
+use quorate_log::Part;
+use quorate_log::member::{Item, MessageOf};
+
+use crate::world::costs::{Operation, Work};
+
+/// No replica looks at more keys for one page of a scan, whatever it is asked for.
+const SCANNED_MAX: usize = 1_000;
+
+/// What its receiver does for a message.
+pub(super) fn of_message(message: &MessageOf<Replica>) -> Work {
+    match message {
+        Part::Own(message) => of_own(message),
+        Part::Log(quorate_log::Message::Prepare { entries, .. }) => of_entries(entries),
+        Part::Log(_) => Work::new(Operation::Control, 0),
+    }
+}
+
+fn of_own(message: &Message) -> Work {
+    match message {
+        Message::Read { .. } => Work::new(Operation::Read, 1),
+        Message::Scan { limit, .. } => Work::new(Operation::Read, (*limit as usize).min(SCANNED_MAX)),
+        Message::ReadCurrent { keys, .. } => Work::new(Operation::Read, keys.len()),
+        Message::Prepare { part, .. } | Message::Validate { part, .. } => {
+            Work::new(Operation::Prepare, keys_of(part))
+        }
+        Message::Decide { outcome: Outcome::Aborted, .. } => Work::new(Operation::Abort, 0),
+        Message::Decide { outcome: Outcome::Committed(_), .. } => Work::new(Operation::Commit, 1),
+        Message::ReadReply { .. } | Message::PrepareReply { .. } | Message::ValidateReply { .. } => {
+            Work::new(Operation::Reply, 1)
+        }
+        Message::ScanReply { keys, .. } => Work::new(Operation::Reply, keys.len()),
+        Message::ReadCurrentReply { found, .. } => Work::new(Operation::Reply, found.len()),
+        _ => Work::new(Operation::Control, 0),
+    }
+}
+
+/// A backup installs at once what it is told of a transaction, all keys of a message taken together.
+fn of_entries(entries: &[quorate_log::Entry<Item<Replica>>]) -> Work {
+    let keys = entries.iter().map(|entry| match &entry.payload {
+        Item::Own(Entry::Prepared(prepared)) => keys_of(&prepared.part),
+        Item::Own(_) | Item::NextGroup(_) => 1,
+    });
+    match keys.sum() {
+        0 => Work::new(Operation::Control, 0),
+        keys => Work::new(Operation::Commit, keys),
+    }
+}
+
+fn keys_of(transaction: &Transaction) -> usize {
+    transaction.reads.len() + transaction.writes.len() + transaction.ranges.len()
+}
+
+/// What a coordinator does for a command.
+pub(super) fn of_command(command: &Command) -> Work {
+    match command {
+        Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),
+        Command::Route(_) | Command::Reachable { .. } => Work::new(Operation::Control, 0),
+        _ => Work::new(Operation::Command, 1),
+    }
+}

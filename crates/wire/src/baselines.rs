@@ -1,0 +1,171 @@
+//! The field numbers of the comparison systems that stand on a replicated log.
+
+use quorate_baselines::entry::{Ended, Entry, Page, Prepared};
+use quorate_baselines::message::{Age, FoundKey, Message, Standing, Wanted};
+use quorate_core::{Key, KeyRange, TransactionId};
+use quorate_store::Version;
+
+use crate::codec::field::{
+    BoundBytes, Fixed64, KeyBytes, Map, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
+};
+use crate::codec::table::{Through, alternatives, message, pair};
+use crate::error::Fault;
+use crate::log::on_log;
+
+on_log!(quorate_baselines::Replica);
+
+alternatives!(Message, "baselines.Message", messages {
+    1 Read { 1 transaction: Nested, 2 key: KeyBytes, 3 lock: Optional<Nested> }
+    2 ReadReply {
+        1 transaction: Nested,
+        2 key: KeyBytes,
+        3 version: Nested,
+        4 value: Optional<ValueBytes>,
+        5 locked_in: Optional<Varint>,
+    }
+    3 Scan {
+        1 transaction: Nested,
+        2 request: Varint,
+        3 range: Nested,
+        4 limit: Varint,
+        5 lock: Optional<Nested>,
+    }
+    4 ScanReply {
+        1 transaction: Nested,
+        2 request: Varint,
+        3 keys: Repeated<Nested>,
+        4 next: Optional<BoundBytes>,
+        5 locked_in: Optional<Varint>,
+    }
+    5 NextTimestamp { 1 transaction: Nested, 2 above: Nested }
+    6 NextTimestampReply { 1 transaction: Nested, 2 timestamp: Nested }
+    7 Prepare {
+        1 transaction: Nested,
+        2 part: Nested,
+        3 proposed: Nested,
+        4 age: Nested,
+        5 locked_in: Optional<Varint>,
+    }
+    8 PrepareReply { 1 transaction: Nested, 2 standing: Nested }
+    9 Validate { 1 transaction: Nested, 2 part: Nested, 3 locked_in: Optional<Varint>, 4 at: Optional<Nested> }
+    10 ValidateReply { 1 transaction: Nested, 2 is_valid: Varint }
+    11 ReadCurrent { 1 transaction: Nested, 2 keys: Repeated<KeyBytes> }
+    12 ReadCurrentReply { 1 transaction: Nested, 2 found: Repeated<Nested>, 3 timestamp: Nested }
+    13 Decide { 1 transaction: Nested, 2 outcome: Nested }
+    14 Inquire { 1 transaction: Nested, 2 participants: Packed, 3 age: Nested }
+    15 InquireReply { 1 transaction: Nested, 2 standing: Nested }
+    16 NotLeading { 1 transaction: Nested, 2 leader: Varint }
+    17 AskFloor {}
+    18 AskFloorReply { 1 floor: Nested }
+    19 Release { 1 transaction: Nested }
+    20 Wounded { 1 transaction: Nested }
+    21 ReadAt { 1 transaction: Nested, 2 wanted: Nested, 3 at: Nested }
+    22 ReadAtReply { 1 transaction: Nested, 2 found: Repeated<Nested>, 3 next: Optional<BoundBytes> }
+    23 SnapshotTooOld { 1 transaction: Nested, 2 oldest: Nested }
+});
+
+message!(FoundKey, "baselines.FoundKey", {
+    1 read: Nested,
+    2 value: Optional<ValueBytes>,
+});
+
+crate::log::list!(Vec<Key>, "baselines.Wanted.Keys", Repeated<KeyBytes>);
+
+/// [`Wanted::Range`].
+struct WantedRange {
+    range: KeyRange,
+    limit: u32,
+}
+
+message!(WantedRange, "baselines.Wanted.Range", {
+    1 range: Nested,
+    2 limit: Varint,
+});
+
+alternatives!(Wanted, "baselines.Wanted",
+    fields {
+        1 Keys: Nested,
+    },
+    through {
+        2 Range: WantedRange,
+    }
+);
+
+impl Through<Wanted> for WantedRange {
+    fn of(wanted: &Wanted) -> Self {
+        match wanted {
+            Wanted::Range(range, limit) => WantedRange { range: range.clone(), limit: *limit },
+            Wanted::Keys(_) => unreachable!("keys are another alternative"),
+        }
+    }
+
+    fn restore(self) -> Result<Wanted, Fault> {
+        Ok(Wanted::Range(self.range, self.limit))
+    }
+}
+
+alternatives!(Standing, "baselines.Standing",
+    messages {
+        3 TooOld { 1 clock: Varint }
+        4 Forgotten { 1 clock: Varint }
+    },
+    fields {
+        1 Prepared: Nested,
+        2 Ended: Nested,
+    }
+);
+
+alternatives!(Age, "baselines.Age", fields {
+    1 Proposed: Nested,
+    2 NotBefore: Nested,
+});
+
+alternatives!(Entry, "baselines.Entry",
+    messages {
+        2 Refused { 1 transaction: Nested, 2 participants: Packed, 3 until: Nested }
+        3 Decided { 1 transaction: Nested, 2 outcome: Nested }
+        4 Floor { 1 floor: Nested, 2 forgotten: Nested }
+    },
+    fields {
+        1 Prepared: Nested,
+        5 Ceiling: Nested,
+    }
+);
+
+message!(Prepared, "baselines.Prepared", {
+    1 transaction: Nested,
+    2 part: Nested,
+    3 proposed: Nested,
+    4 timestamp: Nested,
+    5 age: Nested,
+});
+
+message!(Ended, "baselines.Ended", {
+    1 outcome: Nested,
+    2 participants: Packed,
+    3 until: Nested,
+});
+
+pair!((TransactionId, Ended), "baselines.Page.Ended", 1 transaction: Nested, 2 ended: Nested);
+
+message!(Version, "baselines.Version", {
+    1 timestamp: Nested,
+    2 value: Optional<ValueBytes>,
+});
+
+pair!((Key, Version), "baselines.Page.Version", 1 key: KeyBytes, 2 version: Nested);
+
+crate::log::list!(Vec<(Key, Version)>, "baselines.Page.Versions");
+crate::log::list!(Vec<Prepared>, "baselines.Page.PreparedList");
+crate::log::list!(Vec<(TransactionId, Ended)>, "baselines.Page.EndedList");
+
+alternatives!(Page, "baselines.Page",
+    messages {
+        4 Bounds { 1 floor: Nested, 2 forgotten: Nested, 3 last: Nested }
+    },
+    fields {
+        1 Versions: Nested,
+        2 Prepared: Nested,
+        3 Ended: Nested,
+    }
+);
