@@ -423,6 +423,7 @@ impl Clients {
         let slot = self.sessions[session].slot;
         let id = TransactionId { client: self.slots[slot].id, sequence, attempt };
         let began = Timestamp::new(cluster.client_clock(slot), ClientId(0));
+        let operations = plan.operations.len() as u32;
         let execution = Execution::new(plan, &mut self.unique, 0);
         let time = self.time(cluster.world.now());
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
@@ -440,7 +441,10 @@ impl Clients {
         let manner = self.sessions[session].manner;
         let (commit_asked, thinks) = (false, false);
         let mut attempt = Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only };
-        let patience = self.draw_patience(cluster);
+        let mut patience = self.draw_patience(cluster);
+        if S::READS_AT_LEADERS {
+            patience += 2 * operations * cluster.scenario.round_trip();
+        }
         let client = self.slots[slot].client;
         if let Some(read_only) = &attempt.read_only {
             cluster.world.command(client, read_only.command(id, &mut attempt.execution, patience));

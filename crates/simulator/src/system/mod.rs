@@ -158,6 +158,9 @@ pub trait System:
     /// A client that lies.
     type Hostile: Hostile<Self>;
 
+    /// True if reads go to leaders, however far away: clients have the patience for that.
+    const READS_AT_LEADERS: bool;
+
     /// True if whoever has committed at a timestamp has read what lies below it. (That timestamps order the versions of each
     /// key is promised in any case.)
     const TIMESTAMPS_EXPLAIN_READS: bool;

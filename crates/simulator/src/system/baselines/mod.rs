@@ -102,6 +102,7 @@ impl System for Baseline {
     type Settings = Settings;
     type Hostile = Hostile;
 
+    const READS_AT_LEADERS: bool = true;
     const TIMESTAMPS_EXPLAIN_READS: bool = false;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {

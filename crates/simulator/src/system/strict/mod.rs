@@ -113,6 +113,7 @@ impl System for Strict {
     type Settings = Settings;
     type Hostile = Hostile;
 
+    const READS_AT_LEADERS: bool = false;
     const TIMESTAMPS_EXPLAIN_READS: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
