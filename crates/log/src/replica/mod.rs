@@ -513,6 +513,7 @@ impl<P: Payload> Replica<P> {
         message: Message<P>,
         host: &mut H,
     ) {
+        self.note_heard(from, host.now());
         self.flush(host);
         if from == self.me || message.view().is_some_and(|view| !Membership::is_of(epoch, view)) {
             return;

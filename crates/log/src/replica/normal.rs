@@ -1,6 +1,7 @@
 //! Appending in a view.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use quorate_core::log::Position;
 use quorate_core::{Instant, ReplicaIndex, View};
@@ -10,19 +11,49 @@ use crate::entries::Entry;
 use crate::{Message, Payload, Plant};
 
 /// What a leader knows of the others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Leading {
     /// With what the view began: once that is stable, the leader knows all that is.
     begun_with: Position,
     /// Up to where its own log has been given to the disk, and up to where it is durable.
     written: Position,
     durable: Position,
+    /// Since when the disk has made nothing durable of what it was given, and up to where it was durable then.
+    waiting_for_disk: Option<(Instant, Position)>,
     peers: BTreeMap<ReplicaIndex, Peer>,
 }
 
+impl Leading {
+    /// A leader at whose disk nothing has been durable so far.
+    fn new(last: Position, peers: BTreeMap<ReplicaIndex, Peer>) -> Self {
+        let (durable, waiting_for_disk) = (Position::START, None);
+        Leading { begun_with: last, written: last, durable, waiting_for_disk, peers }
+    }
+
+    /// Notes how far the disk has come; true if it has made nothing durable since `then` of what it was given.
+    fn is_disk_silent(&mut self, now: Instant, patience: Duration) -> bool {
+        if self.durable >= self.written {
+            self.waiting_for_disk = None;
+            return false;
+        }
+        let (since, durable) = self.waiting_for_disk.unwrap_or((now, self.durable));
+        let since = if durable == self.durable { since } else { now };
+        self.waiting_for_disk = Some((since, self.durable));
+        now - since >= patience
+    }
+
+    /// True if fewer than this many backups have said anything for so long.
+    fn is_unheard(&self, now: Instant, patience: Duration, backups: usize) -> bool {
+        let heard = self.peers.values().filter(|peer| now - peer.heard_at < patience);
+        heard.count() < backups
+    }
+}
+
 /// What the leader knows of a backup.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Peer {
+    /// When it said something, whatever it was.
+    heard_at: Instant,
     /// The backup holds the log up to here.
     matched: Position,
     /// It was sent everything up to here.
@@ -34,6 +65,17 @@ struct Peer {
 }
 
 impl Peer {
+    /// A backup that is taken to have been heard now, and to hold nothing.
+    fn new(now: Instant, sent: Position) -> Self {
+        Peer {
+            heard_at: now,
+            matched: Position::START,
+            sent,
+            in_flight: VecDeque::new(),
+            at_beat: Default::default(),
+        }
+    }
+
     /// The backup holds everything up to here.
     fn note_matched(&mut self, upto: Position) {
         self.matched = self.matched.max(upto);
@@ -179,8 +221,9 @@ impl<P: Payload> Replica<P> {
     /// Begins to lead the view, whose log this replica holds.
     pub(super) fn lead<H: Host<P>>(&mut self, host: &mut H) {
         let last = self.entries.last();
-        let peers = self.others().map(|other| (other, Peer { sent: last, ..Peer::default() })).collect();
-        self.leading = Some(Leading { begun_with: last, written: last, durable: Position::START, peers });
+        let now = host.now();
+        let peers = self.others().map(|other| (other, Peer::new(now, last))).collect();
+        self.leading = Some(Leading::new(last, peers));
         self.promise.end();
         self.lease.reset();
         host.cancel_timer(Timer::Silence);
@@ -203,7 +246,28 @@ impl<P: Payload> Replica<P> {
         }
     }
 
+    /// A backup has said something.
+    pub(super) fn note_heard(&mut self, from: ReplicaIndex, now: Instant) {
+        if let Some(peer) = self.leading.as_mut().and_then(|leading| leading.peers.get_mut(&from)) {
+            peer.heard_at = now;
+        }
+    }
+
+    /// True if this replica leads in vain: it does not hear enough of the others, or its disk stands still. The others hear it
+    /// all the same, and would wait for it for ever.
+    fn leads_in_vain(&mut self, now: Instant) -> bool {
+        // Before its lease has ended nobody else can lead.
+        let patience = self.timing.lease + self.timing.silence;
+        let failures = self.membership().group().failures();
+        let Some(leading) = &mut self.leading else { return false };
+        leading.is_disk_silent(now, patience) || leading.is_unheard(now, patience, failures)
+    }
+
     pub(super) fn on_beat<H: Host<P>>(&mut self, host: &mut H) {
+        if self.leads_in_vain(host.now()) {
+            self.stop_leading(host);
+            return self.wish_for_next(host);
+        }
         let Some(leading) = &mut self.leading else { return };
         leading.peers.values_mut().for_each(Peer::note_beat);
         // Other beats, which are questions, do not put this off.

@@ -64,12 +64,15 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// Asks the others to go on to the next view, or to the greatest that any of them wants.
-    fn wish_for_next<H: Host<P>>(&mut self, host: &mut H) {
+    /// Asks the others to go on to the next view, or to the greatest that any of them wants. A wish binds nobody, so it does
+    /// not wait for the disk, which may be why there is one.
+    pub(super) fn wish_for_next<H: Host<P>>(&mut self, host: &mut H) {
         let wanted = self.changing.wishes.values().max().copied().unwrap_or_default();
         let view = wanted.max(View(self.view.0 + 1));
         self.changing.wishes.insert(self.me, view);
-        self.tell_others(&Message::StartViewChange { view, entered: false }, host);
+        for other in self.others() {
+            host.send_unordered(other, Message::StartViewChange { view, entered: false });
+        }
         host.set_timer(Timer::Silence, self.timing.silence);
         self.count_wishes(host);
     }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use quorate_core::View;
+use quorate_core::{ReplicaIndex, View};
 
-use super::{TIMING, World};
+use super::{Flying, TIMING, World};
 use crate::message::Offer;
-use crate::{Message, Status};
+use crate::{Message, Rules, Status};
 
 const MOMENT: Duration = Duration::from_millis(30);
 
@@ -104,4 +104,71 @@ fn a_confirmation_is_of_what_was_said_after_it_was_asked_for() {
     assert!(world.replica(0).has_confirmed(number - 1) && !world.replica(0).has_confirmed(number));
     world.pass(MOMENT);
     assert!(world.replica(0).has_confirmed(number));
+}
+
+/// The others hear it, so they would wait for it for ever.
+#[test]
+fn a_leader_that_hears_nobody_lets_another_lead() {
+    let mut world = World::calm(3);
+    world.cut.extend([(ReplicaIndex(1), ReplicaIndex(0)), (ReplicaIndex(2), ReplicaIndex(0))]);
+    world.pass(20 * TIMING.silence);
+    assert!(!world.replica(0).is_leading());
+    let leader = (1..3).find(|index| world.replica(*index).is_leading()).expect("another leads");
+    assert_eq!(world.replica(leader).status(), Status::Normal);
+}
+
+#[test]
+fn a_leader_whose_disk_stands_still_lets_another_lead() {
+    let mut world = World::calm(3);
+    world.processes[0].sync_rate = 0.0;
+    world.step(0, |replica, step| {
+        replica.append(7);
+        replica.flush(step);
+    });
+    world.pass(20 * TIMING.silence);
+    assert!(!world.replica(0).is_leading());
+    assert!((1..3).any(|index| world.replica(index).is_leading()));
+    assert_eq!(world.stable, [7], "the others had it on disk");
+}
+
+/// Whoever has nothing to write does not wait for its disk.
+#[test]
+fn a_leader_with_nothing_to_do_goes_on_leading() {
+    let mut world = World::calm(3);
+    world.processes[0].sync_rate = 0.0;
+    world.isolate(2);
+    world.pass(20 * TIMING.silence);
+    assert!(world.replica(0).is_leading());
+}
+
+#[test]
+fn a_lease_counts_from_when_the_leader_spoke() {
+    outlast_with_a_late_answer(Rules::CORRECT);
+}
+
+/// An answer from before the leader was cut off comes when the promises that it tells of have nearly ended.
+pub(super) fn outlast_with_a_late_answer(rules: Rules) {
+    let mut world = World::calm_with(3, rules);
+    let is_answer =
+        |flying: &Flying| flying.to == ReplicaIndex(0) && matches!(flying.message, Message::PrepareOk { .. });
+    let answer = loop {
+        world.tick();
+        if let Some(at) = world.flying.iter().position(is_answer) {
+            break world.flying.swap_remove(at);
+        }
+    };
+    world.flying.clear();
+    world.isolate(0);
+    world.pass(TIMING.lease - Duration::from_millis(10));
+    world.tell(0, usize::from(answer.from.0), answer.message);
+    for _ in 0..2 * TIMING.lease.as_millis() {
+        world.pass(Duration::from_millis(1));
+        for index in 1..3 {
+            world.step(index, |replica, step| {
+                replica.append(1);
+                replica.flush(step);
+            });
+        }
+    }
+    assert!(!world.stable.is_empty(), "another leads");
 }

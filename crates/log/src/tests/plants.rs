@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{Habits, members, recovery, schedules};
+use super::{Habits, leases, members, recovery, schedules};
 use crate::{Plant, Rules};
 
 /// Where a plant is noticed.
@@ -20,7 +20,7 @@ enum Hunt {
 fn hunt(plant: Plant) -> Hunt {
     match plant {
         Plant::OwnLogBegins => Hunt::Schedules(10),
-        Plant::LeaseFromAnswer => Hunt::Schedules(100),
+        Plant::LeaseFromAnswer => Hunt::Story(leases::outlast_with_a_late_answer),
         Plant::OkBeforeSync => Hunt::Schedules(400),
         Plant::RecoveringVotes => Hunt::Schedules(50),
         Plant::LivesForgotten => Hunt::Story(recovery::lose_with_a_late_offer),
