@@ -31,6 +31,9 @@ impl Coordinator {
             outbox.emit(Event::Resolved { transaction: id, outcome: None });
             return;
         }
+        // A client knows what its clock said when it began. That tells nothing of what a timestamp server has given.
+        let by_clock = !self.config.system.has_timestamp_server();
+        let not_before = if by_clock { not_before } else { Timestamp::ZERO };
         let question = Question::Resolve { not_before, standings: Standings::new(&participants) };
         let asking = Asking::new(question, Default::default(), participants);
         let phase = Phase::Asking(Box::new(asking));
