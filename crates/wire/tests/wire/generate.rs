@@ -1,5 +1,7 @@
 //! Strategies that reach every variant of every message and record.
 
+pub(crate) mod baselines;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,7 @@ use quorate_tapir::message::{
     StatePage, Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Record, Tapir};
-use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, Welcome};
+use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, Welcome};
 
 /// Numbers of every length, with the edges.
 fn number() -> impl Strategy<Value = u64> {
@@ -519,9 +521,12 @@ fn address() -> impl Strategy<Value = Address> {
 }
 
 pub(crate) fn packet() -> BoxedStrategy<Packet> {
-    let envelope = (address(), address(), epoch(), message()).prop_map(|(from, to, epoch, message)| {
-        Packet::Envelope(Envelope { from, to, epoch, message: message.into() })
-    });
+    let said = prop_oneof![
+        message().prop_map(ProtocolMessage::from),
+        baselines::member_message().prop_map(ProtocolMessage::from),
+    ];
+    let envelope = (address(), address(), epoch(), said)
+        .prop_map(|(from, to, epoch, message)| Packet::Envelope(Envelope { from, to, epoch, message }));
     let peer =
         prop_oneof![any::<u16>().prop_map(|id| Peer::Node(NodeId(id))), client().prop_map(Peer::Client)];
     let others = prop_oneof![

@@ -1,18 +1,30 @@
 //! Bytes that nobody meant to send: decoding never panics, and never takes memory out of proportion.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use quorate_baselines::Replica;
+use quorate_baselines::entry::{Ended, Prepared};
+use quorate_core::log::Position;
 use quorate_core::topology::Keyspace;
 use quorate_core::transaction::{
     KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX,
 };
-use quorate_core::{Epoch, Key, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Write};
+use quorate_core::{
+    Epoch, Key, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
+};
+use quorate_log::member::MessageOf;
+use quorate_log::message::Offer;
+use quorate_log::{Entry, Membership, Run, Shape};
+use quorate_store::Version;
 use quorate_tapir::Message;
 use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode_record, encode};
 
 use crate::allocation::peak_of;
+use crate::generate::baselines::{self, Fact, Item};
 use crate::{cases, generate};
 
 /// Decoding may take so many times the length of its input. The worst is a list of the shortest entries that there can
@@ -26,6 +38,8 @@ fn decode_everything(bytes: &[u8]) {
     let ((), peak) = peak_of(|| {
         drop(decode::<Packet>(bytes));
         drop(decode_record::<quorate_tapir::Record>(bytes));
+        drop(decode_record::<Fact>(bytes));
+        drop(decode::<MessageOf<Replica>>(bytes));
         drop(decode::<Keyspace>(bytes));
         drop(decode::<Transaction>(bytes));
     });
@@ -76,6 +90,20 @@ proptest! {
     }
 
     #[test]
+    fn mutated_records_on_a_log_are_harmless(fact in baselines::fact(), mutations in mutations()) {
+        let mut bytes = encode(&fact).to_vec();
+        mutate(&mut bytes, &mutations);
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn mutated_messages_on_a_log_are_harmless(message in baselines::member_message(), mutations in mutations()) {
+        let mut bytes = encode(&message).to_vec();
+        mutate(&mut bytes, &mutations);
+        decode_everything(&bytes);
+    }
+
+    #[test]
     fn random_bytes_are_harmless(bytes in vec(any::<u8>(), 0..300)) {
         decode_everything(&bytes);
     }
@@ -108,6 +136,14 @@ proptest! {
             decode_everything(&bytes[..length]);
         }
     }
+
+    #[test]
+    fn records_on_a_log_cut_anywhere_are_harmless(fact in baselines::fact()) {
+        let bytes = encode(&fact);
+        for length in 0..bytes.len() {
+            decode_everything(&bytes[..length]);
+        }
+    }
 }
 
 /// A length that lies allocates nothing.
@@ -136,6 +172,64 @@ fn lists_of_tiny_entries_are_bounded() {
     bytes.resize(bytes.len() + 16 * 1024 * 1024, 1);
     let error = decode::<Transaction>(&bytes).unwrap_err();
     assert!(matches!(error.fault, Fault::Entries { .. }), "{error}");
+}
+
+/// The lists of the log and of what stands on it, full of the shortest entries that there can be.
+#[test]
+fn lists_of_tiny_entries_on_a_log_are_bounded() {
+    fn refuse<T: Wire>(what: &str, entry: &[u8]) {
+        let bytes = entry.repeat((1 << 20) + 1);
+        let (result, peak) = peak_of(|| decode::<T>(&bytes).map(drop));
+        let error = result.unwrap_err();
+        assert!(matches!(error.fault, Fault::Entries { .. }), "{what}: {error}");
+        assert!(peak <= AMPLIFICATION_MAX * bytes.len(), "{what}: {peak} for {}", bytes.len());
+    }
+    // Entry { payload: Item { next_group: {} } }
+    refuse::<Vec<Entry<Item>>>("entries", &[0x0a, 4, 0x12, 2, 0x12, 0]);
+    refuse::<Vec<ReplicaIndex>>("members", &[0x08, 0]);
+    // Shape.runs
+    refuse::<Shape>("runs", &[0x12, 0]);
+    refuse::<Vec<Key>>("keys", &[0x0a, 1, b'k']);
+    // { key: "k", version: { timestamp: {} } }
+    refuse::<Vec<(Key, Version)>>("versions", &[0x0a, 7, 0x0a, 1, b'k', 0x12, 2, 0x0a, 0]);
+    // { transaction: {}, part: {}, proposed: {}, timestamp: {}, age: {} }
+    refuse::<Vec<Prepared>>("prepared", &[0x0a, 10, 0x0a, 0, 0x12, 0, 0x1a, 0, 0x22, 0, 0x2a, 0]);
+    // { transaction: {}, ended: { outcome: { aborted: {} }, until: {} } }
+    refuse::<Vec<(TransactionId, Ended)>>("ended", &[0x0a, 10, 0x0a, 0, 0x12, 6, 0x0a, 2, 0x12, 0, 0x1a, 0]);
+
+    // Offer.lives, of which the last of each replica counts, and Offer.shape.
+    let mut bytes = [0x22, 0].repeat(1 << 22);
+    bytes.extend([0x22, 2, 0x10, 7, 0x12, 0]);
+    let (result, peak) = peak_of(|| decode::<Offer>(&bytes));
+    assert_eq!(result.unwrap().lives, BTreeMap::from([(ReplicaIndex(0), 7)]));
+    assert!(peak <= OVERHEAD_BYTES, "lives: {peak}");
+}
+
+/// What replicas that compare logs and count majorities rely on.
+#[test]
+fn shapes_and_memberships_that_cannot_be_are_refused() {
+    let run = |view, first| Run { view: View(view), first: Position(first) };
+    let shape = |base, runs, last| Shape { base: Position(base), runs, last: Position(last) };
+    let unsound = [
+        shape(0, vec![], 1),
+        shape(5, vec![], 5),
+        shape(0, vec![run(1, 2)], 2),
+        shape(5, vec![run(1, 6)], 6),
+        shape(0, vec![run(1, 1), run(1, 2)], 2),
+        shape(0, vec![run(2, 1), run(1, 2)], 2),
+        shape(0, vec![run(1, 1), run(2, 3)], 2),
+        shape(0, vec![run(1, 1), run(2, 1)], 2),
+        shape(5, vec![run(1, 5)], 4),
+    ];
+    for shape in unsound {
+        let error = decode::<Shape>(&encode(&shape)).unwrap_err();
+        assert_eq!(error.to_string(), "malformed log.Shape: no log has such a shape", "{shape:?}");
+    }
+    // Two members; one of them twice; none.
+    for members in [&[0x12, 2, 0, 1][..], &[0x12, 3, 0, 1, 1], &[]] {
+        let error = decode::<Membership>(members).unwrap_err();
+        assert!(error.to_string().contains("no group has such members"), "{error}");
+    }
 }
 
 fn refused(result: Result<Message, DecodeError>) -> (Fault, String) {

@@ -28,6 +28,8 @@ macro_rules! choices {
     };
 }
 
+pub(crate) mod baselines;
+
 messages! {
     struct Empty {}
     struct TransactionId {
@@ -631,7 +633,7 @@ messages! {
 }
 
 choices! {
-    ProtocolMessage, "ProtocolChoice", "1" = ProtocolChoice { 1 Tapir(Tapir) }
+    ProtocolMessage, "ProtocolChoice", "1, 2" = ProtocolChoice { 1 Tapir(Tapir), 2 Baseline(baselines::Member) }
     Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),

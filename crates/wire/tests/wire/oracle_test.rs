@@ -27,6 +27,13 @@ proptest! {
     }
 
     #[test]
+    fn records_on_a_log_are_protocol_buffers(fact in generate::baselines::fact()) {
+        let ours = encode(&fact);
+        let theirs = oracle::baselines::Fact::decode(ours.as_ref()).expect("prost reads what we write");
+        prop_assert_eq!(theirs.encode_to_vec(), ours);
+    }
+
+    #[test]
     fn keyspaces_are_protocol_buffers(keyspace in generate::keyspace()) {
         let ours = encode(&keyspace);
         let theirs = oracle::Keyspace::decode(ours.as_ref()).expect("prost reads what we write");
@@ -68,4 +75,87 @@ fn a_read_reply_says_what_it_means() {
     let theirs = oracle::Packet::decode(encode(&goodbye)).unwrap();
     let expected = oracle::Goodbye { reason: "maintenance".to_owned() };
     assert_eq!(theirs.choice, Some(oracle::PacketChoice::Goodbye(expected)));
+}
+
+fn micros(micros: u64) -> quorate_core::Timestamp {
+    quorate_core::Timestamp { micros, client: quorate_core::ClientId(0) }
+}
+
+fn as_micros(micros: u64) -> Option<oracle::Timestamp> {
+    Some(oracle::Timestamp { micros, client: 0 })
+}
+
+#[test]
+fn an_entry_on_its_way_to_a_log_says_what_it_means() {
+    use oracle::baselines as theirs;
+    use quorate_baselines::entry::Prepared;
+    use quorate_core::log::Position;
+    use quorate_core::{TransactionId, View};
+    let prepared = Prepared {
+        transaction: TransactionId::default(),
+        part: Default::default(),
+        proposed: micros(1),
+        age: micros(2),
+        timestamp: micros(3),
+    };
+    let item = quorate_log::member::Item::Own(quorate_baselines::Entry::Prepared(prepared));
+    let message = quorate_log::Message::<generate::baselines::Item>::Prepare {
+        view: View(4),
+        after: Position(5),
+        entries: vec![quorate_log::Entry { view: View(6), payload: item }],
+        stable: Position(7),
+        beat: 8,
+    };
+    let prepared = theirs::Prepared {
+        transaction: Some(oracle::TransactionId::default()),
+        part: Some(oracle::Transaction::default()),
+        proposed: as_micros(1),
+        age: as_micros(2),
+        timestamp: as_micros(3),
+    };
+    let own = theirs::OwnEntry { choice: Some(theirs::OwnEntryChoice::Prepared(prepared)) };
+    let payload = Some(theirs::Item { choice: Some(theirs::ItemChoice::Own(own)) });
+    let expected = theirs::PrepareEntries {
+        view: 4,
+        after: 5,
+        entries: vec![theirs::Entry { view: 6, payload }],
+        stable: 7,
+        beat: 8,
+    };
+    let read = theirs::Log::decode(encode(&message)).unwrap();
+    assert_eq!(read.choice, Some(theirs::LogChoice::Prepare(expected)));
+}
+
+#[test]
+fn a_snapshot_says_what_it_means() {
+    use oracle::baselines as theirs;
+    use quorate_core::log::Position;
+    use quorate_core::{Epoch, ReplicaIndex, View};
+    use quorate_log::{Beginning, Membership};
+    let members = [2, 4, 6].map(ReplicaIndex).to_vec();
+    let fact = generate::baselines::Fact::SnapshotBegun {
+        base: Position(1),
+        base_view: View(2),
+        view: View(3),
+        last_normal: View(4),
+        changing: true,
+        lives: [(ReplicaIndex(2), 5), (ReplicaIndex(0), 0)].into(),
+        beginning: Beginning {
+            membership: Membership::new(Epoch(6), members).unwrap(),
+            base: Position(7),
+            view: View(8),
+        },
+    };
+    let membership = Some(theirs::Membership { epoch: 6, members: vec![2, 4, 6] });
+    let expected = theirs::SnapshotBegun {
+        base: 1,
+        base_view: 2,
+        view: 3,
+        last_normal: 4,
+        changing: true,
+        lives: [(2, 5), (0, 0)].into(),
+        beginning: Some(theirs::Beginning { membership, base: 7, view: 8 }),
+    };
+    let read = theirs::Fact::decode(encode(&fact)).unwrap();
+    assert_eq!(read.choice, Some(theirs::FactChoice::SnapshotBegun(expected)));
 }

@@ -1,9 +1,12 @@
 //! What is encoded is read back, at exactly the length that was announced.
 
+use std::fmt::Debug;
+
 use proptest::prelude::*;
 use quorate_core::Epoch;
 use quorate_wire::{Packet, Wire, decode, decode_record, encode, encode_record};
 
+use crate::generate::baselines::{self, Item};
 use crate::{cases, generate};
 
 proptest! {
@@ -18,11 +21,12 @@ proptest! {
 
     #[test]
     fn every_record_is_read_back(epoch in generate::epoch(), record in generate::record()) {
-        let mut bytes = bytes::BytesMut::new();
-        encode_record(epoch, &record, &mut bytes);
-        prop_assert!(!bytes.is_empty(), "a log cannot hold an empty record");
-        prop_assert!(epoch != Epoch::FIRST || bytes.len() == record.encoded_len(), "the first epoch costs nothing");
-        prop_assert_eq!(decode_record(&bytes).unwrap(), (epoch, record));
+        record_is_read_back(epoch, record)?;
+    }
+
+    #[test]
+    fn every_record_on_a_log_is_read_back(epoch in generate::epoch(), fact in baselines::fact()) {
+        record_is_read_back(epoch, fact)?;
     }
 
     #[test]
@@ -31,9 +35,29 @@ proptest! {
     }
 }
 
+fn record_is_read_back<R: Wire + PartialEq + Debug>(epoch: Epoch, record: R) -> Result<(), TestCaseError> {
+    let mut bytes = bytes::BytesMut::new();
+    encode_record(epoch, &record, &mut bytes);
+    prop_assert!(!bytes.is_empty(), "a log cannot hold an empty record");
+    prop_assert!(
+        epoch != Epoch::FIRST || bytes.len() == record.encoded_len(),
+        "the first epoch costs nothing"
+    );
+    prop_assert_eq!(decode_record(&bytes).unwrap(), (epoch, record));
+    Ok(())
+}
+
+/// Asserts that the debug forms of so many generated values hold each word at least five times.
+fn assert_reached<T: Debug>(strategy: impl Strategy<Value = T>, count: usize, words: &[&str]) {
+    let tally = generate::tally(strategy, count);
+    for word in words {
+        let times = tally.get(*word).copied().unwrap_or(0);
+        assert!(times >= 5, "{word} is generated too rarely: {tally:?}");
+    }
+}
+
 #[test]
 fn the_generators_reach_every_variant() {
-    let packets = generate::tally(generate::packet(), 3_000);
     let words = [
         "Envelope",
         "Hello",
@@ -104,13 +128,7 @@ fn the_generators_reach_every_variant() {
         "Sync",
         "Memory",
     ];
-    for word in words {
-        assert!(
-            packets.get(word).is_some_and(|&count| count >= 5),
-            "{word} is generated too rarely: {packets:?}"
-        );
-    }
-    let records = generate::tally(generate::record(), 500);
+    assert_reached(generate::packet(), 6_000, &words);
     let words = [
         "Initialised",
         "ViewEntered",
@@ -123,10 +141,88 @@ fn the_generators_reach_every_variant() {
         "ViewInstalled",
         "ReadsPromised",
     ];
-    for word in words {
-        assert!(
-            records.get(word).is_some_and(|&count| count >= 5),
-            "{word} is generated too rarely: {records:?}"
-        );
-    }
+    assert_reached(generate::record(), 500, &words);
+}
+
+/// Each type by itself, because the names of variants recur: an entry, a standing and a page are `Prepared`.
+#[test]
+fn the_generators_reach_every_variant_on_a_log() {
+    let words = ["Tapir", "Baseline", "Log", "Own"];
+    assert_reached(generate::packet(), 500, &words);
+    let words = [
+        "Prepare",
+        "PrepareOk",
+        "StartViewChange",
+        "DoViewChange",
+        "StartView",
+        "Fetch",
+        "Fetched",
+        "FromState",
+        "FetchState",
+        "WhichLife",
+        "KnownLife",
+        "NewLife",
+        "LifeNoted",
+        "Join",
+        "EpochBegun",
+        "EpochStarted",
+    ];
+    assert_reached(baselines::log_message(), 500, &words);
+    let words = [
+        "Read",
+        "ReadReply",
+        "Scan",
+        "ScanReply",
+        "Release",
+        "Wounded",
+        "NextTimestamp",
+        "NextTimestampReply",
+        "Prepare",
+        "PrepareReply",
+        "Validate",
+        "ValidateReply",
+        "ReadCurrent",
+        "ReadCurrentReply",
+        "ReadAt",
+        "ReadAtReply",
+        "SnapshotTooOld",
+        "Decide",
+        "Inquire",
+        "InquireReply",
+        "NotLeading",
+        "AskFloor",
+        "AskFloorReply",
+        "Keys",
+        "Range",
+        "Prepared",
+        "Ended",
+        "TooOld",
+        "Forgotten",
+        "Proposed",
+        "NotBefore",
+    ];
+    assert_reached(baselines::own_message(), 1_000, &words);
+    let words = [
+        "Appended",
+        "ViewEntered",
+        "LifeNoted",
+        "ViewPage",
+        "ViewInstalled",
+        "Awaiting",
+        "ViewState",
+        "SnapshotBegun",
+        "SnapshotEntries",
+        "SnapshotPage",
+        "SnapshotEnded",
+    ];
+    assert_reached(baselines::fact(), 500, &words);
+    let words = ["Prepared", "Refused", "Decided", "Floor", "Ceiling"];
+    assert_reached(baselines::item(), 500, &words);
+    let kinds = baselines::item().prop_map(|item| match item {
+        Item::Own(_) => "Own",
+        Item::NextGroup(_) => "NextGroup",
+    });
+    assert_reached(kinds, 500, &["Own", "NextGroup"]);
+    let words = ["Versions", "Prepared", "Ended", "Bounds"];
+    assert_reached(baselines::page(), 500, &words);
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::{Ballot, ClientId, Epoch, Key, Timestamp, Transaction, TransactionId, View, Write};
+use quorate_core::{
+    Ballot, ClientId, Epoch, Key, ReadVersion, Timestamp, Transaction, TransactionId, View, Write,
+};
 use quorate_ir::{
     ConsensusEntry, InconsistentEntry, Message as Ir, OperationEntries, Part, RecordPage, State,
 };
@@ -93,4 +95,44 @@ fn the_largest_transaction_can_be_recovered_and_is_shared_again_in_memory() {
         panic!("a message is read back as what it was");
     };
     assert!(votes.iter().all(|recorded| Arc::ptr_eq(&recorded.prepare.transaction, &committed)));
+}
+
+/// As large as it may be in bytes and in entries at once, a transaction fits into a frame as the one entry of a log that it
+/// is: an entry cannot be divided.
+#[test]
+fn the_largest_transaction_passes_through_a_log() {
+    use quorate_baselines::Replica;
+    use quorate_baselines::entry::Prepared;
+    use quorate_core::log::Position;
+    use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
+    use quorate_log::member::{Item, MessageOf};
+    let writes = largest().writes.into_iter().take(9).collect::<Vec<_>>();
+    let read = |at| ReadVersion { key: Key::from(format!("{at:010}")), version: timestamp(u64::MAX) };
+    let reads = (0..TRANSACTION_ENTRIES_MAX - writes.len()).map(read).collect();
+    let transaction = Transaction { reads, writes, ..Transaction::default() };
+    assert!(
+        transaction.bytes() <= TRANSACTION_BYTES_MAX && transaction.bytes() + 100 > TRANSACTION_BYTES_MAX
+    );
+    let prepared = Prepared {
+        transaction: TransactionId::default(),
+        part: Arc::new(transaction),
+        proposed: timestamp(1),
+        age: timestamp(1),
+        timestamp: timestamp(1),
+    };
+    let payload = Item::Own(quorate_baselines::Entry::Prepared(prepared));
+    let message = quorate_log::Message::Fetched {
+        view: View(1),
+        after: Position(1),
+        entries: vec![quorate_log::Entry { view: View(1), payload }],
+    };
+    let client = ClientId(1).into();
+    let packet = Packet::Envelope(Envelope {
+        from: client,
+        to: client,
+        epoch: Epoch(u32::MAX),
+        message: MessageOf::<Replica>::Log(message).into(),
+    });
+    FrameWriter::new().push(&packet).expect("it fits");
+    assert_eq!(decode::<Packet>(&encode(&packet)).unwrap(), packet);
 }
