@@ -10,6 +10,10 @@ use crate::stage::Outcome;
 /// How many seeds are run under all faults. They took about 30 ms each on one core of the machine that sized them.
 const SEEDS: &str = "1..2000";
 
+/// The comparison systems, and how many seeds each of them runs.
+const BASELINES: [&str; 4] = ["txn-lock", "txn-occ", "span-lock", "span-occ"];
+const BASELINE_SEEDS: &str = "1..150";
+
 /// The seeds within which a plant must be caught, under the faults that suit it.
 const PLANT_SEEDS: &str = "1..200";
 
@@ -37,15 +41,34 @@ fn simulate(root: &Path) -> Result<String, String> {
     let hunt = ["sim", "--isolation", "strict", "--plants", "--seeds", PLANT_SEEDS];
     let (text, success) = shell::output(quorate(root, &hunt))?;
     println!("{text}");
-    let plants = plants(&text);
-    if plants.is_empty() {
+    let mut caught: Vec<String> = plants(&text).into_iter().map(str::to_owned).collect();
+    if caught.is_empty() {
         failures.push("there is no planted bug to catch".to_owned());
     }
     if !success {
         failures.push(format!("a planted bug is not caught within seeds {PLANT_SEEDS}"));
     }
+    for baseline in BASELINES {
+        let seeds = ["sim", "--baseline", baseline, "--seeds", BASELINE_SEEDS, "--faults", "all"];
+        let (text, success) = shell::output(quorate(root, &seeds))?;
+        println!("{text}");
+        if !success {
+            failures.push(format!("seeds {BASELINE_SEEDS} of {baseline} are not all good"));
+        }
+        let hunt = ["sim", "--baseline", baseline, "--plants", "--seeds", PLANT_SEEDS];
+        let (text, success) = shell::output(quorate(root, &hunt))?;
+        println!("{text}");
+        caught.extend(plants(&text).into_iter().map(str::to_owned));
+        if !success {
+            failures.push(format!("a bug planted in {baseline} is not caught within seeds {PLANT_SEEDS}"));
+        }
+    }
     if failures.is_empty() {
-        Ok(format!("seeds {SEEDS}; crashes at every step; caught {}", plants.join(", ")))
+        let caught = caught.join(", ");
+        let baselines = BASELINES.join(", ");
+        Ok(format!(
+            "seeds {SEEDS}; crashes at every step; seeds {BASELINE_SEEDS} of {baselines}; caught {caught}"
+        ))
     } else {
         Err(failures.join(", "))
     }

@@ -89,11 +89,16 @@ pub enum Page {
     },
 }
 
-/// Roughly how many bytes an entry takes.
+/// Roughly how many bytes an entry takes, rather more than less: what goes into one message is chosen by it.
 pub fn bytes(entry: &Entry) -> usize {
     const FIXED: usize = 64;
+    /// What stands around a key: its length, and of a read the version.
+    const FRAMING: usize = 32;
     match entry {
-        Entry::Prepared(prepared) => FIXED + prepared.part.bytes() + 4 * prepared.part.participants.len(),
+        Entry::Prepared(Prepared { part, .. }) => {
+            let named = part.reads.len() + part.writes.len() + part.ranges.len();
+            FIXED + part.bytes() + FRAMING * named + 4 * part.participants.len()
+        }
         Entry::Refused { participants, .. } => FIXED + 4 * participants.len(),
         Entry::Decided { .. } | Entry::Floor { .. } | Entry::Ceiling(_) => FIXED,
     }

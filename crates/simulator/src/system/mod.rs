@@ -85,9 +85,9 @@ pub struct Planted {
     pub what: &'static str,
     /// Where the broken rule stands in the paper.
     pub section: &'static str,
-    /// True if its interleavings take so many coincidences that no few seeds reach them. Golden scripts play them, or tests
-    /// of the rule itself.
-    pub is_scripted: bool,
+    /// True if few seeds of this system reach it. Others take too many coincidences, and are played by golden scripts or tests
+    /// of the rule itself; or another system is hunted for them.
+    pub is_hunted: bool,
     /// The faults under which it shows soonest.
     pub suited_faults: Faults,
 }

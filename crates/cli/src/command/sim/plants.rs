@@ -23,7 +23,7 @@ pub(super) fn run(options: &Options, faults: Option<&Faults>, json: bool) -> Out
 /// Hunts on all processors: each plant is a hunt of its own. Reported in the order of the plants.
 fn hunt_all(options: &Options, faults: Option<&Faults>) -> Vec<Hunt> {
     let mut plants: Vec<Planted> = options.system.plants();
-    plants.retain(|plant| !plant.is_scripted);
+    plants.retain(|plant| plant.is_hunted);
     let progress = Progress::bar(plants.len() as u64);
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(plants.len());
     let next = AtomicUsize::new(0);

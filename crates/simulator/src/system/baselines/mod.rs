@@ -149,7 +149,7 @@ impl System for Baseline {
             timing: settings.timing,
             limits: settings.limits,
             snapshot_bytes: settings.snapshot_bytes,
-            rules: quorate_log::Rules::CORRECT,
+            rules: settings.log_rules,
             machine: ReplicaConfig {
                 replica: seat.replica,
                 shards: (seat.shards.first, seat.shards.count),
@@ -256,15 +256,41 @@ impl System for Baseline {
     }
 }
 
-/// Every bug that can be planted in a comparison system.
+/// Every bug that can be planted in a comparison system: its own, and those of the log that it stands on.
 pub(super) fn plants_of(system: quorate_baselines::System) -> Vec<Planted> {
-    let planted = |plant: Plant| Planted {
-        system: SystemKind::Baseline(system),
-        id: plant.id(),
-        what: plant.what(),
-        section: "7.1",
-        is_scripted: false,
-        suited_faults: Faults::All,
-    };
-    Plant::ALL.map(planted).to_vec()
+    let own = Plant::ALL.map(|plant| planted(system, plant.id(), plant.what(), "7.1", hunted_in(plant)));
+    let of_log = quorate_log::Plant::ALL.map(|plant| {
+        let hunted_in = is_log_hunted(plant).then_some(quorate_baselines::System::TxnLock);
+        planted(system, plant.id(), plant.what(), plant.section(), hunted_in)
+    });
+    own.into_iter().chain(of_log).collect()
+}
+
+fn planted(
+    system: quorate_baselines::System,
+    id: &'static str,
+    what: &'static str,
+    section: &'static str,
+    hunted_in: Option<quorate_baselines::System>,
+) -> Planted {
+    let is_hunted = hunted_in == Some(system);
+    let suited_faults = Faults::All;
+    Planted { system: SystemKind::Baseline(system), id, what, section, is_hunted, suited_faults }
+}
+
+/// The system whose seeds are hunted for a bug; none if it takes a golden script.
+fn hunted_in(plant: Plant) -> Option<quorate_baselines::System> {
+    use quorate_baselines::System;
+    match plant {
+        Plant::LeaseNotChecked | Plant::SnapshotNotPromised | Plant::CeilingNotDurable => None,
+        Plant::LostLocksCount | Plant::ReadLocksOverlooked => Some(System::TxnLock),
+        Plant::CommitReportedAtOnce | Plant::SnapshotOverlooksPrepared => Some(System::SpanOcc),
+        _ => Some(System::TxnOcc),
+    }
+}
+
+/// True if few seeds reach a bug of the log. Random schedules of the log alone, and stories, find the others.
+fn is_log_hunted(plant: quorate_log::Plant) -> bool {
+    use quorate_log::Plant;
+    matches!(plant, Plant::OwnLogBegins | Plant::SnapshotWithoutEnd | Plant::UnstableTruncated)
 }

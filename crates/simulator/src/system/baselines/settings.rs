@@ -17,6 +17,8 @@ pub struct Settings {
     pub limits: Limits,
     /// A snapshot begins after so many bytes of entries.
     pub snapshot_bytes: u64,
+    /// The rules of the log, or a bug that is planted in it.
+    pub log_rules: quorate_log::Rules,
     /// Time-outs of coordinators.
     pub coordinator: CoordinatorConfig,
     /// Time-outs of replicas.
@@ -33,6 +35,8 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         unreachable!("{} is no comparison system", options.system)
     };
     let plant = options.plant.as_ref().map(|planted| planted.id);
+    let of_log = quorate_log::Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
+    let log_rules = of_log.map_or(quorate_log::Rules::CORRECT, quorate_log::Rules::planted);
     let plant = Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
     let rules = plant.map_or(Rules::SOUND, Rules::planted);
     let beat = Duration::from_millis(random.between(5, 100));
@@ -63,7 +67,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         ceiling_ahead: Duration::from_millis([1, 50, 500][random.index(3)]),
         ..initial
     };
-    Settings { timing, limits, snapshot_bytes, coordinator, replica }
+    Settings { timing, limits, snapshot_bytes, log_rules, coordinator, replica }
 }
 
 fn draw_coordinator(

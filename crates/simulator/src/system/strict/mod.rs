@@ -265,7 +265,7 @@ pub fn planted(plant: Plant) -> Planted {
         id: plant.id(),
         what: plant.what(),
         section: plant.section(),
-        is_scripted: SCRIPTED.contains(&plant),
+        is_hunted: !SCRIPTED.contains(&plant),
         suited_faults: suited_faults(plant),
     }
 }
