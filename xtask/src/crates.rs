@@ -97,7 +97,7 @@ pub(crate) const CRATES: [Crate; 17] = [
     Crate {
         package: EXPERIMENTS,
         folder: "crates/experiments",
-        may_import: &[CORE, TAPIR, WORKLOADS, SIMULATOR],
+        may_import: &[CORE, LOG, TAPIR, BASELINES, WORKLOADS, SIMULATOR],
         kind: Kind::Deterministic,
     },
     Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, WIRE], kind: Kind::Host },

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use crate::deadlines;
 use crate::report::Report;
+use crate::{deadlines, regions};
 
 /// An experiment that can be run by its name.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +41,10 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 1] =
-        [Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment }];
+    pub const ALL: [Experiment; 2] = [
+        Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment },
+        Experiment { name: regions::NAME, what: regions::WHAT, run: regions::experiment },
+    ];
 
     /// The experiment of this name.
     pub fn named(name: &str) -> Option<Experiment> {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::topology::Durability;
-use quorate_core::{GroupSize, Random};
+use quorate_core::{ClientId, GroupSize, Random};
+use quorate_log::{Limits, Timing};
 use quorate_simulator::cluster::{Cluster, site_of};
 use quorate_simulator::scenario::{Distance, SITES, Scenario};
 use quorate_simulator::system::System;
+use quorate_simulator::system::baselines::{self, Baseline};
 use quorate_simulator::system::strict::Strict;
 use quorate_simulator::system::strict::settings::Settings;
 use quorate_simulator::world::clock::PhysicalClock;
@@ -28,8 +30,12 @@ pub struct Deployment<S: System> {
     pub clients: usize,
     /// How many transactions each client runs side by side.
     pub sessions_per_client: usize,
+    /// Only the clients of this region are there, a third; those of all if none is named.
+    pub region: Option<usize>,
     /// What they run.
     pub workload: Parameters,
+    /// Only transactions of this kind; of every kind if none is named.
+    pub kind: Option<&'static str>,
     /// True if a transaction that only reads, and knows its keys beforehand, is a read-only one.
     pub reads_at_once: bool,
     /// What the work of processors costs; none if it costs nothing.
@@ -62,27 +68,13 @@ const CLOCK_ERROR_MICROS: [f64; SITES] = [2_270.0, 70.0, 200.0];
 const JITTER: f64 = 0.05;
 
 impl Deployment<Strict> {
-    /// One shard with the configuration that servers and clients use by default.
+    /// One shard of TAPIR with the configuration that servers and clients use by default.
     pub fn new(workload: Parameters) -> Self {
-        let client = quorate_core::ClientId::default();
-        Deployment {
-            shards: 1,
-            clients: 30,
-            sessions_per_client: 1,
-            workload,
-            reads_at_once: true,
-            costs: None,
-            cores: None,
-            round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros)),
-            jitter: JITTER,
-            clock_errors_micros: CLOCK_ERROR_MICROS,
-            durability: Durability::Memory,
-            sync_time: SyncTime::TYPICAL,
-            settings: Settings {
-                coordinator: CoordinatorConfig::new(client),
-                replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
-            },
-        }
+        let settings = Settings {
+            coordinator: CoordinatorConfig::new(ClientId::default()),
+            replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
+        };
+        Deployment::with(settings, workload)
     }
 
     /// Three servers and one client as processes on one machine, as `quorate bench --embedded` runs them: what is said
@@ -99,10 +91,58 @@ impl Deployment<Strict> {
     }
 }
 
+impl Deployment<Baseline> {
+    /// One shard of a comparison system with the configuration that servers and clients would use by default. The leaders
+    /// of all shards are in the first region.
+    pub fn baseline(system: quorate_baselines::System, workload: Parameters) -> Self {
+        let settings = baselines::settings::Settings {
+            timing: Timing::DEFAULT,
+            limits: Limits::DEFAULT,
+            snapshot_bytes: u64::MAX,
+            log_rules: quorate_log::Rules::CORRECT,
+            coordinator: quorate_baselines::CoordinatorConfig::new(ClientId::default(), system),
+            replica: quorate_baselines::ReplicaConfig::new(
+                Default::default(),
+                group(),
+                Default::default(),
+                system,
+            ),
+        };
+        Deployment::with(settings, workload)
+    }
+}
+
 impl<S: System> Deployment<S> {
+    fn with(settings: S::Settings, workload: Parameters) -> Self {
+        Deployment {
+            shards: 1,
+            clients: 30,
+            sessions_per_client: 1,
+            region: None,
+            workload,
+            kind: None,
+            reads_at_once: true,
+            costs: None,
+            cores: None,
+            round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros)),
+            jitter: JITTER,
+            clock_errors_micros: CLOCK_ERROR_MICROS,
+            durability: Durability::Memory,
+            sync_time: SyncTime::TYPICAL,
+            settings,
+        }
+    }
+
+    /// The places of the clients.
+    pub fn slots(&self) -> impl Iterator<Item = usize> + use<S> {
+        let region = self.region;
+        (0..self.clients).filter(move |slot| region.is_none_or(|region| site_of(SITES + slot) == region))
+    }
+
     /// Founds the cluster in a world that the seed determines.
     pub fn found(&self, seed: u64) -> Cluster<S> {
-        let healthy = Options { faults: Faults::None, ..Options::new(seed..=seed) };
+        let system = S::kind(&self.settings);
+        let healthy = Options { system, faults: Faults::None, ..Options::new(seed..=seed) };
         let mut random = Random::new(seed);
         let scenario = Scenario {
             shards: self.shards,

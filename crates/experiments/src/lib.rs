@@ -7,12 +7,14 @@
 //! | [`catalogue`] | which experiments there are |
 //! | [`deployment`], [`load`] | where they run, and who uses it |
 //! | [`deadlines`] | deadline ordering against plain TAPIR |
+//! | [`regions`] | TAPIR and its rivals over three regions |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
 pub mod catalogue;
 pub mod deadlines;
 pub mod deployment;
 pub mod load;
+pub mod regions;
 pub mod report;
 pub mod svg;
 

@@ -119,6 +119,7 @@ struct Load {
     sessions: Vec<Session>,
     by_transaction: FixedMap<TransactionId, usize>,
     workload: Workload,
+    kind: Option<&'static str>,
     reads_at_once: bool,
     unique: UniqueValues,
     random: Random,
@@ -152,13 +153,14 @@ impl Load {
             sessions: Vec::new(),
             by_transaction: FixedMap::default(),
             workload: Workload::new(deployment.workload.clone()),
+            kind: deployment.kind,
             reads_at_once: deployment.reads_at_once,
             unique: UniqueValues::new(0),
             random,
             measured_from: Instant::START + window.warm_up,
             measured: Measured { seconds: window.measured.as_secs_f64(), ..Measured::default() },
         };
-        for slot in 0..deployment.clients {
+        for slot in deployment.slots() {
             let (client, id) = cluster.start_client(slot);
             for place in 0..deployment.sessions_per_client as u64 {
                 let session = load.sessions.len();
@@ -195,6 +197,16 @@ impl Load {
         }
     }
 
+    /// The next transaction of the kind that is wanted.
+    fn draw(&mut self) -> Plan {
+        loop {
+            let plan = self.workload.draw(&mut self.random);
+            if self.kind.is_none_or(|kind| plan.kind == kind) {
+                return plan;
+            }
+        }
+    }
+
     fn id(&self, session: usize) -> TransactionId {
         let Session { id, place, sequence, attempt, .. } = self.sessions[session];
         TransactionId { client: id, sequence: (sequence << 16) + place, attempt }
@@ -204,7 +216,7 @@ impl Load {
     fn begin_attempt<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let now = cluster.world.now();
         if self.sessions[session].plan.is_none() {
-            let plan = Arc::new(self.workload.draw(&mut self.random));
+            let plan = Arc::new(self.draw());
             let session = &mut self.sessions[session];
             (session.plan, session.began, session.attempt) = (Some(plan), now, 0);
             session.sequence += 1;

@@ -175,6 +175,9 @@ pub trait System:
     /// trip. And what others would undo gets the time that it takes.
     fn shrink(settings: &mut Self::Settings, round_trip: Duration, shrinks: &mut dyn FnMut() -> bool);
 
+    /// Which system it is that is set up like this.
+    fn kind(settings: &Self::Settings) -> SystemKind;
+
     /// What histories are promised.
     fn level(settings: &Self::Settings) -> Level;
 

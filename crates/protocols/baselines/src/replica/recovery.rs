@@ -137,6 +137,12 @@ impl Replica {
         let Some(inquiry) = self.leader.as_mut().and_then(|leader| leader.inquiries.get_mut(&id)) else {
             return;
         };
+        // A shard forgets what it knew of a transaction only once that lies below the floors of all that took part, and the
+        // floor of this one stays below what it holds. So whoever says that it may have forgotten never knew.
+        let standing = match standing {
+            Standing::Forgotten { clock } => Standing::TooOld { clock },
+            standing => standing,
+        };
         if inquiry.standings.note(replica.shard, standing) {
             self.conclude(id, log, outbox);
         }
@@ -146,7 +152,6 @@ impl Replica {
     fn conclude(&mut self, id: TransactionId, log: &mut impl Log<Entry>, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
         let Some(inquiry) = leader.inquiries.get(&id) else { return };
-        // Nobody forgets a transaction that is prepared somewhere.
         let Some(Verdict::Outcome(outcome)) = inquiry.standings.verdict() else { return };
         let holders: Vec<ShardId> = inquiry.standings.holders().collect();
         leader.inquiries.remove(&id);

@@ -113,6 +113,10 @@ impl System for Baseline {
         settings::shrink(settings, round_trip, shrinks);
     }
 
+    fn kind(settings: &Settings) -> SystemKind {
+        SystemKind::Baseline(settings.coordinator.system)
+    }
+
     fn level(_: &Settings) -> Level {
         Level::StrictSerializable
     }

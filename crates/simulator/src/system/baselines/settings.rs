@@ -99,8 +99,10 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     shrink_to(&mut timing.silence, moment(3.0) + 3 * timing.beat, shrinks());
     shrink_to(&mut timing.lease, Duration::ZERO, shrinks());
     let limits = &mut settings.limits;
-    shrink_to(&mut limits.message_bytes, 1, shrinks());
     shrink_to(&mut limits.in_flight, 1, shrinks());
+    // One entry for each round trip is less than is asked for, so either messages are few or entries go alone.
+    let message_bytes = if limits.in_flight < 8 { 2_000 } else { 1 };
+    shrink_to(&mut limits.message_bytes, message_bytes, shrinks());
     shrink_to(&mut limits.kept, 0, shrinks());
     shrink_to(&mut settings.snapshot_bytes, 256, shrinks());
     let coordinator = &mut settings.coordinator;
@@ -115,7 +117,8 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     shrink_to(&mut replica.page_bytes_max, 1, shrinks());
     shrink_to(&mut replica.ceiling_ahead, Duration::from_millis(1), shrinks());
     let collects = shrinks();
-    shrink_to(&mut replica.floor_interval, moment(2.0) + Duration::from_millis(10), collects);
+    // Each floor is an entry, and where one message is on its way at a time an entry takes a round trip and two disks.
+    shrink_to(&mut replica.floor_interval, moment(8.0) + Duration::from_millis(20), collects);
     // Of a seed that collected nothing so far the lag would be an hour.
     shrink_to(&mut replica.floor_lag, Duration::from_secs(1), collects);
 }

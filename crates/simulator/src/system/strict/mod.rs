@@ -124,6 +124,10 @@ impl System for Strict {
         settings::shrink(settings, round_trip, shrinks);
     }
 
+    fn kind(_: &Settings) -> SystemKind {
+        SystemKind::Strict
+    }
+
     fn level(settings: &Settings) -> Level {
         if settings.replica.rules == Rules::SERIALIZABLE {
             Level::Serializable
