@@ -44,6 +44,7 @@ const CORE: &str = "quorate-core";
 const STORE: &str = "quorate-store";
 const STORAGE: &str = "quorate-storage";
 const LOG: &str = "quorate-log";
+const CONFIGURATION: &str = "quorate-configuration";
 const IR: &str = "quorate-ir";
 const TAPIR: &str = "quorate-tapir";
 const BASELINES: &str = "quorate-baselines";
@@ -57,11 +58,17 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core and store.
-pub(crate) const CRATES: [Crate; 17] = [
+pub(crate) const CRATES: [Crate; 18] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: STORAGE, folder: "crates/storage", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: LOG, folder: "crates/log", may_import: &[CORE], kind: Kind::Machine },
+    Crate {
+        package: CONFIGURATION,
+        folder: "crates/configuration",
+        may_import: &[CORE, STORE],
+        kind: Kind::Machine,
+    },
     Crate { package: IR, folder: "crates/protocols/ir", may_import: &[CORE, STORE], kind: Kind::Machine },
     Crate {
         package: TAPIR,

@@ -1,0 +1,49 @@
+//! The configuration service: what a cluster knows of itself, in one place that survives the loss of any minority of sites.
+//!
+//! A small ordered map of keys, replicated by a log over the sites: sites, nodes, keyspaces with their shards and epochs, and
+//! who holds which container. Whoever reads it may keep what it has read: every value names the revision at which it was
+//! written, and a write says which revisions it relies on, so that acting on something stale is refused.
+//!
+//! | role | machine | hosted by |
+//! |---|---|---|
+//! | replica | [`Replica`], a [`LogMachine`](quorate_core::log::LogMachine) | server nodes in different sites, on a log |
+//! | subscriber: watches, leases, conditional writes | [`Subscriber`] | servers and clients |
+//!
+//! | file | what to read it for |
+//! |---|---|
+//! | [`message`] | the protocol, from what is said |
+//! | [`mod@entry`] | what survives a crash |
+//! | `map` | an ordered map whose copies share what has not changed |
+//! | `replica` | the state, reads, writes, watches, leases |
+//! | `subscriber` | what keeps a copy of a range, and what holds leases |
+//! | [`rules`] | the planted bugs, for tests |
+//!
+//! # What it promises
+//! * *Revisions.* Every successful write has a revision of its own, one more than the one before; nothing else changes keys.
+//! * *Conditional writes* ([`ConditionalWrite`]) are atomic and happen at most once, however often they are sent and whoever
+//!   leads. What became of one can be asked for.
+//! * *Reads* at the leader are linearizable; at any other replica they are of some revision in the past, and say of which.
+//! * *Watches* see every change of a range, in order, once, from the revision that they name; or they are told that it lies
+//!   too far back.
+//! * *Leases.* Whoever holds one knows until when, and nobody takes it for ended before, whoever leads, as long as time passes
+//!   about equally fast everywhere. Keys may be bound to a lease: they vanish when it ends, all at once.
+//!
+//! # Invariants
+//! I1 strict serializability of what clients saw. I2 revisions explain every read. I3 acknowledged writes survive, once. I4
+//! replicas are alike at equal positions; no two hold what one may hold. I6 everything that is asked is answered once faults
+//! end. I7 memory is bounded, whatever is asked.
+
+pub mod config;
+pub mod entry;
+mod map;
+pub mod message;
+mod replica;
+pub mod rules;
+mod subscriber;
+
+pub use config::{Limits, ReplicaConfig, SubscriberConfig};
+pub use entry::{Change, Done, Entry, KeyChange, LeaseId, Page, Revision, Stored};
+pub use message::{Compare, ConditionalWrite, Consistency, Message, Put, Refusal, WriteResult};
+pub use replica::{Frozen, Replica, ReplicaEvent, ReplicaTimer};
+pub use rules::{Plant, Rules};
+pub use subscriber::{Holding, Subscriber, SubscriberCommand, SubscriberEvent, SubscriberTimer, Watched};

@@ -1,0 +1,441 @@
+//! What the entries of the log have led to: the same at every replica at the same position.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::command::Outcome;
+use quorate_core::log::Position;
+use quorate_core::{ClientId, Key, KeyRange, TransactionId};
+use quorate_store::ClientTable;
+use quorate_store::client_table::{Known, Remembered, Request};
+
+use super::history::History;
+use crate::config::Limits;
+use crate::entry::{Change, Done, Entry, KeyChange, LeaseId, Page, Revision, Stored};
+use crate::map::SharedMap;
+use crate::message::{Compare, ConditionalWrite, WriteResult};
+use crate::rules::{Plant, Rules};
+
+/// So many clients go into one page.
+const CLIENTS_IN_PAGE: usize = 100;
+
+/// The state of a replica.
+#[derive(Debug)]
+pub(super) struct State {
+    limits: Limits,
+    rules: Rules,
+    /// Where the last entry that was applied stands.
+    pub(super) position: Position,
+    pub(super) revision: Revision,
+    keys: SharedMap<Key, Stored>,
+    /// The sum of the lengths of all keys and values.
+    bytes: usize,
+    pub(super) history: History,
+    leases: SharedMap<LeaseId, Duration>,
+    /// The keys that are bound to each lease.
+    bound: BTreeMap<LeaseId, BTreeSet<Key>>,
+    /// How many leases each client has.
+    leases_of: BTreeMap<ClientId, usize>,
+    /// Shared with frozen states: whoever writes to it first copies it, which is bounded.
+    clients: Arc<ClientTable<Done>>,
+}
+
+/// What an entry has led to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Applied {
+    /// A write has this result, now or since it was applied before; none if nobody knows any more.
+    Write(Option<WriteResult>),
+    /// The lease is there now, unless there are too many.
+    Granted(bool),
+    /// There is no such lease now.
+    Ended,
+}
+
+/// What is known of a write.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum KnownWrite<'a> {
+    New,
+    Done(&'a WriteResult),
+    /// It was given up for a later attempt: it was not applied and will not be.
+    Superseded,
+    TooOld,
+}
+
+impl State {
+    pub(super) fn new(limits: Limits, rules: Rules) -> Self {
+        State {
+            limits,
+            rules,
+            position: Position::START,
+            revision: Revision::START,
+            keys: SharedMap::default(),
+            bytes: 0,
+            history: History::default(),
+            leases: SharedMap::default(),
+            bound: BTreeMap::new(),
+            leases_of: BTreeMap::new(),
+            clients: Arc::new(ClientTable::new(limits.results_max, limits.clients_max)),
+        }
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&Stored> {
+        self.keys.get(key)
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Key, &Stored)> {
+        self.keys.iter()
+    }
+
+    /// What is known of the outcomes of writes, ascending.
+    pub(super) fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
+        let mut outcomes = Vec::new();
+        let mut after = None;
+        while let Some(page) = self.clients.page(after, CLIENTS_IN_PAGE) {
+            after = page.clients.last().map(|client| client.client);
+            for Remembered { client, results, .. } in page.clients {
+                let id = |sequence, attempt| TransactionId { client, sequence, attempt };
+                let outcome = |(sequence, done): (u64, Done)| {
+                    let id = id(sequence, done.attempt);
+                    (id, done.result.outcome(id))
+                };
+                outcomes.extend(results.into_iter().map(outcome));
+            }
+        }
+        outcomes
+    }
+
+    /// The keys of a range, ascending.
+    pub(super) fn range<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = (&'a Key, &'a Stored)> {
+        let from = self.keys.range(Bound::Included(&range.from));
+        from.take_while(move |(key, _)| range.to.as_ref().is_none_or(|to| *key < to))
+    }
+
+    pub(super) fn lease(&self, lease: LeaseId) -> Option<Duration> {
+        self.leases.get(&lease).copied()
+    }
+
+    pub(super) fn leases(&self) -> impl Iterator<Item = (LeaseId, Duration)> {
+        self.leases.iter().map(|(lease, duration)| (*lease, *duration))
+    }
+
+    /// What is known of a write that its client sent when it knew the log up to a position.
+    pub(super) fn known(&self, id: TransactionId, since: Position) -> KnownWrite<'_> {
+        match self.clients.look_up(request(id, since)) {
+            Known::New => KnownWrite::New,
+            Known::TooOld => KnownWrite::TooOld,
+            Known::Executed(done) if done.attempt == id.attempt => KnownWrite::Done(&done.result),
+            Known::Executed(done) if done.attempt > id.attempt => KnownWrite::Superseded,
+            Known::Executed(_) => KnownWrite::New,
+        }
+    }
+
+    /// Applies an entry.
+    pub(super) fn apply(&mut self, position: Position, entry: &Entry) -> Applied {
+        self.position = position;
+        match entry {
+            Entry::Write { transaction, since, write } => {
+                let execute = |state: &mut Self| state.execute(transaction.client, write);
+                Applied::Write(self.once(*transaction, *since, execute))
+            }
+            Entry::Settle { transaction, since } => {
+                Applied::Write(self.once(*transaction, *since, |_| WriteResult::Settled))
+            }
+            Entry::Grant { lease, duration } => Applied::Granted(self.grant(*lease, *duration)),
+            Entry::End { lease } => {
+                self.end(*lease);
+                Applied::Ended
+            }
+        }
+    }
+
+    /// Does what has not been done, and gives the result of what has; none if nobody knows whether it has.
+    fn once(
+        &mut self,
+        id: TransactionId,
+        since: Position,
+        execute: impl FnOnce(&mut Self) -> WriteResult,
+    ) -> Option<WriteResult> {
+        match self.known(id, since) {
+            _ if self.rules.has(Plant::RepeatedAfterFailOver) => {}
+            KnownWrite::New => {}
+            KnownWrite::Done(result) => return Some(result.clone()),
+            KnownWrite::Superseded => return Some(WriteResult::Settled),
+            KnownWrite::TooOld => return None,
+        }
+        let result = execute(self);
+        let done = Done { attempt: id.attempt, result: result.clone() };
+        Arc::make_mut(&mut self.clients).note(request(id, since), self.position, done);
+        Some(result)
+    }
+
+    fn execute(&mut self, client: ClientId, write: &ConditionalWrite) -> WriteResult {
+        if let Some(compare) = write.compares.iter().position(|compare| !self.holds(compare)) {
+            return WriteResult::NotHeld { revision: self.revision, compare: compare as u32 };
+        }
+        let bound = write.puts.iter().filter(|put| put.value.is_some()).filter_map(|put| put.lease);
+        if let Some(lease) = bound.into_iter().find(|lease| !self.may_bind(client, *lease)) {
+            return WriteResult::NoSuchLease { lease };
+        }
+        if self.bytes_after(write) > self.limits.bytes_max.max(self.bytes) {
+            return WriteResult::Full;
+        }
+        if write.puts.is_empty() {
+            return WriteResult::Written { revision: self.revision };
+        }
+        let revision = self.revision.next();
+        let mut keys = Vec::with_capacity(write.puts.len());
+        for put in &write.puts {
+            let before = self.take(&put.key);
+            let stored = put.value.as_ref().map(|value| Stored {
+                value: value.clone(),
+                created: before.as_ref().map_or(revision, |stored| stored.created),
+                changed: revision,
+                lease: put.lease,
+            });
+            if before.is_some() || stored.is_some() {
+                keys.push(KeyChange { key: put.key.clone(), stored: stored.clone() });
+            }
+            if let Some(stored) = stored {
+                self.put(put.key.clone(), stored);
+            }
+        }
+        self.note(Change { revision, keys });
+        WriteResult::Written { revision }
+    }
+
+    /// True if a client may bind keys to a lease: it holds it.
+    fn may_bind(&self, client: ClientId, lease: LeaseId) -> bool {
+        lease.client == client && self.lease(lease).is_some()
+    }
+
+    /// True if a condition holds.
+    pub(super) fn holds(&self, compare: &Compare) -> bool {
+        match compare {
+            Compare::Key { key, changed } => {
+                let found = self.get(key).map(|stored| stored.changed);
+                found == *changed || changed.is_none() && self.rules.has(Plant::AbsenceNotCompared)
+            }
+            Compare::Range { range, after, keys } => {
+                self.rules.has(Plant::AbsenceNotCompared) || self.is_as_it_was(range, *after, *keys)
+            }
+        }
+    }
+
+    /// A key that has come or changed since has a later revision; if none has, a key that has gone is missing in number.
+    fn is_as_it_was(&self, range: &KeyRange, after: Revision, keys: u64) -> bool {
+        let mut found = 0;
+        for (_, stored) in self.range(range) {
+            found += 1;
+            if stored.changed > after || found > keys {
+                return false;
+            }
+        }
+        found == keys
+    }
+
+    fn bytes_after(&self, write: &ConditionalWrite) -> usize {
+        let mut bytes = self.bytes;
+        for put in &write.puts {
+            bytes -= self.get(&put.key).map_or(0, |stored| put.key.len() + stored.value.len());
+            bytes += put.value.as_ref().map_or(0, |value| put.key.len() + value.len());
+        }
+        bytes
+    }
+
+    /// Puts a key that is absent.
+    fn put(&mut self, key: Key, stored: Stored) {
+        self.bytes += key.len() + stored.value.len();
+        if let Some(lease) = stored.lease {
+            self.bound.entry(lease).or_default().insert(key.clone());
+        }
+        self.keys.insert(key, stored);
+    }
+
+    /// Takes a key away.
+    fn take(&mut self, key: &Key) -> Option<Stored> {
+        let stored = self.keys.remove(key)?;
+        self.bytes -= key.len() + stored.value.len();
+        let is_planted = self.rules.has(Plant::LeaseTakesOthersKeys);
+        if let Some(lease) = stored.lease.filter(|_| !is_planted)
+            && let Some(keys) = self.bound.get_mut(&lease)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.bound.remove(&lease);
+            }
+        }
+        Some(stored)
+    }
+
+    fn note(&mut self, change: Change) {
+        self.revision = change.revision;
+        self.history.push(change, &self.limits);
+    }
+
+    fn grant(&mut self, lease: LeaseId, duration: Duration) -> bool {
+        if self.lease(lease).is_some() {
+            return true;
+        }
+        let of_client = self.leases_of.entry(lease.client).or_default();
+        if self.leases.len() >= self.limits.leases_max || *of_client >= self.limits.leases_of_client_max {
+            if *of_client == 0 {
+                self.leases_of.remove(&lease.client);
+            }
+            return false;
+        }
+        *of_client += 1;
+        self.leases.insert(lease, duration);
+        true
+    }
+
+    /// A lease ends, and what is bound to it vanishes.
+    fn end(&mut self, lease: LeaseId) {
+        if self.leases.remove(&lease).is_none() {
+            return;
+        }
+        if let Some(of_client) = self.leases_of.get_mut(&lease.client) {
+            *of_client -= 1;
+            if *of_client == 0 {
+                self.leases_of.remove(&lease.client);
+            }
+        }
+        let bound = self.bound.remove(&lease).unwrap_or_default();
+        let mut keys = Vec::with_capacity(bound.len());
+        for key in bound {
+            if self.take(&key).is_some() {
+                keys.push(KeyChange { key, stored: None });
+            }
+        }
+        if !keys.is_empty() {
+            self.note(Change { revision: self.revision.next(), keys });
+        }
+    }
+
+    /// The state as it is now.
+    pub(super) fn freeze(&self, page_bytes_max: usize) -> Frozen {
+        Frozen {
+            page_bytes_max,
+            revisions: Some((self.revision, self.history.forgotten())),
+            keys: self.keys.clone(),
+            key: None,
+            changes: self.history.changes().cloned().collect(),
+            leases: Some(self.leases.clone()),
+            clients: (!self.rules.has(Plant::SnapshotWithoutClients)).then(|| Arc::clone(&self.clients)),
+            client: None,
+        }
+    }
+
+    /// The state that these pages hold.
+    pub(super) fn from_pages(base: Position, pages: Vec<Page>, limits: Limits, rules: Rules) -> Self {
+        let mut state = State::new(limits, rules);
+        state.position = base;
+        for page in pages {
+            match page {
+                Page::Revisions { revision, forgotten } => {
+                    state.revision = revision;
+                    state.history = History::after(forgotten);
+                }
+                Page::Keys(keys) => {
+                    for (key, stored) in keys {
+                        state.put(key, stored);
+                    }
+                }
+                Page::Changes(changes) => {
+                    for change in changes {
+                        state.history.restore(change);
+                    }
+                }
+                Page::Leases(leases) => {
+                    for (lease, duration) in leases {
+                        *state.leases_of.entry(lease.client).or_default() += 1;
+                        state.leases.insert(lease, duration);
+                    }
+                }
+                Page::Clients(page) => Arc::make_mut(&mut state.clients).take_page(page),
+            }
+        }
+        if rules.has(Plant::RevisionFromKeys) {
+            let last = state.keys.iter().map(|(_, stored)| stored.changed).max();
+            state.revision = last.unwrap_or_default();
+        }
+        state
+    }
+}
+
+fn request(id: TransactionId, since: Position) -> Request {
+    Request { client: id.client, number: id.sequence, since }
+}
+
+/// A state as it was at one position, while more entries come.
+#[derive(Debug)]
+pub struct Frozen {
+    page_bytes_max: usize,
+    revisions: Option<(Revision, Revision)>,
+    keys: SharedMap<Key, Stored>,
+    /// The last key that was given.
+    key: Option<Key>,
+    changes: VecDeque<Arc<Change>>,
+    leases: Option<SharedMap<LeaseId, Duration>>,
+    clients: Option<Arc<ClientTable<Done>>>,
+    /// The last client that was given.
+    client: Option<ClientId>,
+}
+
+impl Frozen {
+    pub(super) fn next_page(&mut self) -> Option<Page> {
+        if let Some((revision, forgotten)) = self.revisions.take() {
+            return Some(Page::Revisions { revision, forgotten });
+        }
+        let keys = self.next_keys();
+        if !keys.is_empty() {
+            self.key = keys.last().map(|(key, _)| key.clone());
+            return Some(Page::Keys(keys));
+        }
+        if !self.changes.is_empty() {
+            return Some(Page::Changes(self.next_changes()));
+        }
+        if let Some(leases) = self.leases.take()
+            && leases.len() > 0
+        {
+            return Some(Page::Leases(leases.iter().map(|(lease, duration)| (*lease, *duration)).collect()));
+        }
+        let page = self.clients.as_ref()?.page(self.client, CLIENTS_IN_PAGE)?;
+        self.client = page.clients.last().map(|client| client.client);
+        Some(Page::Clients(page))
+    }
+
+    fn next_keys(&self) -> Vec<(Key, Stored)> {
+        const ENTRY_BYTES: usize = 64;
+        let from = self.key.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut keys, mut bytes) = (Vec::new(), 0);
+        for (key, stored) in self.keys.range(from) {
+            keys.push((key.clone(), stored.clone()));
+            bytes += ENTRY_BYTES + key.len() + stored.value.len();
+            if bytes >= self.page_bytes_max {
+                break;
+            }
+        }
+        keys
+    }
+
+    fn next_changes(&mut self) -> Vec<Arc<Change>> {
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        while let Some(change) = self.changes.pop_front() {
+            bytes += change.bytes();
+            changes.push(change);
+            if bytes >= self.page_bytes_max {
+                break;
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests;

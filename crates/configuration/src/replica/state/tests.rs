@@ -1,0 +1,236 @@
+use quorate_core::Value;
+
+use super::*;
+use crate::message::Put;
+
+const LIMITS: Limits = Limits {
+    bytes_max: 40,
+    leases_max: 3,
+    leases_of_client_max: 2,
+    changes_max: 3,
+    changes_bytes_max: 10_000,
+    results_max: 4,
+    clients_max: 3,
+};
+
+struct World {
+    state: State,
+}
+
+fn id(client: u64, sequence: u64, attempt: u32) -> TransactionId {
+    TransactionId { client: ClientId(client), sequence, attempt }
+}
+
+fn lease(client: u64, number: u64) -> LeaseId {
+    LeaseId { client: ClientId(client), number }
+}
+
+fn put(key: &str, value: Option<&'static str>) -> Put {
+    let value = value.map(|value| Value::from_static(value.as_bytes()));
+    Put { key: Key::from(key), value, lease: None }
+}
+
+fn bound(key: &str, lease: LeaseId) -> Put {
+    Put { lease: Some(lease), ..put(key, Some("held")) }
+}
+
+fn is(key: &str, changed: Option<u64>) -> Compare {
+    Compare::Key { key: Key::from(key), changed: changed.map(Revision) }
+}
+
+fn range(from: &str, to: &str, after: u64, keys: u64) -> Compare {
+    let range = KeyRange { from: Key::from(from), to: Some(Key::from(to)) };
+    Compare::Range { range, after: Revision(after), keys }
+}
+
+fn written(revision: u64) -> Option<WriteResult> {
+    Some(WriteResult::Written { revision: Revision(revision) })
+}
+
+impl World {
+    fn new(rules: Rules) -> Self {
+        World { state: State::new(LIMITS, rules) }
+    }
+
+    fn apply(&mut self, entry: Entry) -> Applied {
+        let position = self.state.position.next();
+        self.state.apply(position, &entry)
+    }
+
+    fn write(&mut self, id: TransactionId, compares: Vec<Compare>, puts: Vec<Put>) -> Option<WriteResult> {
+        let write = Arc::new(ConditionalWrite { compares, puts });
+        match self.apply(Entry::Write { transaction: id, since: Position::START, write }) {
+            Applied::Write(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.state.get(&Key::from(key)).is_some()
+    }
+}
+
+fn pages(state: &State, bytes_max: usize) -> Vec<Page> {
+    let mut frozen = state.freeze(bytes_max);
+    std::iter::from_fn(|| frozen.next_page()).collect()
+}
+
+#[test]
+fn conditions_as_a_table() {
+    let mut world = World::new(Rules::SOUND);
+    world.write(id(1, 1, 0), vec![], vec![put("a", Some("1")), put("b", Some("1"))]);
+    world.write(id(1, 2, 0), vec![], vec![put("c", Some("1"))]);
+    world.write(id(1, 3, 0), vec![], vec![put("a", None), put("b", Some("2"))]);
+    let table = [
+        (is("a", None), true),
+        (is("a", Some(1)), false),
+        (is("b", Some(3)), true),
+        (is("b", Some(1)), false),
+        (is("b", None), false),
+        (is("c", Some(2)), true),
+        (range("a", "d", 3, 2), true),
+        // One that was there has gone; one has changed; one has come.
+        (range("a", "d", 3, 3), false),
+        (range("a", "d", 2, 2), false),
+        (range("a", "d", 3, 1), false),
+        (range("c", "d", 2, 1), true),
+        (range("x", "y", 0, 0), true),
+        (range("d", "a", 0, 0), true),
+    ];
+    for (compare, expected) in table {
+        assert_eq!(world.state.holds(&compare), expected, "{compare:?}");
+    }
+    assert_eq!(
+        world.write(id(1, 4, 0), vec![is("b", Some(3)), is("c", None)], vec![put("z", Some("1"))]),
+        Some(WriteResult::NotHeld { revision: Revision(3), compare: 1 })
+    );
+    assert!(!world.has("z") && world.state.revision == Revision(3));
+}
+
+#[test]
+fn a_key_remembers_when_it_was_created() {
+    let mut world = World::new(Rules::SOUND);
+    for (sequence, value) in (1..).zip([Some("1"), Some("2"), None, Some("4")]) {
+        assert_eq!(world.write(id(1, sequence, 0), vec![], vec![put("a", value)]), written(sequence));
+        let stored = world.state.get(&Key::from("a"));
+        let expected = [Some((1, 1)), Some((1, 2)), None, Some((4, 4))][sequence as usize - 1];
+        assert_eq!(stored.map(|stored| (stored.created.0, stored.changed.0)), expected);
+    }
+}
+
+#[test]
+fn what_is_sent_twice_is_applied_once_and_answered_twice() {
+    let mut world = World::new(Rules::SOUND);
+    let absent = || vec![is("a", None)];
+    assert_eq!(world.write(id(1, 1, 0), absent(), vec![put("a", Some("1"))]), written(1));
+    assert_eq!(world.write(id(1, 1, 0), absent(), vec![put("a", Some("1"))]), written(1));
+    // A condition that did not hold does not hold when it is asked again, though it would now.
+    let not_held = Some(WriteResult::NotHeld { revision: Revision(1), compare: 0 });
+    assert_eq!(world.write(id(1, 2, 0), absent(), vec![put("b", Some("1"))]), not_held);
+    world.write(id(1, 3, 0), vec![], vec![put("a", None)]);
+    assert_eq!(world.write(id(1, 2, 0), absent(), vec![put("b", Some("1"))]), not_held);
+    assert_eq!(world.write(id(1, 2, 1), absent(), vec![put("b", Some("1"))]), written(3));
+    assert_eq!(world.write(id(1, 2, 0), vec![], vec![]), Some(WriteResult::Settled), "it was given up");
+    assert_eq!(world.state.revision, Revision(3));
+}
+
+#[test]
+fn what_is_settled_before_it_comes_is_never_written() {
+    let mut world = World::new(Rules::SOUND);
+    let settle = |sequence| Entry::Settle { transaction: id(1, sequence, 0), since: Position::START };
+    assert_eq!(world.apply(settle(1)), Applied::Write(Some(WriteResult::Settled)));
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some("1"))]), Some(WriteResult::Settled));
+    assert_eq!(world.write(id(1, 2, 0), vec![], vec![put("a", Some("1"))]), written(1));
+    assert_eq!(world.apply(settle(2)), Applied::Write(written(1)));
+    for sequence in 10..14 {
+        world.write(id(1, sequence, 0), vec![], vec![]);
+    }
+    assert_eq!(world.apply(settle(2)), Applied::Write(None), "nobody knows any more");
+}
+
+#[test]
+fn keys_vanish_with_their_lease_unless_they_were_written_since() {
+    for (rules, survives) in [(Rules::SOUND, true), (Rules::planted(Plant::LeaseTakesOthersKeys), false)] {
+        let mut world = World::new(rules);
+        let (mine, yours) = (lease(1, 1), lease(2, 1));
+        let refused = Some(WriteResult::NoSuchLease { lease: mine });
+        assert_eq!(world.write(id(1, 1, 0), vec![], vec![bound("a", mine)]), refused);
+        for granted in [mine, yours] {
+            let grant = Entry::Grant { lease: granted, duration: Duration::from_secs(1) };
+            assert_eq!(world.apply(grant), Applied::Granted(true));
+        }
+        assert_eq!(world.write(id(2, 1, 0), vec![], vec![bound("a", mine)]), refused, "not its own");
+        let both = vec![bound("a", mine), bound("b", mine)];
+        assert_eq!(world.write(id(1, 2, 0), vec![], both), written(1));
+        assert_eq!(world.write(id(2, 2, 0), vec![], vec![put("b", Some("2"))]), written(2));
+        assert_eq!(world.apply(Entry::End { lease: mine }), Applied::Ended);
+        assert_eq!(world.state.revision, Revision(3));
+        assert_eq!((world.has("a"), world.has("b")), (false, survives));
+        let last = world.state.history.changes().last().unwrap();
+        assert_eq!(last.keys.iter().any(|change| change.key == "b"), !survives);
+        // What has ended does not end again.
+        world.apply(Entry::End { lease: mine });
+        world.apply(Entry::End { lease: yours });
+        assert_eq!(world.state.revision, Revision(3));
+        assert!(world.state.leases_of.is_empty() && world.state.leases().next().is_none());
+    }
+}
+
+#[test]
+fn limits_are_kept() {
+    let mut world = World::new(Rules::SOUND);
+    let mut grant = |client, number| {
+        let grant = Entry::Grant { lease: lease(client, number), duration: Duration::from_secs(1) };
+        world.apply(grant) == Applied::Granted(true)
+    };
+    let granted = [(1, 1), (1, 2), (1, 3), (1, 1), (2, 1), (3, 1)].map(|(c, n)| grant(c, n));
+    assert_eq!(granted, [true, true, false, true, true, false]);
+    assert!(!world.state.leases_of.contains_key(&ClientId(3)));
+    let long = "0123456789012345678901234567890123456789";
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some(long))]), Some(WriteResult::Full));
+    assert_eq!(world.write(id(1, 2, 0), vec![], vec![put("a", Some(&long[..39]))]), written(1));
+    assert_eq!(world.write(id(1, 3, 0), vec![], vec![put("b", None)]), written(2));
+    assert_eq!(world.write(id(1, 4, 0), vec![], vec![put("a", Some("1"))]), written(3));
+    assert_eq!(world.write(id(1, 5, 0), vec![], vec![put("b", Some(&long[..37]))]), written(4));
+    assert_eq!(world.state.bytes, 40);
+}
+
+#[test]
+fn pages_hold_all_of_the_state_and_are_alike_however_they_were_come_by() {
+    let mut world = World::new(Rules::SOUND);
+    for (client, lease) in [(1, lease(1, 1)), (2, lease(2, 7))] {
+        world.apply(Entry::Grant { lease, duration: Duration::from_millis(client) });
+        world.write(id(client, 1, 0), vec![], vec![bound(["x", "y", "z"][client as usize], lease)]);
+    }
+    for sequence in 2..6 {
+        world.write(id(1, sequence, 0), vec![], vec![put("k", Some("v"))]);
+    }
+    world.write(id(1, 6, 0), vec![], vec![put("k", None)]);
+    world.write(id(1, 7, 0), vec![is("y", None)], vec![]);
+    let state = &world.state;
+    let small = pages(state, 1);
+    let names = small.iter().map(|page| match page {
+        Page::Revisions { .. } => 'r',
+        Page::Keys(_) => 'k',
+        Page::Changes(_) => 'c',
+        Page::Leases(_) => 'l',
+        Page::Clients(_) => 't',
+    });
+    assert_eq!(names.collect::<String>(), "rkkccclt", "one page for each key and change");
+    let copy = State::from_pages(state.position, small.clone(), LIMITS, Rules::SOUND);
+    assert_eq!(pages(&copy, 1), small);
+    assert_eq!(pages(&copy, 1 << 20), pages(state, 1 << 20));
+    assert_eq!((copy.revision, copy.bytes, &copy.bound), (state.revision, state.bytes, &state.bound));
+    assert_eq!(copy.leases_of, state.leases_of);
+    assert!(copy.known(id(1, 7, 0), Position::START) == state.known(id(1, 7, 0), Position::START));
+    assert_eq!(copy.history.forgotten(), Revision(4));
+    // A frozen state stays as it was.
+    let mut frozen = world.state.freeze(1);
+    world.write(id(1, 8, 0), vec![], vec![put("x", None)]);
+    assert_eq!(std::iter::from_fn(|| frozen.next_page()).collect::<Vec<_>>(), small);
+    for (plant, differs) in [(Plant::SnapshotWithoutClients, true), (Plant::RevisionFromKeys, true)] {
+        let planted =
+            World { state: State::from_pages(copy.position, small.clone(), LIMITS, Rules::planted(plant)) };
+        assert_eq!(pages(&planted.state, 1) != small, differs, "{}", plant.id());
+    }
+}
