@@ -92,13 +92,25 @@ pub(crate) const CRATES: [Crate; 18] = [
     Crate {
         package: WIRE,
         folder: "crates/wire",
-        may_import: &[CORE, STORE, LOG, IR, TAPIR, BASELINES],
+        may_import: &[CORE, STORE, LOG, CONFIGURATION, IR, TAPIR, BASELINES],
         kind: Kind::Pure,
     },
     Crate {
         package: SIMULATOR,
         folder: "crates/simulator",
-        may_import: &[CORE, STORE, STORAGE, LOG, IR, TAPIR, BASELINES, CHECKER, WORKLOADS, WIRE],
+        may_import: &[
+            CORE,
+            STORE,
+            STORAGE,
+            LOG,
+            CONFIGURATION,
+            IR,
+            TAPIR,
+            BASELINES,
+            CHECKER,
+            WORKLOADS,
+            WIRE,
+        ],
         kind: Kind::Deterministic,
     },
     Crate {

@@ -296,7 +296,10 @@ impl Host for ClientHost {
             Packet::CatalogueChanged => {}
             // The transport deals with these.
             // Nothing here speaks with comparison systems.
-            Packet::Envelope(Envelope { message: ProtocolMessage::Baseline(_), .. }) => {}
+            Packet::Envelope(Envelope {
+                message: ProtocolMessage::Baseline(_) | ProtocolMessage::Configuration(_),
+                ..
+            }) => {}
             Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
             Packet::Hello(_)
             | Packet::Welcome(_)

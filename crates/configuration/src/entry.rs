@@ -73,12 +73,12 @@ pub struct Stored {
     pub lease: Option<LeaseId>,
 }
 
-/// What became of a key.
+/// A key and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyChange {
+pub struct KeyState {
     /// The key.
     pub key: Key,
-    /// What it holds now; none if it was deleted.
+    /// What it holds; none if it is absent.
     pub stored: Option<Stored>,
 }
 
@@ -88,14 +88,14 @@ pub struct Change {
     /// Its revision.
     pub revision: Revision,
     /// The keys, ascending. Of a part of the map none may be left.
-    pub keys: Vec<KeyChange>,
+    pub keys: Vec<KeyState>,
 }
 
 impl Change {
     /// Roughly how many bytes it takes.
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 48;
-        let one = |change: &KeyChange| {
+        let one = |change: &KeyState| {
             FIXED + change.key.len() + change.stored.as_ref().map_or(0, |stored| stored.value.len())
         };
         FIXED + self.keys.iter().map(one).sum::<usize>()
@@ -147,7 +147,7 @@ impl Entry {
 }
 
 /// What became of the last attempt at a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// Which attempt. Those before it have not been and will not be applied.
     pub attempt: u32,

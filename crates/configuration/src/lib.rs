@@ -42,7 +42,7 @@ pub mod rules;
 mod subscriber;
 
 pub use config::{Limits, ReplicaConfig, SubscriberConfig};
-pub use entry::{Change, Done, Entry, KeyChange, LeaseId, Page, Revision, Stored};
+pub use entry::{Change, Done, Entry, KeyState, LeaseId, Page, Revision, Stored};
 pub use message::{Compare, ConditionalWrite, Consistency, Message, Put, Refusal, WriteResult};
 pub use replica::{Frozen, Replica, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

@@ -26,7 +26,7 @@ use quorate_core::command::Outcome;
 use quorate_core::log::Position;
 use quorate_core::{Key, KeyRange, ReplicaIndex, Timestamp, TransactionId, Value};
 
-use crate::entry::{Change, LeaseId, Revision, Stored};
+use crate::entry::{Change, KeyState, LeaseId, Revision, Stored};
 
 /// What clients and replicas say to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ pub enum Message {
         revision: Revision,
         /// How far the replica knew the log.
         position: Position,
-        /// What the keys held, in the order of the question.
-        found: Vec<Option<Stored>>,
+        /// The keys, in the order of the question.
+        found: Vec<KeyState>,
     },
     /// Client to a replica: what is in this range?
     Scan {
@@ -285,7 +285,7 @@ pub struct Put {
 }
 
 /// What became of a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteResult {
     /// It was written.
     Written {

@@ -25,6 +25,7 @@
 mod baselines;
 pub mod catalogue;
 pub mod codec;
+mod configuration;
 mod error;
 pub mod frame;
 mod ir;

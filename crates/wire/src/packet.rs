@@ -93,6 +93,8 @@ pub enum ProtocolMessage {
     Tapir(quorate_tapir::Message),
     /// A message of a comparison system that stands on a replicated log.
     Baseline(MessageOf<quorate_baselines::Replica>),
+    /// A message of the configuration service.
+    Configuration(MessageOf<quorate_configuration::Replica>),
 }
 
 impl From<quorate_tapir::Message> for ProtocolMessage {
@@ -126,6 +128,23 @@ impl TryFrom<ProtocolMessage> for MessageOf<quorate_baselines::Replica> {
 impl From<MessageOf<quorate_baselines::Replica>> for ProtocolMessage {
     fn from(message: MessageOf<quorate_baselines::Replica>) -> Self {
         ProtocolMessage::Baseline(message)
+    }
+}
+
+impl TryFrom<ProtocolMessage> for MessageOf<quorate_configuration::Replica> {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::Configuration(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<MessageOf<quorate_configuration::Replica>> for ProtocolMessage {
+    fn from(message: MessageOf<quorate_configuration::Replica>) -> Self {
+        ProtocolMessage::Configuration(message)
     }
 }
 
@@ -202,6 +221,7 @@ message!(Envelope, "Envelope", {
 alternatives!(ProtocolMessage, "ProtocolMessage", fields {
     1 Tapir: Nested,
     2 Baseline: Nested,
+    3 Configuration: Nested,
 });
 
 message!(Hello, "Hello", {

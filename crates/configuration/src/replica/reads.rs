@@ -8,7 +8,7 @@ use quorate_core::transaction::{TRANSACTION_ENTRIES_MAX, validate_key};
 use quorate_core::{ClientId, Context, Key, KeyRange};
 
 use super::{Out, Replica};
-use crate::entry::Entry;
+use crate::entry::{Entry, KeyState};
 use crate::message::{Compare, Consistency, Message, Refusal};
 use crate::rules::Plant;
 
@@ -27,7 +27,8 @@ impl Replica {
         if keys.len() > self.config.scan_page_max {
             return Self::refuse(from, request, Refusal::TooLarge, outbox);
         }
-        let found = keys.iter().map(|key| self.state.get(key).cloned()).collect();
+        let state = |key: Key| KeyState { stored: self.state.get(&key).cloned(), key };
+        let found = keys.into_iter().map(state).collect();
         let (revision, position) = (self.state.revision, self.state.position);
         let reply = Message::GetReply { request, revision, position, found };
         self.answer(from, reply, consistency, context, log, outbox);

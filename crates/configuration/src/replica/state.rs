@@ -13,7 +13,7 @@ use quorate_store::client_table::{Known, Remembered, Request};
 
 use super::history::History;
 use crate::config::Limits;
-use crate::entry::{Change, Done, Entry, KeyChange, LeaseId, Page, Revision, Stored};
+use crate::entry::{Change, Done, Entry, KeyState, LeaseId, Page, Revision, Stored};
 use crate::map::SharedMap;
 use crate::message::{Compare, ConditionalWrite, WriteResult};
 use crate::rules::{Plant, Rules};
@@ -164,12 +164,12 @@ impl State {
         match self.known(id, since) {
             _ if self.rules.has(Plant::RepeatedAfterFailOver) => {}
             KnownWrite::New => {}
-            KnownWrite::Done(result) => return Some(result.clone()),
+            KnownWrite::Done(result) => return Some(*result),
             KnownWrite::Superseded => return Some(WriteResult::Settled),
             KnownWrite::TooOld => return None,
         }
         let result = execute(self);
-        let done = Done { attempt: id.attempt, result: result.clone() };
+        let done = Done { attempt: id.attempt, result };
         Arc::make_mut(&mut self.clients).note(request(id, since), self.position, done);
         Some(result)
     }
@@ -199,7 +199,7 @@ impl State {
                 lease: put.lease,
             });
             if before.is_some() || stored.is_some() {
-                keys.push(KeyChange { key: put.key.clone(), stored: stored.clone() });
+                keys.push(KeyState { key: put.key.clone(), stored: stored.clone() });
             }
             if let Some(stored) = stored {
                 self.put(put.key.clone(), stored);
@@ -309,7 +309,7 @@ impl State {
         let mut keys = Vec::with_capacity(bound.len());
         for key in bound {
             if self.take(&key).is_some() {
-                keys.push(KeyChange { key, stored: None });
+                keys.push(KeyState { key, stored: None });
             }
         }
         if !keys.is_empty() {

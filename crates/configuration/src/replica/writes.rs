@@ -75,7 +75,7 @@ impl Replica {
         // What is stable may be told by anybody.
         match known {
             KnownWrite::Done(result) => {
-                let result = result.clone();
+                let result = *result;
                 return outbox.send(from, Message::WriteReply { request, position, result });
             }
             KnownWrite::Superseded => {
@@ -111,11 +111,11 @@ impl Replica {
     ) {
         let position = self.state.position;
         let Some(leader) = &mut self.leader else { return };
-        if let Some(result) = result.clone().filter(|_| self.config.rules.has(Plant::RepeatedAfterFailOver)) {
+        if let Some(result) = result.filter(|_| self.config.rules.has(Plant::RepeatedAfterFailOver)) {
             leader.done.insert(id, result);
         }
         for (to, request) in leader.writes.remove(&id).into_iter().flatten() {
-            match result.clone() {
+            match result {
                 Some(result) => outbox.send(to, Message::WriteReply { request, position, result }),
                 None => Self::refuse(to, request, Refusal::TooOld, outbox),
             }

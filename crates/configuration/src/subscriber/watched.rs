@@ -13,7 +13,7 @@ use std::sync::Arc;
 use quorate_core::{Context, Instant, Key, KeyRange, ReplicaIndex};
 
 use super::{About, Out, Subscriber, SubscriberEvent};
-use crate::entry::{Change, KeyChange, Revision, Stored};
+use crate::entry::{Change, KeyState, Revision, Stored};
 use crate::message::{Consistency, Message};
 
 /// After so many renewals another replica is asked.
@@ -78,7 +78,7 @@ impl Watched {
 
     /// Takes in a change. What a page held already may be later than it.
     fn take_in(&mut self, change: &Change) {
-        for KeyChange { key, stored } in &change.keys {
+        for KeyState { key, stored } in &change.keys {
             if self.keys.get(key).is_some_and(|known| known.changed > change.revision) {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Strategies that reach every variant of every message and record.
 
 pub(crate) mod baselines;
+pub(crate) mod configuration;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -524,6 +525,7 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
     let said = prop_oneof![
         message().prop_map(ProtocolMessage::from),
         baselines::member_message().prop_map(ProtocolMessage::from),
+        configuration::member_message().prop_map(ProtocolMessage::from),
     ];
     let envelope = (address(), address(), epoch(), said)
         .prop_map(|(from, to, epoch, message)| Packet::Envelope(Envelope { from, to, epoch, message }));

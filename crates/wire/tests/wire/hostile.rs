@@ -25,6 +25,7 @@ use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode
 
 use crate::allocation::peak_of;
 use crate::generate::baselines::{self, Fact, Item};
+use crate::generate::configuration;
 use crate::{cases, generate};
 
 /// Decoding may take so many times the length of its input. The worst is a list of the shortest entries that there can
@@ -40,6 +41,8 @@ fn decode_everything(bytes: &[u8]) {
         drop(decode_record::<quorate_tapir::Record>(bytes));
         drop(decode_record::<Fact>(bytes));
         drop(decode::<MessageOf<Replica>>(bytes));
+        drop(decode_record::<configuration::Fact>(bytes));
+        drop(decode::<MessageOf<quorate_configuration::Replica>>(bytes));
         drop(decode::<Keyspace>(bytes));
         drop(decode::<Transaction>(bytes));
     });
@@ -98,6 +101,16 @@ proptest! {
 
     #[test]
     fn mutated_messages_on_a_log_are_harmless(message in baselines::member_message(), mutations in mutations()) {
+        let mut bytes = encode(&message).to_vec();
+        mutate(&mut bytes, &mutations);
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn mutated_messages_of_the_configuration_are_harmless(
+        message in configuration::member_message(),
+        mutations in mutations(),
+    ) {
         let mut bytes = encode(&message).to_vec();
         mutate(&mut bytes, &mutations);
         decode_everything(&bytes);

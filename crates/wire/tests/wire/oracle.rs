@@ -29,6 +29,7 @@ macro_rules! choices {
 }
 
 pub(crate) mod baselines;
+pub(crate) mod configuration;
 
 messages! {
     struct Empty {}
@@ -633,7 +634,11 @@ messages! {
 }
 
 choices! {
-    ProtocolMessage, "ProtocolChoice", "1, 2" = ProtocolChoice { 1 Tapir(Tapir), 2 Baseline(baselines::Member) }
+    ProtocolMessage, "ProtocolChoice", "1, 2, 3" = ProtocolChoice {
+        1 Tapir(Tapir),
+        2 Baseline(baselines::Member),
+        3 Configuration(configuration::Member),
+    }
     Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),

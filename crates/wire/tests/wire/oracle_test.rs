@@ -34,6 +34,13 @@ proptest! {
     }
 
     #[test]
+    fn records_of_the_configuration_are_protocol_buffers(fact in generate::configuration::fact()) {
+        let ours = encode(&fact);
+        let theirs = oracle::configuration::Fact::decode(ours.as_ref()).expect("prost reads what we write");
+        prop_assert_eq!(theirs.encode_to_vec(), ours);
+    }
+
+    #[test]
     fn keyspaces_are_protocol_buffers(keyspace in generate::keyspace()) {
         let ours = encode(&keyspace);
         let theirs = oracle::Keyspace::decode(ours.as_ref()).expect("prost reads what we write");

@@ -7,6 +7,7 @@ use quorate_core::Epoch;
 use quorate_wire::{Packet, Wire, decode, decode_record, encode, encode_record};
 
 use crate::generate::baselines::{self, Item};
+use crate::generate::configuration;
 use crate::{cases, generate};
 
 proptest! {
@@ -26,6 +27,14 @@ proptest! {
 
     #[test]
     fn every_record_on_a_log_is_read_back(epoch in generate::epoch(), fact in baselines::fact()) {
+        record_is_read_back(epoch, fact)?;
+    }
+
+    #[test]
+    fn every_record_of_the_configuration_is_read_back(
+        epoch in generate::epoch(),
+        fact in configuration::fact(),
+    ) {
         record_is_read_back(epoch, fact)?;
     }
 
@@ -147,7 +156,7 @@ fn the_generators_reach_every_variant() {
 /// Each type by itself, because the names of variants recur: an entry, a standing and a page are `Prepared`.
 #[test]
 fn the_generators_reach_every_variant_on_a_log() {
-    let words = ["Tapir", "Baseline", "Log", "Own"];
+    let words = ["Tapir", "Baseline", "Configuration", "Log", "Own"];
     assert_reached(generate::packet(), 500, &words);
     let words = [
         "Prepare",
@@ -225,4 +234,47 @@ fn the_generators_reach_every_variant_on_a_log() {
     assert_reached(kinds, 500, &["Own", "NextGroup"]);
     let words = ["Versions", "Prepared", "Ended", "Bounds"];
     assert_reached(baselines::page(), 500, &words);
+}
+
+#[test]
+fn the_generators_reach_every_variant_of_the_configuration() {
+    let words = [
+        "Get",
+        "GetReply",
+        "Scan",
+        "ScanReply",
+        "Check",
+        "CheckReply",
+        "Write",
+        "Settle",
+        "WriteReply",
+        "Grant",
+        "Renew",
+        "Renewed",
+        "Release",
+        "NoSuchLease",
+        "Watch",
+        "Unwatch",
+        "Changes",
+        "Forgotten",
+        "NotLeading",
+        "Refused",
+        "Linearizable",
+        "Stale",
+        "Key",
+        "Range",
+        "Written",
+        "NotHeld",
+        "Full",
+        "Settled",
+        "Malformed",
+        "TooLarge",
+        "TooOld",
+        "TooMany",
+        "Duration",
+    ];
+    assert_reached(configuration::own_message(), 2_000, &words);
+    assert_reached(configuration::entry(), 500, &["Write", "Settle", "Grant", "End"]);
+    let words = ["Revisions", "Keys", "Changes", "Leases", "Clients", "Remembered", "Done"];
+    assert_reached(configuration::page(), 500, &words);
 }
