@@ -123,13 +123,13 @@ pub(crate) const CRATES: [Crate; 18] = [
     Crate {
         package: CLIENT,
         folder: "crates/client",
-        may_import: &[CORE, TAPIR, WIRE, RUNTIME],
+        may_import: &[CORE, LOG, TAPIR, BASELINES, WIRE, RUNTIME],
         kind: Kind::Host,
     },
     Crate {
         package: SERVER,
         folder: "crates/server",
-        may_import: &[CORE, STORE, STORAGE, IR, TAPIR, WIRE, RUNTIME],
+        may_import: &[CORE, STORE, STORAGE, LOG, IR, TAPIR, BASELINES, WIRE, RUNTIME],
         kind: Kind::Host,
     },
     Crate {

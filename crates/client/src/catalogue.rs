@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::comparison::{Comparison, System};
 use quorate_core::topology::{
     CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition,
 };
@@ -35,6 +36,9 @@ pub struct KeyspaceOptions {
     /// How far the clocks of all clients are apart at most, if that is known, up to [`CLOCK_BOUND_MAX`]. Commits then take as
     /// long at least, timestamps follow real time, and [`Keyspace::read_now`](crate::Keyspace::read_now) is possible.
     pub clock_bound: Option<Duration>,
+    /// The comparison system that runs it in place of its isolation's protocol, for measurements. No system for data that
+    /// matters: replicas of it that have lost their records with a majority of their group do not come back.
+    pub comparison: Option<System>,
 }
 
 impl KeyspaceOptions {
@@ -47,6 +51,7 @@ impl KeyspaceOptions {
             replicas: None,
             sites: Vec::new(),
             clock_bound: None,
+            comparison: None,
         }
     }
 }
@@ -116,10 +121,23 @@ pub(crate) async fn create(
     };
     // Number 0 is the catalogue's, for keyspaces and for shards.
     let (id, first_shard) = (next(next_keyspace, 1)?, next(next_shard, 1)?);
-    let shards = directory
-        .topology()
-        .place(options.shards, replicas, ShardId(first_shard), &sites)
-        .map_err(Invalid::Placement)?;
+    let place = |shards, first| {
+        directory.topology().place(shards, replicas, ShardId(first), &sites).map_err(Invalid::Placement)
+    };
+    let mut shards = place(options.shards, first_shard)?;
+    let end = first_shard + shards.len() as u32;
+    let mut timestamps = None;
+    if let Some(system) = options.comparison {
+        if system.has_timestamp_server() {
+            timestamps = place(1, end)?.pop();
+        }
+        // The first replica of a group leads it, and each node is to lead as many as any other.
+        for (group, position) in shards.iter_mut().chain(&mut timestamps).zip(0..) {
+            group.replicas.rotate_left(position % replicas);
+        }
+    }
+    let next_shard = end + timestamps.iter().len() as u32;
+    let comparison = options.comparison.map(|system| Comparison { system, timestamps });
     let definition = Definition {
         id: KeyspaceId(id),
         name: name.to_owned(),
@@ -128,9 +146,10 @@ pub(crate) async fn create(
         shards,
         epoch: Epoch::FIRST,
         clock_bound: options.clock_bound,
+        comparison,
     };
     txn.put(NEXT_KEYSPACE_KEY, encode_counter(id + 1))?;
-    txn.put(NEXT_SHARD_KEY, encode_counter(first_shard + options.shards as u32))?;
+    txn.put(NEXT_SHARD_KEY, encode_counter(next_shard))?;
     txn.put(key, quorate_wire::encode(&definition))?;
     Ok(definition)
 }

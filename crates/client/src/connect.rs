@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{ClientId, Instant, Machine, NodeId};
+use quorate_core::{ClientId, Instant, NodeId};
 use quorate_runtime::clock::Clock;
-use quorate_runtime::driver::Driver;
 use quorate_runtime::transport::{self, Target, Transport, TurnWaker};
-use quorate_tapir::Coordinator;
 use quorate_wire::Peer;
 use tokio::sync::Notify;
 
+use crate::coordinators::Coordinators;
 use crate::database::{Database, Shared};
 use crate::directory::{Directory, site_named};
 use crate::discover::{Discovered, discover};
@@ -94,13 +93,8 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let site_id = options.site.as_ref().map(|site| site_named(&topology, site)).transpose()?;
 
     let settled = Arc::new(Notify::new());
-    let coordinator = Coordinator::restore(options.coordinator(client), []);
-    let host = ClientHost::new(
-        client,
-        Driver::new(coordinator, client.0),
-        topology.nodes.len(),
-        Arc::clone(&settled),
-    );
+    let coordinators = Coordinators::new(client, options.coordinator(client));
+    let host = ClientHost::new(client, coordinators, topology.nodes.len(), Arc::clone(&settled));
     let mut transport_options = transport::Options::new(cluster, Peer::Client(client), site.clone());
     transport_options.delays = options.delays.clone().map(Arc::new);
     transport_options.handshake_timeout = options.connect_timeout;

@@ -79,8 +79,7 @@ impl Directory {
 
     fn describe_one(&self, keyspace: &Keyspace, replica: ReplicaId) -> MissingReplica {
         let node = keyspace
-            .shards
-            .iter()
+            .groups()
             .find(|shard| shard.id == replica.shard)
             .and_then(|shard| shard.replicas.get(usize::from(replica.index.0)))
             .and_then(|node| self.topology.nodes.get(usize::from(node.0)));
@@ -130,6 +129,7 @@ mod tests {
             shards: vec![Shard { id: ShardId(4), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
             epoch: Epoch::FIRST,
             clock_bound: None,
+            comparison: None,
         }
     }
 

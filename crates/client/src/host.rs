@@ -1,6 +1,6 @@
-//! The host of the coordinator: between the handles of the user and the connections to the nodes.
+//! The host of the coordinators: between the handles of the user and the connections to the nodes.
 //!
-//! A call of a user steps the coordinator in place; what it sends leaves with the turn of the transport, together with
+//! A call of a user steps a coordinator in place; what it sends leaves with the turn of the transport, together with
 //! what other calls sent. Answers come back as events, straight to the call that waits.
 
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::command::{Command, Event, Routes};
 use quorate_core::hash::FixedMap;
-use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, NodeId, ReplicaId, View};
-use quorate_runtime::driver::{Carrier, Driver, Kept};
+use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, View};
+use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
-use quorate_tapir::{Coordinator, CoordinatorTimer, Message};
 use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
 use tokio::sync::{Notify, oneshot};
 
+use crate::coordinators::{Coordinators, World};
 use crate::session::Port;
 use crate::waiters::Waiters;
 
-/// Owns the coordinator of one client.
+/// Owns the coordinators of one client.
 pub(crate) struct ClientHost {
-    coordinator: Driver<Coordinator>,
+    coordinators: Coordinators,
     waiters: Waiters,
     nodes: Nodes,
     statuses: Vec<(NodeId, oneshot::Sender<Bytes>)>,
@@ -64,13 +64,13 @@ impl ClientHost {
     /// A host for a client of a cluster with so many nodes.
     pub(crate) fn new(
         client: ClientId,
-        coordinator: Driver<Coordinator>,
+        coordinators: Coordinators,
         nodes: usize,
         settled: Arc<Notify>,
     ) -> Self {
         let nodes = (0..nodes).map(|_| Node::default()).collect();
         ClientHost {
-            coordinator,
+            coordinators,
             waiters: Waiters::default(),
             nodes: Nodes { client, nodes, hosted: FixedMap::default(), keyspaces: FixedMap::default() },
             statuses: Vec::new(),
@@ -80,14 +80,15 @@ impl ClientHost {
         }
     }
 
-    /// Starts the coordinator.
+    /// Starts the coordinators.
     pub(crate) fn start(&mut self, turn: &mut Turn<'_>) {
-        self.step(Input::Start, turn);
+        let (time, coordinators, mut world) = self.split(turn);
+        coordinators.start(time, &mut world);
     }
 
-    /// True if the coordinator has nothing to do and nothing to tell.
+    /// True if the coordinators have nothing to do and nothing to tell.
     pub(crate) fn is_idle(&self) -> bool {
-        self.coordinator.machine().is_empty()
+        self.coordinators.is_idle()
     }
 
     /// What came of the first attempt to connect to each node.
@@ -99,9 +100,9 @@ impl ClientHost {
     pub(crate) fn learn(&mut self, routes: Arc<Routes>, turn: &mut Turn<'_>) {
         let unreachable = self.nodes.learn(&routes, &self.waiters);
         self.waiters.set_current(routes.keyspace.id);
-        self.step(Input::Command(Command::Route(routes)), turn);
+        self.command(Command::Route(routes), turn);
         for replica in unreachable {
-            self.step(Input::Command(Command::Reachable { replica, reachable: false }), turn);
+            self.command(Command::Reachable { replica, reachable: false }, turn);
         }
     }
 
@@ -146,21 +147,29 @@ impl ClientHost {
         let mut commands = std::mem::take(&mut self.commands);
         call(&mut self.waiters, &mut commands);
         for command in commands.drain(..) {
-            self.step(Input::Command(command), turn);
+            self.command(command, turn);
         }
         self.commands = commands;
     }
 
-    fn step(&mut self, input: Input<Message, CoordinatorTimer, Command>, turn: &mut Turn<'_>) {
-        let time = turn.time;
-        let mut carrier = ToWorld { nodes: &self.nodes, waiters: &mut self.waiters, turn };
-        self.coordinator.step(time, input, &mut carrier);
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        let (time, coordinators, mut world) = self.split(turn);
+        coordinators.command(time, command, &mut world);
+    }
+
+    /// The coordinators, and what they speak to.
+    fn split<'a, 'turn>(
+        &'a mut self,
+        turn: &'a mut Turn<'turn>,
+    ) -> (Time, &'a mut Coordinators, ToWorld<'a, 'turn>) {
+        let ClientHost { coordinators, nodes, waiters, .. } = self;
+        (turn.time, coordinators, ToWorld { nodes, waiters, turn })
     }
 
     fn set_reachable(&mut self, node: NodeId, reachable: bool, turn: &mut Turn<'_>) {
         let Some(known) = self.nodes.nodes.get(usize::from(node.0)) else { return };
         for replica in known.replicas.clone() {
-            self.step(Input::Command(Command::Reachable { replica, reachable }), turn);
+            self.command(Command::Reachable { replica, reachable }, turn);
         }
     }
 }
@@ -171,7 +180,7 @@ impl Nodes {
     fn learn(&mut self, routes: &Routes, waiters: &Waiters) -> Vec<ReplicaId> {
         let mut unreachable = Vec::new();
         let mut hosts = Vec::new();
-        for shard in &routes.keyspace.shards {
+        for shard in routes.keyspace.groups() {
             for (&host, index) in shard.replicas.iter().zip(0u8..) {
                 let replica = ReplicaId { shard: shard.id, index: quorate_core::ReplicaIndex(index) };
                 let Some(node) = self.nodes.get_mut(usize::from(host.0)) else { continue };
@@ -203,32 +212,26 @@ fn node_id(remote: &Remote) -> Option<NodeId> {
     }
 }
 
-/// Carries the effects of the coordinator out.
+/// The connections to the nodes, and the calls that wait.
 struct ToWorld<'a, 'turn> {
     nodes: &'a Nodes,
     waiters: &'a mut Waiters,
     turn: &'a mut Turn<'turn>,
 }
 
-impl Carrier<Coordinator> for ToWorld<'_, '_> {
-    fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
+impl World for ToWorld<'_, '_> {
+    fn send(&mut self, to: Address, epoch: Epoch, message: ProtocolMessage) {
         let Address::Replica(replica) = to else { return };
         let node = self.nodes.hosted.get(&replica).and_then(|node| self.nodes.nodes.get(usize::from(node.0)));
         // Without a link the message is lost, as any message may be.
         if let Some(link) = node.and_then(|node| node.link) {
             let from = Address::Client(self.nodes.client);
-            let packet =
-                Packet::Envelope(Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) });
-            self.turn.send(link, &packet);
+            self.turn.send(link, &Packet::Envelope(Envelope { from, to, epoch, message }));
         }
     }
 
-    fn emit(&mut self, event: Event) {
+    fn tell(&mut self, event: Event) {
         self.waiters.deliver(event);
-    }
-
-    fn persist(&mut self, record: std::convert::Infallible) -> Kept {
-        match record {}
     }
 }
 
@@ -265,8 +268,9 @@ impl Host for ClientHost {
 
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
         match packet {
-            Packet::Envelope(Envelope { from, epoch, message: ProtocolMessage::Tapir(message), .. }) => {
-                self.step(Input::Message { from, epoch, message }, turn);
+            Packet::Envelope(Envelope { from, epoch, message, .. }) => {
+                let (time, coordinators, mut world) = self.split(turn);
+                coordinators.on_message(time, from, epoch, message, &mut world);
             }
             Packet::Busy { retry_after } => self.on_busy(link, retry_after),
             Packet::ReplicaService { replica, problem } => {
@@ -275,7 +279,7 @@ impl Host for ClientHost {
                 self.waiters.set_problem(node, replica, problem);
                 // One of a keyspace that is not known yet counts as soon as that is.
                 if self.nodes.hosted.contains_key(&replica) {
-                    self.step(Input::Command(Command::Reachable { replica, reachable }), turn);
+                    self.command(Command::Reachable { replica, reachable }, turn);
                 }
             }
             Packet::AcceptLossReply { replica, refused } => {
@@ -295,11 +299,6 @@ impl Host for ClientHost {
             // Keyspaces are looked up whenever one is asked for, so nothing here is out of date.
             Packet::CatalogueChanged => {}
             // The transport deals with these.
-            // Nothing here speaks with comparison systems.
-            Packet::Envelope(Envelope {
-                message: ProtocolMessage::Baseline(_) | ProtocolMessage::Configuration(_),
-                ..
-            }) => {}
             Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
             Packet::Hello(_)
             | Packet::Welcome(_)
@@ -314,13 +313,12 @@ impl Host for ClientHost {
     }
 
     fn on_turn_end(&mut self, turn: &mut Turn<'_>) {
-        let time = turn.time;
-        let mut carrier = ToWorld { nodes: &self.nodes, waiters: &mut self.waiters, turn };
-        self.coordinator.fire_timers(time, &mut carrier);
+        let (time, coordinators, mut world) = self.split(turn);
+        coordinators.fire_timers(time, &mut world);
     }
 
     fn next_deadline(&mut self) -> Option<Instant> {
-        self.coordinator.next_deadline()
+        self.coordinators.next_deadline()
     }
 }
 

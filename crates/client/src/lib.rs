@@ -40,6 +40,7 @@
 mod batch;
 mod catalogue;
 mod connect;
+mod coordinators;
 mod database;
 mod directory;
 mod discover;
@@ -66,6 +67,7 @@ pub use error::{Error, Invalid, MissingReplica, Result};
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use options::Options;
 pub use quorate_core::command::Outcome;
+pub use quorate_core::comparison::System;
 pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,

@@ -125,7 +125,7 @@ impl Waiters {
         if self.problems.is_empty() {
             return unserved;
         }
-        for shard in &keyspace.shards {
+        for shard in keyspace.groups() {
             let replicas = (0..shard.replicas.len())
                 .map(|index| ReplicaId { shard: shard.id, index: ReplicaIndex(index as u8) });
             let missing: Vec<_> = replicas.filter(|replica| self.problems.contains_key(replica)).collect();
@@ -229,7 +229,8 @@ impl Waiters {
                 let _ = sender.send(result);
             }
             None => {
-                slot.failure = Some(result.err().unwrap_or(Failure::Aborted));
+                // The first end counts. What is asked of a transaction afterwards, a write too, is answered with another.
+                slot.failure.get_or_insert(result.err().unwrap_or(Failure::Aborted));
                 slot.gets.clear();
                 slot.scan = None;
             }
@@ -296,6 +297,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_asked_of_a_transaction_that_has_failed_does_not_hide_why() {
+        let mut waiters = Waiters::default();
+        waiters.open(transaction(1), KEYSPACE, 10).unwrap();
+        let not_open = Failure::Invalid(quorate_core::command::Invalid::NotOpen(transaction(1)));
+        for failure in [Failure::Conflict, not_open] {
+            waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure) });
+        }
+        assert_eq!(waiters.failure(transaction(1)), Some(Failure::Conflict), "it may be tried again");
+    }
+
+    #[test]
     fn a_transaction_that_has_ended_as_it_was_asked_to_is_not_open_any_more() {
         let mut waiters = Waiters::default();
         waiters.open(transaction(1), KEYSPACE, 10).unwrap();
@@ -332,6 +344,7 @@ mod tests {
             id: KEYSPACE,
             epoch: Epoch::FIRST,
             clock_bound: None,
+            comparison: None,
             name: "accounts".to_owned(),
             isolation: Isolation::Strict,
             durability: Durability::Sync,

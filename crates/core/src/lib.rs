@@ -10,6 +10,7 @@
 //! that is built from it alone.
 
 pub mod command;
+pub mod comparison;
 pub mod hash;
 pub mod id;
 pub mod key;

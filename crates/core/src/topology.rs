@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::comparison::Comparison;
 use crate::id::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 use crate::quorum::GroupSize;
 use crate::transaction::KeyRange;
@@ -142,12 +143,20 @@ pub struct Keyspace {
     /// itself, has shown before. Transactions are reported only once all clocks have passed their timestamps, so
     /// that timestamps follow real time.
     pub clock_bound: Option<Duration>,
+    /// The comparison system that runs it in place of its isolation's protocol, if it is there to be measured.
+    pub comparison: Option<Comparison>,
 }
 
 /// No clock bound is greater: every transaction would take as long.
 pub const CLOCK_BOUND_MAX: Duration = Duration::from_secs(1);
 
 impl Keyspace {
+    /// Every group of replicas: the shards, and what the system that runs the keyspace has beside them.
+    pub fn groups(&self) -> impl Iterator<Item = &Shard> {
+        let timestamps = self.comparison.as_ref().and_then(|comparison| comparison.timestamps.as_ref());
+        self.shards.iter().chain(timestamps)
+    }
+
     /// The shard that holds `key`.
     pub fn shard_of(&self, key: &[u8]) -> &Shard {
         &self.shards[shard_position(key, self.shards.len())]
@@ -290,8 +299,11 @@ pub enum PlacementError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::Key;
+    use crate::comparison::System;
 
     fn topology(nodes_per_site: &[usize]) -> Topology {
         let mut topology = Topology::default();
@@ -323,6 +335,7 @@ mod tests {
             shards: Vec::new(),
             epoch: Epoch::FIRST,
             clock_bound: None,
+            comparison: None,
         };
         keyspace.shards = (0..16).map(|id| Shard { id: ShardId(id), replicas: Vec::new() }).collect();
         let shards = |from: &'static str, to: Option<&'static str>| {
@@ -341,6 +354,25 @@ mod tests {
         for (from, to) in everywhere.into_iter().chain([("{}a", Some("{}b")), ("{alice", Some("{alice~"))]) {
             assert_eq!(shards(from, to).len(), 16, "{from} to {to:?}");
         }
+    }
+
+    #[test]
+    fn a_timestamp_server_is_a_group_that_holds_no_keys() {
+        let shard = |id| Shard { id: ShardId(id), replicas: vec![NodeId(0)] };
+        let comparison = Comparison { system: System::TxnOcc, timestamps: Some(shard(9)) };
+        let keyspace = Keyspace {
+            id: KeyspaceId(1),
+            name: String::new(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: vec![shard(7), shard(8)],
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+            comparison: Some(comparison),
+        };
+        assert_eq!(keyspace.groups().map(|group| group.id.0).collect::<Vec<_>>(), [7, 8, 9]);
+        let holders = (0..100u8).map(|key| keyspace.shard_of(&[key]).id.0).collect::<BTreeSet<_>>();
+        assert_eq!(holders, BTreeSet::from([7, 8]));
     }
 
     #[test]

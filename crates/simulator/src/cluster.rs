@@ -521,6 +521,7 @@ fn keyspace<S: System>(scenario: &Scenario<S>, shards: Vec<Shard>) -> Keyspace {
         shards,
         epoch: Epoch::FIRST,
         clock_bound: scenario.clock_bound,
+        comparison: None,
     }
 }
 

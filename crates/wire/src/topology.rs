@@ -1,6 +1,7 @@
 //! The field numbers of sites, nodes, keyspaces and shards.
 
 use quorate_core::GroupSize;
+use quorate_core::comparison::Comparison;
 use quorate_core::topology::{
     CLOCK_BOUND_MAX, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, SHARDS_MAX, Shard, Topology,
 };
@@ -28,12 +29,18 @@ message!(Keyspace, "Keyspace", {
     5 shards: Repeated<Nested, SHARDS_MAX>,
     6 epoch: Varint,
     7 clock_bound: Optional<Varint>,
+    8 comparison: Optional<Nested>,
 }, check validate_keyspace);
 
 message!(Shard, "Shard", {
     1 id: Varint,
     2 replicas: Packed,
 }, check validate_shard);
+
+message!(Comparison, "Comparison", {
+    1 system: Varint,
+    2 timestamps: Optional<Nested>,
+}, check validate_comparison);
 
 fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
     if keyspace.shards.is_empty() {
@@ -44,6 +51,14 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("nobody waits so long for clocks"))
     } else {
         Ok(())
+    }
+}
+
+fn validate_comparison(comparison: &Comparison) -> Result<(), Fault> {
+    if comparison.timestamps.is_some() == comparison.system.has_timestamp_server() {
+        Ok(())
+    } else {
+        Err(Fault::Meaningless("a timestamp server where there is none, or none where there is one"))
     }
 }
 

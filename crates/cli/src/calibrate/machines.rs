@@ -222,6 +222,7 @@ impl Bench {
             durability: Durability::Memory,
             shards: vec![Shard { id: SHARD, replicas: nodes }],
             clock_bound: None,
+            comparison: None,
             epoch: Epoch::FIRST,
         };
         let nearest = vec![(0..REPLICAS as u8).map(ReplicaIndex).collect()];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use quorate::topology::Keyspace as Definition;
-use quorate::{Database, Durability, Isolation, KeyspaceOptions};
+use quorate::{Database, Durability, Isolation, KeyspaceOptions, System};
 use serde_json::json;
 
 use super::ConnectArguments;
@@ -89,6 +89,9 @@ pub(crate) struct CreateArguments {
     /// be read by the clock.
     #[arg(long, value_name = "MILLISECONDS")]
     clock_bound_ms: Option<u64>,
+    /// Let this comparison system run it. Hidden: `quorate bench --baseline` measures one, and nothing else needs it.
+    #[arg(long, hide = true, value_name = "SYSTEM")]
+    baseline: Option<System>,
 }
 
 impl CreateArguments {
@@ -101,6 +104,7 @@ impl CreateArguments {
             replicas: self.replicas,
             sites: self.sites.clone(),
             clock_bound: self.clock_bound_ms.map(Duration::from_millis),
+            comparison: self.baseline,
         }
     }
 }
@@ -174,7 +178,7 @@ fn table(definitions: &[Definition]) -> Table {
         let replicas = definition.shards.first().map_or(0, |shard| shard.replicas.len());
         table.row([
             definition.name.clone(),
-            definition.isolation.to_string(),
+            isolation(definition),
             definition.durability.to_string(),
             definition.shards.len().to_string(),
             replicas.to_string(),
@@ -186,13 +190,22 @@ fn table(definitions: &[Definition]) -> Table {
 /// A keyspace and where its shards are, for people.
 pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String {
     let mut table = Table::new(&[("shard", Align::Left), ("replicas", Align::Left)]);
-    for shard in &definition.shards {
+    for shard in definition.groups() {
         let places: Vec<String> = shard.replicas.iter().map(|node| place(db, *node)).collect();
         table.row([shard.id.to_string(), places.join(", ")]);
     }
-    let Definition { name, isolation, durability, clock_bound, .. } = definition;
+    let Definition { name, durability, clock_bound, .. } = definition;
+    let isolation = isolation(definition);
     let bound = clock_bound.map_or(String::new(), |bound| format!(", clocks within {bound:?}"));
     format!("{name}: isolation {isolation}, durability {durability}{bound}\n{table}")
+}
+
+/// What it promises, and what runs it if that is not the protocol of its isolation.
+fn isolation(definition: &Definition) -> String {
+    match &definition.comparison {
+        None => definition.isolation.to_string(),
+        Some(comparison) => format!("{} ({})", definition.isolation, comparison.system),
+    }
 }
 
 fn place(db: &Database, node: quorate::NodeId) -> String {
@@ -220,6 +233,7 @@ fn to_json(db: &Database, definition: &Definition) -> serde_json::Value {
         "name": definition.name,
         "id": definition.id.0,
         "isolation": definition.isolation.name(),
+        "baseline": definition.comparison.as_ref().map(|comparison| comparison.system.name()),
         "durability": definition.durability.name(),
         "clock_bound_us": definition.clock_bound.map(|bound| bound.as_micros() as u64),
         "shards": shards,

@@ -1,75 +1,11 @@
 //! Which system a machine belongs to, who it is and how long it waits.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use quorate_core::topology::UnknownName;
+pub use quorate_core::comparison::System;
 use quorate_core::{ClientId, GroupSize, ReplicaId, ShardId};
 
 use crate::rules::Rules;
-
-/// A transactional system that the TAPIR paper compares itself with (section 7.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum System {
-    /// Two-phase commit and strict two-phase locking over a replicated log.
-    TxnLock,
-    /// Two-phase commit and optimistic concurrency control over a replicated log, with a timestamp server.
-    TxnOcc,
-    /// As Spanner: locks at leaders, timestamps by bounded clocks, snapshots without locks.
-    SpanLock,
-    /// The same, with optimistic concurrency control in place of locks.
-    SpanOcc,
-}
-
-impl System {
-    /// Every system.
-    pub const ALL: [System; 4] = [System::TxnLock, System::TxnOcc, System::SpanLock, System::SpanOcc];
-
-    /// The name that users write.
-    pub const fn name(self) -> &'static str {
-        match self {
-            System::TxnLock => "txn-lock",
-            System::TxnOcc => "txn-occ",
-            System::SpanLock => "span-lock",
-            System::SpanOcc => "span-occ",
-        }
-    }
-
-    /// True if a transaction locks what it reads, at the leader; else it is validated when it is prepared.
-    pub const fn locks(self) -> bool {
-        matches!(self, System::TxnLock | System::SpanLock)
-    }
-
-    /// True if timestamps are those of clocks whose error is bounded: the past can be read at any of them without locks, and a
-    /// commit is reported when its timestamp has passed everywhere.
-    pub const fn has_snapshots(self) -> bool {
-        matches!(self, System::SpanLock | System::SpanOcc)
-    }
-
-    /// True if a transaction asks the timestamp server for its timestamp, and does not read the client's clock.
-    pub const fn has_timestamp_server(self) -> bool {
-        matches!(self, System::TxnOcc)
-    }
-}
-
-impl fmt::Display for System {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-impl FromStr for System {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        System::ALL.into_iter().find(|system| system.name() == name).ok_or_else(|| UnknownName {
-            what: "baseline",
-            given: name.to_owned(),
-            choices: System::ALL.map(System::name).join(", "),
-        })
-    }
-}
 
 /// What a replica is built from.
 #[derive(Clone, Debug)]

@@ -71,6 +71,7 @@ fn reading_client(epoch: Epoch) -> Coordinator {
         shards: vec![Shard { id: ShardId(1), replicas: nodes }],
         epoch,
         clock_bound: None,
+        comparison: None,
     };
     let nearest = vec![[0, 1, 2].map(ReplicaIndex).to_vec()];
     let patience = Duration::from_secs(1);

@@ -19,6 +19,7 @@ pub(crate) fn routes(replicas: u8) -> Arc<Routes> {
         shards: [1, 2].map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).to_vec(),
         epoch: Epoch::FIRST,
         clock_bound: None,
+        comparison: None,
     };
     Arc::new(Routes { keyspace, nearest: vec![(0..replicas).map(ReplicaIndex).collect(); 2] })
 }

@@ -230,6 +230,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         shards: vec![Shard { id: SYSTEM_SHARD, replicas }],
         epoch: Epoch::FIRST,
         clock_bound: None,
+        comparison: None,
     }
 }
 

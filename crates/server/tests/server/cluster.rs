@@ -111,6 +111,7 @@ impl Cluster {
             shards: vec![Shard { id: ShardId(number), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
             epoch: Epoch::FIRST,
             clock_bound: None,
+            comparison: None,
             ..self.system().clone()
         };
         let key = format!("keyspace/{name}");

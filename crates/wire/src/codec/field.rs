@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::comparison::System;
 use quorate_core::log::Position;
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
@@ -373,6 +374,22 @@ impl Scalar for Durability {
 
     fn from_u64(number: u64) -> Option<Self> {
         [Durability::Sync, Durability::Memory].into_iter().find(|durability| durability.to_u64() == number)
+    }
+}
+
+/// Zero is not used: a missing system is refused.
+impl Scalar for System {
+    fn to_u64(&self) -> u64 {
+        match self {
+            System::TxnLock => 1,
+            System::TxnOcc => 2,
+            System::SpanLock => 3,
+            System::SpanOcc => 4,
+        }
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        System::ALL.into_iter().find(|system| system.to_u64() == number)
     }
 }
 

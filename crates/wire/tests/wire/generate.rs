@@ -11,8 +11,10 @@ use bytes::Bytes;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
+use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use quorate_core::command::Outcome;
+use quorate_core::comparison::{Comparison, System};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId,
@@ -483,11 +485,15 @@ fn text() -> impl Strategy<Value = String> {
 pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
     let replicas = prop_oneof![Just(1usize), Just(3), Just(5)]
         .prop_flat_map(|replicas| vec(any::<u16>().prop_map(NodeId), replicas));
-    let shard = (small(), replicas).prop_map(|(id, replicas)| Shard { id: ShardId(id), replicas });
+    let shard = (small(), replicas).prop_map(|(id, replicas)| Shard { id: ShardId(id), replicas }).boxed();
+    let comparison = (select(System::ALL.to_vec()), shard.clone()).prop_map(|(system, shard)| Comparison {
+        system,
+        timestamps: system.has_timestamp_server().then_some(shard),
+    });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Memory)];
     let clock_bound = of((0..=1_000_000_u64).prop_map(Duration::from_micros));
-    (small(), text(), durability, vec(shard, 1..4), epoch(), clock_bound)
-        .prop_map(|(id, name, durability, shards, epoch, clock_bound)| Keyspace {
+    (small(), text(), durability, vec(shard, 1..4), epoch(), clock_bound, of(comparison))
+        .prop_map(|(id, name, durability, shards, epoch, clock_bound, comparison)| Keyspace {
             id: KeyspaceId(id),
             name: format!("k{name}"),
             isolation: Isolation::Strict,
@@ -495,6 +501,7 @@ pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
             shards,
             epoch,
             clock_bound,
+            comparison,
         })
         .boxed()
 }

@@ -337,6 +337,7 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
         shards,
         epoch: Epoch::FIRST,
         clock_bound: None,
+        comparison: None,
     };
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");
@@ -345,6 +346,24 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
         let error = decode::<Keyspace>(&encode(&keyspace(vec![shard]))).unwrap_err();
         assert!(error.to_string().contains("odd number of replicas"), "{error}");
     }
+}
+
+/// A client would wait for ever for timestamps that nobody gives.
+#[test]
+fn comparison_systems_with_the_wrong_groups_are_refused() {
+    use quorate_core::NodeId;
+    use quorate_core::comparison::{Comparison, System};
+    use quorate_core::topology::Shard;
+    let service = Shard { id: ShardId(1), replicas: vec![NodeId(0)] };
+    for system in System::ALL {
+        let comparison = |timestamps| Comparison { system, timestamps };
+        let with = decode::<Comparison>(&encode(&comparison(Some(service.clone()))));
+        let without = decode::<Comparison>(&encode(&comparison(None)));
+        assert_eq!(with.is_ok(), system == System::TxnOcc, "{system}");
+        assert_eq!(without.is_ok(), system != System::TxnOcc, "{system}");
+    }
+    let error = decode::<Comparison>(&encode(&Comparison { system: System::TxnOcc, timestamps: None }));
+    assert!(error.unwrap_err().to_string().contains("timestamp server"));
 }
 
 /// A message that names a transaction of another position than there are.

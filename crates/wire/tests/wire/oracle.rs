@@ -625,6 +625,11 @@ messages! {
         #[prost(message, repeated, tag = 5)] shards: Vec<Shard>,
         #[prost(uint32, tag = 6)] epoch: u32,
         #[prost(uint64, optional, tag = 7)] clock_bound: Option<u64>,
+        #[prost(message, optional, tag = 8)] comparison: Option<Comparison>,
+    }
+    struct Comparison {
+        #[prost(uint32, tag = 1)] system: u32,
+        #[prost(message, optional, tag = 2)] timestamps: Option<Shard>,
     }
     struct Directory {
         #[prost(message, optional, tag = 1)] topology: Option<Topology>,

@@ -38,7 +38,7 @@ use std::convert::Infallible;
 
 use quorate_core::command::Outcome;
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
-use quorate_core::{Address, Context, Input, Timestamp, TransactionId, View};
+use quorate_core::{Address, ClientId, Context, Input, Timestamp, TransactionId, View};
 use quorate_store::{PreparedSet, Versions};
 
 use crate::config::ReplicaConfig;
@@ -108,6 +108,27 @@ impl Replica {
     /// What is durably prepared here.
     pub fn prepared(&self) -> &PreparedSet {
         &self.state.prepared
+    }
+
+    /// How many transactions are prepared here, durably or not yet; those of one client only, if one is named.
+    pub fn load(&self, client: Option<ClientId>) -> usize {
+        let len = |set: &PreparedSet| client.map_or_else(|| set.len(), |client| set.len_of(client));
+        len(&self.state.prepared) + self.leader.as_ref().map_or(0, |leader| len(&leader.in_flight))
+    }
+
+    /// How many transactions have been committed and aborted by the entries that this machine has applied.
+    pub fn decided(&self) -> (u64, u64) {
+        (self.state.committed, self.state.aborted)
+    }
+
+    /// How many transactions it remembers, prepared or ended.
+    pub fn record_len(&self) -> usize {
+        self.state.prepared.len() + self.state.ended_len()
+    }
+
+    /// How many transactions of silent coordinators it asks the other participants about.
+    pub fn inquiries(&self) -> usize {
+        self.leader.as_ref().map_or(0, |leader| leader.inquiries.len())
     }
 
     /// How many requests wait at this leader for something to become stable, or for others to answer.

@@ -34,6 +34,9 @@ pub(super) struct State {
     pub(super) forgotten: Timestamp,
     /// The greatest timestamp that was prepared, committed or given away.
     pub(super) last: Timestamp,
+    /// How many transactions have ended while this state was followed: not a part of it.
+    pub(super) committed: u64,
+    pub(super) aborted: u64,
 }
 
 /// The state as it was at one position: pages that are handed out one by one. Keys and values are shared with the replica.
@@ -61,12 +64,19 @@ impl State {
             floor: Timestamp::ZERO,
             forgotten: Timestamp::ZERO,
             last: Timestamp::ZERO,
+            committed: 0,
+            aborted: 0,
         }
     }
 
     /// How a transaction has ended here, as long as that is known.
     pub(super) fn ended(&self, id: TransactionId) -> Option<&Ended> {
         self.ended.get(&id)
+    }
+
+    /// How many transactions there are whose end is known.
+    pub(super) fn ended_len(&self) -> usize {
+        self.ended.len()
     }
 
     /// Every transaction whose end is known, the oldest first.
@@ -122,6 +132,14 @@ impl State {
     }
 
     fn end(&mut self, id: TransactionId, ended: Ended) {
+        match ended.outcome {
+            Outcome::Committed(_) => self.committed += 1,
+            Outcome::Aborted => self.aborted += 1,
+        }
+        self.remember(id, ended);
+    }
+
+    fn remember(&mut self, id: TransactionId, ended: Ended) {
         self.fading.insert((ended.until, id));
         self.ended.insert(id, ended);
     }
@@ -179,7 +197,7 @@ impl State {
                 }
                 Page::Ended(page) => {
                     for (id, ended) in page {
-                        state.end(id, ended);
+                        state.remember(id, ended);
                     }
                 }
                 Page::Bounds { floor, forgotten, last } => {

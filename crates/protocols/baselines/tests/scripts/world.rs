@@ -234,6 +234,7 @@ impl World {
             shards: (1..=shards).map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).collect(),
             epoch: Epoch::FIRST,
             clock_bound,
+            comparison: None,
         };
         // The nearest replica is not the leader.
         let nearest: Vec<_> = (0..replicas as u8).rev().map(ReplicaIndex).collect();

@@ -250,6 +250,7 @@ impl World {
             shards: (1..=shards).map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).collect(),
             epoch: Epoch::FIRST,
             clock_bound,
+            comparison: None,
         };
         let nearest = vec![(0..replicas as u8).map(ReplicaIndex).collect(); shards as usize];
         for shard in &keyspace.shards {

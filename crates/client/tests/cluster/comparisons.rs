@@ -1,0 +1,105 @@
+//! Keyspaces that comparison systems run, on the same servers and over the same connections.
+
+use std::time::Duration;
+
+use quorate::{Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, System};
+
+use crate::support::{Cluster, accounts, increment, number};
+
+async fn create(db: &Database, system: System) -> Keyspace {
+    let options = KeyspaceOptions {
+        shards: 2,
+        durability: Durability::Sync,
+        comparison: Some(system),
+        ..KeyspaceOptions::new(Isolation::Strict)
+    };
+    db.create_keyspace(system.name(), options).await.unwrap()
+}
+
+/// Increments, with patience for leaders that change.
+async fn count_up(keyspace: &Keyspace, key: &str) -> u64 {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        match increment(keyspace, key).await {
+            Ok(count) => return count,
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn every_system_runs_transactions_beside_the_others() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let strict = accounts(&db).await;
+    strict.put("alice", "0").await.unwrap();
+    for system in System::ALL {
+        let keyspace = create(&db, system).await;
+        let mut txn = keyspace.begin().await.unwrap();
+        for key in ["alice", "bob", "carol"] {
+            txn.put(key, "1").unwrap();
+        }
+        let receipt = txn.commit().await.unwrap();
+        assert_eq!(db.outcome(&receipt.token).await.unwrap(), Outcome::Committed(receipt.timestamp));
+        assert_eq!(increment(&keyspace, "bob").await.unwrap(), 2, "{system}");
+        keyspace.transact(async |txn| txn.delete("carol")).await.unwrap();
+        let page = keyspace.scan("", "", 10).await.unwrap();
+        let found: Vec<_> = page.entries.iter().map(|(key, value)| (key.to_vec(), number(value))).collect();
+        assert_eq!(found, [(b"alice".to_vec(), 1), (b"bob".to_vec(), 2)], "{system}");
+        let mut txn = keyspace.begin().await.unwrap();
+        txn.put("dave", "1").unwrap();
+        let token = txn.token();
+        txn.abort().await.unwrap();
+        assert_eq!(db.outcome(&token).await.unwrap(), Outcome::Aborted, "{system}");
+        let other = cluster.connect().await;
+        let again = other.keyspace(system.name()).await.unwrap();
+        assert_eq!(again.get("bob").await.unwrap().unwrap(), "2");
+        assert_eq!(strict.get("alice").await.unwrap().unwrap(), "0", "keyspaces are apart");
+    }
+    for definition in db.list().await.unwrap() {
+        let Some(comparison) = &definition.comparison else { continue };
+        let first: Vec<_> = definition.groups().map(|group| group.replicas[0].0).collect();
+        let expected = if comparison.system == System::TxnOcc { vec![0, 1, 2] } else { vec![0, 1] };
+        assert_eq!(first, expected, "{} has its leaders on different nodes", definition.name);
+    }
+    for system in System::ALL {
+        db.drop_keyspace(system.name()).await.unwrap();
+        let error = db.keyspace(system.name()).await.unwrap_err();
+        assert!(matches!(error, Error::Invalid(Invalid::NoSuchKeyspace { .. })), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn leaders_crash_and_come_back_from_their_disks_and_without_them() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let mut keyspaces = Vec::new();
+    for system in System::ALL {
+        keyspaces.push(create(&db, system).await);
+    }
+    let mut counts = vec![0; keyspaces.len()];
+    for node in 0..3 {
+        cluster.crash(node);
+        for (keyspace, count) in keyspaces.iter().zip(&mut counts) {
+            let before = *count;
+            *count = count_up(keyspace, "counter").await;
+            assert!(*count > before, "{}: acknowledged increments survive", keyspace.name());
+        }
+        if node == 1 {
+            // A replica of the last keyspace loses its disk, and has to learn everything again.
+            let definition = db.list().await.unwrap().into_iter().find(|known| known.name == "txn-lock");
+            let shard = &definition.unwrap().shards[0];
+            assert_eq!(shard.replicas[1].0, 1);
+            cluster.lose_log(node, shard.id.0);
+        }
+        cluster.restart(node);
+    }
+    (0..3).for_each(|node| cluster.crash(node));
+    (0..3).for_each(|node| cluster.restart(node));
+    let db = cluster.connect().await;
+    for (system, count) in System::ALL.into_iter().zip(counts) {
+        let keyspace = db.keyspace(system.name()).await.unwrap();
+        assert!(count_up(&keyspace, "counter").await > count, "{system}: nothing acknowledged is lost");
+    }
+}

@@ -1,0 +1,88 @@
+//! The systems that Quorate is compared with, as far as a cluster has to name them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::topology::{Shard, UnknownName};
+
+/// A transactional system that the TAPIR paper compares itself with (section 7.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum System {
+    /// Two-phase commit and strict two-phase locking over a replicated log.
+    TxnLock,
+    /// Two-phase commit and optimistic concurrency control over a replicated log, with a timestamp server.
+    TxnOcc,
+    /// As Spanner: locks at leaders, timestamps by bounded clocks, snapshots without locks.
+    SpanLock,
+    /// The same, with optimistic concurrency control in place of locks.
+    SpanOcc,
+}
+
+impl System {
+    /// Every system.
+    pub const ALL: [System; 4] = [System::TxnLock, System::TxnOcc, System::SpanLock, System::SpanOcc];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            System::TxnLock => "txn-lock",
+            System::TxnOcc => "txn-occ",
+            System::SpanLock => "span-lock",
+            System::SpanOcc => "span-occ",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub const fn what(self) -> &'static str {
+        match self {
+            System::TxnLock => "two-phase commit and strict two-phase locking, on replicated logs",
+            System::TxnOcc => "two-phase commit and optimistic concurrency control, with a timestamp server",
+            System::SpanLock => "as Spanner: locks at leaders, snapshots without locks, commit wait",
+            System::SpanOcc => "as Spanner, with optimistic concurrency control in place of locks",
+        }
+    }
+
+    /// True if a transaction locks what it reads, at the leader; else it is validated when it is prepared.
+    pub const fn locks(self) -> bool {
+        matches!(self, System::TxnLock | System::SpanLock)
+    }
+
+    /// True if timestamps are those of clocks whose error is bounded: the past can be read at any of them without locks, and a
+    /// commit is reported when its timestamp has passed everywhere.
+    pub const fn has_snapshots(self) -> bool {
+        matches!(self, System::SpanLock | System::SpanOcc)
+    }
+
+    /// True if a transaction asks the timestamp server for its timestamp, and does not read the client's clock.
+    pub const fn has_timestamp_server(self) -> bool {
+        matches!(self, System::TxnOcc)
+    }
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for System {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        System::ALL.into_iter().find(|system| system.name() == name).ok_or_else(|| UnknownName {
+            what: "baseline",
+            given: name.to_owned(),
+            choices: System::ALL.map(System::name).join(", "),
+        })
+    }
+}
+
+/// What runs a keyspace that is there to be measured: a comparison system, in place of the protocol of its isolation. It
+/// promises what that isolation promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The system.
+    pub system: System,
+    /// The group that gives timestamps away, where the system has one. It holds no keys.
+    pub timestamps: Option<Shard>,
+}
