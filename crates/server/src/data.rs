@@ -28,9 +28,10 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
+use quorate_core::comparison::System;
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, UnknownName};
 use quorate_core::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
-use quorate_tapir::{Boot, KeyspaceShards};
+use quorate_tapir::KeyspaceShards;
 use serde::{Deserialize, Serialize};
 
 /// The version of the layout of a data directory that this program reads and writes.
@@ -137,6 +138,9 @@ struct MarkerFile {
     keyspace: u32,
     keyspace_name: String,
     isolation: String,
+    /// The comparison system that runs the keyspace in place of its isolation's protocol, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    baseline: Option<String>,
     durability: String,
     shard: u32,
     index: u8,
@@ -146,16 +150,19 @@ struct MarkerFile {
     shards: Option<[u32; 2]>,
     #[serde(default)]
     epoch: u32,
-    boot: MarkerBoot,
+    boot: Boot,
     /// When operators have accepted that records were lost, in seconds since 1970.
     #[serde(default)]
     accepted_losses: Vec<u64>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What a replica does of which there are no records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum MarkerBoot {
+pub(crate) enum Boot {
+    /// Its group is being created: it begins empty.
     Initialise,
+    /// Its group exists, so records are missing: it learns everything from the others before it answers anybody.
     Rejoin,
 }
 
@@ -170,6 +177,8 @@ pub(crate) struct Placement {
     pub(crate) keyspace_name: String,
     /// The guarantee that the keyspace gives.
     pub(crate) isolation: Isolation,
+    /// The comparison system that runs it in place of that isolation's protocol, if one does.
+    pub(crate) comparison: Option<System>,
     /// What acknowledged writes survive.
     pub(crate) durability: Durability,
     /// The nodes of its group, by replica index.
@@ -181,6 +190,14 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
+    /// The name of what runs the keyspace.
+    pub(crate) fn protocol(&self) -> &'static str {
+        match (self.comparison, self.isolation) {
+            (Some(system), _) => system.name(),
+            (None, Isolation::Strict) => "tapir",
+        }
+    }
+
     /// The replicas of a keyspace that a node is to host.
     pub(crate) fn on_node(keyspace: &Keyspace, node: NodeId) -> Vec<Placement> {
         let on_shard = |shard: &Shard| {
@@ -190,13 +207,14 @@ impl Placement {
                 keyspace: keyspace.id,
                 keyspace_name: keyspace.name.clone(),
                 isolation: keyspace.isolation,
+                comparison: keyspace.comparison.as_ref().map(|comparison| comparison.system),
                 durability: keyspace.durability,
                 nodes: shard.replicas.clone(),
                 shards: shards_of(keyspace),
                 epoch: keyspace.epoch,
             })
         };
-        keyspace.shards.iter().filter_map(on_shard).collect()
+        keyspace.groups().filter_map(on_shard).collect()
     }
 }
 
@@ -305,13 +323,13 @@ impl DataDirectory {
         let wants_log = placement.durability == Durability::Sync;
         let boot = match &known {
             Some(known) if wants_log && has_log => known.boot,
-            Some(_) => MarkerBoot::Rejoin,
-            None if group_is_new => MarkerBoot::Initialise,
-            None => MarkerBoot::Rejoin,
+            Some(_) => Boot::Rejoin,
+            None if group_is_new => Boot::Initialise,
+            None => Boot::Rejoin,
         };
         let accepted_losses = known.map(|known| known.accepted_losses).unwrap_or_default();
         create_all(&directory)?;
-        if boot == MarkerBoot::Rejoin {
+        if boot == Boot::Rejoin {
             // First of all: once an empty log is there it must not pass for one that was never used.
             write_durably(&marker, &MarkerFile::new(placement, boot, &accepted_losses))?;
         }
@@ -323,14 +341,10 @@ impl DataDirectory {
             create_log(&new)?;
             rename_durably(&new, &log)?;
         }
-        if boot == MarkerBoot::Initialise {
+        if boot == Boot::Initialise {
             // Last of all: without a marker whatever is here is thrown away.
             write_durably(&marker, &MarkerFile::new(placement, boot, &accepted_losses))?;
         }
-        let boot = match boot {
-            MarkerBoot::Initialise => Boot::Initialise,
-            MarkerBoot::Rejoin => Boot::Rejoin,
-        };
         Ok(Prepared { boot, log: wants_log.then_some(log), accepted_losses })
     }
 
@@ -340,7 +354,7 @@ impl DataDirectory {
         let marker = directory.join("replica.toml");
         let mut accepted_losses = read::<MarkerFile>(&marker)?.accepted_losses;
         accepted_losses.push(unix_seconds);
-        write_durably(&marker, &MarkerFile::new(placement, MarkerBoot::Rejoin, &accepted_losses))?;
+        write_durably(&marker, &MarkerFile::new(placement, Boot::Rejoin, &accepted_losses))?;
         remove_all(&directory.join("log"))
     }
 
@@ -355,12 +369,13 @@ impl DataDirectory {
 }
 
 impl MarkerFile {
-    fn new(placement: &Placement, boot: MarkerBoot, accepted_losses: &[u64]) -> Self {
+    fn new(placement: &Placement, boot: Boot, accepted_losses: &[u64]) -> Self {
         MarkerFile {
             format: FORMAT,
             keyspace: placement.keyspace.0,
             keyspace_name: placement.keyspace_name.clone(),
             isolation: placement.isolation.name().to_owned(),
+            baseline: placement.comparison.map(|system| system.name().to_owned()),
             durability: placement.durability.name().to_owned(),
             shard: placement.replica.shard.0,
             index: placement.replica.index.0,
@@ -374,6 +389,7 @@ impl MarkerFile {
 
     fn placement(self, path: &Path) -> Result<Placement, DataError> {
         let damaged = |reason: String| DataError::Damaged { path: path.to_owned(), reason };
+        let unknown = |error: UnknownName| damaged(error.to_string());
         if usize::from(self.index) >= self.nodes.len() {
             return Err(damaged(format!("replica {} of {} nodes", self.index, self.nodes.len())));
         }
@@ -381,8 +397,9 @@ impl MarkerFile {
             replica: ReplicaId { shard: ShardId(self.shard), index: ReplicaIndex(self.index) },
             keyspace: KeyspaceId(self.keyspace),
             keyspace_name: self.keyspace_name,
-            isolation: self.isolation.parse().map_err(|error| damaged(format!("{error}")))?,
-            durability: self.durability.parse().map_err(|error| damaged(format!("{error}")))?,
+            isolation: self.isolation.parse().map_err(unknown)?,
+            comparison: self.baseline.map(|name| name.parse()).transpose().map_err(unknown)?,
+            durability: self.durability.parse().map_err(unknown)?,
             nodes: self.nodes.into_iter().map(NodeId).collect(),
             shards: self.shards.map(|[first, count]| KeyspaceShards { first: ShardId(first), count }),
             epoch: Epoch(self.epoch),

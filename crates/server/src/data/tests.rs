@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::NodeId;
 use quorate_core::topology::Durability;
-use quorate_tapir::Boot;
 
-use super::{DataDirectory, DataError, Initialise, Placement, Prepared};
+use super::{Boot, DataDirectory, DataError, Initialise, Placement, Prepared};
 use crate::config::system_keyspace;
 
 const CLUSTER: u64 = 7;

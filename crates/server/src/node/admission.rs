@@ -4,10 +4,12 @@
 //! mark, because a transaction that has read deserves to finish before others begin. Commits, aborts, recovery and view
 //! changes free what is held, so they always pass; so does everything that comes from replicas.
 
+use quorate_baselines::Message as Baseline;
 use quorate_core::ClientId;
-use quorate_runtime::Turn;
+use quorate_log::Part;
 use quorate_tapir::Message;
 use quorate_tapir::message::Tapir;
+use quorate_wire::ProtocolMessage;
 
 use crate::Limits;
 
@@ -23,7 +25,16 @@ pub(crate) enum Class {
 }
 
 /// What a message from a client is.
-pub(crate) fn classify(message: &Message) -> Class {
+pub(crate) fn classify(message: &ProtocolMessage) -> Class {
+    match message {
+        ProtocolMessage::Tapir(message) => classify_tapir(message),
+        ProtocolMessage::Baseline(Part::Own(message)) => classify_baseline(message),
+        // Only replicas say the first, and to whom others do it means nothing; nobody here is told the second.
+        ProtocolMessage::Baseline(Part::Log(_)) | ProtocolMessage::Configuration(_) => Class::Always,
+    }
+}
+
+fn classify_tapir(message: &Message) -> Class {
     match message {
         Message::Read { .. }
         | Message::ReadInTurn { .. }
@@ -36,10 +47,29 @@ pub(crate) fn classify(message: &Message) -> Class {
     }
 }
 
-/// The client whose transaction a message wants to prepare, if it does.
-pub(crate) fn prepares_for(message: &Message) -> Option<ClientId> {
+/// A transaction that asks for a timestamp, or whether what it has read is still valid, has done its reading.
+fn classify_baseline(message: &Baseline) -> Class {
     match message {
-        Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus { id, .. }) => Some(id.transaction.client),
+        Baseline::Read { .. }
+        | Baseline::Scan { .. }
+        | Baseline::ReadCurrent { .. }
+        | Baseline::ReadAt { .. } => Class::Early,
+        Baseline::NextTimestamp { .. } | Baseline::Prepare { .. } | Baseline::Validate { .. } => {
+            Class::Prepare
+        }
+        _ => Class::Always,
+    }
+}
+
+/// The client whose transaction a message wants to prepare, if it does.
+pub(crate) fn prepares_for(message: &ProtocolMessage) -> Option<ClientId> {
+    match message {
+        ProtocolMessage::Tapir(Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus {
+            id, ..
+        })) => Some(id.transaction.client),
+        ProtocolMessage::Baseline(Part::Own(Baseline::Prepare { transaction, .. })) => {
+            Some(transaction.client)
+        }
         _ => None,
     }
 }
@@ -58,11 +88,6 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The load on one replica, as one of its clients meets it.
-    pub(crate) fn new(turn: &Turn<'_>, prepared: usize, client_prepared: usize, log_lag_bytes: u64) -> Self {
-        Load { queued_bytes: turn.queued_bytes(), prepared, client_prepared, log_lag_bytes }
-    }
-
     /// True if a message of this class is to be taken in.
     pub(crate) fn admits(self, class: Class, limits: &Limits) -> bool {
         let times = match class {
@@ -81,6 +106,8 @@ impl Load {
 mod tests {
     use std::sync::Arc;
 
+    use quorate_baselines::message::{Age, Wanted};
+    use quorate_core::command::Outcome;
     use quorate_core::{KeyRange, Timestamp, Transaction, TransactionId};
     use quorate_ir::OperationId;
     use quorate_tapir::message::{Decision, Prepare};
@@ -159,7 +186,40 @@ mod tests {
             ),
         ];
         for (message, class) in table {
+            assert_eq!(classify(&message.clone().into()), class, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_frees_is_never_refused_in_comparison_systems() {
+        let transaction = TransactionId { client: ClientId(7), ..TransactionId::default() };
+        let (age, part, keys) = (Timestamp::ZERO, Arc::new(Transaction::default()), vec!["k".into()]);
+        let range = KeyRange { from: "k".into(), to: None };
+        let prepare =
+            Baseline::Prepare { transaction, part: part.clone(), proposed: age, age, locked_in: None };
+        let own = [
+            (Baseline::Read { transaction, key: "k".into(), lock: None }, Class::Early),
+            (Baseline::Scan { transaction, request: 1, range, limit: 1, lock: None }, Class::Early),
+            (Baseline::ReadCurrent { transaction, keys: keys.clone() }, Class::Early),
+            (Baseline::ReadAt { transaction, wanted: Wanted::Keys(keys), at: age }, Class::Early),
+            (Baseline::NextTimestamp { transaction, above: age }, Class::Prepare),
+            (Baseline::Validate { transaction, part, locked_in: None, at: None }, Class::Prepare),
+            (prepare.clone(), Class::Prepare),
+            (Baseline::Release { transaction }, Class::Always),
+            (Baseline::Decide { transaction, outcome: Outcome::Aborted }, Class::Always),
+            (
+                Baseline::Inquire { transaction, participants: vec![], age: Age::NotBefore(age) },
+                Class::Always,
+            ),
+        ];
+        for (message, class) in own {
+            let message = ProtocolMessage::Baseline(Part::Own(message));
             assert_eq!(classify(&message), class, "{message:?}");
         }
+        let of_log = ProtocolMessage::Baseline(Part::Log(quorate_log::Message::NewLife { life: 1 }));
+        assert_eq!(classify(&of_log), Class::Always);
+        let prepare = ProtocolMessage::Baseline(Part::Own(prepare));
+        assert_eq!(prepares_for(&prepare), Some(ClientId(7)));
+        assert_eq!(prepares_for(&of_log), None);
     }
 }

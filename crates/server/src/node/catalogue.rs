@@ -286,7 +286,7 @@ struct ToWorld<'a, 'b, 't> {
 
 impl Carrier<Coordinator> for ToWorld<'_, '_, '_> {
     fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
-        self.outgoing.send(self.client.into(), to, epoch, message);
+        self.outgoing.send(self.client.into(), to, epoch, message.into());
     }
 
     fn emit(&mut self, event: Event) {

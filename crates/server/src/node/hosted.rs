@@ -1,19 +1,24 @@
 //! One replica on this node: its machine, its log, and what is known of its health.
+//!
+//! What protocol it runs is decided once, when it is built. Everything after goes through [`Running`], which is written
+//! once over [`Served`]; a node calls it through [`Runs`], because it keeps replicas of all protocols in one table. That is
+//! one indirect call for a message, and none for what the machine wants in turn.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_core::machine::InputOf;
-use quorate_core::{Address, Epoch, GroupSize, Instant, Machine, ReplicaId, View};
+use quorate_core::{Address, ClientId, Epoch, Input, Instant, ReplicaId, View};
+use quorate_log::Member;
 use quorate_runtime::driver::{Carrier, Kept, Mark};
 use quorate_runtime::{Driver, Time};
-use quorate_tapir::message::Decision;
-use quorate_tapir::{Message, Record, Replica, ReplicaConfig, ReplicaEvent};
-use quorate_wire::catalogue::keyspace_range;
+use quorate_tapir::Replica;
+use quorate_wire::ProtocolMessage;
 
 use super::building::Origin;
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
+use super::served::{Health, News, Served};
 use crate::config::SYSTEM_SHARD;
 use crate::data::{DataDirectory, Placement};
 
@@ -26,35 +31,110 @@ pub(crate) struct Hosted {
 /// What became of it.
 pub(crate) enum State {
     /// It runs.
-    Running(Box<Running>),
+    Running(Box<dyn Runs>),
     /// It cannot be served; says why and what to do.
     Refused(String),
 }
 
-/// A replica that runs.
-pub(crate) struct Running {
-    driver: Driver<Replica>,
-    log: Option<ReplicaLog>,
+/// A replica that runs, whatever its protocol.
+pub(crate) trait Runs: Send {
+    /// Starts the machine.
+    fn start(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped;
+
+    /// Gives the machine a message. One of another protocol is lost.
+    fn on_message(
+        &mut self,
+        time: Time,
+        from: Address,
+        epoch: Epoch,
+        message: ProtocolMessage,
+        outgoing: Outgoing<'_, '_>,
+    ) -> Stepped;
+
+    /// Fires the timers that are due.
+    fn fire_timers(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped;
+
+    /// Lets go what waited for records that have become durable.
+    fn release_durable(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Result<Stepped, LogError>;
+
+    /// Writes what was appended to the log, and asks for it to be synced.
+    fn write_log(&mut self) -> Result<(), LogError>;
+
+    /// Makes everything durable. The replica is not stepped again.
+    fn close(self: Box<Self>) -> Result<(), LogError>;
+
+    /// When the next timer is due.
+    fn next_deadline(&mut self) -> Option<Instant>;
+
+    /// True if a written record is not durable yet.
+    fn is_syncing(&self) -> bool;
+
+    /// How the machine is.
+    fn health(&self) -> Health;
+
+    /// What of clients, or of one, is prepared here.
+    fn load(&self, client: Option<ClientId>) -> usize;
+
+    /// True if the machine has nothing of clients under way.
+    fn is_idle(&self) -> bool;
+
+    /// What is known of the replica beside the machine.
+    fn facts(&self) -> Facts<'_>;
+}
+
+/// What is known of a replica that runs beside its machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a> {
+    /// So many replicas of the group have lost their records, as it said last, that it does not recover by itself.
+    pub(crate) lost: Option<usize>,
+    /// How many transactions have committed and aborted here since this process started.
+    pub(crate) decided: (u64, u64),
     /// How many records it has emitted since this process started.
     pub(crate) records: u64,
+    /// How many effects wait for the disk.
+    pub(crate) held: usize,
+    /// What waits for the disk, in bytes.
+    pub(crate) log_lag_bytes: u64,
+    /// When operators have accepted that it had lost its records, in seconds since 1970.
+    pub(crate) accepted_losses: &'a [u64],
+}
+
+/// A replica that runs.
+struct Running<M: Served> {
+    id: ReplicaId,
+    driver: Driver<M>,
+    log: Option<ReplicaLog>,
+    /// How many records it has emitted since this process started.
+    records: u64,
     /// How many transactions it had seen committed and aborted when this process started.
     before: (u64, u64),
     /// What it said last about itself.
-    pub(crate) event: Option<ReplicaEvent>,
+    news: Option<News>,
     /// True if its log has records that were not written yet.
     is_dirty: bool,
     /// When operators have accepted that it had lost its records, in seconds since 1970.
-    pub(crate) accepted_losses: Vec<u64>,
-}
-
-/// What a replica remembers that was created with its group and has slept since. The view is one above which no replica
-/// of the group has been: what this replica may have said in an earlier life counts in no view to come.
-fn asleep_since_creation(view: View) -> Vec<Record> {
-    vec![Record::Initialised, Record::ViewEntered { view }]
+    accepted_losses: Vec<u64>,
 }
 
 fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Builds a replica of the protocol that its keyspace is run by.
+fn build(
+    placement: &Placement,
+    data: &DataDirectory,
+    origin: Origin,
+    logs: &Logs,
+    seed: u64,
+) -> Result<Box<dyn Runs>, LogError> {
+    match placement.comparison {
+        None => Running::<Replica>::build((), placement, data, origin, logs, seed),
+        Some(system) => {
+            type Baseline = Member<quorate_baselines::Replica>;
+            Running::<Baseline>::build(system, placement, data, origin, logs, seed)
+        }
+    }
 }
 
 impl Hosted {
@@ -66,8 +146,8 @@ impl Hosted {
         logs: &Logs,
         seed: u64,
     ) -> Hosted {
-        let state = match Running::build(&placement, data, origin, logs, seed) {
-            Ok(running) => State::Running(Box::new(running)),
+        let state = match build(&placement, data, origin, logs, seed) {
+            Ok(running) => State::Running(running),
             Err(error) => {
                 tracing::error!(replica = %placement.replica, %error, "a replica is not served");
                 State::Refused(error.to_string())
@@ -77,9 +157,9 @@ impl Hosted {
     }
 
     /// The replica, if it runs.
-    pub(crate) fn running(&mut self) -> Option<&mut Running> {
+    pub(crate) fn running(&mut self) -> Option<&mut dyn Runs> {
         match &mut self.state {
-            State::Running(running) => Some(running),
+            State::Running(running) => Some(&mut **running),
             State::Refused(_) => None,
         }
     }
@@ -91,130 +171,77 @@ impl Hosted {
     }
 }
 
-impl Running {
+impl<M: Served> Running<M> {
     fn build(
+        kind: M::Kind,
         placement: &Placement,
         data: &DataDirectory,
         origin: Origin,
         logs: &Logs,
         seed: u64,
-    ) -> Result<Running, LogError> {
-        let replica = placement.replica;
-        let create = |directory: &Path| logs.create(directory, replica);
+    ) -> Result<Box<dyn Runs>, LogError> {
+        let id = placement.replica;
+        let create = |directory: &Path| logs.create(directory, id);
         let asleep = match origin {
-            Origin::AcceptedLoss { view } => asleep_since_creation(view),
+            Origin::AcceptedLoss { view } => Self::accept_loss(placement, data, view)?,
             Origin::NewGroup | Origin::OldGroup => Vec::new(),
         };
-        if !asleep.is_empty() {
-            data.accept_loss(placement, unix_seconds())?;
-        }
         let prepared = data.prepare_replica(placement, origin == Origin::NewGroup, create)?;
         let (log, records) = match prepared.log {
             None => (None, asleep),
             Some(directory) => {
                 if !asleep.is_empty() {
-                    let (mut log, _) = logs.open(&directory, replica, placement.epoch)?;
+                    let (mut log, _) = logs.open::<M::Record>(&directory, id, placement.epoch)?;
                     asleep.iter().for_each(|record| _ = log.append(record));
                     log.close()?;
                 }
-                let (log, records) = logs.open(&directory, replica, placement.epoch)?;
+                let (log, records) = logs.open(&directory, id, placement.epoch)?;
                 (Some(log), records)
             }
         };
-        let group = GroupSize::new(placement.nodes.len())?;
-        let epoch = placement.epoch;
-        let shards = placement.shards;
-        let config = ReplicaConfig { epoch, shards, ..ReplicaConfig::new(replica, group, prepared.boot) };
-        let machine = Replica::restore(config, records);
-        let before = (machine.committed(), machine.aborted());
+        let machine = M::build(kind, placement, prepared.boot, records)?;
+        let before = machine.decided();
         let driver = Driver::new(machine, seed);
         let accepted_losses = prepared.accepted_losses;
-        Ok(Running { driver, log, records: 0, before, event: None, is_dirty: false, accepted_losses })
+        Ok(Box::new(Running {
+            id,
+            driver,
+            log,
+            records: 0,
+            before,
+            news: None,
+            is_dirty: false,
+            accepted_losses,
+        }))
     }
 
-    pub(crate) fn replica(&self) -> &Replica {
-        self.driver.machine()
+    /// Notes that the records of the replica are lost, and says with which it goes on.
+    fn accept_loss(
+        placement: &Placement,
+        data: &DataDirectory,
+        view: View,
+    ) -> Result<Vec<M::Record>, LogError> {
+        let asleep = M::asleep_since_creation(view).ok_or(LogError::LossNotAccepted)?;
+        data.accept_loss(placement, unix_seconds())?;
+        Ok(asleep)
     }
 
-    /// How many transactions have committed and aborted here since this process started.
-    pub(crate) fn decided(&self) -> (u64, u64) {
-        let machine = self.replica();
-        (machine.committed().saturating_sub(self.before.0), machine.aborted().saturating_sub(self.before.1))
-    }
-
-    /// How many effects wait for the disk.
-    pub(crate) fn held_len(&self) -> usize {
-        self.driver.held_len()
-    }
-
-    /// What waits for the disk, in bytes.
-    pub(crate) fn log_lag_bytes(&self) -> u64 {
-        self.log.as_ref().map_or(0, ReplicaLog::lag_bytes)
-    }
-
-    pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
-        self.driver.next_deadline()
-    }
-
-    /// Gives the machine one input.
-    pub(crate) fn step(
-        &mut self,
-        id: ReplicaId,
-        time: Time,
-        input: InputOf<Replica>,
-        outgoing: Outgoing<'_, '_>,
-    ) -> Stepped {
-        self.drive(id, outgoing, |driver, carrier| driver.step(time, input, carrier))
-    }
-
-    /// Fires the timers that are due.
-    pub(crate) fn fire_timers(&mut self, id: ReplicaId, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped {
-        self.drive(id, outgoing, |driver, carrier| driver.fire_timers(time, carrier))
-    }
-
-    /// Lets go what waited for records that have become durable.
-    pub(crate) fn release_durable(
-        &mut self,
-        id: ReplicaId,
-        time: Time,
-        outgoing: Outgoing<'_, '_>,
-    ) -> Result<Stepped, LogError> {
-        let Some(mark) = self.log.as_mut().map_or(Ok(None), ReplicaLog::take_durable)? else {
-            return Ok(Stepped::default());
-        };
-        Ok(self.drive(id, outgoing, |driver, carrier| driver.on_durable(time, mark, carrier)))
-    }
-
-    /// Writes what was appended to the log, and asks for it to be synced.
-    pub(crate) fn write_log(&mut self) -> Result<(), LogError> {
-        self.is_dirty = false;
-        self.log.as_mut().map_or(Ok(()), ReplicaLog::write)
-    }
-
-    /// Makes everything durable. The replica must not be stepped again.
-    pub(crate) fn close(self) -> Result<(), LogError> {
-        self.log.map_or(Ok(()), ReplicaLog::close)
-    }
-
-    /// True if a written record is not durable yet.
-    pub(crate) fn is_syncing(&self) -> bool {
-        let (appended, durable) = self.driver.marks();
-        durable < appended
+    fn step(&mut self, time: Time, input: InputOf<M>, outgoing: Outgoing<'_, '_>) -> Stepped {
+        self.drive(outgoing, |driver, carrier| driver.step(time, input, carrier))
     }
 
     fn drive(
         &mut self,
-        id: ReplicaId,
         outgoing: Outgoing<'_, '_>,
-        act: impl FnOnce(&mut Driver<Replica>, &mut ToWorld<'_, '_, '_>),
+        act: impl FnOnce(&mut Driver<M>, &mut ToWorld<'_, '_, '_>),
     ) -> Stepped {
-        let Running { driver, log, records, event, is_dirty, .. } = self;
+        let Running { id, driver, log, records, news, is_dirty, .. } = self;
         let was_dirty = *is_dirty;
         let mut carrier = ToWorld {
-            id,
+            id: *id,
             log: log.as_mut(),
             records,
-            event,
+            news,
             is_dirty,
             changes_catalogue: false,
             changes_state: false,
@@ -223,6 +250,80 @@ impl Running {
         act(driver, &mut carrier);
         let ToWorld { changes_catalogue, changes_state, .. } = carrier;
         Stepped { became_dirty: *is_dirty && !was_dirty, changes_catalogue, changes_state }
+    }
+}
+
+impl<M: Served> Runs for Running<M> {
+    fn start(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped {
+        self.step(time, Input::Start, outgoing)
+    }
+
+    fn on_message(
+        &mut self,
+        time: Time,
+        from: Address,
+        epoch: Epoch,
+        message: ProtocolMessage,
+        outgoing: Outgoing<'_, '_>,
+    ) -> Stepped {
+        let Ok(message) = message.try_into() else { return Stepped::default() };
+        self.step(time, Input::Message { from, epoch, message }, outgoing)
+    }
+
+    fn fire_timers(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped {
+        self.drive(outgoing, |driver, carrier| driver.fire_timers(time, carrier))
+    }
+
+    fn release_durable(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Result<Stepped, LogError> {
+        let Some(mark) = self.log.as_mut().map_or(Ok(None), ReplicaLog::take_durable)? else {
+            return Ok(Stepped::default());
+        };
+        Ok(self.drive(outgoing, |driver, carrier| driver.on_durable(time, mark, carrier)))
+    }
+
+    fn write_log(&mut self) -> Result<(), LogError> {
+        self.is_dirty = false;
+        self.log.as_mut().map_or(Ok(()), ReplicaLog::write)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), LogError> {
+        self.log.map_or(Ok(()), ReplicaLog::close)
+    }
+
+    fn next_deadline(&mut self) -> Option<Instant> {
+        self.driver.next_deadline()
+    }
+
+    fn is_syncing(&self) -> bool {
+        let (appended, durable) = self.driver.marks();
+        durable < appended
+    }
+
+    fn health(&self) -> Health {
+        self.driver.machine().health()
+    }
+
+    fn load(&self, client: Option<ClientId>) -> usize {
+        self.driver.machine().load(client)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.driver.machine().is_idle()
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        let decided = self.driver.machine().decided();
+        Facts {
+            lost: match self.news {
+                Some(News::Lost(lost)) => Some(lost),
+                _ => None,
+            },
+            decided: (decided.0.saturating_sub(self.before.0), decided.1.saturating_sub(self.before.1)),
+            records: self.records,
+            held: self.driver.held_len(),
+            log_lag_bytes: self.log.as_ref().map_or(0, ReplicaLog::lag_bytes),
+            accepted_losses: &self.accepted_losses,
+        }
     }
 }
 
@@ -242,51 +343,45 @@ struct ToWorld<'a, 'b, 't> {
     id: ReplicaId,
     log: Option<&'a mut ReplicaLog>,
     records: &'a mut u64,
-    event: &'a mut Option<ReplicaEvent>,
+    news: &'a mut Option<News>,
     is_dirty: &'a mut bool,
     changes_catalogue: bool,
     changes_state: bool,
     outgoing: Outgoing<'b, 't>,
 }
 
-/// True if the record creates or drops a keyspace, given that it is one of the catalogue's.
-fn changes_catalogue(record: &Record) -> bool {
-    let Record::Decided { decision: Decision::Commit { transaction, .. }, .. } = record else { return false };
-    let keyspaces = keyspace_range();
-    transaction.writes.iter().any(|write| keyspaces.contains(&write.key))
-}
-
-impl Carrier<Replica> for ToWorld<'_, '_, '_> {
-    fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
-        self.outgoing.send(self.id.into(), to, epoch, message);
+impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
+    fn send(&mut self, to: Address, epoch: Epoch, message: M::Message) {
+        self.outgoing.send(self.id.into(), to, epoch, message.into());
     }
 
-    fn emit(&mut self, event: ReplicaEvent) {
-        if matches!(event, ReplicaEvent::Lost { .. }) && self.event.as_ref() == Some(&event) {
+    fn emit(&mut self, event: M::Event) {
+        let Some(news) = M::news(&event) else { return };
+        if matches!(news, News::Lost(_)) && *self.news == Some(news) {
             // It repeats this for as long as it holds.
             return;
         }
         self.changes_state = true;
-        match &event {
-            ReplicaEvent::Normal { view } => tracing::info!(replica = %self.id, %view, "serving"),
-            ReplicaEvent::ViewChanging { view } => {
-                tracing::info!(replica = %self.id, %view, "changing views")
-            }
-            ReplicaEvent::Outdated { epoch } => {
+        match news {
+            News::Normal(view) => tracing::info!(replica = %self.id, %view, "serving"),
+            News::ViewChanging(view) => tracing::info!(replica = %self.id, %view, "changing views"),
+            News::Recovering => tracing::info!(replica = %self.id, "learning what was lost from the others"),
+            News::Leading(view) => tracing::info!(replica = %self.id, %view, "leading"),
+            News::Outdated(epoch) => {
                 tracing::warn!(replica = %self.id, %epoch, "the membership has changed; reading the catalogue");
                 self.changes_catalogue = true;
             }
-            ReplicaEvent::Lost { lost } => {
+            News::Lost(lost) => {
                 tracing::error!(replica = %self.id, lost, "too many replicas have lost their records");
             }
         }
-        *self.event = Some(event);
+        *self.news = Some(news);
     }
 
-    fn persist(&mut self, record: Record) -> Kept {
+    fn persist(&mut self, record: M::Record) -> Kept {
         *self.records += 1;
         if self.id.shard == SYSTEM_SHARD {
-            self.changes_catalogue |= changes_catalogue(&record);
+            self.changes_catalogue |= M::changes_catalogue(&record);
         }
         match &mut self.log {
             None => Kept::Now,

@@ -15,8 +15,7 @@ use quorate_core::{Epoch, ReplicaId};
 use quorate_runtime::driver::Mark;
 use quorate_runtime::transport::TurnWaker;
 use quorate_storage::{self as storage, Log, LogIdentity, LogOptions, Position, Report, Syncer};
-use quorate_tapir::Record;
-use quorate_wire::{DecodeError, decode_record, encode_record};
+use quorate_wire::{DecodeError, Wire, decode_record, encode_record};
 
 use super::status::LogStatus;
 use crate::data::DataError;
@@ -54,6 +53,12 @@ pub(crate) enum LogError {
         /// The one that the marker names.
         epoch: Epoch,
     },
+    /// The shards of its keyspace are not known.
+    #[error("which shards its keyspace has is not known, because their ids do not follow each other")]
+    Shards,
+    /// Its protocol has no way to go on without what is lost.
+    #[error("the loss of its records cannot be accepted: drop its keyspace, and create it again")]
+    LossNotAccepted,
     /// The marker names an impossible group.
     #[error(transparent)]
     Group(#[from] InvalidGroupSize),
@@ -109,12 +114,12 @@ impl Logs {
     }
 
     /// Opens the log of a replica that belongs to this membership, and reads what it holds.
-    pub(crate) fn open(
+    pub(crate) fn open<R: Wire>(
         &self,
         directory: &Path,
         replica: ReplicaId,
         epoch: Epoch,
-    ) -> Result<(ReplicaLog, Vec<Record>), LogError> {
+    ) -> Result<(ReplicaLog, Vec<R>), LogError> {
         let (log, contents) = Log::open(directory, self.identity(replica), LogOptions::default())?;
         let mut records = Vec::new();
         for (number, bytes) in contents.enumerate() {
@@ -202,7 +207,7 @@ pub(crate) struct ReplicaLog {
 
 impl ReplicaLog {
     /// Appends a record.
-    pub(crate) fn append(&mut self, record: &Record) -> Mark {
+    pub(crate) fn append(&mut self, record: &impl Wire) -> Mark {
         self.scratch.clear();
         encode_record(self.epoch, record, &mut self.scratch);
         self.appended = self.log.append(&self.scratch).as_u64();

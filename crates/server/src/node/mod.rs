@@ -2,6 +2,7 @@
 //!
 //! | file | role |
 //! |---|---|
+//! | `served` | what has to be known of a machine to host it: what differs from protocol to protocol |
 //! | `hosted` | one replica: machine, log, health |
 //! | `building` | replicas that are not ready yet |
 //! | `log` | its log, and how syncs are reported |
@@ -17,6 +18,7 @@ mod catalogue;
 mod hosted;
 mod log;
 mod routes;
+mod served;
 mod service;
 mod status;
 
@@ -24,11 +26,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::machine::InputOf;
-use quorate_core::{Address, ClientId, Input, Instant, NodeId, Random, ReplicaId, ReplicaIndex};
+use quorate_core::{Address, ClientId, Instant, NodeId, Random, ReplicaId, ReplicaIndex};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
-use quorate_tapir::Replica;
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
 
 use crate::Config;
@@ -36,7 +36,7 @@ use crate::data::{DataDirectory, DataError, Placement};
 use admission::{Class, Load, classify, prepares_for};
 use building::{Builder, Order, Origin};
 use catalogue::{CatalogueReader, Reading};
-use hosted::{Hosted, State, Stepped};
+use hosted::{Hosted, Runs, State, Stepped};
 pub(crate) use log::Logs;
 use routes::{Outgoing, Routes};
 pub use status::{LogStatus, ReplicaStatus, Status, TransportStatus};
@@ -190,7 +190,7 @@ impl Node {
             let State::Running(running) = replica else { continue };
             if running.is_syncing() {
                 state = DrainState::UnderWay;
-            } else if !running.replica().prepared().is_empty() {
+            } else if !running.is_idle() {
                 let reachable = placement.nodes.iter().filter(|node| routes.is_connected(**node)).count();
                 let has_majority = reachable * 2 > placement.nodes.len();
                 state = state.max(if has_majority { DrainState::UnderWay } else { DrainState::Stuck });
@@ -235,7 +235,7 @@ impl Node {
     }
 
     fn start_replica(&mut self, id: ReplicaId, turn: &mut Turn<'_>) {
-        self.step(id, Input::Start, turn);
+        self.step(id, turn, |running, time, outgoing| running.start(time, outgoing));
     }
 
     /// The replicas of this node, ascending.
@@ -245,11 +245,16 @@ impl Node {
         ids
     }
 
-    /// Gives a replica one input.
-    fn step(&mut self, id: ReplicaId, input: InputOf<Replica>, turn: &mut Turn<'_>) {
+    /// Lets a replica take a step.
+    fn step(
+        &mut self,
+        id: ReplicaId,
+        turn: &mut Turn<'_>,
+        act: impl FnOnce(&mut dyn Runs, Time, Outgoing<'_, '_>) -> Stepped,
+    ) {
         let time = turn.time;
         let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { return };
-        let stepped = running.step(id, time, input, outgoing(&self.routes, &mut self.here, turn));
+        let stepped = act(running, time, outgoing(&self.routes, &mut self.here, turn));
         if let Some(deadline) = running.next_deadline() {
             self.deadline = self.deadline.min(deadline);
         }
@@ -273,16 +278,11 @@ impl Node {
         envelope: Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<(), Violation> {
-        let ProtocolMessage::Tapir(message) = &envelope.message else {
-            let message = "no comparison system is hosted here".to_owned();
-            turn.send(link, &Packet::Unsupported { message });
-            return Ok(());
-        };
         let Some(remote) = turn.remote(link) else { return Ok(()) };
         match (remote.identity, envelope.from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
-                let class = classify(message);
-                if let Some(owner) = prepares_for(message)
+                let class = classify(&envelope.message);
+                if let Some(owner) = prepares_for(&envelope.message)
                     && owner != client
                 {
                     // It would be counted against somebody else's window.
@@ -308,16 +308,17 @@ impl Node {
 
     /// Gives a message to a machine of this node.
     fn deliver(&mut self, envelope: Envelope, turn: &mut Turn<'_>) {
-        let Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) } = envelope else {
-            return;
-        };
+        let Envelope { from, to, epoch, message } = envelope;
         match to {
             Address::Replica(id) if self.replicas.contains_key(&id) => {
-                self.step(id, Input::Message { from, epoch, message }, turn);
+                self.step(id, turn, |running, time, outgoing| {
+                    running.on_message(time, from, epoch, message, outgoing)
+                });
             }
             // Its keyspace may have been created a moment ago.
             Address::Replica(_) => self.catalogue.want(),
             Address::Client(client) if client == self.routes.own_client() => {
+                let ProtocolMessage::Tapir(message) = message else { return };
                 let time = turn.time;
                 self.catalogue.on_message(
                     time,
@@ -338,8 +339,12 @@ impl Node {
         }
         let Address::Replica(id) = to else { return true };
         let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { return true };
-        let prepared = running.replica().prepared();
-        let load = Load::new(turn, prepared.len(), prepared.len_of(client), running.log_lag_bytes());
+        let load = Load {
+            queued_bytes: turn.queued_bytes(),
+            prepared: running.load(None),
+            client_prepared: running.load(Some(client)),
+            log_lag_bytes: running.facts().log_lag_bytes,
+        };
         load.admits(class, &self.config.limits)
     }
 
@@ -357,7 +362,7 @@ impl Node {
         for id in std::mem::take(&mut self.syncing) {
             let Some(hosted) = self.replicas.get_mut(&id) else { continue };
             let Some(running) = hosted.running() else { continue };
-            match running.release_durable(id, time, outgoing(&self.routes, &mut self.here, turn)) {
+            match running.release_durable(time, outgoing(&self.routes, &mut self.here, turn)) {
                 Ok(stepped) => {
                     if running.is_syncing() && !stepped.became_dirty {
                         self.syncing.push(id);
@@ -381,7 +386,7 @@ impl Node {
         for id in self.replica_ids() {
             let Some(running) = self.replicas.get_mut(&id).and_then(Hosted::running) else { continue };
             if running.next_deadline().is_some_and(|due| due <= time.now) {
-                let stepped = running.fire_timers(id, time, outgoing(&self.routes, &mut self.here, turn));
+                let stepped = running.fire_timers(time, outgoing(&self.routes, &mut self.here, turn));
                 deadline = deadline.min(running.next_deadline().unwrap_or(deadline));
                 self.after_step(id, stepped);
             } else {

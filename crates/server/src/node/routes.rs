@@ -6,7 +6,6 @@ use quorate_core::hash::FixedMap;
 use quorate_core::topology::Keyspace;
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId};
 use quorate_runtime::{LinkId, Turn};
-use quorate_tapir::Message;
 use quorate_wire::{Envelope, Packet, ProtocolMessage};
 
 /// Coordinators inside other nodes are remembered only as long as there are fewer clients than this.
@@ -62,7 +61,7 @@ impl Routes {
 
     /// Learns where the shards of a keyspace are.
     pub(crate) fn learn(&mut self, keyspace: &Keyspace) {
-        for shard in &keyspace.shards {
+        for shard in keyspace.groups() {
             self.learn_shard(shard.id, shard.replicas.clone());
         }
     }
@@ -136,9 +135,9 @@ pub(crate) struct Outgoing<'a, 't> {
 }
 
 impl Outgoing<'_, '_> {
-    pub(crate) fn send(&mut self, from: Address, to: Address, epoch: Epoch, message: Message) {
+    pub(crate) fn send(&mut self, from: Address, to: Address, epoch: Epoch, message: ProtocolMessage) {
         let route = self.routes.route(to);
-        let envelope = Envelope { from, to, epoch, message: ProtocolMessage::Tapir(message) };
+        let envelope = Envelope { from, to, epoch, message };
         match route {
             Route::Here => self.here.push_back(envelope),
             Route::Link(link) => self.turn.send(link, &Packet::Envelope(envelope)),

@@ -7,22 +7,19 @@ use std::collections::BTreeMap;
 
 use quorate_core::{ReplicaId, View};
 use quorate_runtime::{LinkId, Turn};
-use quorate_tapir::{ReplicaEvent, Status as MachineStatus};
 use quorate_wire::Packet;
 
 use super::Node;
 use super::building::{Order, Origin};
 use super::hosted::{Hosted, State};
+use super::served::Activity;
 use crate::config::SYSTEM_SHARD;
 
 impl Hosted {
     /// So many replicas of the group have lost their records, this one among them, that it does not recover by itself.
     pub(crate) fn lost(&self) -> Option<usize> {
         let State::Running(running) = &self.state else { return None };
-        match (running.replica().status(), &running.event) {
-            (MachineStatus::Recovering, Some(ReplicaEvent::Lost { lost })) => Some(*lost),
-            _ => None,
-        }
+        running.facts().lost.filter(|_| running.health().activity == Activity::Recovering)
     }
 
     /// What keeps the replica from serving until an operator acts, and what to do.

@@ -1,10 +1,10 @@
 //! What operators, `bench` and dashboards are told.
 
 use quorate_runtime::Turn;
-use quorate_tapir::Status as MachineStatus;
 use serde::Serialize;
 
-use super::hosted::{Hosted, State};
+use super::hosted::{Facts, Hosted, State};
+use super::served::{Activity, Health};
 use super::{Node, ReplicaId};
 use crate::process;
 
@@ -102,7 +102,11 @@ pub struct ReplicaStatus {
     pub nodes: Vec<u16>,
     /// What acknowledged writes survive.
     pub durability: &'static str,
-    /// `normal`, `view-changing`, `recovering`, `lost` or `refused`.
+    /// `tapir`, or the comparison system that runs the keyspace.
+    pub protocol: &'static str,
+    /// True if it leads its group, in a protocol with leaders.
+    pub leads: bool,
+    /// `normal`, `view-changing`, `recovering`, `retired`, `lost` or `refused`.
     pub state: &'static str,
     /// Why it does not serve, if an operator has to act.
     pub problem: Option<String>,
@@ -112,9 +116,9 @@ pub struct ReplicaStatus {
     pub view: u64,
     /// The transactions that it holds prepared.
     pub prepared: usize,
-    /// Transactions committed since this process started.
+    /// Transactions committed since this process started. A comparison system counts those again that its log still holds.
     pub commits: u64,
-    /// Transactions aborted since this process started.
+    /// Transactions aborted since this process started, likewise.
     pub aborts: u64,
     /// Transactions in its record.
     pub record_len: usize,
@@ -202,6 +206,8 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         index: id.index.0,
         nodes: hosted.placement.nodes.iter().map(|node| node.0).collect(),
         durability: hosted.placement.durability.name(),
+        protocol: hosted.placement.protocol(),
+        leads: false,
         state: "refused",
         problem: hosted.problem(data_directory),
         accepted_losses: Vec::new(),
@@ -215,30 +221,30 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         held: 0,
         log_lag_bytes: 0,
     };
-    let running = match &hosted.state {
-        State::Refused(_) => return base,
-        State::Running(running) => running,
-    };
-    let machine = running.replica();
-    let (commits, aborts) = running.decided();
-    let state = match machine.status() {
-        MachineStatus::Normal => "normal",
-        MachineStatus::ViewChanging => "view-changing",
-        MachineStatus::Recovering if hosted.lost().is_some() => "lost",
-        MachineStatus::Recovering => "recovering",
+    let State::Running(running) = &hosted.state else { return base };
+    let Health { activity, view, leads, prepared, record_len, recoveries } = running.health();
+    let Facts { decided: (commits, aborts), records, held, log_lag_bytes, accepted_losses, .. } =
+        running.facts();
+    let state = match activity {
+        Activity::Normal => "normal",
+        Activity::ViewChanging => "view-changing",
+        Activity::Recovering if hosted.lost().is_some() => "lost",
+        Activity::Recovering => "recovering",
+        Activity::Retired => "retired",
     };
     ReplicaStatus {
         state,
-        accepted_losses: running.accepted_losses.clone(),
-        view: machine.view().0,
-        prepared: machine.prepared().len(),
+        leads,
+        accepted_losses: accepted_losses.to_vec(),
+        view: view.0,
+        prepared,
         commits,
         aborts,
-        record_len: machine.record_len(),
-        recoveries: machine.recoveries(),
-        records: running.records,
-        held: running.held_len(),
-        log_lag_bytes: running.log_lag_bytes(),
+        record_len,
+        recoveries,
+        records,
+        held,
+        log_lag_bytes,
         ..base
     }
 }

@@ -1,0 +1,106 @@
+//! What a node has to know of a machine to host it as a replica. This is all that differs from protocol to protocol.
+
+mod member;
+mod tapir;
+
+use quorate_core::quorum::InvalidGroupSize;
+use quorate_core::{ClientId, Epoch, GroupSize, Machine, View};
+use quorate_wire::{ProtocolMessage, Wire};
+
+use super::log::LogError;
+use crate::data::{Boot, Placement};
+
+/// A machine that a node hosts as a replica.
+pub(crate) trait Served:
+    Machine<
+        Message: Into<ProtocolMessage> + TryFrom<ProtocolMessage> + Send,
+        Timer: Send,
+        Record: Wire + Send,
+        Event: Send,
+    > + Send
+    + 'static
+{
+    /// What tells apart what the same machine can be.
+    type Kind: Copy;
+
+    /// Builds the machine from what it had made durable, or as it is told to begin if there is nothing.
+    fn build(
+        kind: Self::Kind,
+        placement: &Placement,
+        boot: Boot,
+        records: Vec<Self::Record>,
+    ) -> Result<Self, LogError>;
+
+    /// What a replica remembers that was created with its group and has slept since, and that takes part in no view up to
+    /// this one; none if losses cannot be accepted.
+    fn asleep_since_creation(view: View) -> Option<Vec<Self::Record>>;
+
+    /// How it is.
+    fn health(&self) -> Health;
+
+    /// How many transactions are prepared here; those of one client only, if one is named.
+    fn load(&self, client: Option<ClientId>) -> usize;
+
+    /// True if it has nothing of clients under way.
+    fn is_idle(&self) -> bool;
+
+    /// How many transactions it has seen committed and aborted.
+    fn decided(&self) -> (u64, u64);
+
+    /// What the node has to know of what the machine has said.
+    fn news(event: &Self::Event) -> Option<News>;
+
+    /// True if the record creates or drops a keyspace, given that it is one of the catalogue's.
+    fn changes_catalogue(record: &Self::Record) -> bool;
+}
+
+/// How a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Health {
+    /// What it is doing.
+    pub(crate) activity: Activity,
+    /// Its view.
+    pub(crate) view: View,
+    /// True if it leads its group.
+    pub(crate) leads: bool,
+    /// The transactions that it holds prepared.
+    pub(crate) prepared: usize,
+    /// The transactions of which it knows something.
+    pub(crate) record_len: usize,
+    /// The transactions of silent coordinators that it is settling.
+    pub(crate) recoveries: usize,
+}
+
+/// What a machine is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// It takes part.
+    Normal,
+    /// It waits for a view to begin.
+    ViewChanging,
+    /// It learns what it has lost from the others.
+    Recovering,
+    /// Its group has gone on without it.
+    Retired,
+}
+
+/// What a machine says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// It takes part in this view.
+    Normal(View),
+    /// It waits for this view to begin.
+    ViewChanging(View),
+    /// It learns what it has lost from the others.
+    Recovering,
+    /// It leads this view.
+    Leading(View),
+    /// Somebody speaks under a later membership.
+    Outdated(Epoch),
+    /// So many replicas of its group have lost their records that it does not recover by itself.
+    Lost(usize),
+}
+
+fn group_of(placement: &Placement) -> Result<GroupSize, InvalidGroupSize> {
+    GroupSize::new(placement.nodes.len())
+}

@@ -1,0 +1,80 @@
+//! Replicas of TAPIR.
+
+use quorate_core::{ClientId, Machine, View};
+use quorate_tapir::message::Decision;
+use quorate_tapir::{Record, Replica, ReplicaConfig, ReplicaEvent, Status};
+use quorate_wire::catalogue::keyspace_range;
+
+use super::super::log::LogError;
+use super::{Activity, Health, News, Served, group_of};
+use crate::data::{Boot, Placement};
+
+impl Served for Replica {
+    type Kind = ();
+
+    fn build(
+        (): Self::Kind,
+        placement: &Placement,
+        boot: Boot,
+        records: Vec<Record>,
+    ) -> Result<Self, LogError> {
+        let boot = match boot {
+            Boot::Initialise => quorate_tapir::Boot::Initialise,
+            Boot::Rejoin => quorate_tapir::Boot::Rejoin,
+        };
+        let Placement { replica, epoch, shards, .. } = *placement;
+        let group = group_of(placement)?;
+        let config = ReplicaConfig { epoch, shards, ..ReplicaConfig::new(replica, group, boot) };
+        Ok(Replica::restore(config, records))
+    }
+
+    /// The view is one above which no replica of the group has been: what this replica may have said in an earlier life
+    /// counts in no view to come.
+    fn asleep_since_creation(view: View) -> Option<Vec<Record>> {
+        Some(vec![Record::Initialised, Record::ViewEntered { view }])
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            activity: match self.status() {
+                Status::Normal => Activity::Normal,
+                Status::ViewChanging => Activity::ViewChanging,
+                Status::Recovering => Activity::Recovering,
+            },
+            view: self.view(),
+            leads: false,
+            prepared: self.prepared().len(),
+            record_len: self.record_len(),
+            recoveries: self.recoveries(),
+        }
+    }
+
+    fn load(&self, client: Option<ClientId>) -> usize {
+        client.map_or_else(|| self.prepared().len(), |client| self.prepared().len_of(client))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.prepared().is_empty()
+    }
+
+    fn decided(&self) -> (u64, u64) {
+        (self.committed(), self.aborted())
+    }
+
+    fn news(event: &ReplicaEvent) -> Option<News> {
+        Some(match event {
+            ReplicaEvent::Normal { view } => News::Normal(*view),
+            ReplicaEvent::ViewChanging { view } => News::ViewChanging(*view),
+            ReplicaEvent::Outdated { epoch } => News::Outdated(*epoch),
+            ReplicaEvent::Lost { lost } => News::Lost(*lost),
+        })
+    }
+
+    fn changes_catalogue(record: &Record) -> bool {
+        let Record::Decided { decision: Decision::Commit { transaction, .. }, .. } = record else {
+            return false;
+        };
+        let keyspaces = keyspace_range();
+        transaction.writes.iter().any(|write| keyspaces.contains(&write.key))
+    }
+}
