@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options};
+use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options, System};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ Examples:
   quorate bench rmw --embedded --clients 256 --durability memory
   quorate bench retwis --embedded --seconds 30 --zipf 0.6 --json
   quorate bench rmw --embedded --clients 256 --seconds 600 --samples m.jsonl --plot m.svg
+  quorate bench rmw --embedded --clients 256 --baseline txn-occ
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
   quorate bench rmw --connect 10.0.0.1:7400 --zipf 0.99 --no-deadline-ordering
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
@@ -33,7 +34,7 @@ pub(crate) struct BenchArguments {
     /// What transactions do; see --list.
     #[arg(required_unless_present = "list")]
     workload: Option<WorkloadKind>,
-    /// List the workloads.
+    /// List the workloads and the comparison systems.
     #[arg(long)]
     list: bool,
     /// Use the cluster that any of these nodes belongs to.
@@ -45,6 +46,9 @@ pub(crate) struct BenchArguments {
     /// What transactions are promised.
     #[arg(long, default_value_t = Isolation::Strict)]
     isolation: Isolation,
+    /// Measure this comparison system; see --list.
+    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["isolation", "no_deadline_ordering"])]
+    baseline: Option<System>,
     /// How many transactions are in flight.
     #[arg(long, value_name = "N", value_parser = positive, default_value = "64")]
     clients: u64,
@@ -92,7 +96,10 @@ pub(crate) struct BenchArguments {
 #[derive(Serialize)]
 struct Report {
     workload: &'static str,
-    isolation: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    isolation: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    baseline: Option<&'static str>,
     clients: u64,
     seconds: f64,
     committed: u64,
@@ -186,6 +193,7 @@ impl BenchArguments {
             durability: self.durability,
             shards: self.shards,
             replicas: Some(self.replicas),
+            comparison: self.baseline,
             ..KeyspaceOptions::new(self.isolation)
         };
         progress.say(format!("creating keyspace {name}"));
@@ -265,7 +273,8 @@ impl BenchArguments {
         let transactions = tally.committed.max(1) as f64;
         Report {
             workload: workload.name(),
-            isolation: self.isolation.name(),
+            isolation: self.baseline.is_none().then_some(self.isolation.name()),
+            baseline: self.baseline.map(System::name),
             clients: self.clients,
             seconds: round(costs.seconds, 3),
             committed: tally.committed,
@@ -307,9 +316,10 @@ fn round(number: f64, digits: i32) -> f64 {
 
 fn table(report: &Report) -> Table {
     let mut table = Table::new(&[(report.workload, Align::Left), ("", Align::Right)]);
-    let Report { clients, shards, replicas, durability, isolation, .. } = report;
+    let Report { clients, shards, replicas, durability, isolation, baseline, .. } = report;
+    let system = isolation.or(*baseline).unwrap_or_default();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-    row("keyspace", format!("{isolation}, {durability}, {shards} × {replicas} replicas"));
+    row("keyspace", format!("{system}, {durability}, {shards} × {replicas} replicas"));
     row("in flight", thousands(*clients));
     row("committed", thousands(report.committed));
     row("committed/s", thousands(report.throughput_tps as u64));
@@ -331,7 +341,7 @@ fn table(report: &Report) -> Table {
     table
 }
 
-/// Lists the workloads.
+/// Lists the workloads; for people also the comparison systems.
 fn list(json: bool) -> Outcome {
     if json {
         let array: Vec<_> = WorkloadKind::ALL
@@ -343,6 +353,11 @@ fn list(json: bool) -> Outcome {
         let mut table = Table::new(&[("workload", Align::Left), ("what", Align::Left)]);
         for kind in WorkloadKind::ALL {
             table.row([kind.name().to_owned(), kind.what().to_owned()]);
+        }
+        println!("{table}");
+        let mut table = Table::new(&[("baseline", Align::Left), ("what", Align::Left)]);
+        for system in System::ALL {
+            table.row([system.name().to_owned(), system.what().to_owned()]);
         }
         println!("{table}");
     }

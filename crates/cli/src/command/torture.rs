@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use quorate::Durability;
+use quorate::{Durability, System};
 use quorate_core::GroupSize;
 use quorate_workloads::WorkloadKind;
 use serde_json::{Map, Value, json};
@@ -23,6 +23,7 @@ Examples:
   quorate torture --seconds 600 --seed 7 --nodes 5
   quorate torture --faults node-crashes,partitions --workload retwis --json
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
+  quorate torture --baseline txn-occ --seconds 30
   quorate torture --list-faults
 
 Half of the time one fault strikes after the other, each at least once, and how long there is no service is measured; then
@@ -50,6 +51,9 @@ pub(crate) struct TortureArguments {
     /// What acknowledged writes survive.
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
+    /// Torture this comparison system; see `quorate bench --list`.
+    #[arg(long, value_name = "SYSTEM")]
+    baseline: Option<System>,
     /// Give each node a network namespace instead of a proxy.
     #[arg(long)]
     namespaces: bool,
@@ -81,6 +85,7 @@ impl TortureArguments {
             nodes: self.nodes,
             shards: self.shards as usize,
             durability: self.durability,
+            baseline: self.baseline,
             namespaces: self.namespaces,
             history: self.history.clone(),
         };
@@ -118,6 +123,7 @@ impl TortureArguments {
             "nodes": self.nodes,
             "shards": self.shards,
             "durability": self.durability.name(),
+            "baseline": self.baseline.map(System::name),
             "workload": self.workload.name(),
             "network": if self.namespaces { "namespaces" } else { "proxies" },
             "faults": faults,

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions};
+use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, System};
 use quorate_checker::{Level, Report, check};
 use quorate_workloads::{Parameters, WorkloadKind};
 
@@ -84,6 +84,8 @@ pub(crate) struct Options {
     pub(crate) nodes: usize,
     pub(crate) shards: usize,
     pub(crate) durability: Durability,
+    /// The comparison system that runs the keyspace, if one does.
+    pub(crate) baseline: Option<System>,
     /// True for network namespaces, false for proxies.
     pub(crate) namespaces: bool,
     /// Where to write the history.
@@ -195,6 +197,7 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
         durability: options.durability,
         shards: options.shards,
         replicas: Some(options.nodes),
+        comparison: options.baseline,
         ..KeyspaceOptions::new(Isolation::Strict)
     };
     progress.say(format!(
@@ -203,7 +206,8 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
         directory.path().display()
     ));
     let keyspace = db.create_keyspace(KEYSPACE, keyspace_options).await?;
-    arena.expect_replicas(1 + options.shards);
+    let services = usize::from(options.baseline.is_some_and(System::has_timestamp_server));
+    arena.expect_replicas(1 + options.shards + services);
     arena.serve().await?;
 
     let sites = options.nodes.min(CLIENT_SITES_MAX);
