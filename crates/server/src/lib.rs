@@ -26,7 +26,7 @@ mod node;
 mod process;
 mod server;
 
-pub use config::{Config, ConfigError, Limits, print_config};
+pub use config::{Config, ConfigError, Limits, LogOptions, print_config};
 pub use data::{DataError, Initialise};
 pub use node::{LogStatus, ReplicaStatus, Status, TransportStatus};
 pub use quorate_wire::catalogue::SYSTEM_KEYSPACE;

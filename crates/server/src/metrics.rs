@@ -83,6 +83,13 @@ pub(crate) fn render(status: &Status) -> String {
     page.each(status, "replica_serving", "gauge", "1 if the replica serves.", |replica| {
         f64::from(u8::from(replica.state == "normal"))
     });
+    page.each(
+        status,
+        "replica_leading",
+        "gauge",
+        "1 if the replica leads its group, in a protocol with leaders.",
+        |replica| f64::from(u8::from(replica.leads)),
+    );
     page.each(status, "replica_view", "gauge", "The view of the replica.", |replica| replica.view as f64);
     page.each(status, "replica_prepared", "gauge", "Transactions held prepared.", |replica| {
         replica.prepared as f64

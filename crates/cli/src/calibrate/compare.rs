@@ -85,7 +85,7 @@ pub(super) fn cores() -> usize {
 
 /// Runs it on server processes, and takes the time in which others have used the machine the least.
 pub(super) async fn really(case: Case) -> Result<Went, Failure> {
-    let mut embedded = Embedded::start(3, case.durability)?;
+    let mut embedded = Embedded::start(3, case.durability, Default::default())?;
     let db = embedded.connect(Options::default()).await?;
     let options = KeyspaceOptions {
         durability: case.durability,

@@ -1,5 +1,6 @@
 //! Server processes on loopback for one measurement.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use quorate::{Database, Durability, Options};
@@ -19,8 +20,12 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Starts a server for each replica.
-    pub(crate) fn start(replicas: usize, durability: Durability) -> Result<Embedded, Failure> {
+    /// Starts a server for each replica. `log` says how replicated logs go by, where that is not as usual.
+    pub(crate) fn start(
+        replicas: usize,
+        durability: Durability,
+        log: BTreeMap<String, u64>,
+    ) -> Result<Embedded, Failure> {
         quorate_core::GroupSize::new(replicas).map_err(Failure::usage)?;
         let directory = tempfile::tempdir().map_err(Failure::failed)?;
         let sites: Vec<String> = (1..=replicas).map(|number| format!("site{number}")).collect();
@@ -33,6 +38,7 @@ impl Embedded {
             directory: directory.path().to_owned(),
             wan: None,
             durability,
+            log,
         };
         let processes = Processes::start(&mut layout)?;
         Ok(Embedded { processes, layout, _directory: directory })

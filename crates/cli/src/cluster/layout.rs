@@ -1,5 +1,6 @@
 //! What the nodes of a cluster on this machine are told.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use quorate::Durability;
@@ -28,6 +29,8 @@ pub(crate) struct Layout {
     pub(crate) wan: Option<String>,
     /// What acknowledged changes of the catalogue survive.
     pub(crate) durability: Durability,
+    /// How replicated logs go by, where that is not as usual.
+    pub(crate) log: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize)]
@@ -44,6 +47,7 @@ struct File<'a> {
     system: FileSystem<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wan: Option<FileWan<'a>>,
+    log: &'a BTreeMap<String, u64>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +94,7 @@ impl Layout {
             nodes,
             system: FileSystem { replicas, durability: self.durability.name() },
             wan: self.wan.as_deref().map(|matrix| FileWan { matrix }),
+            log: &self.log,
         };
         toml::to_string(&file).map_err(Failure::failed)
     }
@@ -130,6 +135,7 @@ mod tests {
             directory: PathBuf::from("/tmp/a b"),
             wan: None,
             durability: Durability::Memory,
+            log: BTreeMap::from([("in_flight_max".into(), 3)]),
         };
         let config = layout.config(1).unwrap();
         assert_eq!(config.own_site(), "east \"x\"");
@@ -137,6 +143,7 @@ mod tests {
         assert_eq!(layout.config(0).unwrap().listen_address(), "127.0.0.1:5");
         assert_eq!(config.data_directory, Path::new("/tmp/a b/node-1"));
         assert_eq!(config.system.shards[0].replicas.len(), 3);
+        assert_eq!(config.log.limits.in_flight, 3);
         assert_eq!(layout.config(0).unwrap().http.as_deref(), Some("127.0.0.1:4"));
     }
 

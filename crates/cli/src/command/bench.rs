@@ -49,6 +49,9 @@ pub(crate) struct BenchArguments {
     /// Measure this comparison system; see --list.
     #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["isolation", "no_deadline_ordering"])]
     baseline: Option<System>,
+    /// Set an option of the section [log] of the servers, to tune a comparison system; see `quorate server --print-config`.
+    #[arg(long, value_name = "OPTION=NUMBER", value_parser = log_option, requires = "baseline", conflicts_with = "connect")]
+    log: Vec<(String, u64)>,
     /// How many transactions are in flight.
     #[arg(long, value_name = "N", value_parser = positive, default_value = "64")]
     clients: u64,
@@ -142,7 +145,9 @@ impl BenchArguments {
         block_on(async {
             let progress = Progress::bar(self.seconds);
             let mut embedded = match &self.connect {
-                None => Some(Embedded::start(self.replicas, self.durability)?),
+                None => {
+                    Some(Embedded::start(self.replicas, self.durability, self.log.iter().cloned().collect())?)
+                }
                 Some(_) => None,
             };
             let options = self.options();
@@ -302,6 +307,12 @@ impl BenchArguments {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
+}
+
+fn log_option(text: &str) -> Result<(String, u64), String> {
+    let (name, number) = text.split_once('=').ok_or("write OPTION=NUMBER")?;
+    let number = number.parse().map_err(|error| format!("{number}: {error}"))?;
+    Ok((name.to_owned(), number))
 }
 
 fn write_history(path: &Path, history: &HistoryLog) -> Result<(), Failure> {

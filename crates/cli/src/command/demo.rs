@@ -1,5 +1,6 @@
 //! `quorate demo`: a cluster of three sites in one process, real transactions, and a verdict on what they saw.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -88,6 +89,7 @@ impl DemoArguments {
             directory: directory.path().to_owned(),
             wan: Some(MATRIX.to_owned()),
             durability: Durability::Sync,
+            log: BTreeMap::new(),
         };
         let threads = Threads::start_anywhere(&mut layout)?;
         let progress = Progress::spinner();

@@ -1,5 +1,6 @@
 //! `quorate dev`: a development cluster that stays up.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -69,6 +70,7 @@ impl DevArguments {
             directory: self.dir.clone(),
             wan: matrix.is_some().then_some(self.wan),
             durability: Durability::Sync,
+            log: BTreeMap::new(),
         };
         let threads = Threads::start(&layout)?;
         println!("{}", welcome(&layout));

@@ -174,6 +174,7 @@ impl Options {
             directory,
             wan: None,
             durability: self.durability,
+            log: BTreeMap::new(),
         })
     }
 }

@@ -12,7 +12,7 @@ use quorate_runtime::wan::{Matrix, MatrixError};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, Limits};
+use super::{Config, Limits, LogOptions};
 use crate::SYSTEM_KEYSPACE;
 
 /// Why a configuration cannot be used.
@@ -61,6 +61,8 @@ struct File {
     wan: Option<FileWan>,
     #[serde(default)]
     limits: FileLimits,
+    #[serde(default)]
+    log: FileLog,
 }
 
 #[derive(Deserialize)]
@@ -90,31 +92,31 @@ struct FileWan {
     matrix: Spanned<String>,
 }
 
-/// Declares the limits once: the fields of the file, and how each one overrides a default.
-macro_rules! limits {
-    ($($field:ident: $type:ty => $limit:ident = $convert:expr;)*) => {
+/// Declares a section once: the fields of the file, and how each one overrides a default.
+macro_rules! section {
+    ($name:ident of $options:ident { $($field:ident: $type:ty => $($option:ident).+ = $convert:expr;)* }) => {
         #[derive(Default, Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct FileLimits {
+        struct $name {
             $($field: Option<Spanned<$type>>,)*
         }
 
-        impl FileLimits {
-            fn apply(self, text: &str) -> Result<Limits, ConfigError> {
-                let mut limits = Limits::default();
+        impl $name {
+            fn apply(self, text: &str) -> Result<$options, ConfigError> {
+                let mut options = $options::default();
                 $(if let Some(value) = self.$field {
                     if *value.get_ref() == 0 {
                         return Err(mistake(text, value.span(), concat!(stringify!($field), " must not be 0")));
                     }
-                    limits.$limit = $convert(value.into_inner());
+                    options.$($option).+ = $convert(value.into_inner());
                 })*
-                Ok(limits)
+                Ok(options)
             }
         }
     };
 }
 
-limits! {
+section! { FileLimits of Limits {
     connections_max: usize => connections_max = usize::from;
     handshake_timeout_ms: u64 => handshake_timeout = Duration::from_millis;
     stall_timeout_ms: u64 => stall_timeout = Duration::from_millis;
@@ -128,7 +130,17 @@ limits! {
     busy_retry_after_ms: u64 => busy_retry_after = Duration::from_millis;
     catalogue_interval_ms: u64 => catalogue_interval = Duration::from_millis;
     drain_timeout_ms: u64 => drain_timeout = Duration::from_millis;
-}
+} }
+
+section! { FileLog of LogOptions {
+    beat_ms: u64 => timing.beat = Duration::from_millis;
+    silence_ms: u64 => timing.silence = Duration::from_millis;
+    lease_ms: u64 => timing.lease = Duration::from_millis;
+    message_bytes_max: usize => limits.message_bytes = usize::from;
+    in_flight_max: usize => limits.in_flight = usize::from;
+    kept_entries: u64 => limits.kept = u64::from;
+    snapshot_bytes: u64 => snapshot_bytes = u64::from;
+} }
 
 /// Reads a configuration.
 pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -170,6 +182,7 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         http: file.http.map(Spanned::into_inner),
         wan: file.wan.map(|wan| matrix(text, &wan.matrix, &topology)).transpose()?,
         limits: file.limits.apply(text)?,
+        log: file.log.apply(text)?,
         topology,
     })
 }

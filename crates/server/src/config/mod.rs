@@ -4,6 +4,7 @@
 
 mod file;
 mod limits;
+mod log;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(crate) use file::SYSTEM_SHARD;
 #[cfg(test)]
 pub(crate) use file::system_keyspace;
 pub use limits::Limits;
+pub use log::LogOptions;
 
 /// The configuration of one node.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +43,8 @@ pub struct Config {
     pub wan: Option<Arc<Matrix>>,
     /// The bounds of every queue.
     pub limits: Limits,
+    /// How replicated logs go by.
+    pub log: LogOptions,
 }
 
 impl Config {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate_core::topology::Durability;
 use quorate_core::{NodeId, SiteId};
 
-use super::{Config, Limits, print_config};
+use super::{Config, Limits, LogOptions, print_config};
 
 #[test]
 fn the_example_parses_back() {
@@ -28,6 +28,20 @@ fn the_limits_in_the_example_are_the_defaults_and_may_be_left_out() {
     assert_eq!(with.limits, Limits::default());
     let (without, _) = print_config().split_once("[limits]").unwrap();
     assert_eq!(Config::parse(without).unwrap().limits, Limits::default());
+}
+
+#[test]
+fn the_options_of_logs_in_the_example_are_the_defaults_and_may_be_left_out() {
+    assert_eq!(Config::parse(print_config()).unwrap().log, LogOptions::default());
+    let (without, _) = print_config().split_once("[log]").unwrap();
+    assert_eq!(Config::parse(without).unwrap().log, LogOptions::default());
+    let options = "[log]\nbeat_ms = 1\nsilence_ms = 2\nlease_ms = 3\nmessage_bytes_max = 4\nin_flight_max = 5\n\
+                   kept_entries = 6\nsnapshot_bytes = 7\n";
+    let LogOptions { timing, limits, snapshot_bytes } =
+        Config::parse(&format!("{without}{options}")).unwrap().log;
+    let millis = [timing.beat, timing.silence, timing.lease].map(|time| time.as_millis());
+    assert_eq!(millis, [1, 2, 3]);
+    assert_eq!((limits.message_bytes, limits.in_flight, limits.kept, snapshot_bytes), (4, 5, 6, 7));
 }
 
 #[test]
@@ -57,6 +71,7 @@ fn mistakes_are_named_with_their_line() {
         ("replicas = [0, 1, 2]", "replicas = [0, 1, 1]", "two replicas"),
         ("durability = \"sync\"", "durability = \"tape\"", "choose one of: sync, memory"),
         ("connections_max = 1024", "connections_max = 0", "connections_max must not be 0"),
+        ("in_flight_max = 16", "in_flight_max = 0", "in_flight_max must not be 0"),
         ("connections_max = 1024", "conections_max = 1024", "unknown field `conections_max`"),
         ("# [wan]\n# matrix = \"tapir\"", "[wan]\nmatrix = \"walter\"", "does not know the site \"us\""),
         ("# [wan]\n# matrix = \"tapir\"", "[wan]\nmatrix = \"nowhere\"", "no built-in delay matrix"),

@@ -14,12 +14,15 @@ use quorate_runtime::transport::TurnWaker;
 
 use super::hosted::Hosted;
 use super::log::Logs;
+use crate::config::LogOptions;
 use crate::data::{DataDirectory, Placement};
 
 /// A replica that is to be built.
 pub(crate) struct Order {
     pub(crate) placement: Placement,
     pub(crate) origin: Origin,
+    /// How its replicated log goes by, if it stands on one.
+    pub(crate) log: LogOptions,
     /// Feeds the randomness of its machine.
     pub(crate) seed: u64,
 }
@@ -143,7 +146,7 @@ fn spawn(work: Work) -> io::Result<JoinHandle<()>> {
 }
 
 fn build(order: Order, data: &DataDirectory, logs: &Logs) -> Hosted {
-    Hosted::build(order.placement, data, order.origin, logs, order.seed)
+    Hosted::build(order, data, logs)
 }
 
 #[cfg(test)]
@@ -181,7 +184,12 @@ mod tests {
 
         fn start(&mut self) {
             let placement = self.placement.clone();
-            self.builder.start(vec![Order { placement, origin: Origin::NewGroup, seed: 1 }]);
+            self.builder.start(vec![Order {
+                placement,
+                origin: Origin::NewGroup,
+                log: LogOptions::default(),
+                seed: 1,
+            }]);
         }
 
         /// Takes until something is ready.

@@ -15,7 +15,7 @@ use quorate_runtime::{Driver, Time};
 use quorate_tapir::Replica;
 use quorate_wire::ProtocolMessage;
 
-use super::building::Origin;
+use super::building::{Order, Origin};
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use super::served::{Health, News, Served};
@@ -121,39 +121,27 @@ fn unix_seconds() -> u64 {
 }
 
 /// Builds a replica of the protocol that its keyspace is run by.
-fn build(
-    placement: &Placement,
-    data: &DataDirectory,
-    origin: Origin,
-    logs: &Logs,
-    seed: u64,
-) -> Result<Box<dyn Runs>, LogError> {
-    match placement.comparison {
-        None => Running::<Replica>::build((), placement, data, origin, logs, seed),
+fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Runs>, LogError> {
+    match order.placement.comparison {
+        None => Running::<Replica>::build((), order, data, logs),
         Some(system) => {
             type Baseline = Member<quorate_baselines::Replica>;
-            Running::<Baseline>::build(system, placement, data, origin, logs, seed)
+            Running::<Baseline>::build((system, order.log), order, data, logs)
         }
     }
 }
 
 impl Hosted {
     /// Builds a replica from what it had made durable, or as its origin says if there is nothing.
-    pub(crate) fn build(
-        placement: Placement,
-        data: &DataDirectory,
-        origin: Origin,
-        logs: &Logs,
-        seed: u64,
-    ) -> Hosted {
-        let state = match build(&placement, data, origin, logs, seed) {
+    pub(crate) fn build(order: Order, data: &DataDirectory, logs: &Logs) -> Hosted {
+        let state = match build(&order, data, logs) {
             Ok(running) => State::Running(running),
             Err(error) => {
-                tracing::error!(replica = %placement.replica, %error, "a replica is not served");
+                tracing::error!(replica = %order.placement.replica, %error, "a replica is not served");
                 State::Refused(error.to_string())
             }
         };
-        Hosted { placement, state }
+        Hosted { placement: order.placement, state }
     }
 
     /// The replica, if it runs.
@@ -174,19 +162,18 @@ impl Hosted {
 impl<M: Served> Running<M> {
     fn build(
         kind: M::Kind,
-        placement: &Placement,
+        order: &Order,
         data: &DataDirectory,
-        origin: Origin,
         logs: &Logs,
-        seed: u64,
     ) -> Result<Box<dyn Runs>, LogError> {
+        let Order { placement, origin, seed, .. } = order;
         let id = placement.replica;
         let create = |directory: &Path| logs.create(directory, id);
         let asleep = match origin {
-            Origin::AcceptedLoss { view } => Self::accept_loss(placement, data, view)?,
+            Origin::AcceptedLoss { view } => Self::accept_loss(placement, data, *view)?,
             Origin::NewGroup | Origin::OldGroup => Vec::new(),
         };
-        let prepared = data.prepare_replica(placement, origin == Origin::NewGroup, create)?;
+        let prepared = data.prepare_replica(placement, *origin == Origin::NewGroup, create)?;
         let (log, records) = match prepared.log {
             None => (None, asleep),
             Some(directory) => {
@@ -201,7 +188,7 @@ impl<M: Served> Running<M> {
         };
         let machine = M::build(kind, placement, prepared.boot, records)?;
         let before = machine.decided();
-        let driver = Driver::new(machine, seed);
+        let driver = Driver::new(machine, *seed);
         let accepted_losses = prepared.accepted_losses;
         Ok(Box::new(Running {
             id,

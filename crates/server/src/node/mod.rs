@@ -215,7 +215,7 @@ impl Node {
     fn order(&mut self, placement: Placement, origin: Origin) -> Order {
         self.catalogue.expect(placement.keyspace);
         self.routes.learn_shard(placement.replica.shard, placement.nodes.clone());
-        Order { placement, origin, seed: self.seeds.next_u64() }
+        Order { placement, origin, log: self.config.log, seed: self.seeds.next_u64() }
     }
 
     /// Takes in the replicas that have become ready. If their keyspace was dropped in the meantime, the next reading of

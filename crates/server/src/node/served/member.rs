@@ -3,20 +3,18 @@
 use quorate_baselines::{Replica, ReplicaConfig, System};
 use quorate_core::{ClientId, Machine, View};
 use quorate_log::member::{Config, Item};
-use quorate_log::{Fact, Limits, LogEvent, Member, Membership, Part, Rules, Status, Timing};
+use quorate_log::{Fact, LogEvent, Member, Membership, Part, Rules, Status};
 
 use super::super::log::LogError;
 use super::{Activity, Health, News, Served, group_of};
+use crate::config::LogOptions;
 use crate::data::{Boot, Placement};
 
-/// A snapshot begins after so many bytes of entries.
-const SNAPSHOT_BYTES: u64 = 64 * 1024 * 1024;
-
 impl Served for Member<Replica> {
-    type Kind = System;
+    type Kind = (System, LogOptions);
 
     fn build(
-        system: System,
+        (system, log): Self::Kind,
         placement: &Placement,
         boot: Boot,
         records: Vec<Self::Record>,
@@ -31,9 +29,9 @@ impl Served for Member<Replica> {
                 Boot::Initialise => quorate_log::Boot::Initialise,
                 Boot::Rejoin => quorate_log::Boot::Recover,
             },
-            timing: Timing::DEFAULT,
-            limits: Limits::DEFAULT,
-            snapshot_bytes: SNAPSHOT_BYTES,
+            timing: log.timing,
+            limits: log.limits,
+            snapshot_bytes: log.snapshot_bytes,
             rules: Rules::CORRECT,
             machine: ReplicaConfig::new(replica, group, (shards.first, shards.count), system),
         };
