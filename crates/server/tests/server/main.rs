@@ -2,6 +2,7 @@
 
 mod client;
 mod cluster;
+mod comparisons;
 mod keyspaces;
 mod losses;
 mod operations;

@@ -15,11 +15,11 @@ use quorate_ir::OperationId;
 use quorate_server::Limits;
 use quorate_tapir::Message;
 use quorate_tapir::message::Prepare;
-use quorate_wire::{Envelope, FrameReader, FrameWriter, Hello, Packet, Peer};
+use quorate_wire::{Envelope, FrameReader, FrameWriter, Hello, Packet, Peer, ProtocolMessage};
 
 use crate::cluster::Cluster;
 
-const CLIENT: ClientId = ClientId(77);
+pub(crate) const CLIENT: ClientId = ClientId(77);
 
 /// A prepare of a transaction that touches nothing but is held all the same, to the first replica of the catalogue.
 fn prepare_nothing() -> Packet {
@@ -32,7 +32,7 @@ fn prepare_nothing() -> Packet {
 }
 
 /// A connection to one node.
-struct Raw {
+pub(crate) struct Raw {
     stream: TcpStream,
     frames: FrameReader,
     waiting: Vec<Packet>,
@@ -47,13 +47,13 @@ impl Raw {
         raw
     }
 
-    fn client(address: SocketAddr) -> Raw {
+    pub(crate) fn client(address: SocketAddr) -> Raw {
         let mut raw = Raw::connect(address, 0, Peer::Client(CLIENT));
         assert!(matches!(raw.read(), Some(Packet::Welcome(_))));
         raw
     }
 
-    fn write(&mut self, packets: &[Packet]) {
+    pub(crate) fn write(&mut self, packets: &[Packet]) {
         let mut frames = FrameWriter::new();
         for packet in packets {
             frames.push(packet).unwrap();
@@ -61,7 +61,7 @@ impl Raw {
         self.stream.write_all(&frames.take()).unwrap();
     }
 
-    fn read(&mut self) -> Option<Packet> {
+    pub(crate) fn read(&mut self) -> Option<Packet> {
         while self.waiting.is_empty() {
             if let Some(packets) = self.frames.next_frame().unwrap() {
                 self.waiting = packets.map(Result::unwrap).collect();
@@ -78,12 +78,12 @@ impl Raw {
     }
 }
 
-fn envelope(from: ClientId, shard: u32, index: u8, message: Message) -> Packet {
+pub(crate) fn envelope(from: ClientId, shard: u32, index: u8, message: impl Into<ProtocolMessage>) -> Packet {
     let to = Address::Replica(ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) });
     Packet::Envelope(Envelope { from: from.into(), to, epoch: Epoch::FIRST, message: message.into() })
 }
 
-fn read(sequence: u64) -> Message {
+pub(crate) fn read(sequence: u64) -> Message {
     Message::Read { transaction: TransactionId { client: CLIENT, sequence, attempt: 0 }, key: "key".into() }
 }
 
@@ -114,7 +114,7 @@ async fn messages_for_unknown_shards_are_swallowed() {
     let mut raw = Raw::client(cluster.addresses()[0]);
     raw.write(&[envelope(CLIENT, 999, 0, read(1)), envelope(CLIENT, 0, 0, read(2))]);
     let Some(Packet::Envelope(Envelope { message, .. })) = raw.read() else { panic!("not served") };
-    assert!(matches!(message, quorate_wire::ProtocolMessage::Tapir(Message::ReadReply { .. })));
+    assert!(matches!(message, ProtocolMessage::Tapir(Message::ReadReply { .. })));
 }
 
 #[tokio::test]

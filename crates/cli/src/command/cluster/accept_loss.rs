@@ -192,6 +192,7 @@ mod tests {
             state: (*state).to_owned(),
             problem: None,
             view: 5 + u64::from(index),
+            leads: false,
             accepted_losses: vec![],
         };
         ShardView {

@@ -70,7 +70,8 @@ fn text(survey: &Survey) -> String {
     for shard in &survey.shards {
         let replica = |replica: &super::survey::ReplicaView| {
             let accepted = if replica.accepted_losses.is_empty() { "" } else { " (after an accepted loss)" };
-            format!("{} {}{accepted}", replica.node, replica.state)
+            let leads = if replica.leads { " (leads)" } else { "" };
+            format!("{} {}{leads}{accepted}", replica.node, replica.state)
         };
         let replicas: Vec<_> = shard.replicas.iter().map(replica).collect();
         shards.row([
@@ -108,6 +109,7 @@ mod tests {
                     state: (*state).to_owned(),
                     problem: None,
                     view: 0,
+                    leads: false,
                     accepted_losses: vec![],
                 })
                 .collect(),

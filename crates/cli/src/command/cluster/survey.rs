@@ -44,6 +44,8 @@ pub(super) struct ReplicaView {
     pub(super) state: String,
     pub(super) problem: Option<String>,
     pub(super) view: u64,
+    /// True if it leads its group, in a protocol with leaders.
+    pub(super) leads: bool,
     /// When operators accepted that its records were lost, in seconds since 1970.
     pub(super) accepted_losses: Vec<u64>,
 }
@@ -64,6 +66,9 @@ struct ReplicaStatus {
     state: String,
     problem: Option<String>,
     view: u64,
+    /// Earlier versions have no protocol with leaders.
+    #[serde(default)]
+    leads: bool,
     accepted_losses: Vec<u64>,
 }
 
@@ -128,6 +133,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             state: if said.contains_key(node) { "missing" } else { "unreachable" }.to_owned(),
             problem: None,
             view: 0,
+            leads: false,
             accepted_losses: Vec::new(),
         };
         let shard = shards.entry(replica.shard).or_insert_with(|| ShardView {
@@ -139,6 +145,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             known.state = replica.state.clone();
             known.problem = replica.problem.clone();
             known.view = replica.view;
+            known.leads = replica.leads;
             known.accepted_losses = replica.accepted_losses.clone();
         }
     }
@@ -159,6 +166,7 @@ mod tests {
             state: "normal".to_owned(),
             problem: None,
             view: 9,
+            leads: true,
             accepted_losses: vec![],
         };
         let shards = shards(&BTreeMap::from([(6, vec![replica]), (7, vec![])]));
@@ -166,5 +174,9 @@ mod tests {
         let states: Vec<_> = shard.replicas.iter().map(|replica| replica.state.as_str()).collect();
         assert_eq!(states, ["unreachable", "normal", "missing"]);
         assert_eq!((shard.shard, shard.survives(), shard.replicas[1].view), (4, 1, 9));
+        assert_eq!(
+            shard.replicas.iter().map(|replica| replica.leads).collect::<Vec<_>>(),
+            [false, true, false]
+        );
     }
 }
