@@ -41,6 +41,7 @@ impl Kind {
 }
 
 const CORE: &str = "quorate-core";
+const COORDINATOR: &str = "quorate-coordinator";
 const STORE: &str = "quorate-store";
 const STORAGE: &str = "quorate-storage";
 const LOG: &str = "quorate-log";
@@ -57,29 +58,30 @@ const RUNTIME: &str = "quorate-runtime";
 const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
-/// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core and store.
-pub(crate) const CRATES: [Crate; 18] = [
+/// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
+pub(crate) const CRATES: [Crate; 19] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
+    Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: STORAGE, folder: "crates/storage", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: LOG, folder: "crates/log", may_import: &[CORE], kind: Kind::Machine },
     Crate {
         package: CONFIGURATION,
         folder: "crates/configuration",
-        may_import: &[CORE, STORE],
+        may_import: &[CORE, COORDINATOR, STORE],
         kind: Kind::Machine,
     },
     Crate { package: IR, folder: "crates/protocols/ir", may_import: &[CORE, STORE], kind: Kind::Machine },
     Crate {
         package: TAPIR,
         folder: "crates/protocols/tapir",
-        may_import: &[CORE, STORE, IR],
+        may_import: &[CORE, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
     Crate {
         package: BASELINES,
         folder: "crates/protocols/baselines",
-        may_import: &[CORE, STORE, IR],
+        may_import: &[CORE, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },

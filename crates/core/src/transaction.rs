@@ -100,6 +100,17 @@ pub fn readable(bytes: &[u8]) -> String {
     if bytes.len() > SHOWN_MAX { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
 }
 
+/// What a key holds since some timestamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyVersion {
+    /// The key.
+    pub key: Key,
+    /// Since when: [`Timestamp::ZERO`] if it never held anything.
+    pub version: Timestamp,
+    /// Its value; none if it is absent, or that version deleted it.
+    pub value: Option<Value>,
+}
+
 /// A half-open range of keys, `from` included, `to` excluded; no `to` means "to the end".
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyRange {

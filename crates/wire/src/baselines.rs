@@ -1,7 +1,7 @@
 //! The field numbers of the comparison systems that stand on a replicated log.
 
 use quorate_baselines::entry::{Ended, Entry, Page, Prepared};
-use quorate_baselines::message::{Age, FoundKey, Message, Standing, Wanted};
+use quorate_baselines::message::{Age, Message, Standing, Wanted};
 use quorate_core::{Key, KeyRange, TransactionId};
 use quorate_store::Version;
 
@@ -62,11 +62,6 @@ alternatives!(Message, "baselines.Message", messages {
     21 ReadAt { 1 transaction: Nested, 2 wanted: Nested, 3 at: Nested }
     22 ReadAtReply { 1 transaction: Nested, 2 found: Repeated<Nested>, 3 next: Optional<BoundBytes> }
     23 SnapshotTooOld { 1 transaction: Nested, 2 oldest: Nested }
-});
-
-message!(FoundKey, "baselines.FoundKey", {
-    1 read: Nested,
-    2 value: Optional<ValueBytes>,
 });
 
 crate::log::list!(Vec<Key>, "baselines.Wanted.Keys", Repeated<KeyBytes>);

@@ -4,8 +4,8 @@ use quorate_core::command::Outcome;
 use quorate_core::{Ballot, Timestamp, TransactionId};
 use quorate_tapir::Message;
 use quorate_tapir::message::{
-    Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, ScannedKey, SnapshotVersion, StatePage,
-    Supplement, ValidatedVersion, Vote,
+    Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, SnapshotVersion, StatePage, Supplement,
+    ValidatedVersion, Vote,
 };
 
 use crate::codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
@@ -66,12 +66,6 @@ message!(StatePage, "tapir.StatePage", {
 pair!((Timestamp, TransactionId), "tapir.Cursor", 1 timestamp: Nested, 2 transaction: Nested);
 
 pair!((TransactionId, Decision), "tapir.Decisions.Entry", 1 transaction: Nested, 2 decision: Nested);
-
-message!(ScannedKey, "tapir.ScannedKey", {
-    1 key: KeyBytes,
-    2 version: Nested,
-    3 value: Optional<ValueBytes>,
-});
 
 message!(FoundVersion, "tapir.FoundVersion", {
     1 version: Nested,

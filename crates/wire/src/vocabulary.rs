@@ -1,6 +1,8 @@
 //! The field numbers of ids, addresses, timestamps and transactions.
 
-use quorate_core::transaction::{LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable};
+use quorate_core::transaction::{
+    KeyVersion, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable,
+};
 use quorate_core::{
     Address, Key, KeyRange, ReadVersion, ReplicaId, Timestamp, Transaction, TransactionId, Write,
 };
@@ -45,6 +47,12 @@ message!(ReadVersion, "ReadVersion", {
 message!(Write, "Write", {
     1 key: KeyBytes,
     2 value: Optional<ValueBytes>,
+});
+
+message!(KeyVersion, "KeyVersion", {
+    1 key: KeyBytes,
+    2 version: Nested,
+    3 value: Optional<ValueBytes>,
 });
 
 message!(Transaction, "Transaction", {

@@ -17,9 +17,9 @@
 use std::sync::Arc;
 
 use quorate_core::command::Outcome;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{
-    ClockTime, Key, KeyRange, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
-    Value, View,
+    ClockTime, Key, KeyRange, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, Value, View,
 };
 
 /// What the participants of a transaction say to each other.
@@ -69,7 +69,7 @@ pub enum Message {
         /// Which scan is answered.
         request: u32,
         /// Keys in order, deleted ones included.
-        keys: Vec<FoundKey>,
+        keys: Vec<KeyVersion>,
         /// The first key that is not covered, if the page is full.
         next: Option<Key>,
         /// The view in which what is covered is locked: the lock ends with it.
@@ -153,7 +153,7 @@ pub enum Message {
         /// The transaction.
         transaction: TransactionId,
         /// In the order of the question.
-        found: Vec<FoundKey>,
+        found: Vec<KeyVersion>,
         /// Nothing that writes them commits at or below, now or later, but what was found.
         timestamp: Timestamp,
     },
@@ -172,7 +172,7 @@ pub enum Message {
         /// The transaction.
         transaction: TransactionId,
         /// Keys in order, absent ones included.
-        found: Vec<FoundKey>,
+        found: Vec<KeyVersion>,
         /// The first key of the range that is not covered, if the page is full.
         next: Option<Key>,
     },
@@ -231,15 +231,6 @@ pub enum Wanted {
     Keys(Vec<Key>),
     /// The first so many keys of a range.
     Range(KeyRange, u32),
-}
-
-/// A key and its newest version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundKey {
-    /// The key, and who wrote it.
-    pub read: ReadVersion,
-    /// What it holds; none if it is absent.
-    pub value: Option<Value>,
 }
 
 /// How a shard stands to a transaction. What follows from it never changes.

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use quorate_core::command::Outcome;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{
     Ballot, ClockTime, Key, KeyRange, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, Value,
     View,
@@ -137,7 +138,7 @@ pub struct Supplement {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatePage {
     /// Versions, ascending by key and then by timestamp.
-    pub versions: Vec<ScannedKey>,
+    pub versions: Vec<KeyVersion>,
 }
 
 /// A prepare that a replica has recorded for a transaction, as told to a backup coordinator.
@@ -154,17 +155,6 @@ pub struct RecordedVote {
     /// True if the replica holds the transaction prepared at this very timestamp, by its own validation or a view
     /// change: only such replicas keep conflicting transactions out.
     pub held: bool,
-}
-
-/// One key that a scan found, or found deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScannedKey {
-    /// The key.
-    pub key: Key,
-    /// Its newest version.
-    pub version: Timestamp,
-    /// Its value; none if that version deleted it.
-    pub value: Option<Value>,
 }
 
 /// What a replica found of a key.
@@ -286,7 +276,7 @@ pub enum Message {
         /// The request.
         request: u32,
         /// The keys found, ascending, with the deleted ones.
-        keys: Vec<ScannedKey>,
+        keys: Vec<KeyVersion>,
         /// The first key that the page does not cover; none if it covers the range.
         next: Option<Key>,
     },

@@ -7,12 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::command::{Command, Event, Outcome};
 use quorate_core::machine::{InputOf, OutboxOf};
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, Input, Instant, Key, KeyRange, Machine, Outbox,
     Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
 };
 use quorate_ir::Message as Ir;
-use quorate_tapir::message::{ScannedKey, Vote};
+use quorate_tapir::message::Vote;
 use quorate_tapir::{Coordinator, CoordinatorConfig, Message};
 
 use crate::two_shards::{KEYSPACE, key, routes};
@@ -97,7 +98,7 @@ impl Client {
 
     /// The latest scan has found this in a shard.
     fn finds(&mut self, shard: u32, found: &[(&Key, u64, &str)]) {
-        let scanned = |(key, micros, text): &(&Key, u64, &str)| ScannedKey {
+        let scanned = |(key, micros, text): &(&Key, u64, &str)| KeyVersion {
             key: (*key).clone(),
             version: version(*micros),
             value: value(text),

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::machine::OutboxOf;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
     Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{Message as Ir, OperationId, Part, RecordPage};
-use quorate_tapir::message::{Decision, Prepare, ScannedKey, StatePage, Supplement};
+use quorate_tapir::message::{Decision, Prepare, StatePage, Supplement};
 use quorate_tapir::{Boot, Message, Record, Replica, ReplicaConfig, ReplicaTimer};
 
 const CLIENT: ClientId = ClientId(7);
@@ -118,7 +119,7 @@ impl Shortening {
 
     /// A view starts in which everything below the floor is what `state` says.
     fn view_starts(&mut self, view: u64, floor: u64, state: &[(&str, u64)]) {
-        let version = |(key, micros): &(&str, u64)| ScannedKey {
+        let version = |(key, micros): &(&str, u64)| KeyVersion {
             key: Key::from(*key),
             version: at(*micros),
             value: Some(Bytes::from("new")),

@@ -16,6 +16,7 @@ use proptest::strategy::ValueTree;
 use quorate_core::command::Outcome;
 use quorate_core::comparison::{Comparison, System};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId,
     ReplicaIndex, ShardId, SiteId, Timestamp, Transaction, TransactionId, View, Write,
@@ -25,8 +26,8 @@ use quorate_ir::{
     RecordPage, State,
 };
 use quorate_tapir::message::{
-    Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, RecordedVote, ScannedKey, SnapshotVersion,
-    StatePage, Supplement, ValidatedVersion, Vote,
+    Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, RecordedVote, SnapshotVersion, StatePage,
+    Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Record, Tapir};
 use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, Welcome};
@@ -138,8 +139,8 @@ fn supplement() -> BoxedStrategy<Supplement> {
         .boxed()
 }
 
-fn scanned() -> BoxedStrategy<ScannedKey> {
-    (key(), timestamp(), value()).prop_map(|(key, version, value)| ScannedKey { key, version, value }).boxed()
+fn scanned() -> BoxedStrategy<KeyVersion> {
+    (key(), timestamp(), value()).prop_map(|(key, version, value)| KeyVersion { key, version, value }).boxed()
 }
 
 fn state_page() -> BoxedStrategy<StatePage> {

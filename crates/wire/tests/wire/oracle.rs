@@ -124,12 +124,12 @@ messages! {
         #[prost(message, optional, tag = 10)] last: Option<Timestamp>,
     }
     struct Abort { #[prost(message, optional, tag = 10)] last: Option<Timestamp> }
-    struct ScannedKey {
+    struct KeyVersion {
         #[prost(bytes = "vec", tag = 1)] key: Vec<u8>,
         #[prost(message, optional, tag = 2)] version: Option<Timestamp>,
         #[prost(bytes = "vec", optional, tag = 3)] value: Option<Vec<u8>>,
     }
-    struct StatePage { #[prost(message, repeated, tag = 1)] versions: Vec<ScannedKey> }
+    struct StatePage { #[prost(message, repeated, tag = 1)] versions: Vec<KeyVersion> }
 }
 
 choices! {
@@ -249,7 +249,7 @@ messages! {
     struct ScanReply {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
         #[prost(uint32, tag = 2)] request: u32,
-        #[prost(message, repeated, tag = 3)] keys: Vec<ScannedKey>,
+        #[prost(message, repeated, tag = 3)] keys: Vec<KeyVersion>,
         #[prost(bytes = "vec", optional, tag = 4)] next: Option<Vec<u8>>,
     }
     struct Recover {

@@ -3,18 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use quorate_coordinator::{Buffer, Page, Scan};
 use quorate_core::command::{Event, Failure, Invalid, Routes};
-use quorate_core::transaction::{
-    LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable, validate_key, validate_write,
-};
+use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
 use quorate_core::{
-    Context, Instant, Key, KeyRange, ReadVersion, ReplicaId, ShardId, Timestamp, Transaction, TransactionId,
-    Value, View, Write,
+    Context, Instant, Key, KeyRange, ReplicaId, ShardId, Timestamp, Transaction, TransactionId, Value, View,
 };
 
 use super::leaders::Leaders;
 use super::{Coordinator, Out, Phase, finish};
-use crate::message::{FoundKey, Message};
+use crate::message::Message;
 use crate::rules::{Plant, Rules};
 
 /// What a transaction has read and wants to write.
@@ -23,10 +21,7 @@ pub(super) struct Execution {
     routes: Arc<Routes>,
     /// Which attempt at the transaction this is: later ones read at the leader, in case the nearest replica is stale.
     attempt: u32,
-    reads: BTreeMap<Key, (Timestamp, Option<Value>)>,
-    writes: BTreeMap<Key, Option<Value>>,
-    ranges: Vec<(ShardId, KeyRange)>,
-    bytes: usize,
+    buffer: Buffer,
     pending: Vec<Pending>,
     requests: u32,
     /// How often it was told, since a time-out, that another replica leads.
@@ -51,23 +46,8 @@ struct Pending {
 
 #[derive(Debug)]
 enum Wanted {
-    Key {
-        key: Key,
-        shard: usize,
-    },
-    /// With one page for each shard, once it is there; an empty one for those that hold no key of the range.
-    Range {
-        range: KeyRange,
-        limit: u32,
-        pages: Vec<Option<Found>>,
-    },
-}
-
-/// The page of one shard.
-#[derive(Debug, Default)]
-struct Found {
-    keys: Vec<FoundKey>,
-    next: Option<Key>,
+    Key { key: Key, shard: usize },
+    Range(Scan),
 }
 
 impl Pending {
@@ -75,7 +55,7 @@ impl Pending {
     fn shards(&self) -> Vec<usize> {
         match &self.wanted {
             Wanted::Key { shard, .. } => vec![*shard],
-            Wanted::Range { pages, .. } => (0..pages.len()).filter(|shard| pages[*shard].is_none()).collect(),
+            Wanted::Range(scan) => scan.missing().collect(),
         }
     }
 }
@@ -85,10 +65,7 @@ impl Execution {
         Execution {
             routes,
             attempt,
-            reads: BTreeMap::new(),
-            writes: BTreeMap::new(),
-            ranges: Vec::new(),
-            bytes: 0,
+            buffer: Buffer::default(),
             pending: Vec::new(),
             requests: 0,
             redirects: 0,
@@ -110,12 +87,12 @@ impl Execution {
 
     /// True if it writes something.
     pub(super) fn writes(&self) -> bool {
-        !self.writes.is_empty()
+        self.buffer.writes()
     }
 
     /// The greatest version that was read.
     pub(super) fn greatest_version(&self) -> Timestamp {
-        self.reads.values().map(|(version, _)| *version).max().unwrap_or(Timestamp::ZERO)
+        self.buffer.greatest_version()
     }
 
     /// How old it is, where that counts.
@@ -154,89 +131,12 @@ impl Execution {
         missing
     }
 
-    fn count(&mut self, key: &Key, bytes: usize) -> Result<(), LimitExceeded> {
-        self.bytes += bytes;
-        if self.bytes > TRANSACTION_BYTES_MAX {
-            return Err(LimitExceeded::Transaction { key: readable(key), bytes: self.bytes });
-        }
-        let entries = self.reads.len() + self.writes.len() + self.ranges.len() + 1;
-        if entries > TRANSACTION_ENTRIES_MAX {
-            return Err(LimitExceeded::Entries { key: readable(key), entries });
-        }
-        Ok(())
-    }
-
-    /// What the transaction has read of a key, if it has: also that it was absent when a range around it was scanned.
-    fn known(&self, key: &Key) -> Option<(Timestamp, Option<Value>)> {
-        let scanned = || self.ranges.iter().any(|(_, range)| range.contains(key));
-        self.reads.get(key).cloned().or_else(|| scanned().then_some((Timestamp::ZERO, None)))
-    }
-
     /// Divides the transaction by shard.
-    pub(super) fn into_parts(self, rules: Rules) -> BTreeMap<ShardId, Arc<Transaction>> {
-        let keyspace = &self.routes.keyspace;
-        let mut parts: BTreeMap<ShardId, Transaction> = BTreeMap::new();
-        let validates_absence = !rules.has(Plant::UnvalidatedAbsence);
-        for (key, (version, _)) in self.reads {
-            if version > Timestamp::ZERO || validates_absence {
-                let part = parts.entry(keyspace.shard_of(&key).id).or_default();
-                part.reads.push(ReadVersion { key, version });
-            }
+    pub(super) fn into_parts(mut self, rules: Rules) -> BTreeMap<ShardId, Arc<Transaction>> {
+        if rules.has(Plant::UnvalidatedAbsence) {
+            self.buffer.forget_absence();
         }
-        for (key, value) in self.writes {
-            parts.entry(keyspace.shard_of(&key).id).or_default().writes.push(Write { key, value });
-        }
-        for (shard, range) in self.ranges {
-            if validates_absence {
-                parts.entry(shard).or_default().ranges.push(range);
-            }
-        }
-        let participants: Vec<ShardId> = parts.keys().copied().collect();
-        let finish = |(shard, mut part): (ShardId, Transaction)| {
-            part.participants = participants.clone();
-            (shard, Arc::new(part))
-        };
-        parts.into_iter().map(finish).collect()
-    }
-
-    /// Merges the pages of a scan, with what the transaction itself has read and written, and notes what was covered.
-    fn finish_scan(
-        &mut self,
-        range: &KeyRange,
-        limit: u32,
-        pages: Vec<Option<Found>>,
-    ) -> (Vec<(Key, Value)>, Option<Key>) {
-        let until = |next: &Option<Key>| next.clone().or_else(|| range.to.clone());
-        // The first key that not all pages cover.
-        let next = pages.iter().flatten().filter_map(|page| page.next.clone()).min();
-        let covered = KeyRange { from: range.from.clone(), to: until(&next) };
-        let mut found: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-        let mut versions: BTreeMap<Key, (Timestamp, Option<Value>)> = BTreeMap::new();
-        for FoundKey { read, value } in pages.into_iter().flatten().flat_map(|page| page.keys) {
-            if covered.contains(&read.key) {
-                // What the transaction has read before, it reads again; if that is stale, it will not be let in.
-                let known = self.known(&read.key).unwrap_or((read.version, value));
-                found.insert(read.key.clone(), known.1.clone());
-                versions.insert(read.key, known);
-            }
-        }
-        for (key, value) in self.writes.iter().filter(|(key, _)| covered.contains(key)) {
-            found.insert(key.clone(), value.clone());
-        }
-        let mut entries: Vec<(Key, Value)> =
-            found.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        let next = entries.get(limit as usize).map(|(key, _)| key.clone()).or(next);
-        entries.truncate(limit as usize);
-        let covered = KeyRange { from: range.from.clone(), to: until(&next) };
-        for (key, known) in versions.into_iter().filter(|(key, _)| covered.contains(key)) {
-            self.reads.entry(key).or_insert(known);
-        }
-        if !covered.is_empty() {
-            for shard in self.routes.keyspace.shards_of_range(range) {
-                self.ranges.push((shard.id, covered.clone()));
-            }
-        }
-        (entries, next)
+        self.buffer.into_parts(&self.routes.keyspace)
     }
 }
 
@@ -264,8 +164,7 @@ impl Coordinator {
         if let Err(limit) = validate_key(&key) {
             return self.fail_limit(id, limit, outbox);
         }
-        let own = execution.writes.get(&key).cloned();
-        if let Some(value) = own.or_else(|| execution.known(&key).map(|(_, value)| value)) {
+        if let Some(value) = execution.buffer.value(&key) {
             outbox.emit(Event::Got { transaction: id, key, value });
             return;
         }
@@ -275,12 +174,9 @@ impl Coordinator {
 
     pub(super) fn on_put(&mut self, id: TransactionId, key: Key, value: Option<Value>, outbox: &mut Out) {
         let Some(execution) = self.execution_or_invalid(id, outbox) else { return };
-        let length = value.as_ref().map_or(0, |value| value.len());
-        let checked = validate_write(&key, value.as_deref().unwrap_or_default());
-        if let Err(limit) = checked.and_then(|()| execution.count(&key, key.len() + length)) {
-            return self.fail_limit(id, limit, outbox);
+        if let Err(limit) = execution.buffer.put(key, value) {
+            self.fail_limit(id, limit, outbox);
         }
-        execution.writes.insert(key, value);
     }
 
     pub(super) fn on_scan(
@@ -298,11 +194,8 @@ impl Coordinator {
             outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next });
             return;
         }
-        let keyspace = &execution.routes.keyspace;
-        let asked: Vec<ShardId> = keyspace.shards_of_range(&range).iter().map(|shard| shard.id).collect();
-        let page = |shard: &ShardId| (!asked.contains(shard)).then(Found::default);
-        let pages = keyspace.shards.iter().map(|shard| page(&shard.id)).collect();
-        self.want(id, Wanted::Range { range, limit, pages }, context, outbox);
+        let scan = Scan::new(&execution.routes.keyspace, range, limit);
+        self.want(id, Wanted::Range(scan), context, outbox);
     }
 
     fn want(&mut self, id: TransactionId, wanted: Wanted, context: &Context<'_>, outbox: &mut Out) {
@@ -327,8 +220,8 @@ impl Coordinator {
                 Wanted::Key { key, .. } => {
                     Message::Read { transaction: id, key: key.clone(), lock: execution.lock }
                 }
-                Wanted::Range { range, limit, .. } => {
-                    let (range, limit, lock) = (range.clone(), *limit, execution.lock);
+                Wanted::Range(scan) => {
+                    let (range, limit, lock) = (scan.range.clone(), scan.limit, execution.lock);
                     Message::Scan { transaction: id, request, range, limit, lock }
                 }
             };
@@ -362,18 +255,14 @@ impl Coordinator {
         let shards = &execution.routes.keyspace.shards;
         let answers = |pending: &Pending| match &pending.wanted {
             Wanted::Key { key: wanted, shard } => *wanted == key && shards[*shard].id == from.shard,
-            Wanted::Range { .. } => false,
+            Wanted::Range(_) => false,
         };
         let Some(at) = execution.pending.iter().position(answers) else { return };
         execution.pending.swap_remove(at);
-        let bytes = key.len() + value.as_ref().map_or(0, |value| value.len());
-        if let Err(limit) = execution.count(&key, bytes) {
-            return self.fail_limit(id, limit, outbox);
-        }
-        // A write of this transaction may have come in between, and a scan may have read the key.
-        let (version, value) = execution.known(&key).unwrap_or((version, value));
-        execution.reads.insert(key.clone(), (version, value.clone()));
-        let value = execution.writes.get(&key).cloned().unwrap_or(value);
+        let value = match execution.buffer.read(&key, version, value) {
+            Ok(value) => value,
+            Err(limit) => return self.fail_limit(id, limit, outbox),
+        };
         outbox.emit(Event::Got { transaction: id, key, value });
         self.commit_if_read(id, context, outbox);
     }
@@ -384,7 +273,7 @@ impl Coordinator {
         from: ReplicaId,
         id: TransactionId,
         request: u32,
-        keys: Vec<FoundKey>,
+        keys: Vec<KeyVersion>,
         next: Option<Key>,
         locked_in: Option<View>,
         context: &mut Context<'_>,
@@ -398,20 +287,17 @@ impl Coordinator {
             return;
         };
         let shard = execution.routes.keyspace.shards.iter().position(|shard| shard.id == from.shard);
-        let (Some(shard), Wanted::Range { pages, .. }) = (shard, &mut execution.pending[at].wanted) else {
+        let (Some(shard), Wanted::Range(scan)) = (shard, &mut execution.pending[at].wanted) else {
             return;
         };
-        pages[shard] = Some(Found { keys, next });
-        if pages.iter().any(Option::is_none) {
+        if !scan.take(shard, Page { keys, next }) {
             return;
         }
-        let Wanted::Range { range, limit, pages } = execution.pending.swap_remove(at).wanted else { return };
-        let size = |found: &FoundKey| found.read.key.len() + found.value.as_ref().map_or(0, Value::len);
-        let bytes = pages.iter().flatten().flat_map(|page| &page.keys).map(size).sum();
-        let (entries, next) = execution.finish_scan(&range, limit, pages);
-        if let Err(limit) = execution.count(&range.from, bytes) {
-            return self.fail_limit(id, limit, outbox);
-        }
+        let Wanted::Range(scan) = execution.pending.swap_remove(at).wanted else { return };
+        let (entries, next) = match execution.buffer.scan(&execution.routes.keyspace, scan) {
+            Ok(found) => found,
+            Err(limit) => return self.fail_limit(id, limit, outbox),
+        };
         outbox.emit(Event::Scanned { transaction: id, entries, next });
         self.commit_if_read(id, context, outbox);
     }

@@ -32,12 +32,12 @@ mod reporting;
 mod resolve;
 mod snapshot;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_coordinator::Wakeups;
 use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::OutboxOf;
@@ -78,9 +78,7 @@ pub struct Coordinator {
     last_timestamp: Timestamp,
     /// How far this client's clock is behind, as far as leaders have complained.
     lead: Duration,
-    /// When transactions want attention. An entry counts only if it is the one that its transaction has noted.
-    wakeups: BinaryHeap<Reverse<(Instant, TransactionId)>>,
-    timer: Option<Instant>,
+    wakeups: Wakeups,
 }
 
 /// A transaction that the coordinator has not forgotten yet.
@@ -124,8 +122,7 @@ impl Machine for Coordinator {
             transactions: FixedMap::default(),
             last_timestamp: Timestamp::ZERO,
             lead: Duration::ZERO,
-            wakeups: BinaryHeap::new(),
-            timer: None,
+            wakeups: Wakeups::default(),
         }
     }
 
@@ -332,27 +329,18 @@ impl Coordinator {
     /// Makes sure that a transaction gets attention at `at`, or earlier.
     fn wake_at(&mut self, id: TransactionId, at: Instant) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
-        if open.wake_at.is_none_or(|planned| at < planned) {
-            open.wake_at = Some(at);
-            self.wakeups.push(Reverse((at, id)));
-        }
+        self.wakeups.plan(&mut open.wake_at, id, at);
     }
 
     fn set_timer(&mut self, now: Instant, outbox: &mut Out) {
-        let Some(next) = self.wakeups.peek().map(|Reverse((next, _))| *next) else { return };
-        if self.timer.is_none_or(|planned| next < planned) {
-            self.timer = Some(next);
-            outbox.set_timer(CoordinatorTimer::Attention, next - now);
+        if let Some(after) = self.wakeups.set_timer(None, now) {
+            outbox.set_timer(CoordinatorTimer::Attention, after);
         }
     }
 
     fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
-        self.timer = None;
-        while let Some(Reverse((at, id))) = self.wakeups.peek().copied() {
-            if at > context.now {
-                break;
-            }
-            self.wakeups.pop();
+        self.wakeups.on_timer();
+        while let Some((at, id)) = self.wakeups.pop_due(context.now) {
             let Some(open) = self.transactions.get_mut(&id) else { continue };
             if open.wake_at != Some(at) {
                 continue;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::command::{Event, Failure, Freshness, Invalid, Routes};
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{
     Context, Instant, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId,
 };
 
 use super::asking::{Asking, Question};
 use super::{Coordinator, Out};
-use crate::message::{FoundKey, Wanted};
+use crate::message::Wanted;
 
 impl Coordinator {
     /// Keys of one shard are read at its leader at once. Everything else is read as by any transaction, and validated.
@@ -98,7 +99,7 @@ impl Coordinator {
         &mut self,
         from: ReplicaId,
         id: TransactionId,
-        found: Vec<FoundKey>,
+        found: Vec<KeyVersion>,
         timestamp: Timestamp,
         context: &Context<'_>,
         outbox: &mut Out,
@@ -108,12 +109,12 @@ impl Coordinator {
         if !asking.missing.contains(&from.shard) {
             return;
         }
-        if !found.iter().map(|found| &found.read.key).eq(keys) {
+        if !found.iter().map(|found| &found.key).eq(keys) {
             return;
         }
-        let greatest = found.iter().map(|found| found.read.version).max().unwrap_or(Timestamp::ZERO);
-        for FoundKey { read, value } in found {
-            outbox.emit(Event::Got { transaction: id, key: read.key, value });
+        let greatest = found.iter().map(|found| found.version).max().unwrap_or(Timestamp::ZERO);
+        for KeyVersion { key, value, .. } in found {
+            outbox.emit(Event::Got { transaction: id, key, value });
         }
         // What it has read may not have been reported yet.
         self.report(id, timestamp, greatest, Some(from.shard), Vec::new(), context, outbox);

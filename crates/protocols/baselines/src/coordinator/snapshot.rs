@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use quorate_core::command::{Event, Failure, Freshness, Invalid, Routes};
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClientId, ClockTime, Context, Key, ReplicaId, ShardId, Timestamp, TransactionId, Value};
 
 use super::asking::{Asking, Question};
 use super::{Coordinator, Out};
-use crate::message::{FoundKey, Wanted};
+use crate::message::Wanted;
 
 /// What is read at a timestamp, and what was found so far.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct Snapshot {
     wanted: BTreeMap<ShardId, Wanted>,
     /// How many entries of a range are wanted, if one is read.
     limit: Option<u32>,
-    found: Vec<FoundKey>,
+    found: Vec<KeyVersion>,
     /// The first key of the range that not all shards have covered.
     next: Option<Key>,
     /// True if it is to be reported only when its timestamp has passed.
@@ -100,7 +101,7 @@ impl Coordinator {
         &mut self,
         from: ReplicaId,
         id: TransactionId,
-        found: Vec<FoundKey>,
+        found: Vec<KeyVersion>,
         next: Option<Key>,
         context: &Context<'_>,
         outbox: &mut Out,
@@ -111,7 +112,7 @@ impl Coordinator {
             return;
         }
         if let Some(Wanted::Keys(keys)) = snapshot.wanted.get(&from.shard)
-            && !found.iter().map(|found| &found.read.key).eq(keys)
+            && !found.iter().map(|found| &found.key).eq(keys)
         {
             return;
         }
@@ -132,15 +133,15 @@ impl Coordinator {
         let shard = snapshot.wanted.keys().next().copied().filter(|_| waits);
         match limit {
             None => {
-                for FoundKey { read, value } in found {
-                    outbox.emit(Event::Got { transaction: id, key: read.key, value });
+                for KeyVersion { key, value, .. } in found {
+                    outbox.emit(Event::Got { transaction: id, key, value });
                 }
             }
             Some(limit) => {
                 let is_covered = |key: &Key| next.as_ref().is_none_or(|next| key < next);
-                let live = found.into_iter().filter(|found| is_covered(&found.read.key));
+                let live = found.into_iter().filter(|found| is_covered(&found.key));
                 let mut entries: Vec<(Key, Value)> =
-                    live.filter_map(|found| Some((found.read.key, found.value?))).collect();
+                    live.filter_map(|found| Some((found.key, found.value?))).collect();
                 entries.sort_unstable();
                 let next = entries.get(limit as usize).map(|(key, _)| key.clone()).or(next);
                 entries.truncate(limit as usize);

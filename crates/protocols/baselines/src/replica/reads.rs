@@ -6,17 +6,16 @@
 use std::sync::Arc;
 
 use quorate_core::log::Log;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
-use quorate_core::{
-    Address, Context, Key, KeyRange, ReadVersion, Timestamp, Transaction, TransactionId, View,
-};
+use quorate_core::{Address, Context, Key, KeyRange, Timestamp, Transaction, TransactionId, View};
 use quorate_store::{PreparedSet, Version};
 
 use super::prepare::is_well_formed;
 use super::validation::Validation;
 use super::{Out, Replica};
 use crate::entry::Entry;
-use crate::message::{FoundKey, Message};
+use crate::message::Message;
 use crate::rules::Plant;
 
 /// So many answers may wait to be confirmed; whoever comes later asks again.
@@ -49,8 +48,7 @@ impl Replica {
             }
         }
         let locked_in = lock.and_then(|_| self.leads());
-        let FoundKey { read, value } = self.find(&key);
-        let version = read.version;
+        let KeyVersion { key, version, value } = self.find(&key);
         outbox.send(from, Message::ReadReply { transaction: id, key, version, value, locked_in });
     }
 
@@ -62,7 +60,7 @@ impl Replica {
         from == Address::Client(id.client) && !is_late
     }
 
-    fn find(&self, key: &Key) -> FoundKey {
+    fn find(&self, key: &Key) -> KeyVersion {
         found(key, self.state.versions.newest(key))
     }
 
@@ -214,10 +212,10 @@ impl Replica {
     }
 }
 
-pub(super) fn found(key: &Key, version: Option<&Version>) -> FoundKey {
-    let read = ReadVersion {
+pub(super) fn found(key: &Key, version: Option<&Version>) -> KeyVersion {
+    KeyVersion {
         key: key.clone(),
-        version: version.map_or(Default::default(), |version| version.timestamp),
-    };
-    FoundKey { read, value: version.and_then(|version| version.value.clone()) }
+        version: version.map_or(Timestamp::ZERO, |version| version.timestamp),
+        value: version.and_then(|version| version.value.clone()),
+    }
 }

@@ -5,6 +5,7 @@
 //! there will ever be.
 
 use quorate_core::log::Log;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Address, Context, Key, KeyRange, Timestamp, TransactionId};
 use quorate_store::{Holder, PreparedSet};
@@ -12,7 +13,7 @@ use quorate_store::{Holder, PreparedSet};
 use super::reads::found;
 use super::{Out, Replica};
 use crate::entry::Entry;
-use crate::message::{FoundKey, Message, Wanted};
+use crate::message::{Message, Wanted};
 use crate::rules::Plant;
 
 impl Replica {
@@ -98,4 +99,4 @@ impl Replica {
 }
 
 /// Keys, and the first that is not covered.
-type Page = (Vec<FoundKey>, Option<Key>);
+type Page = (Vec<KeyVersion>, Option<Key>);

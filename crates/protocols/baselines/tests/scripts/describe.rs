@@ -1,8 +1,9 @@
 //! Messages, entries and events in a few words.
 
-use quorate_baselines::message::{Age, FoundKey, Standing, Wanted};
+use quorate_baselines::message::{Age, Standing, Wanted};
 use quorate_baselines::{Entry, Message};
 use quorate_core::command::{Event, Failure, Outcome};
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClientId, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, View};
 
 use super::log::LogMessage;
@@ -58,9 +59,9 @@ fn standing(standing: Standing) -> String {
     }
 }
 
-fn found(keys: &[FoundKey]) -> String {
-    let one = |found: &FoundKey| {
-        format!("{} is {} @{}", text(&found.read.key), value(found.value.as_ref()), at(found.read.version))
+fn found(keys: &[KeyVersion]) -> String {
+    let one = |found: &KeyVersion| {
+        format!("{} is {} @{}", text(&found.key), value(found.value.as_ref()), at(found.version))
     };
     keys.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -1,21 +1,16 @@
 //! The execution phase: reads at the nearest replica, writes buffered until commit (TAPIR paper, section 5.1.1).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_coordinator::{Buffer, Page, Scan};
 use quorate_core::command::{Event, Failure, Invalid, Routes};
-use quorate_core::topology::Shard;
-use quorate_core::transaction::{
-    LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable, validate_key, validate_write,
-};
+use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
 use quorate_core::{
-    Context, Instant, Key, KeyRange, ReadVersion, ReplicaId, ShardId, Timestamp, Transaction, TransactionId,
-    Value, Write,
+    Context, Instant, Key, KeyRange, ReplicaId, ShardId, Timestamp, Transaction, TransactionId, Value,
 };
 
-use super::pages::{self, Entries};
 use super::{Coordinator, Out, Phase, finish};
-use crate::message::{Message, ScannedKey};
+use crate::message::Message;
 use crate::rules::{Plant, Rules};
 
 /// What a transaction has read and wants to write.
@@ -24,10 +19,7 @@ pub(super) struct Execution {
     routes: Arc<Routes>,
     /// Which attempt at the transaction this is: later ones read elsewhere, in case the nearest replica is stale.
     attempt: u32,
-    reads: BTreeMap<Key, (Timestamp, Option<Value>)>,
-    writes: BTreeMap<Key, Option<Value>>,
-    ranges: Vec<(ShardId, KeyRange)>,
-    bytes: usize,
+    buffer: Buffer,
     pending_reads: Vec<PendingRead>,
     pending_scans: Vec<PendingScan>,
     scans: u32,
@@ -49,18 +41,9 @@ struct PendingRead {
 #[derive(Debug)]
 struct PendingScan {
     request: u32,
-    range: KeyRange,
-    limit: u32,
-    /// One page for each shard, once it is there; an empty one for those that hold no key of the range.
-    pages: Vec<Option<Page>>,
+    scan: Scan,
     asked: usize,
     asked_at: Instant,
-}
-
-#[derive(Debug, Default)]
-struct Page {
-    keys: Vec<ScannedKey>,
-    next: Option<Key>,
 }
 
 impl Execution {
@@ -68,10 +51,7 @@ impl Execution {
         Execution {
             routes,
             attempt,
-            reads: BTreeMap::new(),
-            writes: BTreeMap::new(),
-            ranges: Vec::new(),
-            bytes: 0,
+            buffer: Buffer::default(),
             pending_reads: Vec::new(),
             pending_scans: Vec::new(),
             scans: 0,
@@ -110,18 +90,6 @@ impl Execution {
         (bytes.iter().fold(self.attempt.wrapping_mul(0x9e37_79b9), mix) >> 16) as usize
     }
 
-    fn count(&mut self, key: &Key, bytes: usize) -> Result<(), LimitExceeded> {
-        self.bytes += bytes;
-        if self.bytes > TRANSACTION_BYTES_MAX {
-            return Err(LimitExceeded::Transaction { key: readable(key), bytes: self.bytes });
-        }
-        let entries = self.reads.len() + self.writes.len() + self.ranges.len() + 1;
-        if entries > TRANSACTION_ENTRIES_MAX {
-            return Err(LimitExceeded::Entries { key: readable(key), entries });
-        }
-        Ok(())
-    }
-
     /// The replicas that have been asked and have not answered.
     pub(super) fn unanswered(&self) -> Vec<ReplicaId> {
         let mut missing = Vec::new();
@@ -134,10 +102,8 @@ impl Execution {
             add(read.shard, self.first_rank(&read.key), read.asked);
         }
         for scan in &self.pending_scans {
-            for (shard, page) in scan.pages.iter().enumerate() {
-                if page.is_none() {
-                    add(shard, self.first_rank_of_scan(shard), scan.asked);
-                }
+            for shard in scan.scan.missing() {
+                add(shard, self.first_rank_of_scan(shard), scan.asked);
             }
         }
         missing.sort_unstable();
@@ -145,15 +111,9 @@ impl Execution {
         missing
     }
 
-    /// What the transaction has read of a key, if it has: also that it was absent when a range around it was scanned.
-    fn known(&self, key: &Key) -> Option<(Timestamp, Option<Value>)> {
-        let scanned = || self.ranges.iter().any(|(_, range)| range.contains(key));
-        self.reads.get(key).cloned().or_else(|| scanned().then_some((Timestamp::ZERO, None)))
-    }
-
     /// The greatest version that was read.
     pub(super) fn greatest_version(&self) -> Timestamp {
-        self.reads.values().map(|(version, _)| *version).max().unwrap_or(Timestamp::ZERO)
+        self.buffer.greatest_version()
     }
 
     /// The routes of the transaction's keyspace.
@@ -162,63 +122,11 @@ impl Execution {
     }
 
     /// Divides the transaction by shard, sorted by shard.
-    pub(super) fn into_parts(self, rules: Rules) -> Vec<(ShardId, Arc<Transaction>)> {
-        let keyspace = &self.routes.keyspace;
-        let mut parts: BTreeMap<ShardId, Transaction> = BTreeMap::new();
-        let validates_absence = !rules.has(Plant::UnvalidatedAbsence);
-        for (key, (version, _)) in self.reads {
-            if version > Timestamp::ZERO || validates_absence {
-                let part = parts.entry(keyspace.shard_of(&key).id).or_default();
-                part.reads.push(ReadVersion { key, version });
-            }
+    pub(super) fn into_parts(mut self, rules: Rules) -> Vec<(ShardId, Arc<Transaction>)> {
+        if rules.has(Plant::UnvalidatedAbsence) {
+            self.buffer.forget_absence();
         }
-        for (key, value) in self.writes {
-            parts.entry(keyspace.shard_of(&key).id).or_default().writes.push(Write { key, value });
-        }
-        if validates_absence {
-            for (shard, range) in self.ranges {
-                parts.entry(shard).or_default().ranges.push(range);
-            }
-        }
-        let participants: Vec<ShardId> = parts.keys().copied().collect();
-        let finish = |(shard, mut part): (ShardId, Transaction)| {
-            part.participants = participants.clone();
-            (shard, Arc::new(part))
-        };
-        parts.into_iter().map(finish).collect()
-    }
-
-    /// Merges the pages of a scan, with what the transaction itself has read and written, and notes what was covered.
-    fn finish_scan(&mut self, scan: PendingScan) -> (Entries, Option<Key>) {
-        let PendingScan { range, limit, pages, .. } = scan;
-        let until = |next: &Option<Key>| next.clone().or_else(|| range.to.clone());
-        let next = pages::common_end(pages.iter().flatten().map(|page| &page.next));
-        let covered = KeyRange { from: range.from.clone(), to: until(&next) };
-        let mut found: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-        let mut versions: BTreeMap<Key, (Timestamp, Option<Value>)> = BTreeMap::new();
-        for scanned in pages.into_iter().flatten().flat_map(|page| page.keys) {
-            if covered.contains(&scanned.key) {
-                // What the transaction has read before, it reads again; if that is stale, the range will not validate.
-                let known = self.known(&scanned.key).unwrap_or((scanned.version, scanned.value));
-                found.insert(scanned.key.clone(), known.1.clone());
-                versions.insert(scanned.key, known);
-            }
-        }
-        for (key, value) in self.writes.iter().filter(|(key, _)| covered.contains(key)) {
-            found.insert(key.clone(), value.clone());
-        }
-        let mut entries: Entries = found.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        let next = pages::cut(&mut entries, limit).or(next);
-        let covered = KeyRange { from: range.from.clone(), to: until(&next) };
-        for (key, known) in versions.into_iter().filter(|(key, _)| covered.contains(key)) {
-            self.reads.entry(key).or_insert(known);
-        }
-        if !covered.is_empty() {
-            for shard in self.routes.keyspace.shards_of_range(&range) {
-                self.ranges.push((shard.id, covered.clone()));
-            }
-        }
-        (entries, next)
+        self.buffer.into_parts(&self.routes.keyspace).into_iter().collect()
     }
 }
 
@@ -246,8 +154,7 @@ impl Coordinator {
         if let Err(limit) = validate_key(&key) {
             return self.fail_limit(id, limit, outbox);
         }
-        let own = execution.writes.get(&key).cloned();
-        if let Some(value) = own.or_else(|| execution.known(&key).map(|(_, value)| value)) {
+        if let Some(value) = execution.buffer.value(&key) {
             outbox.emit(Event::Got { transaction: id, key, value });
             return;
         }
@@ -322,14 +229,10 @@ impl Coordinator {
             return;
         };
         execution.pending_reads.swap_remove(at);
-        let bytes = key.len() + value.as_ref().map_or(0, |value| value.len());
-        if let Err(limit) = execution.count(&key, bytes) {
-            return self.fail_limit(id, limit, outbox);
-        }
-        // A write of this transaction may have come in between, and a scan may have read the key.
-        let (version, value) = execution.known(&key).unwrap_or((version, value));
-        execution.reads.insert(key.clone(), (version, value.clone()));
-        let value = execution.writes.get(&key).cloned().unwrap_or(value);
+        let value = match execution.buffer.read(&key, version, value) {
+            Ok(value) => value,
+            Err(limit) => return self.fail_limit(id, limit, outbox),
+        };
         let commits = execution.commits_when_read && execution.pending_reads.is_empty();
         outbox.emit(Event::Got { transaction: id, key, value });
         if commits {
@@ -339,12 +242,9 @@ impl Coordinator {
 
     pub(super) fn on_put(&mut self, id: TransactionId, key: Key, value: Option<Value>, outbox: &mut Out) {
         let Some(execution) = self.execution_or_invalid(id, outbox) else { return };
-        let length = value.as_ref().map_or(0, |value| value.len());
-        let checked = validate_write(&key, value.as_deref().unwrap_or_default());
-        if let Err(limit) = checked.and_then(|()| execution.count(&key, key.len() + length)) {
-            return self.fail_limit(id, limit, outbox);
+        if let Err(limit) = execution.buffer.put(key, value) {
+            self.fail_limit(id, limit, outbox);
         }
-        execution.writes.insert(key, value);
     }
 
     pub(super) fn on_scan(
@@ -364,12 +264,8 @@ impl Coordinator {
         }
         execution.scans += 1;
         let request = execution.scans;
-        let keyspace = &execution.routes.keyspace;
-        let asked: Vec<ShardId> = keyspace.shards_of_range(&range).iter().map(|shard| shard.id).collect();
-        let page = |shard: &Shard| (!asked.contains(&shard.id)).then(Page::default);
-        let pages = keyspace.shards.iter().map(page).collect();
-        let limit = limit.min(page_max);
-        let scan = PendingScan { request, range, limit, pages, asked: 0, asked_at: context.now };
+        let scan = Scan::new(&execution.routes.keyspace, range, limit.min(page_max));
+        let scan = PendingScan { request, scan, asked: 0, asked_at: context.now };
         execution.pending_scans.push(scan);
         self.ask_to_scan(id, request, context.now, outbox);
         self.wake_at(id, context.now + self.config.read_timeout);
@@ -381,12 +277,12 @@ impl Coordinator {
             && let Some(at) = execution.pending_scans.iter().position(|scan| scan.request == request)
         {
             let scan = &execution.pending_scans[at];
-            for shard in (0..scan.pages.len()).filter(|shard| scan.pages[*shard].is_none()) {
+            for shard in scan.scan.missing() {
                 let replicas = execution.routes.nearest[shard].len();
                 let reachable = |rank: &usize| !unreachable.contains(&execution.replica(shard, *rank));
                 let first = execution.first_rank_of_scan(shard) + scan.asked;
                 let rank = (first..first + replicas).find(reachable).unwrap_or(first);
-                let (range, limit) = (scan.range.clone(), scan.limit);
+                let (range, limit) = (scan.scan.range.clone(), scan.scan.limit);
                 let message = Message::Scan { transaction: id, request, range, limit };
                 outbox.send(execution.replica(shard, rank), message);
             }
@@ -403,7 +299,7 @@ impl Coordinator {
         from: ReplicaId,
         id: TransactionId,
         request: u32,
-        keys: Vec<ScannedKey>,
+        keys: Vec<KeyVersion>,
         next: Option<Key>,
         context: &mut Context<'_>,
         outbox: &mut Out,
@@ -416,23 +312,14 @@ impl Coordinator {
         else {
             return;
         };
-        execution.pending_scans[at].pages[shard] = Some(Page { keys, next });
-        if execution.pending_scans[at].pages.iter().any(Option::is_none) {
+        if !execution.pending_scans[at].scan.take(shard, Page { keys, next }) {
             return;
         }
-        let scan = execution.pending_scans.swap_remove(at);
-        let first = scan.range.from.clone();
-        let page_bytes = |page: &Page| -> usize {
-            page.keys
-                .iter()
-                .map(|found| found.key.len() + found.value.as_ref().map_or(0, |value| value.len()))
-                .sum()
+        let scan = execution.pending_scans.swap_remove(at).scan;
+        let (entries, next) = match execution.buffer.scan(&execution.routes.keyspace, scan) {
+            Ok(found) => found,
+            Err(limit) => return self.fail_limit(id, limit, outbox),
         };
-        let bytes = scan.pages.iter().flatten().map(page_bytes).sum();
-        let (entries, next) = execution.finish_scan(scan);
-        if let Err(limit) = execution.count(&first, bytes) {
-            return self.fail_limit(id, limit, outbox);
-        }
         let commits = execution.commits_when_read;
         outbox.emit(Event::Scanned { transaction: id, entries, next });
         if commits {
@@ -466,12 +353,9 @@ impl Coordinator {
             .map(|read| read.key.clone())
             .collect();
         let is_late = |scan: &&PendingScan| {
-            (0..scan.pages.len()).any(|shard| {
-                scan.pages[shard].is_none()
-                    && overdue(
-                        scan.asked_at,
-                        last_asked(shard, execution.first_rank_of_scan(shard), scan.asked),
-                    )
+            scan.scan.missing().any(|shard| {
+                let first = execution.first_rank_of_scan(shard);
+                overdue(scan.asked_at, last_asked(shard, first, scan.asked))
             })
         };
         let scans: Vec<u32> =

@@ -21,24 +21,22 @@
 //! | `read_only` | read-only transactions: which way each goes |
 //! | `reading` | quorum reads and reads of validated versions |
 //! | `agreement` | what the replies to a quorum read amount to |
-//! | `pages` | how the pages of several shards become one |
 
 mod agreement;
 mod commit_wait;
 mod deadline;
 mod execution;
-mod pages;
 mod prepare;
 mod read_only;
 mod reading;
 mod resolve;
 mod tell;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use quorate_coordinator::Wakeups;
 use quorate_core::command::Outcome;
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::machine::OutboxOf;
@@ -83,9 +81,7 @@ pub struct Coordinator {
     unreachable: FixedSet<ReplicaId>,
     /// Replicas that made a fast quorum wait in vain; whatever they send clears them.
     silent: FixedSet<ReplicaId>,
-    /// When transactions want attention. An entry counts only if it is the one that its transaction has noted.
-    wakeups: BinaryHeap<Reverse<(Instant, TransactionId)>>,
-    timer: Option<Instant>,
+    wakeups: Wakeups,
     deadlines: Deadlines,
     commit_waits: CommitWaits,
 }
@@ -140,8 +136,7 @@ impl Machine for Coordinator {
             last_timestamp: Timestamp::ZERO,
             unreachable: FixedSet::default(),
             silent: FixedSet::default(),
-            wakeups: BinaryHeap::new(),
-            timer: None,
+            wakeups: Wakeups::default(),
             deadlines: Deadlines::default(),
             commit_waits: CommitWaits::default(),
         }
@@ -417,29 +412,19 @@ impl Coordinator {
     /// Makes sure that a transaction gets attention at `at`, or earlier.
     fn wake_at(&mut self, id: TransactionId, at: Instant) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
-        if open.wake_at.is_none_or(|planned| at < planned) {
-            open.wake_at = Some(at);
-            self.wakeups.push(Reverse((at, id)));
-        }
+        self.wakeups.plan(&mut open.wake_at, id, at);
     }
 
     fn set_timer(&mut self, now: Instant, outbox: &mut Out) {
-        let attention = self.wakeups.peek().map(|Reverse((next, _))| *next);
-        let Some(next) = attention.into_iter().chain(self.commit_waits.wakes_at()).min() else { return };
-        if self.timer.is_none_or(|planned| next < planned) {
-            self.timer = Some(next);
-            outbox.set_timer(CoordinatorTimer::Attention, next - now);
+        if let Some(after) = self.wakeups.set_timer(self.commit_waits.wakes_at(), now) {
+            outbox.set_timer(CoordinatorTimer::Attention, after);
         }
     }
 
     fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
-        self.timer = None;
+        self.wakeups.on_timer();
         self.attend_commit_waits(context, outbox);
-        while let Some(Reverse((at, id))) = self.wakeups.peek().copied() {
-            if at > context.now {
-                break;
-            }
-            self.wakeups.pop();
+        while let Some((at, id)) = self.wakeups.pop_due(context.now) {
             let Some(open) = self.transactions.get_mut(&id) else { continue };
             if open.wake_at != Some(at) {
                 continue;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_coordinator::scan::{self, Entries};
 use quorate_core::command::{Committed, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedSet;
 use quorate_core::{
@@ -16,7 +17,6 @@ use quorate_core::{
 };
 
 use super::agreement::{self, Progress};
-use super::pages::{self, Entries};
 use super::read_only::Wanted;
 use super::{Coordinator, Execution, Ir, Out, Phase, Report, finish, replicas};
 use crate::message::{FoundPage, FoundVersion, Message, SnapshotVersion, ValidatedVersion};
@@ -666,13 +666,13 @@ fn tell_keys(
 
 /// What the range holds, of all its shards. No replica is told: that would cost as much as the scan.
 fn scanned(id: TransactionId, scan: &Scan, parts: Vec<Part>) -> Event {
-    let next = pages::common_end(parts.iter().map(|part| &part.next));
+    let next = scan::common_end(parts.iter().map(|part| &part.next));
     let is_covered = |key: &Key| next.as_ref().is_none_or(|next| key < next);
     let found = parts.into_iter().flat_map(|part| part.keys.into_iter().zip(part.read.unwrap_or_default()));
     let live = |(key, found): (Key, FoundVersion)| Some((key, found.value?));
     let mut entries: Entries = found.filter_map(live).filter(|(key, _)| is_covered(key)).collect();
     entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-    let next = pages::cut(&mut entries, scan.limit).or(next);
+    let next = scan::cut(&mut entries, scan.limit).or(next);
     Event::Scanned { transaction: id, entries, next }
 }
 

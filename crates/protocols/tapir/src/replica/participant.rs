@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::{Prepared, PreparedSet, ReadTimestamps, ValidatedVersions, Versions};
 
 use super::validate::{Shelf, validate_prepare};
-use crate::message::{Decision, Prepare, Promise, ScannedKey, StatePage, Supplement, Tapir, Vote};
+use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, Vote};
 use crate::rules::{Plant, Rules, Validation};
 
 /// Whether promises to readers bind a prepare.
@@ -398,7 +399,7 @@ impl Upcalls<Tapir> for Participant {
             }
             bytes += size;
             let (key, version, value) = (key.clone(), version.timestamp, version.value.clone());
-            pages.last_mut().expect("there is a page").versions.push(ScannedKey { key, version, value });
+            pages.last_mut().expect("there is a page").versions.push(KeyVersion { key, version, value });
         }
         pages
     }
@@ -408,7 +409,7 @@ impl Upcalls<Tapir> for Participant {
     }
 
     fn install_state(&mut self, state: &StatePage) {
-        for ScannedKey { key, version, value } in &state.versions {
+        for KeyVersion { key, version, value } in &state.versions {
             self.versions.install(key, *version, value.clone());
         }
     }

@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use quorate_core::machine::OutboxOf;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{Address, Context, Key, KeyRange, Timestamp, TransactionId, Value};
 use quorate_ir::Status;
 use quorate_store::PreparedSet;
 
 use super::turns::Answer;
 use super::{Replica, ReplicaTimer};
-use crate::message::{Message, ScannedKey};
+use crate::message::Message;
 
 /// Roughly how many bytes of keys and values go into one reply to a scan.
 const SCAN_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -137,7 +138,7 @@ impl Replica {
                 break;
             }
             filling.add(key, version.value.as_ref());
-            keys.push(ScannedKey {
+            keys.push(KeyVersion {
                 key: key.clone(),
                 version: version.timestamp,
                 value: version.value.clone(),

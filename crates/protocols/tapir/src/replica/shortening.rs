@@ -13,11 +13,12 @@
 //! leaves a snapshot without an end, which a restart ignores: the log before it is still there.
 
 use quorate_core::machine::OutboxOf;
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{Context, Key, Timestamp, View};
 use quorate_ir::{Cursor, Upcalls};
 
 use super::Replica;
-use crate::message::{ScannedKey, StatePage};
+use crate::message::StatePage;
 use crate::record::Record;
 
 /// A snapshot that is being written, and when to begin the next.
@@ -149,7 +150,7 @@ impl Replica {
             }
             bytes += key.len() + version.value.as_ref().map_or(0, |value| value.len());
             let (version, value) = (version.timestamp, version.value.clone());
-            state.versions.push(ScannedKey { key: key.clone(), version, value });
+            state.versions.push(KeyVersion { key: key.clone(), version, value });
             if begins {
                 last = Some(key.clone());
             }

@@ -1,11 +1,12 @@
 //! Messages and events in a few words.
 
 use quorate_core::command::{Event, Failure, Outcome};
+use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClientId, ReadVersion, Timestamp, Transaction, TransactionId};
 use quorate_ir::{Cursor, Message as Ir, OperationEntries, Part, PartRange};
 use quorate_tapir::Message;
 use quorate_tapir::message::{
-    Decision, FoundKey, FoundVersion, Prepare, ScannedKey, SnapshotVersion, Tapir, ValidatedVersion, Vote,
+    Decision, FoundKey, FoundVersion, Prepare, SnapshotVersion, Tapir, ValidatedVersion, Vote,
 };
 
 pub(super) fn client(id: ClientId) -> String {
@@ -81,7 +82,7 @@ fn entries(id: &TransactionId, entries: &OperationEntries<Tapir>) -> String {
     format!("{}: {}", transaction(*id), words.join(", "))
 }
 
-fn version(found: &ScannedKey) -> String {
+fn version(found: &KeyVersion) -> String {
     format!("{}={}@{}", text(&found.key), value(found.value.as_ref()), at(found.version))
 }
 

@@ -7,10 +7,11 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 use quorate_baselines::entry::{Ended, Prepared};
-use quorate_baselines::message::{Age, FoundKey, Standing, Wanted};
+use quorate_baselines::message::{Age, Standing, Wanted};
 use quorate_baselines::{Entry, Message, Page, Replica};
 use quorate_core::log::Position;
-use quorate_core::{Key, ReadVersion, ReplicaIndex, TransactionId, View};
+use quorate_core::transaction::KeyVersion;
+use quorate_core::{Key, ReplicaIndex, TransactionId, View};
 use quorate_log::member::MessageOf;
 use quorate_log::message::Offer;
 use quorate_log::{Beginning, Membership, Run, Shape};
@@ -183,10 +184,8 @@ pub(crate) fn log_message() -> BoxedStrategy<LogMessage> {
     prop_oneof![normal.boxed(), views.boxed(), lives_and_epochs.boxed()].boxed()
 }
 
-fn found_key() -> BoxedStrategy<FoundKey> {
-    (key(), timestamp(), value())
-        .prop_map(|(key, version, value)| FoundKey { read: ReadVersion { key, version }, value })
-        .boxed()
+fn found_key() -> BoxedStrategy<KeyVersion> {
+    (key(), timestamp(), value()).prop_map(|(key, version, value)| KeyVersion { key, version, value }).boxed()
 }
 
 fn standing() -> BoxedStrategy<Standing> {

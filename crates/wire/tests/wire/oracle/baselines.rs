@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::{Message, Oneof};
 
-use super::{
-    Empty, JustView, KeyRange, Outcome, ReadVersion, SnapshotTooOld, Timestamp, Transaction, TransactionId,
-};
+use super::{Empty, JustView, KeyRange, Outcome, SnapshotTooOld, Timestamp, Transaction, TransactionId};
 
 // What stands in the log.
 messages! {
@@ -182,10 +180,6 @@ choices! {
 
 // What the participants of a transaction say.
 messages! {
-    struct FoundKey {
-        #[prost(message, optional, tag = 1)] read: Option<ReadVersion>,
-        #[prost(bytes = "vec", optional, tag = 2)] value: Option<Vec<u8>>,
-    }
     struct Keys { #[prost(bytes = "vec", repeated, tag = 1)] keys: Vec<Vec<u8>> }
     struct Range {
         #[prost(message, optional, tag = 1)] range: Option<KeyRange>,
@@ -223,7 +217,7 @@ messages! {
     struct ScanReply {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
         #[prost(uint32, tag = 2)] request: u32,
-        #[prost(message, repeated, tag = 3)] keys: Vec<FoundKey>,
+        #[prost(message, repeated, tag = 3)] keys: Vec<super::KeyVersion>,
         #[prost(bytes = "vec", optional, tag = 4)] next: Option<Vec<u8>>,
         #[prost(uint64, optional, tag = 5)] locked_in: Option<u64>,
     }
@@ -250,7 +244,7 @@ messages! {
     }
     struct ReadCurrentReply {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
-        #[prost(message, repeated, tag = 2)] found: Vec<FoundKey>,
+        #[prost(message, repeated, tag = 2)] found: Vec<super::KeyVersion>,
         #[prost(message, optional, tag = 3)] timestamp: Option<Timestamp>,
     }
     struct Inquire {
@@ -270,7 +264,7 @@ messages! {
     }
     struct ReadAtReply {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
-        #[prost(message, repeated, tag = 2)] found: Vec<FoundKey>,
+        #[prost(message, repeated, tag = 2)] found: Vec<super::KeyVersion>,
         #[prost(bytes = "vec", optional, tag = 3)] next: Option<Vec<u8>>,
     }
 }

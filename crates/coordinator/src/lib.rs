@@ -1,0 +1,17 @@
+//! What the coordinators of all protocols have in common.
+//!
+//! | module | what it keeps |
+//! |---|---|
+//! | [`buffer`] | what a transaction has read and wants to write, within its limits |
+//! | [`scan`] | the pages of a scan that spans shards, until they are one |
+//! | [`wakeups`] | when transactions want attention |
+//!
+//! Whom to ask, and what to ask of those that are to commit, is what protocols differ in.
+
+pub mod buffer;
+pub mod scan;
+pub mod wakeups;
+
+pub use buffer::Buffer;
+pub use scan::{Entries, Page, Scan};
+pub use wakeups::Wakeups;
