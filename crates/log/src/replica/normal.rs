@@ -13,6 +13,8 @@ use crate::{Message, Payload, Plant};
 /// What a leader knows of the others.
 #[derive(Debug)]
 pub(super) struct Leading {
+    /// When its view began.
+    pub(super) since: Instant,
     /// With what the view began: once that is stable, the leader knows all that is.
     begun_with: Position,
     /// Up to where its own log has been given to the disk, and up to where it is durable.
@@ -25,9 +27,9 @@ pub(super) struct Leading {
 
 impl Leading {
     /// A leader at whose disk nothing has been durable so far.
-    fn new(last: Position, peers: BTreeMap<ReplicaIndex, Peer>) -> Self {
+    fn new(since: Instant, last: Position, peers: BTreeMap<ReplicaIndex, Peer>) -> Self {
         let (durable, waiting_for_disk) = (Position::START, None);
-        Leading { begun_with: last, written: last, durable, waiting_for_disk, peers }
+        Leading { since, begun_with: last, written: last, durable, waiting_for_disk, peers }
     }
 
     /// Notes how far the disk has come; true if it has made nothing durable since `then` of what it was given.
@@ -223,7 +225,7 @@ impl<P: Payload> Replica<P> {
         let last = self.entries.last();
         let now = host.now();
         let peers = self.others().map(|other| (other, Peer::new(now, last))).collect();
-        self.leading = Some(Leading::new(last, peers));
+        self.leading = Some(Leading::new(now, last, peers));
         self.promise.end();
         self.lease.reset();
         host.cancel_timer(Timer::Silence);

@@ -91,9 +91,10 @@ impl<P: Payload> Replica<P> {
         if view <= self.view || self.status == Status::Recovering {
             return;
         }
-        if self.leading.is_some() {
-            if entered {
-                // It cannot come back, so the others have to follow. The leader stays the same.
+        if let Some(leading) = &self.leading {
+            // Whoever has entered a later view cannot come back, so the others have to follow. The leader stays the same. It
+            // gives its view some time, lest two of them, each in a view of its own, take the others from each other for ever.
+            if entered && host.now() - leading.since >= self.timing.silence {
                 self.lead_from(view, host);
             }
             return;
@@ -107,8 +108,11 @@ impl<P: Payload> Replica<P> {
         if self.is_bound(host) {
             return;
         }
+        // The view that is being changed to is given its time as well: somebody whom the others do not hear, or who does not
+        // hear them, may always wish for another. But who is to lead the next one, and has left this one, leads nowhere else.
+        let is_patient = self.status == Status::ViewChanging && !(entered && from == self.leader(view));
         let mine = self.changing.wishes.get(&self.me).copied().unwrap_or_default();
-        if mine < view {
+        if mine < view && !is_patient {
             self.changing.wishes.insert(self.me, view);
             self.tell_others(&Message::StartViewChange { view, entered: false }, host);
         }

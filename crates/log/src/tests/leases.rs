@@ -97,6 +97,42 @@ fn a_leader_follows_who_cannot_come_back_and_begins_its_leases_anew() {
     }
 }
 
+/// Two that lead views of their own would take the others from each other for ever.
+#[test]
+fn a_leader_gives_its_view_some_time() {
+    let mut world = World::calm(3);
+    let entered = Message::StartViewChange { view: View(1), entered: true };
+    world.tell(0, 1, entered.clone());
+    assert!(world.replica(0).is_leading(), "it has just begun");
+    world.pass(TIMING.silence);
+    world.tell(0, 1, entered);
+    assert_eq!((world.replica(0).view(), world.replica(0).status()), (View(3), Status::ViewChanging));
+}
+
+/// One that the others do not hear, or that does not hear them, may wish for another view every time.
+#[test]
+fn a_view_that_is_being_changed_to_is_given_its_time() {
+    let mut world = World::calm(5);
+    world.isolate(4);
+    world.pass(TIMING.lease + TIMING.silence);
+    world.tell(4, 1, wish(1));
+    world.tell(4, 2, wish(1));
+    assert_eq!((world.replica(4).view(), world.replica(4).status()), (View(1), Status::ViewChanging));
+    let has_left_for = |view: u64| Message::StartViewChange { view: View(view), entered: true };
+    let wishes_for = |world: &mut World, wished: u64| {
+        world.has_said(
+            4,
+            |said| matches!(said, Message::StartViewChange { view, .. } if *view == View(wished)),
+        )
+    };
+    world.cut.clear();
+    world.tell(4, 1, has_left_for(3));
+    assert!(!wishes_for(&mut world, 3), "neither it nor enough of the others will lead that view");
+    world.tell(4, 3, has_left_for(3));
+    assert!(wishes_for(&mut world, 3), "its leader has left this view");
+    assert_eq!(world.replica(4).view(), View(3), "and so many go on with it");
+}
+
 #[test]
 fn a_confirmation_is_of_what_was_said_after_it_was_asked_for() {
     let mut world = World::calm(3);
