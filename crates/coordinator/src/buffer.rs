@@ -168,6 +168,7 @@ mod tests {
             shards: vec![Shard { id: ShardId(1), replicas: vec![NodeId(0)] }],
             epoch: Epoch::FIRST,
             clock_bound: None,
+            comparison: None,
         }
     }
 
