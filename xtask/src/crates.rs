@@ -49,6 +49,7 @@ const CONFIGURATION: &str = "quorate-configuration";
 const IR: &str = "quorate-ir";
 const TAPIR: &str = "quorate-tapir";
 const BASELINES: &str = "quorate-baselines";
+const QWSTORE: &str = "quorate-qwstore";
 const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
 const SIMULATOR: &str = "quorate-simulator";
@@ -59,7 +60,7 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 19] = [
+pub(crate) const CRATES: [Crate; 20] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
@@ -84,6 +85,12 @@ pub(crate) const CRATES: [Crate; 19] = [
         may_import: &[CORE, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
+    Crate {
+        package: QWSTORE,
+        folder: "crates/protocols/qwstore",
+        may_import: &[CORE, COORDINATOR, STORE, IR],
+        kind: Kind::Machine,
+    },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
     Crate {
         package: WORKLOADS,
@@ -94,7 +101,7 @@ pub(crate) const CRATES: [Crate; 19] = [
     Crate {
         package: WIRE,
         folder: "crates/wire",
-        may_import: &[CORE, STORE, LOG, CONFIGURATION, IR, TAPIR, BASELINES],
+        may_import: &[CORE, STORE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, QWSTORE],
         kind: Kind::Pure,
     },
     Crate {
@@ -109,6 +116,7 @@ pub(crate) const CRATES: [Crate; 19] = [
             IR,
             TAPIR,
             BASELINES,
+            QWSTORE,
             CHECKER,
             WORKLOADS,
             WIRE,

@@ -78,6 +78,13 @@ pub trait Operations: Clone + Debug + PartialEq + Eq + 'static {
     /// everywhere before it is collected.
     fn leaves_state(operation: &Self::Inconsistent) -> bool;
 
+    /// True if an inconsistent operation may run as soon as it arrives, in groups of any size: nothing that others could still
+    /// need is let go of by it (T24).
+    fn runs_on_arrival(operation: &Self::Inconsistent) -> bool {
+        let _ = operation;
+        false
+    }
+
     /// True if an operation with this verdict can take effect.
     fn is_favourable(verdict: &Self::Verdict) -> bool;
 }

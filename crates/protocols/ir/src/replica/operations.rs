@@ -34,7 +34,8 @@ impl<O: Operations> Replica<O> {
         // What ended below the floor is a fact that everybody knows; nothing of it is left to be recorded.
         if !is_known && !self.is_settled(id.transaction, O::inconsistent_timestamp(&operation)) {
             // What leaves nothing behind only lets go of what cannot come to pass; nobody need know of it first.
-            let executed = self.executes_on_arrival() || !O::leaves_state(&operation);
+            let executed =
+                self.executes_on_arrival() || !O::leaves_state(&operation) || O::runs_on_arrival(&operation);
             if executed {
                 host.protocol().execute_inconsistent(id.transaction, &operation);
             }

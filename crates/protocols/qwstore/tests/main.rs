@@ -1,0 +1,3 @@
+//! Tests of coordinators and replicas together.
+
+mod scripts;
