@@ -89,8 +89,8 @@ impl Coordinators {
                     self.step_comparison(time, slot, Input::Message { from, epoch, message }, world);
                 }
             }
-            // No coordinator here speaks with the configuration service.
-            ProtocolMessage::Configuration(_) => {}
+            // No coordinator here speaks with these.
+            ProtocolMessage::Configuration(_) | ProtocolMessage::QwStore(_) => {}
         }
     }
 

@@ -1,11 +1,9 @@
-//! The field numbers of inconsistent replication, as TAPIR uses it.
+//! The field numbers of inconsistent replication, the same for every protocol that stands on it.
 
-use quorate_core::TransactionId;
-use quorate_ir::{Message, OperationEntries, OperationId, Part, PartRange, RecordPage};
-use quorate_tapir::Tapir;
+use quorate_ir::{OperationId, Part, PartRange};
 
-use crate::codec::field::{Nested, Optional, Packed, Repeated, Varint};
-use crate::codec::table::{alternatives, message, pair};
+use crate::codec::field::{Nested, Varint};
+use crate::codec::table::message;
 use crate::error::Fault;
 
 message!(OperationId, "ir.OperationId", {
@@ -40,42 +38,50 @@ fn validate_part_range(range: &PartRange) -> Result<(), Fault> {
     }
 }
 
-message!(RecordPage<Tapir>, "ir.RecordPage", {
-    1 entries: Repeated<Nested>,
-});
+/// What is said and handed over by inconsistent replication for a protocol: `on_ir!(Tapir)`. How that protocol's entries of a
+/// record are written it says itself, and where this is used the kinds of fields must be known.
+macro_rules! on_ir {
+    ($protocol:ty) => {
+        $crate::codec::table::message!(quorate_ir::RecordPage<$protocol>, "ir.RecordPage", {
+            1 entries: Repeated<Nested>,
+        });
 
-pair!((TransactionId, OperationEntries<Tapir>), "ir.RecordPage.Entry", 1 transaction: Nested, 2 entries: Nested);
+        $crate::codec::table::pair!((quorate_core::TransactionId, quorate_ir::OperationEntries<$protocol>), "ir.RecordPage.Entry", 1 transaction: Nested, 2 entries: Nested);
 
-alternatives!(Message<Tapir>, "ir.Message", messages {
-    1 ProposeInconsistent { 1 id: Nested, 2 operation: Nested }
-    2 ProposeConsensus { 1 id: Nested, 2 operation: Nested }
-    3 InconsistentReply { 1 id: Nested, 2 view: Varint }
-    4 ConsensusReply { 1 id: Nested, 2 view: Varint, 3 verdict: Nested, 4 finalized: Varint }
-    5 FinalizeInconsistent { 1 id: Nested }
-    6 FinalizeConsensus { 1 id: Nested, 2 verdict: Nested, 3 view: Varint, 4 ballot: Varint }
-    7 Confirm { 1 id: Nested, 2 view: Varint, 3 verdict: Optional<Nested>, 4 finalized: Varint }
-    8 HigherView { 1 view: Varint }
-    9 StartViewChange { 1 view: Varint }
-    10 DoViewChange {
-        1 view: Varint,
-        2 last_normal: Optional<Varint>,
-        3 lineage: Packed,
-        4 part: Nested,
-        5 page: Nested,
-        6 supplement: Nested,
-        10 floor: Nested,
-        11 complete: Nested,
-    }
-    11 StartView {
-        1 view: Varint,
-        2 since: Optional<Varint>,
-        3 part: Nested,
-        4 page: Nested,
-        5 supplement: Nested,
-        10 floor: Optional<Nested>,
-        11 state: Optional<Nested>,
-    }
-    12 ViewQuery { 1 nonce: Varint }
-    13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint }
-    14 PartsMissing { 1 view: Varint, 2 series: Varint, 3 missing: Repeated<Nested> }
-});
+        $crate::codec::table::alternatives!(quorate_ir::Message<$protocol>, "ir.Message", messages {
+            1 ProposeInconsistent { 1 id: Nested, 2 operation: Nested }
+            2 ProposeConsensus { 1 id: Nested, 2 operation: Nested }
+            3 InconsistentReply { 1 id: Nested, 2 view: Varint }
+            4 ConsensusReply { 1 id: Nested, 2 view: Varint, 3 verdict: Nested, 4 finalized: Varint }
+            5 FinalizeInconsistent { 1 id: Nested }
+            6 FinalizeConsensus { 1 id: Nested, 2 verdict: Nested, 3 view: Varint, 4 ballot: Varint }
+            7 Confirm { 1 id: Nested, 2 view: Varint, 3 verdict: Optional<Nested>, 4 finalized: Varint }
+            8 HigherView { 1 view: Varint }
+            9 StartViewChange { 1 view: Varint }
+            10 DoViewChange {
+                1 view: Varint,
+                2 last_normal: Optional<Varint>,
+                3 lineage: Packed,
+                4 part: Nested,
+                5 page: Nested,
+                6 supplement: Nested,
+                10 floor: Nested,
+                11 complete: Nested,
+            }
+            11 StartView {
+                1 view: Varint,
+                2 since: Optional<Varint>,
+                3 part: Nested,
+                4 page: Nested,
+                5 supplement: Nested,
+                10 floor: Optional<Nested>,
+                11 state: Optional<Nested>,
+            }
+            12 ViewQuery { 1 nonce: Varint }
+            13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint }
+            14 PartsMissing { 1 view: Varint, 2 series: Varint, 3 missing: Repeated<Nested> }
+        });
+    };
+}
+
+pub(crate) use on_ir;

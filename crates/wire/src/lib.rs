@@ -31,6 +31,7 @@ pub mod frame;
 mod ir;
 mod log;
 pub mod packet;
+mod qwstore;
 pub mod record;
 mod shared;
 mod tapir;

@@ -95,6 +95,8 @@ pub enum ProtocolMessage {
     Baseline(MessageOf<quorate_baselines::Replica>),
     /// A message of the configuration service.
     Configuration(MessageOf<quorate_configuration::Replica>),
+    /// A message of the quorum store without transactions.
+    QwStore(quorate_qwstore::Message),
 }
 
 impl From<quorate_tapir::Message> for ProtocolMessage {
@@ -145,6 +147,23 @@ impl TryFrom<ProtocolMessage> for MessageOf<quorate_configuration::Replica> {
 impl From<MessageOf<quorate_configuration::Replica>> for ProtocolMessage {
     fn from(message: MessageOf<quorate_configuration::Replica>) -> Self {
         ProtocolMessage::Configuration(message)
+    }
+}
+
+impl TryFrom<ProtocolMessage> for quorate_qwstore::Message {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::QwStore(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<quorate_qwstore::Message> for ProtocolMessage {
+    fn from(message: quorate_qwstore::Message) -> Self {
+        ProtocolMessage::QwStore(message)
     }
 }
 
@@ -222,6 +241,7 @@ alternatives!(ProtocolMessage, "ProtocolMessage", fields {
     1 Tapir: Nested,
     2 Baseline: Nested,
     3 Configuration: Nested,
+    4 QwStore: Nested,
 });
 
 message!(Hello, "Hello", {

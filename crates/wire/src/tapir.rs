@@ -2,15 +2,18 @@
 
 use quorate_core::command::Outcome;
 use quorate_core::{Ballot, Timestamp, TransactionId};
-use quorate_tapir::Message;
 use quorate_tapir::message::{
     Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, SnapshotVersion, StatePage, Supplement,
     ValidatedVersion, Vote,
 };
+use quorate_tapir::{Message, Tapir};
 
 use crate::codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
 use crate::codec::table::{alternatives, message, pair};
+use crate::ir::on_ir;
 use crate::shared::SharedCoordinatorChangeReply;
+
+on_ir!(Tapir);
 
 message!(Prepare, "tapir.Prepare", {
     1 transaction: Nested,

@@ -29,8 +29,10 @@ pub(crate) fn classify(message: &ProtocolMessage) -> Class {
     match message {
         ProtocolMessage::Tapir(message) => classify_tapir(message),
         ProtocolMessage::Baseline(Part::Own(message)) => classify_baseline(message),
-        // Only replicas say the first, and to whom others do it means nothing; nobody here is told the second.
-        ProtocolMessage::Baseline(Part::Log(_)) | ProtocolMessage::Configuration(_) => Class::Always,
+        // Only replicas say the first, and to whom others do it means nothing; nobody here is told the others.
+        ProtocolMessage::Baseline(Part::Log(_))
+        | ProtocolMessage::Configuration(_)
+        | ProtocolMessage::QwStore(_) => Class::Always,
     }
 }
 

@@ -25,7 +25,7 @@ use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode
 
 use crate::allocation::peak_of;
 use crate::generate::baselines::{self, Fact, Item};
-use crate::generate::configuration;
+use crate::generate::{configuration, qwstore};
 use crate::{cases, generate};
 
 /// Decoding may take so many times the length of its input. The worst is a list of the shortest entries that there can
@@ -43,6 +43,8 @@ fn decode_everything(bytes: &[u8]) {
         drop(decode::<MessageOf<Replica>>(bytes));
         drop(decode_record::<configuration::Fact>(bytes));
         drop(decode::<MessageOf<quorate_configuration::Replica>>(bytes));
+        drop(decode::<quorate_qwstore::Message>(bytes));
+        drop(decode_record::<quorate_qwstore::Record>(bytes));
         drop(decode::<Keyspace>(bytes));
         drop(decode::<Transaction>(bytes));
     });
@@ -114,6 +116,18 @@ proptest! {
         let mut bytes = encode(&message).to_vec();
         mutate(&mut bytes, &mutations);
         decode_everything(&bytes);
+    }
+
+    #[test]
+    fn mutated_messages_of_the_quorum_store_are_harmless(
+        message in qwstore::message(),
+        record in qwstore::record(),
+        mutations in mutations(),
+    ) {
+        for mut bytes in [encode(&message).to_vec(), encode(&record).to_vec()] {
+            mutate(&mut bytes, &mutations);
+            decode_everything(&bytes);
+        }
     }
 
     #[test]

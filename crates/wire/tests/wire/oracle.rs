@@ -30,6 +30,7 @@ macro_rules! choices {
 
 pub(crate) mod baselines;
 pub(crate) mod configuration;
+pub(crate) mod qwstore;
 
 messages! {
     struct Empty {}
@@ -639,10 +640,11 @@ messages! {
 }
 
 choices! {
-    ProtocolMessage, "ProtocolChoice", "1, 2, 3" = ProtocolChoice {
+    ProtocolMessage, "ProtocolChoice", "1, 2, 3, 4" = ProtocolChoice {
         1 Tapir(Tapir),
         2 Baseline(baselines::Member),
         3 Configuration(configuration::Member),
+        4 QwStore(qwstore::QwStore),
     }
     Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = PacketChoice {
         1 Envelope(Envelope),

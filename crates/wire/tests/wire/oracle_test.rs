@@ -41,6 +41,13 @@ proptest! {
     }
 
     #[test]
+    fn records_of_the_quorum_store_are_protocol_buffers(record in generate::qwstore::record()) {
+        let ours = encode(&record);
+        let theirs = oracle::qwstore::Record::decode(ours.as_ref()).expect("prost reads what we write");
+        prop_assert_eq!(theirs.encode_to_vec(), ours);
+    }
+
+    #[test]
     fn keyspaces_are_protocol_buffers(keyspace in generate::keyspace()) {
         let ours = encode(&keyspace);
         let theirs = oracle::Keyspace::decode(ours.as_ref()).expect("prost reads what we write");
@@ -90,6 +97,32 @@ fn micros(micros: u64) -> quorate_core::Timestamp {
 
 fn as_micros(micros: u64) -> Option<oracle::Timestamp> {
     Some(oracle::Timestamp { micros, client: 0 })
+}
+
+#[test]
+fn a_put_says_what_it_means() {
+    use oracle::qwstore as theirs;
+    use quorate_core::{ClientId, TransactionId};
+    use quorate_ir::OperationId;
+    use quorate_qwstore::message::Put;
+    let put = Put { key: "key".into(), value: Some("value".into()), timestamp: micros(3) };
+    let transaction = TransactionId { client: ClientId(1), sequence: 2, attempt: 0 };
+    let id = OperationId { transaction, number: OperationId::INCONSISTENT };
+    let message = quorate_ir::Message::ProposeInconsistent { id, operation: put.into() };
+    let read = theirs::QwStore::decode(encode(&quorate_qwstore::Message::Ir(message))).unwrap();
+    let expected = theirs::ProposePut {
+        id: Some(oracle::OperationId {
+            transaction: Some(oracle::TransactionId { client: 1, sequence: 2, attempt: 0 }),
+            number: 0,
+        }),
+        operation: Some(theirs::Put {
+            key: b"key".to_vec(),
+            value: Some(b"value".to_vec()),
+            timestamp: as_micros(3),
+        }),
+    };
+    let ir = theirs::Ir { choice: Some(theirs::IrChoice::ProposePut(expected)) };
+    assert_eq!(read.choice, Some(theirs::QwStoreChoice::Ir(ir)));
 }
 
 #[test]

@@ -39,6 +39,14 @@ proptest! {
     }
 
     #[test]
+    fn every_record_of_the_quorum_store_is_read_back(
+        epoch in generate::epoch(),
+        record in generate::qwstore::record(),
+    ) {
+        record_is_read_back(epoch, record)?;
+    }
+
+    #[test]
     fn every_keyspace_is_read_back(keyspace in generate::keyspace()) {
         prop_assert_eq!(decode(&encode(&keyspace)), Ok(keyspace));
     }
@@ -156,7 +164,7 @@ fn the_generators_reach_every_variant() {
 /// Each type by itself, because the names of variants recur: an entry, a standing and a page are `Prepared`.
 #[test]
 fn the_generators_reach_every_variant_on_a_log() {
-    let words = ["Tapir", "Baseline", "Configuration", "Log", "Own"];
+    let words = ["Tapir", "Baseline", "Configuration", "QwStore", "Log", "Own"];
     assert_reached(generate::packet(), 500, &words);
     let words = [
         "Prepare",
@@ -277,4 +285,51 @@ fn the_generators_reach_every_variant_of_the_configuration() {
     assert_reached(configuration::entry(), 500, &["Write", "Settle", "Grant", "End"]);
     let words = ["Revisions", "Keys", "Changes", "Leases", "Clients", "Remembered", "Done"];
     assert_reached(configuration::page(), 500, &words);
+}
+
+#[test]
+fn the_generators_reach_every_variant_of_the_quorum_store() {
+    let words = [
+        "Read",
+        "ReadReply",
+        "Scan",
+        "ScanReply",
+        "Late",
+        "ClockAhead",
+        "Outdated",
+        "Gather",
+        "GatherReply",
+        "FetchPuts",
+        "Puts",
+        "Complete",
+        "CompleteReply",
+        "RaiseFloor",
+        "ProposeInconsistent",
+        "InconsistentReply",
+        "FinalizeInconsistent",
+        "Confirm",
+        "HigherView",
+        "StartViewChange",
+        "DoViewChange",
+        "StartView",
+        "ViewQuery",
+        "ViewQueryReply",
+        "PartsMissing",
+    ];
+    assert_reached(generate::qwstore::message(), 1_000, &words);
+    let words = [
+        "Initialised",
+        "ViewEntered",
+        "PutRecorded",
+        "ViewPage",
+        "ViewState",
+        "ViewInstalled",
+        "Refusing",
+        "Completed",
+        "FloorRaised",
+        "SnapshotBegun",
+        "SnapshotPage",
+        "SnapshotEnded",
+    ];
+    assert_reached(generate::qwstore::record(), 500, &words);
 }
