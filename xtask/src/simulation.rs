@@ -11,7 +11,7 @@ use crate::stage::Outcome;
 const SEEDS: &str = "1..2000";
 
 /// The comparison systems, and how many seeds each of them runs.
-const BASELINES: [&str; 4] = ["txn-lock", "txn-occ", "span-lock", "span-occ"];
+const BASELINES: [&str; 5] = ["txn-lock", "txn-occ", "span-lock", "span-occ", "qwstore"];
 const BASELINE_SEEDS: &str = "1..150";
 
 /// The seeds within which a plant must be caught, under the faults that suit it.

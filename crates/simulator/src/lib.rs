@@ -47,7 +47,7 @@ pub use fault::Fault;
 pub use hunt::{Hunt, hunt};
 pub use invariants::Invariant;
 pub use listing::{Listed, list_faults, list_plants};
-pub use options::{Faults, Options, plant_named};
+pub use options::{Faults, Options, baseline_named, plant_named};
 pub use report::{Report, Sample, SeedReport, Violation};
 pub use run::{SeedRun, run, run_seed};
 pub use system::{Planted, SystemKind};

@@ -131,6 +131,19 @@ pub fn plant_named(id: &str) -> Result<Planted, UnknownName> {
     })
 }
 
+/// The comparison system with this name.
+///
+/// # Errors
+/// There is none.
+pub fn baseline_named(name: &str) -> Result<SystemKind, UnknownName> {
+    let baselines = || SystemKind::all().filter(|system| *system != SystemKind::Strict);
+    baselines().find(|system| system.name() == name).ok_or_else(|| UnknownName {
+        what: "comparison system",
+        given: name.to_owned(),
+        choices: baselines().map(SystemKind::name).collect::<Vec<_>>().join(", "),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +170,8 @@ mod tests {
         let expected = "sim --isolation strict --seed 4 --faults loss,pauses --plant T21 --workload lists";
         assert_eq!(options.repeat_arguments(4), expected);
         assert!(plant_named("T99").is_err());
+        options = Options { system: baseline_named("qwstore").unwrap(), ..Options::new(1..=9) };
+        assert_eq!(options.repeat_arguments(4), "sim --baseline qwstore --seed 4 --faults all");
+        assert!(baseline_named("strict").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! What simulations found, in the form in which `quorate sim` prints it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -68,6 +68,8 @@ pub struct SeedReport {
     pub faults: FaultCounts,
     /// Which faults overlapped an open transaction.
     pub overlapped: [bool; Fault::ALL.len()],
+    /// Of a system that promises histories nothing: for each level what kinds of anomalies it finds.
+    pub permitted: BTreeMap<&'static str, BTreeSet<&'static str>>,
     /// What replicas kept, second by second, of a seed that runs longer than usual.
     pub samples: Vec<Sample>,
     /// Names the execution.
@@ -102,6 +104,10 @@ pub struct Report {
     /// For each fault that may be injected and each invariant that must hold under it: in how many seeds the fault
     /// overlapped an open transaction and the invariant was evaluated.
     pub coverage: BTreeMap<String, u64>,
+    /// Of a system that promises histories nothing: for each level and each kind of anomaly that it knows in how many seeds one
+    /// was found; under `valid` in how many there was none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub permitted: BTreeMap<String, BTreeMap<String, u64>>,
     /// The hashes of all seeds, folded in their order.
     pub trace_hash: String,
     #[serde(skip)]
@@ -166,6 +172,13 @@ impl Report {
                 }
             }
         }
+        for (level, kinds) in &seed.permitted {
+            let counts = self.permitted.entry((*level).to_owned()).or_default();
+            let valid = kinds.is_empty().then_some("valid");
+            for kind in kinds.iter().copied().chain(valid) {
+                *counts.entry(kind.to_owned()).or_default() += 1;
+            }
+        }
         self.hash.fold(seed.trace_hash.value());
         self.trace_hash = self.hash.to_string();
     }
@@ -208,6 +221,7 @@ mod tests {
             messages: 1_000,
             faults,
             overlapped,
+            permitted: BTreeMap::new(),
             samples: Vec::new(),
             trace_hash,
         }

@@ -11,10 +11,11 @@
 //! ```
 
 use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use quorate_checker::{Level, Recorder, check, check_timestamps, cross_check};
+use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, cross_check};
 use quorate_core::{Instant, Machine, ReplicaId};
 
 use crate::clients::Clients;
@@ -28,6 +29,7 @@ use crate::options::Options;
 use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
 use crate::system::baselines::Baseline;
+use crate::system::qwstore::QwStore;
 use crate::system::strict::Strict;
 use crate::system::{Hostile, News, System, SystemKind, is_hostile_key};
 use crate::world::Happening;
@@ -74,6 +76,7 @@ fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
     match options.system {
         SystemKind::Strict => run_scenario(Scenario::<Strict>::derive(seed, options), trace),
         SystemKind::Baseline(_) => run_scenario(Scenario::<Baseline>::derive(seed, options), trace),
+        SystemKind::QwStore => run_scenario(Scenario::<QwStore>::derive(seed, options), trace),
     }
 }
 
@@ -113,6 +116,7 @@ pub(crate) fn empty_report(seed: u64) -> SeedReport {
         messages: 0,
         faults: Default::default(),
         overlapped: [false; Fault::ALL.len()],
+        permitted: BTreeMap::new(),
         samples: Vec::new(),
         trace_hash: TraceHash::default(),
     }
@@ -310,7 +314,8 @@ impl<S: System> Simulation<S> {
     /// Few conflicts would mean little evidence. It is rare that the planned transactions do not suffice; then there are
     /// more.
     fn await_evidence(&mut self) {
-        let level = self.cluster.scenario.level();
+        // Whatever is promised, evidence is that transactions met.
+        let level = self.cluster.scenario.level().unwrap_or(Level::StrictSerializable);
         for _ in 0..EXTENSIONS_MAX {
             let history = self.clients.strict_recorder().to_history();
             if history.is_ok_and(|history| !check(&history, level).vacuous) {
@@ -419,8 +424,14 @@ impl<S: System> Simulation<S> {
         let report = &mut self.report;
         note(report, Invariant::Agreement, invariants::outcomes_agree(&self.clients.told, &outcomes));
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));
-        // What could not be read is not known to be lost.
-        if audited {
+        let level = self.cluster.scenario.level();
+        if level.is_none() {
+            let shard_of = |key: &[u8]| self.cluster.shard_of(key);
+            let survive =
+                invariants::acknowledged_puts_survive(&self.clients.puts.acknowledged, &stored, shard_of);
+            note(report, Invariant::Durability, survive);
+        } else if audited {
+            // What could not be read is not known to be lost.
             let Clients { acknowledged, audited, .. } = &self.clients;
             note(
                 report,
@@ -430,7 +441,10 @@ impl<S: System> Simulation<S> {
         }
         note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&self.clients.nonsense));
         let strict = self.clients.strict_recorder();
-        judge_history(report, self.cluster.scenario.level(), &strict, self.clients.recorder());
+        match level {
+            Some(level) => judge_history(report, level, &strict, self.clients.recorder()),
+            None => note_what_is_permitted(report, self.clients.recorder()),
+        }
         if S::TIMESTAMPS_EXPLAIN_READS {
             judge_reads(report, self.clients.recorder());
         }
@@ -501,6 +515,35 @@ fn judge_history(report: &mut SeedReport, level: Level, strict: &Recorder, all: 
     let orders = invariants::timestamps_order_versions(&cross_check(&all));
     note(report, Invariant::Timestamps, orders);
 }
+
+/// Notes what each level finds in a history that is promised nothing. That transactions met must be seen all the same.
+fn note_what_is_permitted(report: &mut SeedReport, all: &Recorder) {
+    let history = match all.to_history() {
+        Ok(history) => history,
+        Err(error) => {
+            let told = format!("the history is malformed: {error}");
+            return note(report, Invariant::Sanity, invariants::nothing_makes_no_sense(&[told]));
+        }
+    };
+    for level in PERMITTED_LEVELS {
+        let judgement = check(&history, level);
+        let mut kinds: BTreeSet<&'static str> =
+            judgement.anomalies.iter().map(|anomaly| anomaly.kind.name()).collect();
+        if kinds.is_empty() && judgement.verdict != Verdict::Valid {
+            kinds.insert(judgement.verdict.name());
+        }
+        report.permitted.insert(judgement.level, kinds);
+        if level == Level::StrictSerializable {
+            let (_, evidence) = invariants::isolation_holds(&judgement);
+            note(report, Invariant::Evidence, evidence);
+        }
+    }
+}
+
+/// The levels by which histories are looked at that are promised nothing: those that a system without transactions can be asked
+/// about, the strongest first.
+const PERMITTED_LEVELS: [Level; 6] =
+    [Level::StrictSerializable, Level::Serializable, Level::Si, Level::Psi, Level::SessionPsi, Level::Causal];
 
 /// Judges whether commit timestamps explain what was read.
 fn judge_reads(report: &mut SeedReport, all: &Recorder) {

@@ -1,6 +1,7 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
 mod audit;
+mod puts;
 mod read_only;
 pub mod script;
 
@@ -11,13 +12,14 @@ use std::time::Duration;
 use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
 use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Invalid, Outcome};
 use quorate_core::hash::FixedMap;
-use quorate_core::{ClientId, Instant, Random, ShardId, Timestamp, TransactionId};
+use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE, site_of};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
+use puts::Puts;
 use read_only::ReadOnly;
 use script::{Manner, Scripted};
 
@@ -108,6 +110,8 @@ struct Attempt {
     manner: Manner,
     /// How it reads all at once, if it does.
     read_only: Option<ReadOnly>,
+    /// What it has put, where that is kept.
+    puts: BTreeMap<Key, Option<Value>>,
 }
 
 /// A transaction that its client gave up without knowing its fate.
@@ -117,6 +121,7 @@ struct Undecided {
     began: Timestamp,
     execution: Execution,
     recorded: RecordedTxn,
+    puts: BTreeMap<Key, Option<Value>>,
     /// The shards that can be asked, if the client was told.
     participants: Option<Vec<ShardId>>,
     /// True if the history says already that its fate is unknown.
@@ -164,6 +169,8 @@ pub struct Clients {
     pub acknowledged: Vec<(quorate_checker::Key, i64)>,
     /// What clients were told of the fate of attempts.
     pub told: Vec<(TransactionId, Outcome)>,
+    /// What was put, of a system that promises histories nothing.
+    pub puts: Puts,
     /// What the auditor read last of each key.
     pub audited: BTreeMap<quorate_checker::Key, Observed>,
     /// Values that nobody wrote and answers that make no sense, in words.
@@ -188,6 +195,7 @@ impl Clients {
             tally: Tally::default(),
             acknowledged: Vec::new(),
             told: Vec::new(),
+            puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
             nonsense: Vec::new(),
         };
@@ -440,7 +448,9 @@ impl Clients {
         }
         let manner = self.sessions[session].manner;
         let (commit_asked, thinks) = (false, false);
-        let mut attempt = Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only };
+        let puts = BTreeMap::new();
+        let mut attempt =
+            Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only, puts };
         let mut patience = self.draw_patience(cluster);
         if S::READS_AT_LEADERS {
             patience += 2 * operations * cluster.scenario.round_trip();
@@ -486,6 +496,7 @@ impl Clients {
         loop {
             let command = match attempt.execution.next_step() {
                 Step::Put(key, value) => {
+                    self.puts.note(&key, value.as_ref(), &mut attempt.puts);
                     cluster.world.command(client, Command::Put { transaction, key, value });
                     continue;
                 }
@@ -514,6 +525,7 @@ impl Clients {
         match event {
             Event::Got { transaction, key, value } => {
                 let Some(session) = self.session_of(transaction) else { return };
+                self.nonsense.extend(self.puts.nonsense(transaction, &key, value.as_ref()));
                 let Some(attempt) = &mut self.sessions[session].attempt else { return };
                 if let Some(read_only) = &mut attempt.read_only {
                     read_only.got.insert(key, value);
@@ -529,6 +541,9 @@ impl Clients {
             }
             Event::Scanned { transaction, entries, next } => {
                 let Some(session) = self.session_of(transaction) else { return };
+                for (key, value) in &entries {
+                    self.nonsense.extend(self.puts.nonsense(transaction, key, Some(value)));
+                }
                 let Some(attempt) = &mut self.sessions[session].attempt else { return };
                 if let Some(read_only) = &mut attempt.read_only {
                     read_only.scanned = Some((entries, next));
@@ -587,7 +602,10 @@ impl Clients {
                     self.crash(slot, cluster);
                 }
             }
-            Err(Failure::Unknown { participants }) if self.random.chance(0.5) => {
+            // A client that has not asked to commit may have asked for something else, to which an answer is on its way.
+            Err(Failure::Unknown { participants })
+                if self.random.chance(0.5) && self.wants_to_commit(session) =>
+            {
                 // The name of the transaction stays in use until it is resolved.
                 let client = self.slots[self.sessions[session].slot].client;
                 let patience = Duration::from_millis(self.random.between(50, 3_000));
@@ -610,6 +628,10 @@ impl Clients {
                 self.end_aborted(session, cluster);
             }
         }
+    }
+
+    fn wants_to_commit(&self, session: usize) -> bool {
+        self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.commit_asked)
     }
 
     fn on_resolved<S: System>(
@@ -697,12 +719,13 @@ impl Clients {
             self.recorder.info(attempt.recorded, time);
         }
         self.sessions[session].process = self.next_process();
-        let Attempt { id, began, execution, recorded, .. } = attempt;
+        let Attempt { id, began, execution, recorded, puts, .. } = attempt;
         self.undecided.push(Undecided {
             id,
             began,
             execution,
             recorded,
+            puts,
             participants,
             reported,
             resolved: false,
@@ -724,6 +747,7 @@ impl Clients {
             }
         };
         self.tally.committed += 1;
+        self.puts.acknowledge(&attempt.puts, timestamp);
         if attempt.read_only.is_none() {
             self.told.push((attempt.id, Outcome::Committed(timestamp)));
         }

@@ -3,8 +3,20 @@
 use std::collections::BTreeMap;
 
 use quorate_checker::{Key, Observed};
+use quorate_core::{ReplicaId, ShardId, Timestamp, Value};
 
-use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
+use super::{BROKEN_MAX, Broken, Finding, Invariant, StoredVersion, finding};
+
+/// A put that a client was told is complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcknowledgedPut {
+    /// The key.
+    pub key: quorate_core::Key,
+    /// What was put last by the transaction.
+    pub value: Value,
+    /// Its version is not earlier than this.
+    pub not_before: Timestamp,
+}
 
 /// Every acknowledged append is in its list at the end exactly once.
 pub fn acknowledged_appends_survive(
@@ -28,9 +40,65 @@ pub fn acknowledged_appends_survive(
     finding(broken)
 }
 
+/// Every replica that should holds the value of every acknowledged put, or one with a later timestamp.
+pub fn acknowledged_puts_survive(
+    acknowledged: &[AcknowledgedPut],
+    stored: &[(ReplicaId, Vec<StoredVersion>)],
+    shard_of: impl Fn(&[u8]) -> ShardId,
+) -> Finding {
+    let mut broken = Vec::new();
+    for (replica, versions) in stored {
+        // Versions ascend, so the newest of each key is what is left.
+        let newest: BTreeMap<_, _> =
+            versions.iter().map(|(key, timestamp, value)| (key, (*timestamp, value))).collect();
+        for AcknowledgedPut { key, value, not_before } in acknowledged {
+            if shard_of(key) != replica.shard || broken.len() >= BROKEN_MAX {
+                continue;
+            }
+            let found = newest.get(key);
+            let survives = found.is_some_and(|(timestamp, found)| {
+                timestamp > not_before || (timestamp == not_before && found.as_ref() == Some(value))
+            });
+            if !survives {
+                let at = found
+                    .map_or("nothing".to_owned(), |(timestamp, _)| format!("what was put at {timestamp}"));
+                let explain = format!(
+                    "{} bytes were put to {key:?} at {not_before} and acknowledged, and {replica} holds {at}",
+                    value.len()
+                );
+                broken.push(Broken::new(Invariant::Durability, "lost-put", explain));
+            }
+        }
+    }
+    finding(broken)
+}
+
 #[cfg(test)]
 mod tests {
+    use quorate_core::{ClientId, ReplicaIndex};
+
     use super::*;
+
+    #[test]
+    fn a_put_is_lost_unless_it_or_a_later_one_is_there() {
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let replica = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
+        let version = |key: &'static str, micros, value: &'static str| {
+            (quorate_core::Key::from(key), at(micros), Some(Value::from_static(value.as_bytes())))
+        };
+        let stored = [(replica, vec![version("a", 1, "x"), version("a", 5, "y"), version("b", 3, "z")])];
+        let lost = |key: &'static str, micros, value: &'static str| {
+            let value = Value::from_static(value.as_bytes());
+            let put = AcknowledgedPut { key: quorate_core::Key::from(key), value, not_before: at(micros) };
+            acknowledged_puts_survive(&[put], &stored, |key| ShardId(u32::from(key != b"elsewhere")))
+                != Finding::Holds
+        };
+        assert!(!lost("a", 4, "x"), "it was overwritten");
+        assert!(!lost("a", 5, "y"));
+        assert!(lost("a", 5, "x"), "another value has its timestamp");
+        assert!(lost("b", 4, "z") && lost("c", 1, "z"));
+        assert!(!lost("elsewhere", 1, "z"), "other replicas hold it");
+    }
 
     #[test]
     fn lost_and_repeated_appends_are_found() {

@@ -7,10 +7,12 @@
 //! |---|---|
 //! | [`strict`] | `strict` keyspaces: TAPIR over inconsistent replication |
 //! | [`baselines`] | the systems that the TAPIR paper compares itself with, on replicated logs |
+//! | [`qwstore`] | the quorum store without transactions that it compares itself with |
 //! | `frames` | messages as bytes, and damage to them |
 
 pub mod baselines;
 pub(crate) mod frames;
+pub mod qwstore;
 pub mod strict;
 
 use std::fmt::{self, Debug};
@@ -34,13 +36,15 @@ pub enum SystemKind {
     Strict,
     /// A comparison system.
     Baseline(quorate_baselines::System),
+    /// The quorum store without transactions.
+    QwStore,
 }
 
 impl SystemKind {
     /// Every system.
     pub fn all() -> impl Iterator<Item = SystemKind> {
         let baselines = quorate_baselines::System::ALL.map(SystemKind::Baseline);
-        std::iter::once(SystemKind::Strict).chain(baselines)
+        std::iter::once(SystemKind::Strict).chain(baselines).chain([SystemKind::QwStore])
     }
 
     /// Its name: that of the isolation, or of the comparison system.
@@ -48,6 +52,7 @@ impl SystemKind {
         match self {
             SystemKind::Strict => "strict",
             SystemKind::Baseline(system) => system.name(),
+            SystemKind::QwStore => "qwstore",
         }
     }
 
@@ -55,7 +60,7 @@ impl SystemKind {
     pub fn option(self) -> String {
         match self {
             SystemKind::Strict => format!("--isolation {self}"),
-            SystemKind::Baseline(_) => format!("--baseline {self}"),
+            SystemKind::Baseline(_) | SystemKind::QwStore => format!("--baseline {self}"),
         }
     }
 
@@ -64,6 +69,7 @@ impl SystemKind {
         match self {
             SystemKind::Strict => strict::plants(),
             SystemKind::Baseline(system) => baselines::plants_of(system),
+            SystemKind::QwStore => qwstore::plants(),
         }
     }
 }
@@ -178,8 +184,9 @@ pub trait System:
     /// Which system it is that is set up like this.
     fn kind(settings: &Self::Settings) -> SystemKind;
 
-    /// What histories are promised.
-    fn level(settings: &Self::Settings) -> Level;
+    /// What histories are promised; none if nothing is. Then it is judged instead that acknowledged puts survive and that reads
+    /// return what somebody has put, and what the levels find in its histories is reported and is no violation.
+    fn level(settings: &Self::Settings) -> Option<Level>;
 
     /// The time-outs of its machines: links that fail in step with one of them are the worst.
     fn timeouts(settings: &Self::Settings) -> Vec<Duration>;

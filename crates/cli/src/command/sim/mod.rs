@@ -13,11 +13,10 @@ use std::sync::mpsc;
 
 use clap::Args;
 use quorate::Isolation;
-use quorate_baselines::System as Baseline;
 use quorate_simulator::crash_points::Case;
 use quorate_simulator::{
     Fault, Faults, Invariant, Listed, Options, Planted, Report, SeedReport, SystemKind, TraceText,
-    list_faults, list_plants, plant_named, run_seed,
+    baseline_named, list_faults, list_plants, plant_named, run_seed,
 };
 use quorate_workloads::WorkloadKind;
 
@@ -47,8 +46,8 @@ pub(crate) struct SimArguments {
     #[arg(long, default_value_t = Isolation::Strict)]
     isolation: Isolation,
     /// A comparison system to simulate instead.
-    #[arg(long, value_name = "B", conflicts_with = "isolation")]
-    baseline: Option<Baseline>,
+    #[arg(long, value_name = "B", conflicts_with = "isolation", value_parser = baseline_named)]
+    baseline: Option<SystemKind>,
     /// One seed.
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
@@ -119,7 +118,7 @@ impl SimArguments {
         }
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);
-        options.system = self.baseline.map_or(system_of(self.isolation), SystemKind::Baseline);
+        options.system = self.baseline.unwrap_or(system_of(self.isolation));
         options.faults = self.faults.clone().unwrap_or(Faults::All);
         options.plant = self.plant.map(|plant| of_system(&plant, options.system)).transpose()?;
         options.workload = self.workload;
@@ -223,6 +222,11 @@ fn summary(report: &Report) -> String {
     }
     if report.seeds > 1 && !report.coverage.is_empty() {
         text.push_str(&format!("\n\n{}", coverage(report)));
+    }
+    for (level, kinds) in &report.permitted {
+        let kinds: Vec<String> =
+            kinds.iter().map(|(kind, seeds)| format!("{kind} in {}", thousands(*seeds))).collect();
+        text.push_str(&format!("\nnot promised: {level}; of the seeds: {}", kinds.join(", ")));
     }
     for violation in &report.violations {
         text.push_str(&format!(

@@ -117,8 +117,8 @@ impl System for Baseline {
         SystemKind::Baseline(settings.coordinator.system)
     }
 
-    fn level(_: &Settings) -> Level {
-        Level::StrictSerializable
+    fn level(_: &Settings) -> Option<Level> {
+        Some(Level::StrictSerializable)
     }
 
     fn timeouts(settings: &Settings) -> Vec<Duration> {

@@ -128,12 +128,12 @@ impl System for Strict {
         SystemKind::Strict
     }
 
-    fn level(settings: &Settings) -> Level {
-        if settings.replica.rules == Rules::SERIALIZABLE {
+    fn level(settings: &Settings) -> Option<Level> {
+        Some(if settings.replica.rules == Rules::SERIALIZABLE {
             Level::Serializable
         } else {
             Level::StrictSerializable
-        }
+        })
     }
 
     fn timeouts(Settings { coordinator, replica }: &Settings) -> Vec<Duration> {

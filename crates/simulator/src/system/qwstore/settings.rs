@@ -1,0 +1,75 @@
+//! How the machines of the quorum store are set up.
+
+use std::time::Duration;
+
+use quorate_core::{ClientId, Random};
+use quorate_qwstore::{Boot, CoordinatorConfig, Plant, ReplicaConfig, Rules};
+
+use crate::system::{Sketch, shrink_to};
+
+/// How coordinators and replicas are set up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Time-outs of coordinators.
+    pub coordinator: CoordinatorConfig,
+    /// Time-outs of replicas.
+    pub replica: ReplicaConfig,
+}
+
+/// Draws them.
+pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
+    let Sketch { options, group, round_trip, .. } = *sketch;
+    let plant = options.plant.as_ref().map(|planted| planted.id);
+    let plant = Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
+    let rules = plant.map_or(Rules::SOUND, Rules::planted);
+    let mut times = |low: f64, high: f64| {
+        let factor = low + (high - low) * random.unit();
+        Duration::from_millis(2) + round_trip.mul_f64(factor)
+    };
+    let (read_timeout, resend_timeout) = (times(1.2, 4.0), Duration::from_millis(10) + times(1.2, 5.0));
+    let coordinator = CoordinatorConfig {
+        rules,
+        read_timeout,
+        resend_timeout,
+        abandon_after: Duration::from_millis(random.between(500, 10_000)),
+        scan_page_max: [1, 3, 1_000][random.index(3)],
+        puts_in_turn: random.chance(0.3),
+        ..CoordinatorConfig::new(ClientId::default())
+    };
+    let initial = ReplicaConfig::new(Default::default(), group, Boot::Initialise);
+    let replica = ReplicaConfig {
+        rules,
+        view_change_timeout: 3 * round_trip + Duration::from_millis(random.between(20, 800)),
+        page_bytes_max: [200, 2_000, 4 * 1024 * 1024][random.index(3)],
+        scan_page_max: [1, 2, 1_000][random.index(3)],
+        sweep_interval: round_trip + Duration::from_millis(random.between(10, 500)),
+        floor_interval: Duration::from_millis(random.between(50, 3_000)),
+        floor_lag: Duration::from_millis(random.between(50, 4_000)),
+        floor_patience: 4 * round_trip + Duration::from_millis(random.between(100, 4_000)),
+        floor_page_max: [1, 5, 4_096][random.index(3)],
+        snapshot_records_min: [20, 100, 200_000][random.index(3)],
+        ..initial
+    };
+    Settings { coordinator, replica }
+}
+
+/// Shrinks limits and time-outs. A view change, and a put, get the time that they take.
+pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks: impl FnMut() -> bool) {
+    let moment = |share: f64| round_trip.mul_f64(share) + Duration::from_millis(1);
+    let coordinator = &mut settings.coordinator;
+    shrink_to(&mut coordinator.read_timeout, moment(0.3), shrinks());
+    shrink_to(&mut coordinator.resend_timeout, moment(0.3), shrinks());
+    shrink_to(&mut coordinator.abandon_after, Duration::ZERO, shrinks());
+    shrink_to(&mut coordinator.scan_page_max, 1, shrinks());
+    let replica = &mut settings.replica;
+    shrink_to(&mut replica.view_change_timeout, moment(2.0) + Duration::from_millis(10), shrinks());
+    shrink_to(&mut replica.page_bytes_max, 1, shrinks());
+    shrink_to(&mut replica.scan_page_max, 1, shrinks());
+    shrink_to(&mut replica.sweep_interval, moment(1.0), shrinks());
+    shrink_to(&mut replica.floor_interval, moment(2.0) + Duration::from_millis(10), shrinks());
+    // Whose puts take longer than this to arrive puts them anew, and the time for that must suffice.
+    shrink_to(&mut replica.floor_lag, moment(4.0) + Duration::from_millis(10), shrinks());
+    shrink_to(&mut replica.floor_patience, moment(4.0) + Duration::from_millis(10), shrinks());
+    shrink_to(&mut replica.floor_page_max, 1, shrinks());
+    shrink_to(&mut replica.snapshot_records_min, 1, shrinks());
+}
