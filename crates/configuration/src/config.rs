@@ -133,3 +133,31 @@ impl SubscriberConfig {
         }
     }
 }
+
+/// What a coordinator is built from.
+#[derive(Clone, Debug)]
+pub struct CoordinatorConfig {
+    /// The client incarnation: random, never used before.
+    pub client: ClientId,
+    /// How long to wait for a reply to a read before another replica is asked.
+    pub read_timeout: Duration,
+    /// How long to wait before anything else is sent again.
+    pub resend_timeout: Duration,
+    /// After the client has been told "unknown", how long the coordinator goes on trying by itself.
+    pub abandon_after: Duration,
+    /// The most keys in one page of a scan.
+    pub scan_page_max: u32,
+}
+
+impl CoordinatorConfig {
+    /// The configuration of `client` with the defaults that the client library uses.
+    pub fn new(client: ClientId) -> Self {
+        CoordinatorConfig {
+            client,
+            read_timeout: Duration::from_millis(500),
+            resend_timeout: Duration::from_millis(1_000),
+            abandon_after: Duration::from_secs(10),
+            scan_page_max: 1_000,
+        }
+    }
+}

@@ -7,6 +7,7 @@
 //! | role | machine | hosted by |
 //! |---|---|---|
 //! | replica | [`Replica`], a [`LogMachine`](quorate_core::log::LogMachine) | server nodes in different sites, on a log |
+//! | coordinator of transactions | [`Coordinator`] | the client library |
 //! | subscriber: watches, leases, conditional writes | [`Subscriber`] | servers and clients |
 //!
 //! | file | what to read it for |
@@ -15,6 +16,7 @@
 //! | [`mod@entry`] | what survives a crash |
 //! | `map` | an ordered map whose copies share what has not changed |
 //! | `replica` | the state, reads, writes, watches, leases |
+//! | `coordinator` | a transaction from begin to outcome |
 //! | `subscriber` | what keeps a copy of a range, and what holds leases |
 //! | [`rules`] | the planted bugs, for tests |
 //!
@@ -34,6 +36,7 @@
 //! end. I7 memory is bounded, whatever is asked.
 
 pub mod config;
+mod coordinator;
 pub mod entry;
 mod map;
 pub mod message;
@@ -41,7 +44,8 @@ mod replica;
 pub mod rules;
 mod subscriber;
 
-pub use config::{Limits, ReplicaConfig, SubscriberConfig};
+pub use config::{CoordinatorConfig, Limits, ReplicaConfig, SubscriberConfig};
+pub use coordinator::{Coordinator, CoordinatorTimer};
 pub use entry::{Change, Done, Entry, KeyState, LeaseId, Page, Revision, Stored};
 pub use message::{Compare, ConditionalWrite, Consistency, Message, Put, Refusal, WriteResult};
 pub use replica::{Frozen, Replica, ReplicaEvent, ReplicaTimer};

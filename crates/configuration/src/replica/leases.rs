@@ -36,6 +36,8 @@ impl Replica {
         if lease.client != from {
             return Self::refuse(from, request, Refusal::Malformed, outbox);
         }
+        // As it is written: else whoever reads the entry from a disk would take it for another length.
+        let duration = Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
         if duration < shortest || duration > longest {
             return Self::refuse(from, request, Refusal::Duration, outbox);
         }

@@ -15,6 +15,8 @@ mod leader;
 mod leases;
 mod reads;
 mod state;
+#[cfg(test)]
+mod tests;
 mod watches;
 mod writes;
 

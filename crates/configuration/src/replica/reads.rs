@@ -4,7 +4,7 @@
 //! holds its log's lease; else it asks the others whether it still leads, and the answer waits for theirs.
 
 use quorate_core::log::Log;
-use quorate_core::transaction::{TRANSACTION_ENTRIES_MAX, validate_key};
+use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, validate_key};
 use quorate_core::{ClientId, Context, Key, KeyRange};
 
 use super::{Out, Replica};
@@ -24,7 +24,10 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
-        if keys.len() > self.config.scan_page_max {
+        let bytes = |key: &Key| key.len() + self.state.get(key).map_or(0, |stored| stored.value.len());
+        if keys.len() > TRANSACTION_ENTRIES_MAX
+            || keys.iter().map(bytes).sum::<usize>() > TRANSACTION_BYTES_MAX
+        {
             return Self::refuse(from, request, Refusal::TooLarge, outbox);
         }
         let state = |key: Key| KeyState { stored: self.state.get(&key).cloned(), key };

@@ -18,6 +18,8 @@
 
 mod asking;
 mod holding;
+#[cfg(test)]
+mod tests;
 mod watched;
 
 use std::collections::BTreeMap;

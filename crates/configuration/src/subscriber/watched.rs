@@ -28,6 +28,8 @@ pub struct Watched {
     keys: BTreeMap<Key, Stored>,
     /// Everything up to this revision is known.
     revision: Revision,
+    /// The copy was whole at this revision, and never goes back.
+    told: Revision,
     /// From this revision on the copy is whole.
     whole_from: Revision,
     is_whole: bool,
@@ -104,6 +106,7 @@ impl Subscriber {
             request,
             keys: BTreeMap::new(),
             revision: Revision::START,
+            told: Revision::START,
             whole_from: Revision::START,
             is_whole: false,
             loading: None,
@@ -120,6 +123,7 @@ impl Subscriber {
         let Some(watched) = self.watched.get_mut(&watch) else { return };
         let next = watched.range.from.clone();
         watched.is_whole = false;
+        watched.told = watched.told.max(watched.revision);
         watched.loading = Some(Loading { request: 0, next, keys: BTreeMap::new(), revisions: None });
         self.ask_watched(watch, context, outbox);
     }
@@ -162,6 +166,10 @@ impl Subscriber {
         let Some(About::Load(watch)) = self.questions.remove(&request) else { return };
         let Some(watched) = self.watched.get_mut(&watch) else { return };
         let Some(loading) = &mut watched.loading else { return };
+        if revision < watched.told {
+            // It lags behind, and another one may not: that is asked when the time-out is over.
+            return;
+        }
         let (low, high) = loading.revisions.unwrap_or((revision, revision));
         loading.revisions = Some((low.min(revision), high.max(revision)));
         loading.keys.extend(found);

@@ -1,3 +1,5 @@
+//! The state: conditions, what is done once, leases, limits, pages.
+
 use quorate_core::Value;
 
 use super::*;

@@ -1,0 +1,327 @@
+//! The one question that decides a transaction, until it is answered.
+
+use std::sync::Arc;
+
+use quorate_core::command::{Committed, Event, Failure, Freshness, Outcome};
+use quorate_core::log::Position;
+use quorate_core::transaction::validate_key;
+use quorate_core::{
+    ClientId, Context, Instant, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId,
+};
+
+use super::{Coordinator, Open, Out, Phase, finish};
+use crate::entry::{KeyState, Revision, Stored};
+use crate::message::{Compare, ConditionalWrite, Consistency, Message, WriteResult};
+
+/// So often a question follows from one replica to the one that it names, before it waits for its time-out: while leaders
+/// change, replicas may name each other.
+pub(super) const REDIRECTS_MAX: u32 = 4;
+
+/// So many questions of one transaction are remembered, for answers that are late.
+const REQUESTS_MAX: usize = 8;
+
+/// A transaction that is being decided.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) question: Question,
+    /// How far the log was known when it was first asked.
+    since: Position,
+    /// The questions that may still be answered, the last one last.
+    pub(super) requests: Vec<u64>,
+    asked_at: Instant,
+    redirects: u32,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// What these keys hold.
+    Get { keys: Vec<Key> },
+    /// What is in this range.
+    Scan { range: KeyRange, limit: u32 },
+    /// Whether what was read still holds.
+    Check { compares: Vec<Compare> },
+    /// That this be written.
+    Write { write: Arc<ConditionalWrite> },
+    /// What became of the transaction.
+    Settle,
+}
+
+impl Asking {
+    /// True if the transaction may have committed, whatever is heard.
+    pub(super) fn may_commit(&self) -> bool {
+        matches!(self.question, Question::Write { .. } | Question::Settle)
+    }
+}
+
+impl Coordinator {
+    fn asking(&mut self, id: TransactionId) -> Option<&mut Asking> {
+        match &mut self.transactions.get_mut(&id)?.phase {
+            Phase::Asking(asking) => Some(asking),
+            Phase::Executing(_) => None,
+        }
+    }
+
+    /// Begins to ask; what is open goes on with this.
+    pub(super) fn ask(
+        &mut self,
+        id: TransactionId,
+        question: Question,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let since = self.groups.get(&open.shard).map_or(Position::START, |group| group.position);
+        // Who settles a transaction does not know when it was sent.
+        let since = if question == Question::Settle { Position::START } else { since };
+        let asking = Asking { question, since, requests: Vec::new(), asked_at: context.now, redirects: 0 };
+        open.phase = Phase::Asking(Box::new(asking));
+        self.send_question(id, context, outbox);
+    }
+
+    fn send_question(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let request = self.next_request(id);
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let Some(to) = self.groups.get(&open.shard).map(super::Group::leader) else { return };
+        let Phase::Asking(asking) = &mut open.phase else { return };
+        asking.requests.push(request);
+        if asking.requests.len() > REQUESTS_MAX {
+            let oldest = asking.requests.remove(0);
+            self.requests.remove(&oldest);
+        }
+        asking.asked_at = context.now;
+        let (transaction, since, consistency) = (id, asking.since, Consistency::Linearizable);
+        let message = match &asking.question {
+            Question::Get { keys } => Message::Get { request, keys: keys.clone(), consistency },
+            Question::Scan { range, limit } => {
+                Message::Scan { request, range: range.clone(), limit: *limit, consistency }
+            }
+            Question::Check { compares } => Message::Check { request, compares: compares.clone() },
+            Question::Write { write } => {
+                Message::Write { request, transaction, since, write: Arc::clone(write) }
+            }
+            Question::Settle => Message::Settle { request, transaction, since },
+        };
+        outbox.send(to, message);
+        self.wake_at(id, context.now + self.config.resend_timeout);
+    }
+
+    /// Who was asked does not lead.
+    pub(super) fn ask_elsewhere(
+        &mut self,
+        request: u64,
+        id: TransactionId,
+        from: ReplicaId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        // Nobody knows who leads: that is asked again later.
+        if self.groups.get(&open.shard).is_none_or(|group| group.leader() == from) {
+            return;
+        }
+        match &mut open.phase {
+            Phase::Executing(_) => self.redirect_wanted(request, id, context, outbox),
+            Phase::Asking(asking) => {
+                if asking.requests.last() == Some(&request) && asking.redirects < REDIRECTS_MAX {
+                    asking.redirects += 1;
+                    self.send_question(id, context, outbox);
+                }
+            }
+        }
+    }
+
+    /// Asks again if there was no answer in time; gives when to look again.
+    pub(super) fn attend_asking(
+        &mut self,
+        id: TransactionId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Instant> {
+        let (now, timeout) = (context.now, self.config.resend_timeout);
+        let open = self.transactions.get_mut(&id)?;
+        let (shard, deadline) = (open.shard, open.deadline);
+        let Phase::Asking(asking) = &mut open.phase else { return None };
+        let group = self.groups.get_mut(&shard)?;
+        if now - asking.asked_at >= timeout || !group.is_reachable(group.leader().index) {
+            asking.redirects = 0;
+            group.suspect();
+            self.send_question(id, context, outbox);
+        }
+        let next = now + timeout;
+        Some(if now < deadline { next.min(deadline) } else { next })
+    }
+
+    /// Reads at the leader, all at once: one answer is of one revision.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
+    pub(super) fn on_read_only(
+        &mut self,
+        id: TransactionId,
+        keyspace: KeyspaceId,
+        question: Question,
+        freshness: Freshness,
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if !self.open(id, keyspace, deadline, context, outbox) {
+            return;
+        }
+        if let Some(failure) = self.unserved(keyspace, freshness, context) {
+            return self.fail(id, failure, outbox);
+        }
+        let question = match question {
+            Question::Get { mut keys } => {
+                keys.sort_unstable();
+                keys.dedup();
+                if let Some(limit) = keys.iter().find_map(|key| validate_key(key).err()) {
+                    return self.fail(id, Failure::Invalid(limit.into()), outbox);
+                }
+                Question::Get { keys }
+            }
+            other => other,
+        };
+        self.ask(id, question, context, outbox);
+    }
+
+    /// Why this is not read, if it is not. What is current is fresh enough for all but the past, of which nothing is kept.
+    fn unserved(&self, keyspace: KeyspaceId, freshness: Freshness, context: &Context<'_>) -> Option<Failure> {
+        use quorate_core::command::Invalid;
+        let has_bound =
+            self.keyspaces.get(&keyspace).is_some_and(|routes| routes.keyspace.clock_bound.is_some());
+        match freshness {
+            Freshness::Strict | Freshness::Stale(_) => None,
+            Freshness::ClockBound if has_bound => None,
+            Freshness::ClockBound => Some(Failure::Invalid(Invalid::NoClockBound(keyspace))),
+            Freshness::At(timestamp) => {
+                Some(Failure::TooOld { oldest: timestamp.successor(context.clock, timestamp.client) })
+            }
+        }
+    }
+
+    pub(super) fn on_get_reply(
+        &mut self,
+        request: u64,
+        id: TransactionId,
+        revision: Revision,
+        found: Vec<KeyState>,
+        _: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(asking) = self.asking(id) else { return self.on_key_found(request, id, found, outbox) };
+        let Question::Get { keys } = &asking.question else { return };
+        if !found.iter().map(|found| &found.key).eq(keys) {
+            return;
+        }
+        for KeyState { key, stored } in found {
+            let value = stored.map(|stored| stored.value);
+            outbox.emit(Event::Got { transaction: id, key, value });
+        }
+        self.commit(id, read_at(revision), outbox);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_scan_reply(
+        &mut self,
+        request: u64,
+        id: TransactionId,
+        revision: Revision,
+        found: Vec<(Key, Stored)>,
+        next: Option<Key>,
+        _: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(asking) = self.asking(id) else {
+            return self.on_range_found(request, id, found, next, outbox);
+        };
+        if !matches!(asking.question, Question::Scan { .. }) {
+            return;
+        }
+        let entries = found.into_iter().map(|(key, stored)| (key, stored.value)).collect();
+        outbox.emit(Event::Scanned { transaction: id, entries, next });
+        self.commit(id, read_at(revision), outbox);
+    }
+
+    pub(super) fn on_check_reply(
+        &mut self,
+        _: u64,
+        id: TransactionId,
+        revision: Revision,
+        holds: bool,
+        outbox: &mut Out,
+    ) {
+        let Some(asking) = self.asking(id) else { return };
+        if !matches!(asking.question, Question::Check { .. }) {
+            return;
+        }
+        match holds {
+            true => self.commit(id, read_at(revision), outbox),
+            false => self.fail(id, Failure::Conflict, outbox),
+        }
+    }
+
+    /// It is known what became of a transaction.
+    pub(super) fn on_write_reply(&mut self, id: TransactionId, result: WriteResult, outbox: &mut Out) {
+        if !self.asking(id).is_some_and(|asking| asking.may_commit()) {
+            return;
+        }
+        let outcome = result.outcome(id);
+        if self.transactions.get(&id).is_some_and(|open| open.resolve_wanted) {
+            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+        }
+        match (outcome, result) {
+            (Outcome::Committed(timestamp), _) => self.commit(id, timestamp, outbox),
+            (Outcome::Aborted, WriteResult::Full) => {
+                self.fail(id, Failure::Unavailable { missing: Vec::new() }, outbox);
+            }
+            (Outcome::Aborted, _) => self.fail(id, Failure::Conflict, outbox),
+        }
+    }
+
+    /// A transaction has committed.
+    pub(super) fn commit(&mut self, id: TransactionId, timestamp: Timestamp, outbox: &mut Out) {
+        if self.forget(id).is_some_and(|open| !open.answered) {
+            finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
+        }
+    }
+
+    pub(super) fn on_resolve(
+        &mut self,
+        id: TransactionId,
+        participants: &[ShardId],
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        if let Some(open) = self.transactions.get_mut(&id) {
+            open.resolve_wanted = true;
+            open.deadline = open.deadline.max(deadline);
+            return self.wake_at(id, deadline);
+        }
+        let [shard] = participants else {
+            return outbox.emit(Event::Resolved { transaction: id, outcome: None });
+        };
+        if !self.groups.contains_key(shard) {
+            return outbox.emit(Event::Resolved { transaction: id, outcome: None });
+        }
+        let asking = Asking {
+            question: Question::Settle,
+            since: Position::START,
+            requests: Vec::new(),
+            asked_at: context.now,
+            redirects: 0,
+        };
+        let phase = Phase::Asking(Box::new(asking));
+        let open =
+            Open { shard: *shard, phase, deadline, answered: true, resolve_wanted: true, wake_at: None };
+        self.transactions.insert(id, open);
+        self.send_question(id, context, outbox);
+        self.wake_at(id, deadline);
+    }
+}
+
+/// The timestamp of what has read the map as it was after some write: after that one, and before the next. (Histories take
+/// clients for signed numbers.)
+fn read_at(revision: Revision) -> Timestamp {
+    Timestamp { micros: revision.0, client: ClientId(1 << 62) }
+}

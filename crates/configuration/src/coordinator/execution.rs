@@ -1,0 +1,303 @@
+//! The execution phase: reads at the nearest replica, writes buffered until commit.
+
+use std::sync::Arc;
+
+use quorate_coordinator::{Buffer, Page, Scan};
+use quorate_core::command::{Event, Failure, Invalid, Routes};
+use quorate_core::transaction::{KeyVersion, validate_key};
+use quorate_core::{
+    ClientId, Context, Instant, Key, KeyRange, ReplicaId, Timestamp, Transaction, TransactionId, Value,
+};
+
+use super::group::Group;
+use super::{Coordinator, Out, Phase, finish};
+use crate::entry::{KeyState, Revision, Stored};
+use crate::message::{Compare, ConditionalWrite, Consistency, Message, Put};
+
+/// What a transaction has read and wants to write.
+#[derive(Debug)]
+pub(super) struct Execution {
+    routes: Arc<Routes>,
+    /// Which attempt at the transaction this is: later ones read at the leader, in case the nearest replica is stale.
+    attempt: u32,
+    buffer: Buffer,
+    pending: Vec<Pending>,
+}
+
+/// A read or scan that is not answered yet.
+#[derive(Debug)]
+struct Pending {
+    request: u64,
+    wanted: Wanted,
+    /// How many replicas have been asked.
+    asked: usize,
+    asked_at: Instant,
+    redirects: u32,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Key(Key),
+    Range(Scan),
+}
+
+/// From this attempt on a transaction reads at the leader.
+const AT_LEADER_FROM: u32 = 2;
+
+impl Execution {
+    pub(super) fn new(routes: Arc<Routes>, attempt: u32) -> Self {
+        Execution { routes, attempt, buffer: Buffer::default(), pending: Vec::new() }
+    }
+
+    pub(super) fn requests(&self) -> Vec<u64> {
+        self.pending.iter().map(|pending| pending.request).collect()
+    }
+
+    /// How fresh reads are, and which replica is asked after so many others.
+    fn replica(&self, asked: usize, group: &Group) -> (Consistency, ReplicaId) {
+        if self.attempt >= AT_LEADER_FROM {
+            return (Consistency::Linearizable, group.leader());
+        }
+        let nearest = &self.routes.nearest[0];
+        let at = |rank: usize| nearest[rank % nearest.len()];
+        let reachable = (asked..asked + nearest.len()).map(at).find(|index| group.is_reachable(*index));
+        (Consistency::Stale, group.replica(reachable.unwrap_or_else(|| at(asked))))
+    }
+
+    /// The replicas that were asked last and have not answered.
+    pub(super) fn unanswering(&self, group: &Group) -> Vec<ReplicaId> {
+        let last = |pending: &Pending| self.replica(pending.asked.saturating_sub(1), group).1;
+        let mut missing: Vec<ReplicaId> = self.pending.iter().map(last).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    fn take_pending(&mut self, request: u64) -> Option<Pending> {
+        let at = self.pending.iter().position(|pending| pending.request == request)?;
+        Some(self.pending.swap_remove(at))
+    }
+}
+
+impl Coordinator {
+    pub(super) fn execution(&mut self, id: TransactionId) -> Option<&mut Execution> {
+        match &mut self.transactions.get_mut(&id)?.phase {
+            Phase::Executing(execution) => Some(execution),
+            Phase::Asking(_) => None,
+        }
+    }
+
+    pub(super) fn on_get(&mut self, id: TransactionId, key: Key, context: &Context<'_>, outbox: &mut Out) {
+        let Some(execution) = self.execution(id) else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        };
+        if let Err(limit) = validate_key(&key) {
+            return self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox);
+        }
+        match execution.buffer.value(&key) {
+            Some(value) => outbox.emit(Event::Got { transaction: id, key, value }),
+            None => self.ask_wanted(id, Wanted::Key(key), 0, 0, context, outbox),
+        }
+    }
+
+    pub(super) fn on_scan(
+        &mut self,
+        id: TransactionId,
+        range: KeyRange,
+        limit: u32,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let limit = limit.min(self.config.scan_page_max);
+        let Some(execution) = self.execution(id) else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        };
+        if range.is_empty() {
+            return outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next: None });
+        }
+        let scan = Scan::new(&execution.routes.keyspace, range, limit);
+        self.ask_wanted(id, Wanted::Range(scan), 0, 0, context, outbox);
+    }
+
+    pub(super) fn on_put(&mut self, id: TransactionId, key: Key, value: Option<Value>, outbox: &mut Out) {
+        let Some(execution) = self.execution(id) else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        };
+        if let Err(limit) = execution.buffer.put(key, value) {
+            self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox);
+        }
+    }
+
+    fn ask_wanted(
+        &mut self,
+        id: TransactionId,
+        wanted: Wanted,
+        asked: usize,
+        redirects: u32,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let request = self.next_request(id);
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let Some(group) = self.groups.get(&open.shard) else { return };
+        let Phase::Executing(execution) = &mut open.phase else { return };
+        let (consistency, to) = execution.replica(asked, group);
+        let message = match &wanted {
+            Wanted::Key(key) => Message::Get { request, keys: vec![key.clone()], consistency },
+            Wanted::Range(scan) => {
+                let (range, limit) = (scan.range.clone(), scan.limit);
+                Message::Scan { request, range, limit, consistency }
+            }
+        };
+        let (asked, asked_at) = (asked + 1, context.now);
+        execution.pending.push(Pending { request, wanted, asked, asked_at, redirects });
+        // It is validated when it commits, whatever the receiver forgets; this client forgets it with the transaction.
+        outbox.send_unordered(to, message);
+        self.wake_at(id, context.now + self.config.read_timeout);
+    }
+
+    /// Takes what a transaction waits for with this question, if it still does.
+    fn take_wanted(&mut self, request: u64, id: TransactionId) -> Option<Pending> {
+        let pending = self.execution(id)?.take_pending(request)?;
+        self.requests.remove(&request);
+        Some(pending)
+    }
+
+    pub(super) fn on_key_found(
+        &mut self,
+        request: u64,
+        id: TransactionId,
+        found: Vec<KeyState>,
+        outbox: &mut Out,
+    ) {
+        let Some(Pending { wanted: Wanted::Key(key), .. }) = self.take_wanted(request, id) else { return };
+        let stored = found.into_iter().find(|found| found.key == key).and_then(|found| found.stored);
+        let version = version_of(stored.as_ref());
+        let value = stored.map(|stored| stored.value);
+        let Some(execution) = self.execution(id) else { return };
+        match execution.buffer.read(&key, version, value) {
+            Ok(value) => outbox.emit(Event::Got { transaction: id, key, value }),
+            Err(limit) => self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox),
+        }
+    }
+
+    pub(super) fn on_range_found(
+        &mut self,
+        request: u64,
+        id: TransactionId,
+        found: Vec<(Key, Stored)>,
+        next: Option<Key>,
+        outbox: &mut Out,
+    ) {
+        let Some(Pending { wanted: Wanted::Range(mut scan), .. }) = self.take_wanted(request, id) else {
+            return;
+        };
+        let version = |(key, stored): (Key, Stored)| KeyVersion {
+            key,
+            version: version_of(Some(&stored)),
+            value: Some(stored.value),
+        };
+        scan.take(0, Page { keys: found.into_iter().map(version).collect(), next });
+        let Some(execution) = self.execution(id) else { return };
+        let routes = execution.routes.clone();
+        match execution.buffer.scan(&routes.keyspace, scan) {
+            Ok((entries, next)) => outbox.emit(Event::Scanned { transaction: id, entries, next }),
+            Err(limit) => self.fail(id, Failure::Invalid(Invalid::Limit(limit)), outbox),
+        }
+    }
+
+    /// Asks again what was asked of somebody who does not lead.
+    pub(super) fn redirect_wanted(
+        &mut self,
+        request: u64,
+        id: TransactionId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(execution) = self.execution(id) else { return };
+        let may = |pending: &&Pending| {
+            pending.request == request && pending.redirects < super::asking::REDIRECTS_MAX
+        };
+        if execution.pending.iter().find(may).is_none() {
+            return;
+        }
+        if let Some(Pending { wanted, asked, redirects, .. }) = self.take_wanted(request, id) {
+            self.ask_wanted(id, wanted, asked, redirects + 1, context, outbox);
+        }
+    }
+
+    /// Asks other replicas what has not been answered in time; gives when to look again.
+    pub(super) fn attend_execution(
+        &mut self,
+        id: TransactionId,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Instant> {
+        let (now, timeout) = (context.now, self.config.read_timeout);
+        let open = self.transactions.get(&id)?;
+        let (shard, deadline) = (open.shard, open.deadline);
+        let Phase::Executing(execution) = &open.phase else { return None };
+        let group = self.groups.get(&shard)?;
+        let is_due = |pending: &&Pending| {
+            let last = execution.replica(pending.asked.saturating_sub(1), group).1;
+            now - pending.asked_at >= timeout || !group.is_reachable(last.index)
+        };
+        let due: Vec<u64> = execution.pending.iter().filter(is_due).map(|pending| pending.request).collect();
+        if !due.is_empty() && execution.attempt >= AT_LEADER_FROM {
+            self.groups.get_mut(&shard)?.suspect();
+        }
+        for request in due {
+            if let Some(Pending { wanted, asked, .. }) = self.take_wanted(request, id) {
+                self.ask_wanted(id, wanted, asked, 0, context, outbox);
+            }
+        }
+        Some(deadline.min(now + timeout))
+    }
+
+    pub(super) fn on_commit(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let Some(execution) = self.execution(id) else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        };
+        // What is still being read is not wanted any more.
+        let unwanted = execution.requests();
+        let (routes, buffer) = (execution.routes.clone(), std::mem::take(&mut execution.buffer));
+        execution.pending.clear();
+        for request in unwanted {
+            self.requests.remove(&request);
+        }
+        let greatest = buffer.greatest_version();
+        match buffer.into_parts(&routes.keyspace).into_values().next() {
+            None => self.commit(id, greatest, outbox),
+            Some(part) => {
+                let write = as_write(&part);
+                let question = match write.puts.is_empty() {
+                    true => super::Question::Check { compares: write.compares },
+                    false => super::Question::Write { write: Arc::new(write) },
+                };
+                self.ask(id, question, context, outbox);
+            }
+        }
+    }
+}
+
+/// The version that a key has: its revision, or none if it is absent.
+pub(super) fn version_of(stored: Option<&Stored>) -> Timestamp {
+    stored.map_or(Timestamp::ZERO, |stored| Timestamp { micros: stored.changed.0, client: ClientId(0) })
+}
+
+/// What a transaction writes, and what it relies on: every key that it has read is as it was, and in every range there are as
+/// many keys as there were. The keys of ranges are among those that were read, so none has gone and another come.
+fn as_write(part: &Transaction) -> ConditionalWrite {
+    let keys = part.reads.iter().map(|read| {
+        let changed = (read.version > Timestamp::ZERO).then_some(Revision(read.version.micros));
+        Compare::Key { key: read.key.clone(), changed }
+    });
+    let ranges = part.ranges.iter().map(|range| {
+        let lives = part.reads.iter().filter(|read| read.version > Timestamp::ZERO);
+        let keys = lives.filter(|read| range.contains(&read.key)).count() as u64;
+        Compare::Range { range: range.clone(), after: Revision(u64::MAX), keys }
+    });
+    let put =
+        |write: &quorate_core::Write| Put { key: write.key.clone(), value: write.value.clone(), lease: None };
+    ConditionalWrite { compares: keys.chain(ranges).collect(), puts: part.writes.iter().map(put).collect() }
+}

@@ -1,0 +1,411 @@
+//! The coordinator: runs a client's transactions on the configuration, as on any other keyspace.
+//!
+//! ```text
+//!   Begin ─► executing ─ Commit ─► one conditional write ─► committed, or conflict
+//!              │  reads,   │
+//!              │  writes   └─ writes nothing ─► one check ─► committed, or conflict
+//!            Abort
+//! ```
+//!
+//! Reads may be stale: a transaction relies on the revision of each key that it has read, and on the number of keys in each range,
+//! and commits only if all of that still holds at one instant.
+//!
+//! | file | role |
+//! |---|---|
+//! | `execution` | reads, buffered writes, scans |
+//! | `asking` | the one question that decides, until it is answered |
+//! | `group` | who leads, as far as this client knows |
+
+mod asking;
+mod execution;
+mod group;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_coordinator::Wakeups;
+use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
+use quorate_core::hash::FixedMap;
+use quorate_core::log::Position;
+use quorate_core::machine::OutboxOf;
+use quorate_core::{
+    Address, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, ShardId, TransactionId,
+};
+
+use crate::config::CoordinatorConfig;
+use crate::message::{Message, Refusal};
+use asking::{Asking, Question};
+use execution::Execution;
+use group::Group;
+
+type Out = OutboxOf<Coordinator>;
+
+/// What a coordinator asks to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CoordinatorTimer {
+    /// Some transaction wants attention.
+    Attention,
+}
+
+/// The coordinator of all transactions of one client.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: CoordinatorConfig,
+    keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
+    groups: BTreeMap<ShardId, Group>,
+    transactions: FixedMap<TransactionId, Open>,
+    /// Questions are counted, and each is of one transaction.
+    last_request: u64,
+    requests: FixedMap<u64, TransactionId>,
+    wakeups: Wakeups,
+}
+
+/// A transaction that the coordinator has not forgotten yet.
+#[derive(Debug)]
+struct Open {
+    shard: ShardId,
+    phase: Phase,
+    /// By when the client wants an answer.
+    deadline: Instant,
+    /// True once the client has been told how it ended, or that nobody knows.
+    answered: bool,
+    /// True if the client asks for the outcome, after it had been told that nobody knows.
+    resolve_wanted: bool,
+    wake_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Executing(Box<Execution>),
+    Asking(Box<Asking>),
+}
+
+impl Machine for Coordinator {
+    type Message = Message;
+    type Timer = CoordinatorTimer;
+    type Record = Infallible;
+    type Command = Command;
+    type Event = Event;
+    type Config = CoordinatorConfig;
+
+    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+        Coordinator {
+            config,
+            keyspaces: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            transactions: FixedMap::default(),
+            last_request: 0,
+            requests: FixedMap::default(),
+            wakeups: Wakeups::default(),
+        }
+    }
+
+    fn epoch(&self, to: Address) -> Epoch {
+        match to {
+            Address::Replica(replica) => {
+                self.groups.get(&replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
+            }
+            Address::Client(_) => Epoch::FIRST,
+        }
+    }
+
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Message, CoordinatorTimer, Command>,
+        outbox: &mut Out,
+    ) {
+        match input {
+            Input::Start | Input::Persisted(_) => {}
+            Input::Message { from: Address::Replica(replica), epoch, message } => {
+                if self.is_current(replica, epoch, outbox) {
+                    self.on_message(replica, message, context, outbox);
+                }
+            }
+            Input::Message { from: Address::Client(_), .. } => {}
+            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
+            Input::Command(command) => self.on_command(command, context, outbox),
+        }
+        if let Some(after) = self.wakeups.set_timer(None, context.now) {
+            outbox.set_timer(CoordinatorTimer::Attention, after);
+        }
+    }
+}
+
+impl Coordinator {
+    /// How many transactions it has not forgotten.
+    pub fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// True if it has nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
+    fn on_command(&mut self, command: Command, context: &Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.on_route(routes),
+            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
+            Command::Begin { transaction, keyspace, patience } => {
+                self.open(transaction, keyspace, context.now + patience, context, outbox);
+            }
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox);
+            }
+            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+                let (question, deadline) = (Question::Get { keys }, context.now + patience);
+                self.on_read_only(transaction, keyspace, question, freshness, deadline, context, outbox);
+            }
+            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+                let limit = limit.min(self.config.scan_page_max);
+                let (question, deadline) = (Question::Scan { range, limit }, context.now + patience);
+                self.on_read_only(transaction, keyspace, question, freshness, deadline, context, outbox);
+            }
+            Command::Abort { transaction } => match self.execution(transaction) {
+                Some(_) => self.fail(transaction, Failure::Aborted, outbox),
+                None => finish(outbox, transaction, Err(Failure::Invalid(Invalid::NotOpen(transaction)))),
+            },
+            Command::Resolve { transaction, participants, patience, .. } => {
+                self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
+            }
+        }
+    }
+
+    /// True if a replica speaks under the membership that this coordinator knows. If it speaks under a later one, the client
+    /// is told that it has to learn of that.
+    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+        let Some(group) = self.groups.get_mut(&from.shard) else { return false };
+        if epoch > group.newest_epoch {
+            group.newest_epoch = epoch;
+            outbox.emit(Event::Outdated { keyspace: group.keyspace });
+        }
+        epoch == group.epoch
+    }
+
+    fn on_message(&mut self, from: ReplicaId, message: Message, context: &Context<'_>, outbox: &mut Out) {
+        let request = message.request();
+        let Some(id) = self.requests.get(&request).copied() else { return };
+        match message {
+            Message::GetReply { revision, position, found, .. } => {
+                self.note_position(from.shard, position);
+                self.on_get_reply(request, id, revision, found, context, outbox);
+            }
+            Message::ScanReply { revision, position, found, next, .. } => {
+                self.note_position(from.shard, position);
+                self.on_scan_reply(request, id, revision, found, next, context, outbox);
+            }
+            Message::CheckReply { revision, position, holds, .. } => {
+                self.note_position(from.shard, position);
+                self.on_check_reply(request, id, revision, holds, outbox);
+            }
+            Message::WriteReply { position, result, .. } => {
+                self.note_position(from.shard, position);
+                self.on_write_reply(id, result, outbox);
+            }
+            Message::NotLeading { leader, .. } => {
+                if let Some(group) = self.groups.get_mut(&from.shard) {
+                    group.redirect(from, leader);
+                }
+                self.ask_elsewhere(request, id, from, context, outbox);
+            }
+            Message::Refused { refusal, .. } => self.on_refused(id, refusal, outbox),
+            // What only replicas and subscribers are told.
+            Message::Get { .. }
+            | Message::Scan { .. }
+            | Message::Check { .. }
+            | Message::Write { .. }
+            | Message::Settle { .. }
+            | Message::Grant { .. }
+            | Message::Renew { .. }
+            | Message::Renewed { .. }
+            | Message::Release { .. }
+            | Message::NoSuchLease { .. }
+            | Message::Watch { .. }
+            | Message::Unwatch { .. }
+            | Message::Changes { .. }
+            | Message::Forgotten { .. } => {}
+        }
+    }
+
+    fn on_route(&mut self, routes: Arc<Routes>) {
+        // All of the configuration is one group.
+        if let Some(shard) = routes.keyspace.shards.first() {
+            let (keyspace, epoch) = (routes.keyspace.id, routes.keyspace.epoch);
+            let group = self.groups.remove(&shard.id);
+            let group = Group::learn(group, shard.id, shard.group_size(), keyspace, epoch);
+            self.groups.insert(shard.id, group);
+        }
+        self.keyspaces.insert(routes.keyspace.id, routes);
+    }
+
+    fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &Context<'_>) {
+        let Some(group) = self.groups.get_mut(&replica.shard) else { return };
+        if group.set_reachable(replica.index, reachable) && !reachable {
+            // Whoever waits for it need not wait any longer.
+            let mut waiting: Vec<TransactionId> = self.transactions.keys().copied().collect();
+            waiting.sort_unstable();
+            for id in waiting {
+                self.wake_at(id, context.now);
+            }
+        }
+    }
+
+    fn note_position(&mut self, shard: ShardId, position: Position) {
+        if let Some(group) = self.groups.get_mut(&shard) {
+            group.position = group.position.max(position);
+        }
+    }
+
+    /// Opens a transaction, if that can be.
+    fn open(
+        &mut self,
+        id: TransactionId,
+        keyspace: KeyspaceId,
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) -> bool {
+        let routes = self.keyspaces.get(&keyspace).cloned();
+        let Some((routes, shard)) = routes.and_then(|routes| {
+            let shard = routes.keyspace.shards.first()?.id;
+            Some((routes, shard))
+        }) else {
+            finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
+            return false;
+        };
+        if self.transactions.contains_key(&id) {
+            finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+            return false;
+        }
+        let phase = Phase::Executing(Box::new(Execution::new(routes, id.attempt)));
+        let open = Open { shard, phase, deadline, answered: false, resolve_wanted: false, wake_at: None };
+        self.transactions.insert(id, open);
+        self.wake_at(id, deadline.min(context.now + self.config.read_timeout));
+        true
+    }
+
+    fn next_request(&mut self, id: TransactionId) -> u64 {
+        self.last_request += 1;
+        self.requests.insert(self.last_request, id);
+        self.last_request
+    }
+
+    /// Forgets a transaction and what it has asked.
+    fn forget(&mut self, id: TransactionId) -> Option<Open> {
+        let open = self.transactions.remove(&id)?;
+        let asked = match &open.phase {
+            Phase::Executing(execution) => execution.requests(),
+            Phase::Asking(asking) => asking.requests.clone(),
+        };
+        for request in asked {
+            self.requests.remove(&request);
+        }
+        Some(open)
+    }
+
+    /// Ends a transaction that surely has not committed.
+    fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
+        if self.forget(id).is_some_and(|open| !open.answered) {
+            finish(outbox, id, Err(failure));
+        }
+    }
+
+    /// Makes sure that a transaction gets attention at `at`, or earlier.
+    fn wake_at(&mut self, id: TransactionId, at: Instant) {
+        if let Some(open) = self.transactions.get_mut(&id) {
+            self.wakeups.plan(&mut open.wake_at, id, at);
+        }
+    }
+
+    fn on_attention_timeout(&mut self, context: &Context<'_>, outbox: &mut Out) {
+        self.wakeups.on_timer();
+        while let Some((at, id)) = self.wakeups.pop_due(context.now) {
+            let Some(open) = self.transactions.get_mut(&id).filter(|open| open.wake_at == Some(at)) else {
+                continue;
+            };
+            open.wake_at = None;
+            if let Some(next) = self.attend(id, context, outbox) {
+                // Never at once again: a wake-up that finds nothing to do must not spin.
+                self.wake_at(id, next.max(context.now + Duration::from_millis(1)));
+            }
+        }
+    }
+
+    /// Looks after one transaction; gives when to look again.
+    fn attend(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) -> Option<Instant> {
+        let open = self.transactions.get(&id)?;
+        if context.now >= open.deadline {
+            match &open.phase {
+                Phase::Asking(asking) if asking.may_commit() => self.on_late(id, context, outbox),
+                Phase::Executing(_) | Phase::Asking(_) => {
+                    let missing = self.unanswering(id);
+                    self.fail(id, Failure::Unavailable { missing }, outbox);
+                }
+            }
+        }
+        match &self.transactions.get(&id)?.phase {
+            Phase::Executing(_) => self.attend_execution(id, context, outbox),
+            Phase::Asking(_) => self.attend_asking(id, context, outbox),
+        }
+    }
+
+    /// The replica that was asked last and has not answered.
+    fn unanswering(&self, id: TransactionId) -> Vec<ReplicaId> {
+        let Some(open) = self.transactions.get(&id) else { return Vec::new() };
+        let Some(group) = self.groups.get(&open.shard) else { return Vec::new() };
+        match &open.phase {
+            Phase::Executing(execution) => execution.unanswering(group),
+            Phase::Asking(_) => vec![group.leader()],
+        }
+    }
+
+    /// The client has waited long enough for what may have committed.
+    fn on_late(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        give_up(open, id, outbox);
+        let resolves = matches!(&open.phase, Phase::Asking(asking) if asking.question == Question::Settle);
+        if resolves || context.now >= open.deadline + self.config.abandon_after {
+            self.forget(id);
+        }
+    }
+
+    fn on_refused(&mut self, id: TransactionId, refusal: Refusal, outbox: &mut Out) {
+        match refusal {
+            // Whoever is overloaded may serve it a little later.
+            Refusal::TooMany => {}
+            // It may have been done, and nobody knows any more.
+            Refusal::TooOld => {
+                let Some(mut open) = self.forget(id) else { return };
+                if std::mem::take(&mut open.resolve_wanted) {
+                    outbox.emit(Event::Forgotten { transaction: id });
+                }
+                give_up(&mut open, id, outbox);
+            }
+            // No replica has ever taken it, nor will one.
+            Refusal::Malformed | Refusal::TooLarge | Refusal::Duration => {
+                self.fail(id, Failure::Unavailable { missing: Vec::new() }, outbox);
+            }
+        }
+    }
+}
+
+/// Tells the client that a transaction is over.
+fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
+    outbox.emit(Event::Finished { transaction, result });
+}
+
+/// Nobody can tell the client, for now, what became of a transaction.
+fn give_up(open: &mut Open, id: TransactionId, outbox: &mut Out) {
+    if std::mem::take(&mut open.resolve_wanted) {
+        outbox.emit(Event::Resolved { transaction: id, outcome: None });
+    }
+    if !std::mem::replace(&mut open.answered, true) {
+        finish(outbox, id, Err(Failure::Unknown { participants: vec![open.shard] }));
+    }
+}
