@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorate_core::topology::Durability;
 use quorate_core::{ClientId, GroupSize, Random};
 use quorate_log::{Limits, Timing};
-use quorate_simulator::cluster::{Cluster, site_of};
+use quorate_simulator::cluster::Cluster;
 use quorate_simulator::scenario::{Distance, SITES, Scenario};
 use quorate_simulator::system::System;
 use quorate_simulator::system::baselines::{self, Baseline};
@@ -184,4 +184,9 @@ fn group() -> GroupSize {
         Ok(group) => group,
         Err(error) => unreachable!("three replicas are a group: {error}"),
     }
+}
+
+/// The site of a node.
+fn site_of(node: usize) -> usize {
+    node % SITES
 }

@@ -15,7 +15,7 @@ use quorate_storage::LogError;
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::report::Sample;
-use crate::scenario::{CLOCK_ERROR, SITES, Scenario};
+use crate::scenario::{CLOCK_ERROR, Scenario};
 use crate::system::{Seat, Shards, System};
 use crate::world::World;
 use crate::world::clock::PhysicalClock;
@@ -40,11 +40,6 @@ pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
 /// A clock is never further off than this, so that no timestamp is refused for being too far ahead.
 pub const CLOCK_ERROR_MAX_MICROS: i64 = 20_000_000;
-
-/// The site of a node.
-pub fn site_of(node: usize) -> usize {
-    node % SITES
-}
 
 /// Replicas on nodes, in a world.
 pub struct Cluster<S: System> {
@@ -74,8 +69,9 @@ impl<S: System> Cluster<S> {
         let mut random = scenario.random.fork();
         let nodes = scenario.server_nodes + scenario.clients + 1;
         let site_delays = scenario.site_delays.clone();
+        let sites = scenario.sites();
         let delay = |from: usize, to: usize| {
-            if from == to { Duration::from_micros(20) } else { site_delays[from % SITES][to % SITES] }
+            if from == to { Duration::from_micros(20) } else { site_delays[from % sites][to % sites] }
         };
         let network = Network::new(nodes, scenario.jitter, random.fork(), delay);
         let clocks = draw_clocks(&scenario, nodes, &mut random);
@@ -134,6 +130,16 @@ impl<S: System> Cluster<S> {
         self.world.clock(node).reading(now)
     }
 
+    /// The site of a node.
+    pub fn site_of(&self, node: usize) -> usize {
+        node % self.scenario.sites()
+    }
+
+    /// The clients that are alive, as the world numbers them.
+    pub fn live_clients(&self) -> &[usize] {
+        &self.live_clients
+    }
+
     /// Every shard of the keyspace, ascending.
     pub fn shards(&self) -> Vec<ShardId> {
         self.keyspace.shards.iter().map(|shard| shard.id).collect()
@@ -180,7 +186,7 @@ impl<S: System> Cluster<S> {
             node,
             S::client(&self.scenario.settings, id, self.numbered_shards()),
         );
-        let routes = Arc::new(self.routes(site_of(node)));
+        let routes = Arc::new(self.routes(self.site_of(node)));
         self.world.command(client, Command::Route(routes));
         self.live_clients.push(client);
         if self.scenario.hints {
@@ -207,7 +213,7 @@ impl<S: System> Cluster<S> {
                 .replicas
                 .iter()
                 .enumerate()
-                .map(|(index, node)| (delays[usize::from(node.0) % SITES], ReplicaIndex(index as u8)))
+                .map(|(index, node)| (delays[self.site_of(usize::from(node.0))], ReplicaIndex(index as u8)))
                 .collect();
             order.sort_unstable();
             order.into_iter().map(|(_, index)| index).collect()
@@ -498,13 +504,14 @@ impl<S: System> Cluster<S> {
 
 /// Places the groups on the server nodes, the shards of the keyspace first; node n stands in site n modulo the number of sites.
 fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
+    let count = scenario.sites();
     let node =
-        |at: usize| Node { id: NodeId(at as u16), site: SiteId(site_of(at) as u16), address: String::new() };
+        |at: usize| Node { id: NodeId(at as u16), site: SiteId((at % count) as u16), address: String::new() };
     let topology = Topology {
-        sites: (0..SITES).map(|site| format!("site{site}")).collect(),
+        sites: (0..count).map(|site| format!("site{site}")).collect(),
         nodes: (0..scenario.server_nodes).map(node).collect(),
     };
-    let sites: Vec<SiteId> = (0..SITES as u16).map(SiteId).collect();
+    let sites: Vec<SiteId> = (0..count as u16).map(SiteId).collect();
     let groups = scenario.shards + S::services(&scenario.settings);
     match topology.place(groups, scenario.group.replicas(), ShardId(1), &sites) {
         Ok(groups) => groups,

@@ -29,6 +29,7 @@ use crate::options::Options;
 use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
 use crate::system::baselines::Baseline;
+use crate::system::configuration::ConfigurationService;
 use crate::system::qwstore::QwStore;
 use crate::system::strict::Strict;
 use crate::system::{Hostile, News, System, SystemKind, is_hostile_key};
@@ -77,6 +78,9 @@ fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
         SystemKind::Strict => run_scenario(Scenario::<Strict>::derive(seed, options), trace),
         SystemKind::Baseline(_) => run_scenario(Scenario::<Baseline>::derive(seed, options), trace),
         SystemKind::QwStore => run_scenario(Scenario::<QwStore>::derive(seed, options), trace),
+        SystemKind::Configuration => {
+            run_scenario(Scenario::<ConfigurationService>::derive(seed, options), trace)
+        }
     }
 }
 
@@ -150,6 +154,9 @@ const REST_MAX: Duration = Duration::from_secs(600);
 const EXTENSION: u64 = 60;
 const EXTENSIONS_MAX: u32 = 20;
 
+/// Of what is seen while a seed runs no more is reported than this; more would not tell more.
+const BROKEN_MAX: usize = 3;
+
 /// How often it is looked whether a phase is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -165,6 +172,7 @@ pub(crate) struct Simulation<S: System> {
     pub(crate) core: Option<HealthyCore>,
     /// The crashes at certain steps that are to come, if it is such a simulation.
     pub(crate) ordeal: Option<Ordeal>,
+    inspector: S::Inspector,
     /// When to note next what replicas keep; never in a seed of the usual length.
     next_sample: Option<Instant>,
     /// After healing, everything must have ended within this time; that includes what faults have kept from being begun.
@@ -184,7 +192,8 @@ impl<S: System> Simulation<S> {
         let clients = Clients::new(&mut cluster, workload);
         let injector = Injector::new(&mut cluster, faults);
         cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
-        Simulation { cluster, clients, injector, report, core: None, ordeal: None, next_sample, healing_max }
+        let (core, ordeal, inspector) = (None, None, S::Inspector::default());
+        Simulation { cluster, clients, injector, report, core, ordeal, inspector, next_sample, healing_max }
     }
 
     fn run(mut self) -> SeedRun {
@@ -258,6 +267,15 @@ impl<S: System> Simulation<S> {
         };
         self.cluster.world.set_alarm(interval, Alarm::Poll);
         self.sample();
+        self.inspect();
+    }
+
+    /// Looks for what no history shows.
+    fn inspect(&mut self) {
+        let broken = S::inspect(&mut self.inspector, &self.cluster);
+        if !broken.is_empty() && self.report.broken.len() < BROKEN_MAX {
+            note(&mut self.report, Invariant::Agreement, Finding::Broken(broken));
+        }
     }
 
     /// Notes what replicas keep, if it is time to.

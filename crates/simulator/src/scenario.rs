@@ -87,7 +87,7 @@ pub struct Scenario<S: System> {
     pub random: Random,
 }
 
-/// A simulation has so many sites.
+/// A simulation has so many sites, unless its system is spread over more.
 pub const SITES: usize = 3;
 
 /// How far off a clock is that a time service keeps right, beyond a few round trips.
@@ -122,11 +122,12 @@ impl<S: System> Scenario<S> {
             Err(error) => unreachable!("{error}"),
         };
         let shards = random.between(1, 3) as usize;
+        let shards = if S::IS_SPREAD { 1 } else { shards };
         let server_nodes = group.replicas() + if random.chance(0.3) { random.index(3) } else { 0 };
         let clients = random.between(3, 5) as usize;
         let sessions_per_client = random.between(2, 4) as usize;
         let distance = [Distance::Local, Distance::Region, Distance::Wide][random.index(3)];
-        let site_delays = draw_site_delays(distance, &mut random);
+        let site_delays = draw_site_delays(distance, sites_of::<S>(group), &mut random);
         let jitter = [0.05, 0.3, 1.0][random.index(3)];
         let faults = draw_faults(seed, &options.faults, &mut random);
         let durability = draw_durability(&options.faults, &faults, &mut random);
@@ -184,6 +185,11 @@ impl<S: System> Scenario<S> {
         self.faults.contains(&fault)
     }
 
+    /// How many sites there are.
+    pub fn sites(&self) -> usize {
+        self.site_delays.len()
+    }
+
     /// How many transactions run side by side.
     pub fn sessions(&self) -> usize {
         self.clients * self.sessions_per_client
@@ -208,18 +214,23 @@ fn draw_costs(seed: u64) -> Option<Arc<Costs>> {
     Some(Arc::new(Costs { batching, ..calibrated::costs().times(factor) }))
 }
 
-fn draw_site_delays(distance: Distance, random: &mut Random) -> Vec<Vec<Duration>> {
+/// How many sites there are.
+fn sites_of<S: System>(group: GroupSize) -> usize {
+    if S::IS_SPREAD { group.replicas() } else { SITES }
+}
+
+fn draw_site_delays(distance: Distance, sites: usize, random: &mut Random) -> Vec<Vec<Duration>> {
     let (low, high) = match distance {
         Distance::Local => (60, 300),
         Distance::Region => (500, 4_000),
         Distance::Wide => (10_000, 80_000),
     };
-    let mut delays = vec![vec![Duration::ZERO; SITES]; SITES];
+    let mut delays = vec![vec![Duration::ZERO; sites]; sites];
     let mut set = |one: usize, other: usize, micros| {
         delays[one][other] = Duration::from_micros(micros);
         delays[other][one] = Duration::from_micros(micros);
     };
-    for site in 0..SITES {
+    for site in 0..sites {
         set(site, site, random.between(50, 300));
         for other in 0..site {
             set(site, other, random.between(low, high));

@@ -15,7 +15,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
-use crate::cluster::{Alarm, Cluster, KEYSPACE, site_of};
+use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
@@ -435,7 +435,7 @@ impl Clients {
         let execution = Execution::new(plan, &mut self.unique, 0);
         let time = self.time(cluster.world.now());
         let recorded = self.recorder.invoke(self.sessions[session].process, time);
-        let site = site_of(cluster.client_node(slot));
+        let site = cluster.site_of(cluster.client_node(slot));
         self.recorder.site(recorded, format!("site{site}"));
         for op in execution.announced() {
             self.recorder.attempt(recorded, op);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Ending, Injector, Step, Strike};
-use crate::cluster::{Alarm, Cluster, site_of};
+use crate::cluster::{Alarm, Cluster};
 use crate::system::System;
 
 /// A link, from one node to another.
@@ -114,13 +114,21 @@ impl<S: System> Injector<S> {
         }
     }
 
-    /// A site is cut off from the others. Later its links come back, one pair of nodes after the other, in any order.
+    /// Fewer than half of the sites are cut off, each from all others. Later their links come back, one pair of nodes after the other, in any order.
     pub(super) fn cut_site_off(&mut self, cluster: &mut Cluster<S>) -> bool {
         let nodes = cluster.world.network().nodes();
-        let site = self.random.index(crate::scenario::SITES);
-        let crosses = |one, other| (site_of(one) == site) != (site_of(other) == site);
+        let sites = cluster.scenario.sites();
+        let mut lost = vec![self.random.index(sites)];
+        if (sites - 1) / 2 > 1 && self.random.chance(0.5) {
+            lost.push((lost[0] + 1 + self.random.index(sites - 1)) % sites);
+        }
+        let site_of = |node| cluster.site_of(node);
+        let crosses = |one, other| {
+            let (one, other) = (site_of(one), site_of(other));
+            one != other && (lost.contains(&one) || lost.contains(&other))
+        };
         let mut links = links_where(nodes, crosses);
-        cluster.world.note(|| format!("site {site} is cut off"));
+        cluster.world.note(|| format!("sites {lost:?} are cut off"));
         for (from, to) in &links {
             cluster.world.network().cut(*from, *to);
         }

@@ -8,9 +8,11 @@
 //! | [`strict`] | `strict` keyspaces: TAPIR over inconsistent replication |
 //! | [`baselines`] | the systems that the TAPIR paper compares itself with, on replicated logs |
 //! | [`qwstore`] | the quorum store without transactions that it compares itself with |
+//! | [`configuration`] | the configuration service |
 //! | `frames` | messages as bytes, and damage to them |
 
 pub mod baselines;
+pub mod configuration;
 pub(crate) mod frames;
 pub mod qwstore;
 pub mod strict;
@@ -24,7 +26,7 @@ use quorate_core::{ClientId, GroupSize, Machine, Random, ReplicaId, ShardId, Tim
 
 use crate::cluster::Cluster;
 use crate::fault::Fault;
-use crate::invariants::StoredVersion;
+use crate::invariants::{Broken, StoredVersion};
 use crate::options::{Faults, Options};
 use crate::world::Protocol;
 
@@ -38,13 +40,16 @@ pub enum SystemKind {
     Baseline(quorate_baselines::System),
     /// The quorum store without transactions.
     QwStore,
+    /// The configuration service.
+    Configuration,
 }
 
 impl SystemKind {
     /// Every system.
     pub fn all() -> impl Iterator<Item = SystemKind> {
         let baselines = quorate_baselines::System::ALL.map(SystemKind::Baseline);
-        std::iter::once(SystemKind::Strict).chain(baselines).chain([SystemKind::QwStore])
+        let others = [SystemKind::QwStore, SystemKind::Configuration];
+        std::iter::once(SystemKind::Strict).chain(baselines).chain(others)
     }
 
     /// Its name: that of the isolation, or of the comparison system.
@@ -53,6 +58,7 @@ impl SystemKind {
             SystemKind::Strict => "strict",
             SystemKind::Baseline(system) => system.name(),
             SystemKind::QwStore => "qwstore",
+            SystemKind::Configuration => "configuration",
         }
     }
 
@@ -61,6 +67,7 @@ impl SystemKind {
         match self {
             SystemKind::Strict => format!("--isolation {self}"),
             SystemKind::Baseline(_) | SystemKind::QwStore => format!("--baseline {self}"),
+            SystemKind::Configuration => "--configuration".to_owned(),
         }
     }
 
@@ -70,6 +77,7 @@ impl SystemKind {
             SystemKind::Strict => strict::plants(),
             SystemKind::Baseline(system) => baselines::plants_of(system),
             SystemKind::QwStore => qwstore::plants(),
+            SystemKind::Configuration => configuration::plants(),
         }
     }
 }
@@ -163,6 +171,8 @@ pub trait System:
     type Settings: Clone + Debug;
     /// A client that lies.
     type Hostile: Hostile<Self>;
+    /// What has been seen of it while it runs.
+    type Inspector: Debug + Default;
 
     /// True if reads go to leaders, however far away: clients have the patience for that.
     const READS_AT_LEADERS: bool;
@@ -170,6 +180,9 @@ pub trait System:
     /// True if whoever has committed at a timestamp has read what lies below it. (That timestamps order the versions of each
     /// key is promised in any case.)
     const TIMESTAMPS_EXPLAIN_READS: bool;
+
+    /// True if it is one group, with each of its replicas in a site of its own.
+    const IS_SPREAD: bool = false;
 
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Self::Settings;
@@ -257,6 +270,12 @@ pub trait System:
 
     /// What a client that has lost track of a transaction asks its shards, so that they settle it; none if it cannot.
     fn ask_to_settle(held: &Held) -> Option<Self::Message>;
+
+    /// Looks at a cluster while it runs, again and again; gives what is wrong that no history shows.
+    fn inspect(inspector: &mut Self::Inspector, cluster: &Cluster<Self>) -> Vec<Broken> {
+        let _ = (inspector, cluster);
+        Vec::new()
+    }
 
     /// What another replica says that has gone on to the next view; none if nobody follows a single one.
     fn hint_next_view(server: &Self::Server) -> Option<Self::Message>;

@@ -32,6 +32,7 @@ Examples:
   quorate sim --seed 42 --trace trace.txt --history history.jsonl
   quorate sim --seeds 1..200 --plant T21           the planted bug must be found: exit code 1
   quorate sim --baseline txn-occ --seeds 1..200      a comparison system, under the same faults
+  quorate sim --configuration --seeds 1..200         the configuration service
   quorate sim --seeds 1..50 --faults loss,clock-skew --workload lists --json
   quorate sim --seed 5 --length 100 --workload rmw  a hundred times as long: what has ended must be forgotten
   quorate sim --list-plants --json
@@ -48,6 +49,9 @@ pub(crate) struct SimArguments {
     /// A comparison system to simulate instead.
     #[arg(long, value_name = "B", conflicts_with = "isolation", value_parser = baseline_named)]
     baseline: Option<SystemKind>,
+    /// Simulate the configuration service.
+    #[arg(long, conflicts_with_all = ["isolation", "baseline"])]
+    configuration: bool,
     /// One seed.
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
@@ -118,7 +122,11 @@ impl SimArguments {
         }
         let seeds = self.seed.map_or(self.seeds.clone(), |seed| seed..=seed);
         let mut options = Options::new(seeds);
-        options.system = self.baseline.unwrap_or(system_of(self.isolation));
+        options.system = match self.baseline {
+            _ if self.configuration => SystemKind::Configuration,
+            Some(baseline) => baseline,
+            None => system_of(self.isolation),
+        };
         options.faults = self.faults.clone().unwrap_or(Faults::All);
         options.plant = self.plant.map(|plant| of_system(&plant, options.system)).transpose()?;
         options.workload = self.workload;

@@ -101,6 +101,7 @@ const FLOOR_INTERVAL_MAX: Duration = Duration::from_secs(60);
 impl System for Baseline {
     type Settings = Settings;
     type Hostile = Hostile;
+    type Inspector = ();
 
     const READS_AT_LEADERS: bool = true;
     const TIMESTAMPS_EXPLAIN_READS: bool = false;

@@ -94,6 +94,7 @@ impl Protocol for QwStore {
 impl System for QwStore {
     type Settings = Settings;
     type Hostile = Hostile;
+    type Inspector = ();
 
     const READS_AT_LEADERS: bool = false;
     const TIMESTAMPS_EXPLAIN_READS: bool = false;

@@ -112,6 +112,7 @@ const CHECKPOINT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 impl System for Strict {
     type Settings = Settings;
     type Hostile = Hostile;
+    type Inspector = ();
 
     const READS_AT_LEADERS: bool = false;
     const TIMESTAMPS_EXPLAIN_READS: bool = true;
