@@ -14,6 +14,9 @@ const SEEDS: &str = "1..2000";
 const BASELINES: [&str; 5] = ["txn-lock", "txn-occ", "span-lock", "span-occ", "qwstore"];
 const BASELINE_SEEDS: &str = "1..150";
 
+/// How many seeds the configuration service runs.
+const CONFIGURATION_SEEDS: &str = "1..150";
+
 /// The seeds within which a plant must be caught, under the faults that suit it.
 const PLANT_SEEDS: &str = "1..200";
 
@@ -63,11 +66,27 @@ fn simulate(root: &Path) -> Result<String, String> {
             failures.push(format!("a bug planted in {baseline} is not caught within seeds {PLANT_SEEDS}"));
         }
     }
+    let seeds = ["sim", "--configuration", "--seeds", CONFIGURATION_SEEDS, "--faults", "all"];
+    let (text, success) = shell::output(quorate(root, &seeds))?;
+    println!("{text}");
+    if !success {
+        failures.push(format!("seeds {CONFIGURATION_SEEDS} of the configuration service are not all good"));
+    }
+    let hunt = ["sim", "--configuration", "--plants", "--seeds", PLANT_SEEDS];
+    let (text, success) = shell::output(quorate(root, &hunt))?;
+    println!("{text}");
+    caught.extend(plants(&text).into_iter().map(str::to_owned));
+    if !success {
+        failures.push(format!(
+            "a bug planted in the configuration service is not caught within seeds {PLANT_SEEDS}"
+        ));
+    }
     if failures.is_empty() {
         let caught = caught.join(", ");
         let baselines = BASELINES.join(", ");
         Ok(format!(
-            "seeds {SEEDS}; crashes at every step; seeds {BASELINE_SEEDS} of {baselines}; caught {caught}"
+            "seeds {SEEDS}; crashes at every step; seeds {BASELINE_SEEDS} of {baselines}; seeds {CONFIGURATION_SEEDS} of \
+             the configuration service; caught {caught}"
         ))
     } else {
         Err(failures.join(", "))
