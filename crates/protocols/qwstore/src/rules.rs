@@ -25,11 +25,13 @@ pub enum Plant {
     CollectsNothing,
     /// Q10: a client that comes back gives its puts the ids of earlier ones.
     ReusedClientIds,
+    /// Q11: whoever looks for a floor does not compare again what it records itself before it refuses.
+    ComparesOnce,
 }
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 10] = [
+    pub const ALL: [Plant; 11] = [
         Plant::OneReplicaSuffices,
         Plant::LatePutsTaken,
         Plant::ReplyBeforeSync,
@@ -40,6 +42,7 @@ impl Plant {
         Plant::CountsLostReplicas,
         Plant::CollectsNothing,
         Plant::ReusedClientIds,
+        Plant::ComparesOnce,
     ];
 
     #[rustfmt::skip]
@@ -55,6 +58,7 @@ impl Plant {
             Plant::CountsLostReplicas => ("Q8", "a replica that has lost its record counts in a view change"),
             Plant::CollectsNothing => ("Q9", "nothing is ever forgotten"),
             Plant::ReusedClientIds => ("Q10", "a client that comes back gives its puts the ids of earlier ones"),
+            Plant::ComparesOnce => ("Q11", "who looks for a floor does not compare again what it records before it refuses"),
         }
     }
 

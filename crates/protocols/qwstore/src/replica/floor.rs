@@ -124,7 +124,8 @@ impl Replica {
         let (_, moved_at) = *self.floors.moved.insert(moved.unwrap_or((floor, now)));
         let limit = self.config.floor_patience * PATIENCES_MAX;
         let view = self.ir.view();
-        if self.floors.run.as_ref().is_some_and(|run| run.view != view || now - run.began >= limit) {
+        let is_over = |run: &Run| run.view != view || now - run.began >= limit || run.below <= floor;
+        if self.floors.run.as_ref().is_some_and(is_over) {
             self.floors.run = None;
         }
         if self.floors.run.is_none() {
@@ -156,6 +157,10 @@ impl Replica {
         }
         let n = self.config.group.replicas();
         self.store.late = None;
+        // Others are compared before this replica refuses anything: it follows them.
+        if !self.config.rules.has(Plant::ComparesOnce) {
+            self.store.gathering = below;
+        }
         self.floors.run = Some(Run {
             view: self.ir.view(),
             below,
@@ -214,6 +219,11 @@ impl Replica {
             Message::FetchPuts { puts } => self.send_puts(from, &puts, outbox),
             Message::Puts { puts } => {
                 for (put, operation) in puts {
+                    // Whoever is complete holds all that was acknowledged. What it lacks was not, and who is complete as well may
+                    // have collected what lies around it already.
+                    if operation.timestamp < self.ir.complete() {
+                        continue;
+                    }
                     self.with_desk(context.random, outbox, |ir, desk| ir.learn(put, operation, desk));
                 }
                 self.advance_floor(context, outbox);

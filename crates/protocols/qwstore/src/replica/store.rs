@@ -21,8 +21,10 @@ pub(super) struct Store {
     pub(super) refusal: Timestamp,
     /// Below this f + 1 replicas hold every put that was acknowledged, as far as is known here.
     pub(super) complete: Timestamp,
-    /// The lowest timestamp of a put that has come although it would be refused, since this was last asked: another replica
-    /// held it.
+    /// Below this a floor is looked for: what comes there has to be compared, also if it may come.
+    pub(super) gathering: Timestamp,
+    /// The lowest timestamp of a put that has come below where a floor is looked for, or where puts are refused, since this
+    /// was last asked.
     pub(super) late: Option<Timestamp>,
 }
 
@@ -63,7 +65,7 @@ impl Upcalls<QwStore> for Store {
         if *timestamp < self.floor {
             return;
         }
-        if *timestamp < self.refusal {
+        if *timestamp < self.refusal.max(self.gathering) {
             self.late = Some(self.late.map_or(*timestamp, |late| late.min(*timestamp)));
         }
         self.versions.install(key, *timestamp, value.clone());

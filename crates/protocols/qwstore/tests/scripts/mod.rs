@@ -81,10 +81,11 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 4] = [
+const PLANTED: [(&str, Plant, &str); 5] = [
     ("01_a_put_goes_to_all_replicas", Plant::OneReplicaSuffices, "  c1.1 COMMITTED, not before 100c1"),
     ("08_a_late_put_is_put_anew", Plant::LatePutsTaken, "  c2.1 COMMITTED, not before 6900100c2, 1 put anew"),
     ("07_what_few_hold_spreads", Plant::NobodyCompares, "  a = x @100c1"),
+    ("20_a_put_comes_before_the_leader_refuses", Plant::ComparesOnce, "1/r0 → 1/r4: TAKE c1#0 a=x at 100c1"),
     ("10_lost_disk_rejoins", Plant::EmptyDiskBeginsAnew, "1/r1 → 1/r0: which view?"),
 ];
 

@@ -246,7 +246,8 @@ fn planted(plant: Plant) -> Planted {
         id: plant.id(),
         what: plant.what(),
         section: "7.1",
-        is_hunted: true,
+        // A put has to arrive between two answers to one question; a golden script plays it.
+        is_hunted: plant != Plant::ComparesOnce,
         suited_faults: if faults.is_empty() { Faults::All } else { named(faults) },
     }
 }
