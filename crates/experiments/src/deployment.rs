@@ -36,6 +36,10 @@ pub struct Deployment<S: System> {
     pub workload: Parameters,
     /// Only transactions of this kind; of every kind if none is named.
     pub kind: Option<&'static str>,
+    /// Only transactions of this kind are timed; all of them if none is named.
+    pub timed: Option<&'static str>,
+    /// True if each replica has a node of its own; else there is one node in each region.
+    pub apart: bool,
     /// True if a transaction that only reads, and knows its keys beforehand, is a read-only one.
     pub reads_at_once: bool,
     /// What the work of processors costs; none if it costs nothing.
@@ -70,11 +74,7 @@ const JITTER: f64 = 0.05;
 impl Deployment<Strict> {
     /// One shard of TAPIR with the configuration that servers and clients use by default.
     pub fn new(workload: Parameters) -> Self {
-        let settings = Settings {
-            coordinator: CoordinatorConfig::new(ClientId::default()),
-            replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
-        };
-        Deployment::with(settings, workload)
+        Deployment::with(tapir(), workload)
     }
 
     /// Three servers and one client as processes on one machine, as `quorate bench --embedded` runs them: what is said
@@ -95,20 +95,7 @@ impl Deployment<Baseline> {
     /// One shard of a comparison system with the configuration that servers and clients would use by default. The leaders
     /// of all shards are in the first region.
     pub fn baseline(system: quorate_baselines::System, workload: Parameters) -> Self {
-        let settings = baselines::settings::Settings {
-            timing: Timing::DEFAULT,
-            limits: Limits::DEFAULT,
-            snapshot_bytes: u64::MAX,
-            log_rules: quorate_log::Rules::CORRECT,
-            coordinator: quorate_baselines::CoordinatorConfig::new(ClientId::default(), system),
-            replica: quorate_baselines::ReplicaConfig::new(
-                Default::default(),
-                group(),
-                Default::default(),
-                system,
-            ),
-        };
-        Deployment::with(settings, workload)
+        Deployment::with(on_log(system), workload)
     }
 }
 
@@ -121,6 +108,8 @@ impl<S: System> Deployment<S> {
             region: None,
             workload,
             kind: None,
+            timed: None,
+            apart: false,
             reads_at_once: true,
             costs: None,
             cores: None,
@@ -131,6 +120,40 @@ impl<S: System> Deployment<S> {
             sync_time: SyncTime::TYPICAL,
             settings,
         }
+    }
+
+    /// The same deployment of another system, whose machines are set up like this.
+    pub fn of<T: System>(&self, settings: T::Settings) -> Deployment<T> {
+        Deployment {
+            shards: self.shards,
+            clients: self.clients,
+            sessions_per_client: self.sessions_per_client,
+            region: self.region,
+            workload: self.workload.clone(),
+            kind: self.kind,
+            timed: self.timed,
+            apart: self.apart,
+            reads_at_once: self.reads_at_once,
+            costs: self.costs.clone(),
+            cores: self.cores,
+            round_trips: self.round_trips,
+            jitter: self.jitter,
+            clock_errors_micros: self.clock_errors_micros,
+            durability: self.durability,
+            sync_time: self.sync_time,
+            settings,
+        }
+    }
+
+    /// How many nodes have replicas; as many in each region.
+    fn server_nodes(&self) -> usize {
+        let groups = if self.apart { self.shards + S::services(&self.settings) } else { 1 };
+        SITES * groups
+    }
+
+    /// The longest of all round trips.
+    pub fn longest_round_trip(&self) -> Duration {
+        self.round_trips.iter().flatten().max().copied().unwrap_or_default()
     }
 
     /// The places of the clients.
@@ -147,7 +170,7 @@ impl<S: System> Deployment<S> {
         let scenario = Scenario {
             shards: self.shards,
             group: group(),
-            server_nodes: SITES,
+            server_nodes: self.server_nodes(),
             clients: self.clients,
             sessions_per_client: self.sessions_per_client,
             durability: self.durability,
@@ -164,18 +187,40 @@ impl<S: System> Deployment<S> {
             random: random.fork(),
             ..Scenario::derive(seed, &healthy)
         };
+        let nodes = self.server_nodes() + self.clients;
         let mut cluster = Cluster::new(scenario, None, None);
         if let Some(cores) = self.cores {
-            cluster.world.share_cores(0..SITES + self.clients, cores);
-            cluster.world.share_disk(0..SITES);
+            cluster.world.share_cores(0..nodes, cores);
+            cluster.world.share_disk(0..self.server_nodes());
         }
-        for node in 0..SITES + self.clients {
+        for node in 0..nodes {
             // Exponential, with a random sign: most clocks are good and few are bad.
             let error = -self.clock_errors_micros[site_of(node)] * (1.0 - random.unit()).ln();
             let signed = if random.chance(0.5) { error } else { -error };
             *cluster.world.clock(node) = PhysicalClock::new(signed as i64, 0);
         }
         cluster
+    }
+}
+
+/// TAPIR as servers and clients set it up.
+pub fn tapir() -> Settings {
+    Settings {
+        coordinator: CoordinatorConfig::new(ClientId::default()),
+        replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
+    }
+}
+
+/// A system on replicated logs as servers and clients set it up.
+pub fn on_log(system: quorate_baselines::System) -> baselines::settings::Settings {
+    let (id, shards) = (Default::default(), Default::default());
+    baselines::settings::Settings {
+        timing: Timing::DEFAULT,
+        limits: Limits::DEFAULT,
+        snapshot_bytes: u64::MAX,
+        log_rules: quorate_log::Rules::CORRECT,
+        coordinator: quorate_baselines::CoordinatorConfig::new(ClientId::default(), system),
+        replica: quorate_baselines::ReplicaConfig::new(id, group(), shards, system),
     }
 }
 

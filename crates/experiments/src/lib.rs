@@ -6,14 +6,18 @@
 //! |---|---|
 //! | [`catalogue`] | which experiments there are |
 //! | [`deployment`], [`load`] | where they run, and who uses it |
+//! | [`contender`] | TAPIR and its rivals, side by side |
 //! | [`deadlines`] | deadline ordering against plain TAPIR |
 //! | [`regions`] | TAPIR and its rivals over three regions |
+//! | [`peaks`] | how much they get out of their servers |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
 pub mod catalogue;
+pub mod contender;
 pub mod deadlines;
 pub mod deployment;
 pub mod load;
+pub mod peaks;
 pub mod regions;
 pub mod report;
 pub mod svg;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Command, Event, Failure, Freshness};
+use quorate_core::command::{Command, Committed, Event, Failure, Freshness};
 use quorate_core::hash::FixedMap;
 use quorate_core::{ClientId, Instant, Random, TransactionId};
 use quorate_simulator::cluster::{Alarm, Cluster, KEYSPACE};
@@ -27,13 +27,15 @@ pub struct Window {
 pub struct Measured {
     /// Transactions that committed.
     pub committed: u64,
+    /// Of those, the ones that were prepared again at a later timestamp.
+    pub retried: u64,
     /// Attempts that did not.
     pub aborted: u64,
     /// Attempts whose fate the client was not told in time.
     pub unknown: u64,
-    /// How long each committed transaction took from its first attempt to its outcome.
+    /// How long each committed transaction that is timed took from its first attempt to its outcome.
     pub latencies: Vec<Duration>,
-    /// How long the commit of each committed transaction took, from the call to the outcome.
+    /// How long the commit of each of them took, from the call to the outcome.
     pub commit_latencies: Vec<Duration>,
     /// For how long the processor of each server worked, as far as work costs something.
     pub servers_worked: Vec<Duration>,
@@ -59,6 +61,11 @@ impl Measured {
         busiest.as_secs_f64() / self.seconds
     }
 
+    /// The share of committed transactions that were prepared again at a later timestamp.
+    pub fn retry_rate(&self) -> f64 {
+        self.retried as f64 / self.committed.max(1) as f64
+    }
+
     /// Attempts that aborted ÷ attempts that ended.
     pub fn abort_rate(&self) -> f64 {
         self.aborted as f64 / ((self.committed + self.aborted).max(1)) as f64
@@ -67,6 +74,12 @@ impl Measured {
     /// The latency that this share of committed transactions stayed below, in milliseconds.
     pub fn latency_ms(&self, share: f64) -> f64 {
         quantile_ms(&self.latencies, share)
+    }
+
+    /// The average latency of committed transactions, in milliseconds.
+    pub fn mean_latency_ms(&self) -> f64 {
+        let sum: Duration = self.latencies.iter().sum();
+        sum.as_secs_f64() * 1_000.0 / self.latencies.len().max(1) as f64
     }
 
     /// The commit latency that this share of committed transactions stayed below, in milliseconds.
@@ -109,8 +122,9 @@ fn worked<S: System>(cluster: &mut Cluster<S>) -> Vec<Duration> {
     (0..nodes).map(|node| cluster.world.processor_time(node)).collect()
 }
 
-/// Sessions begin within so long, so that they do not march in step.
+/// Sessions begin within so long, and so many round trips, so that they do not march in step.
 const SPREAD: Duration = Duration::from_millis(500);
+const SPREAD_ROUND_TRIPS: u32 = 50;
 
 /// No client gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -120,6 +134,7 @@ struct Load {
     by_transaction: FixedMap<TransactionId, usize>,
     workload: Workload,
     kind: Option<&'static str>,
+    timed: Option<&'static str>,
     reads_at_once: bool,
     unique: UniqueValues,
     random: Random,
@@ -154,12 +169,14 @@ impl Load {
             by_transaction: FixedMap::default(),
             workload: Workload::new(deployment.workload.clone()),
             kind: deployment.kind,
+            timed: deployment.timed,
             reads_at_once: deployment.reads_at_once,
             unique: UniqueValues::new(0),
             random,
             measured_from: Instant::START + window.warm_up,
             measured: Measured { seconds: window.measured.as_secs_f64(), ..Measured::default() },
         };
+        let spread = SPREAD.min(SPREAD_ROUND_TRIPS * deployment.longest_round_trip());
         for slot in deployment.slots() {
             let (client, id) = cluster.start_client(slot);
             for place in 0..deployment.sessions_per_client as u64 {
@@ -176,7 +193,7 @@ impl Load {
                     commit_began: Instant::START,
                     execution: None,
                 });
-                let after = SPREAD.mul_f64(load.random.unit());
+                let after = spread.mul_f64(load.random.unit());
                 cluster.world.set_alarm(after, Alarm::Session(session));
             }
         }
@@ -279,7 +296,7 @@ impl Load {
             }
             Event::Finished { transaction, result } => {
                 let Some(session) = self.by_transaction.remove(&transaction) else { return };
-                self.on_finished(session, result.map(|_| ()), cluster);
+                self.on_finished(session, result, cluster);
             }
             // Nothing else is asked for.
             _ => {}
@@ -289,7 +306,7 @@ impl Load {
     fn on_finished<S: System>(
         &mut self,
         session: usize,
-        result: Result<(), Failure>,
+        result: Result<Committed, Failure>,
         cluster: &mut Cluster<S>,
     ) {
         let now = cluster.world.now();
@@ -297,10 +314,13 @@ impl Load {
         let state = &mut self.sessions[session];
         state.execution = None;
         let pause = match result {
-            Ok(()) => {
-                state.plan = None;
+            Ok(committed) => {
+                let kind = state.plan.take().map(|plan| plan.kind);
                 if counts {
                     self.measured.committed += 1;
+                    self.measured.retried += u64::from(committed.retries > 0);
+                }
+                if counts && self.timed.is_none_or(|timed| kind == Some(timed)) {
                     self.measured.latencies.push(now - state.began);
                     self.measured.commit_latencies.push(now - state.commit_began);
                 }

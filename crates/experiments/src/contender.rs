@@ -1,0 +1,92 @@
+//! The systems that are measured side by side.
+
+use std::fmt;
+use std::sync::Arc;
+
+use quorate_baselines::System;
+use quorate_log::Limits;
+use quorate_simulator::calibrated;
+use quorate_simulator::system::baselines::Baseline;
+use quorate_simulator::system::strict::Strict;
+use quorate_simulator::world::costs::{Batching, Costs};
+
+use crate::deployment::{Deployment, on_log};
+use crate::load::{Measured, Window, run};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// TAPIR.
+    Tapir,
+    /// Two-phase commit over replicated logs.
+    OnLog(System),
+}
+
+impl Contender {
+    /// Every contender, TAPIR first.
+    pub fn all() -> impl Iterator<Item = Contender> {
+        std::iter::once(Contender::Tapir).chain(System::ALL.map(Contender::OnLog))
+    }
+
+    /// True if each shard has a leader.
+    pub fn has_leaders(self) -> bool {
+        matches!(self, Contender::OnLog(_))
+    }
+
+    /// Measures it where TAPIR would be deployed like this.
+    pub fn run(
+        self,
+        deployment: &Deployment<Strict>,
+        batches: Batches,
+        seed: u64,
+        window: Window,
+    ) -> Measured {
+        match self {
+            Contender::Tapir => run(deployment, seed, window),
+            Contender::OnLog(system) => {
+                let mut settings = on_log(system);
+                settings.limits = batches.limits();
+                run(&deployment.of::<Baseline>(settings), seed, window)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Contender::Tapir => formatter.pad("TAPIR"),
+            Contender::OnLog(system) => formatter.pad(system.name()),
+        }
+    }
+}
+
+/// What goes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batches {
+    /// Nothing, on either side: each message is sent by itself, and each entry of a log in a message of its own. That is what
+    /// the paper has measured.
+    Nothing,
+    /// What servers do, on either side: whatever is ready together is sent together, and logs send entries together.
+    Everything,
+}
+
+impl Batches {
+    /// The same, with at most so many messages of a log on their way to a backup.
+    fn limits(self) -> Limits {
+        match self {
+            Batches::Nothing => Limits { message_bytes: 1, in_flight: usize::MAX, ..Limits::DEFAULT },
+            Batches::Everything => Limits::DEFAULT,
+        }
+    }
+
+    /// What work costs: as much as on a real server.
+    pub fn costs(self) -> Arc<Costs> {
+        let costs = calibrated::costs();
+        Arc::new(match self {
+            // A processor that is always busy is never woken.
+            Batches::Nothing => Costs { batching: Batching::None, wake_ns: 0.0, ..costs },
+            Batches::Everything => Costs { batching: Batching::Turns, wake_ns: 0.0, ..costs },
+        })
+    }
+}
