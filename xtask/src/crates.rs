@@ -126,7 +126,7 @@ pub(crate) const CRATES: [Crate; 20] = [
     Crate {
         package: EXPERIMENTS,
         folder: "crates/experiments",
-        may_import: &[CORE, LOG, TAPIR, BASELINES, WORKLOADS, SIMULATOR],
+        may_import: &[CORE, LOG, TAPIR, BASELINES, QWSTORE, WORKLOADS, SIMULATOR],
         kind: Kind::Deterministic,
     },
     Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, WIRE], kind: Kind::Host },

@@ -7,10 +7,11 @@ use quorate_baselines::System;
 use quorate_log::Limits;
 use quorate_simulator::calibrated;
 use quorate_simulator::system::baselines::Baseline;
+use quorate_simulator::system::qwstore::QwStore;
 use quorate_simulator::system::strict::Strict;
 use quorate_simulator::world::costs::{Batching, Costs};
 
-use crate::deployment::{Deployment, on_log};
+use crate::deployment::{Deployment, on_log, quorum_store};
 use crate::load::{Measured, Window, run};
 
 /// One of them.
@@ -20,12 +21,15 @@ pub enum Contender {
     Tapir,
     /// Two-phase commit over replicated logs.
     OnLog(System),
+    /// A store without transactions: puts go to all replicas.
+    QuorumStore,
 }
 
 impl Contender {
     /// Every contender, TAPIR first.
     pub fn all() -> impl Iterator<Item = Contender> {
-        std::iter::once(Contender::Tapir).chain(System::ALL.map(Contender::OnLog))
+        let rivals = System::ALL.map(Contender::OnLog);
+        [Contender::Tapir].into_iter().chain(rivals).chain([Contender::QuorumStore])
     }
 
     /// True if each shard has a leader.
@@ -48,6 +52,7 @@ impl Contender {
                 settings.limits = batches.limits();
                 run(&deployment.of::<Baseline>(settings), seed, window)
             }
+            Contender::QuorumStore => run(&deployment.of::<QwStore>(quorum_store()), seed, window),
         }
     }
 }
@@ -57,6 +62,7 @@ impl fmt::Display for Contender {
         match self {
             Contender::Tapir => formatter.pad("TAPIR"),
             Contender::OnLog(system) => formatter.pad(system.name()),
+            Contender::QuorumStore => formatter.pad("qwstore"),
         }
     }
 }

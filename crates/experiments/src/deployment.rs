@@ -11,7 +11,8 @@ use quorate_log::{Limits, Timing};
 use quorate_simulator::cluster::Cluster;
 use quorate_simulator::scenario::{Distance, SITES, Scenario};
 use quorate_simulator::system::System;
-use quorate_simulator::system::baselines::{self, Baseline};
+use quorate_simulator::system::baselines;
+use quorate_simulator::system::qwstore;
 use quorate_simulator::system::strict::Strict;
 use quorate_simulator::system::strict::settings::Settings;
 use quorate_simulator::world::clock::PhysicalClock;
@@ -60,6 +61,9 @@ pub struct Deployment<S: System> {
     pub settings: S::Settings,
 }
 
+/// How far apart two clocks are on average ÷ how wrong each is: errors are exponential, either way.
+pub const APART_PER_ERROR: f64 = 1.5;
+
 /// United States, Europe, Asia: round trips between a node of one and a node of another, in microseconds.
 const ROUND_TRIP_MICROS: [[u64; SITES]; SITES] =
     [[1_200, 111_000, 166_500], [111_000, 800, 262_000], [166_500, 262_000, 10_800]];
@@ -88,14 +92,6 @@ impl Deployment<Strict> {
             clock_errors_micros: [0.0; SITES],
             ..Deployment::new(workload)
         }
-    }
-}
-
-impl Deployment<Baseline> {
-    /// One shard of a comparison system with the configuration that servers and clients would use by default. The leaders
-    /// of all shards are in the first region.
-    pub fn baseline(system: quorate_baselines::System, workload: Parameters) -> Self {
-        Deployment::with(on_log(system), workload)
     }
 }
 
@@ -203,6 +199,15 @@ impl<S: System> Deployment<S> {
     }
 }
 
+/// Round trips between three zones close to each other: a little less within a zone, so that clients read in their own.
+pub fn zones(round_trip: Duration) -> [[Duration; SITES]; SITES] {
+    let mut round_trips = [[round_trip; SITES]; SITES];
+    for (zone, row) in round_trips.iter_mut().enumerate() {
+        row[zone] = round_trip.mul_f64(0.9);
+    }
+    round_trips
+}
+
 /// TAPIR as servers and clients set it up.
 pub fn tapir() -> Settings {
     Settings {
@@ -221,6 +226,15 @@ pub fn on_log(system: quorate_baselines::System) -> baselines::settings::Setting
         log_rules: quorate_log::Rules::CORRECT,
         coordinator: quorate_baselines::CoordinatorConfig::new(ClientId::default(), system),
         replica: quorate_baselines::ReplicaConfig::new(id, group(), shards, system),
+    }
+}
+
+/// The quorum store as servers and clients would set it up.
+pub fn quorum_store() -> qwstore::settings::Settings {
+    let boot = quorate_qwstore::Boot::Initialise;
+    qwstore::settings::Settings {
+        coordinator: quorate_qwstore::CoordinatorConfig::new(ClientId::default()),
+        replica: quorate_qwstore::ReplicaConfig::new(Default::default(), group(), boot),
     }
 }
 

@@ -8,6 +8,8 @@
 //! | [`deployment`], [`load`] | where they run, and who uses it |
 //! | [`contender`] | TAPIR and its rivals, side by side |
 //! | [`deadlines`] | deadline ordering against plain TAPIR |
+//! | [`environments`] | how long one transaction takes in them, from a cluster to three regions |
+//! | [`skew`] | what wrong clocks do |
 //! | [`regions`] | TAPIR and its rivals over three regions |
 //! | [`peaks`] | how much they get out of their servers |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
@@ -16,10 +18,12 @@ pub mod catalogue;
 pub mod contender;
 pub mod deadlines;
 pub mod deployment;
+pub mod environments;
 pub mod load;
 pub mod peaks;
 pub mod regions;
 pub mod report;
+pub mod skew;
 pub mod svg;
 
 pub use catalogue::{Experiment, Settings};

@@ -37,6 +37,8 @@ pub struct Measured {
     pub latencies: Vec<Duration>,
     /// How long the commit of each of them took, from the call to the outcome.
     pub commit_latencies: Vec<Duration>,
+    /// How long the attempt that committed took before.
+    pub read_latencies: Vec<Duration>,
     /// For how long the processor of each server worked, as far as work costs something.
     pub servers_worked: Vec<Duration>,
     /// For how long those of all clients did.
@@ -74,6 +76,11 @@ impl Measured {
     /// The latency that this share of committed transactions stayed below, in milliseconds.
     pub fn latency_ms(&self, share: f64) -> f64 {
         quantile_ms(&self.latencies, share)
+    }
+
+    /// What this share of the attempts that committed took at most before the commit, in milliseconds.
+    pub fn read_latency_ms(&self, share: f64) -> f64 {
+        quantile_ms(&self.read_latencies, share)
     }
 
     /// The average latency of committed transactions, in milliseconds.
@@ -323,6 +330,7 @@ impl Load {
                 if counts && self.timed.is_none_or(|timed| kind == Some(timed)) {
                     self.measured.latencies.push(now - state.began);
                     self.measured.commit_latencies.push(now - state.commit_began);
+                    self.measured.read_latencies.push(state.commit_began - state.attempt_began);
                 }
                 Duration::ZERO
             }

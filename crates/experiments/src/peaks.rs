@@ -11,7 +11,7 @@ use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 
 use crate::catalogue::Settings;
 use crate::contender::{Batches, Contender};
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, zones};
 use crate::load::{Measured, Window};
 use crate::report::{Headline, Report, Row};
 
@@ -52,7 +52,7 @@ impl Bench {
             shards,
             clients: CLIENTS,
             apart: true,
-            round_trips: [[ROUND_TRIP; 3]; 3],
+            round_trips: zones(ROUND_TRIP),
             clock_errors_micros: [CLOCK_ERROR_MICROS; 3],
             ..Deployment::new(Parameters { keys: KEYS, value_bytes_min: 0, ..workload })
         };
@@ -168,13 +168,11 @@ impl Climb {
 
 /// TAPIR's peak ÷ that of the best system with leaders.
 fn lead(climbs: &[Climb], batches: Batches) -> f64 {
-    let peaks = |has_leaders: bool| {
-        let side = climbs
-            .iter()
-            .filter(move |climb| climb.batches == batches && climb.contender.has_leaders() == has_leaders);
+    let peak = |counts: fn(Contender) -> bool| {
+        let side = climbs.iter().filter(|climb| climb.batches == batches && counts(climb.contender));
         side.map(Climb::peak_throughput).fold(0.0, f64::max)
     };
-    peaks(false) / peaks(true)
+    peak(|contender| contender == Contender::Tapir) / peak(Contender::has_leaders)
 }
 
 fn deviations(climbs: &[Climb], shards: usize) -> Vec<String> {
@@ -191,7 +189,6 @@ fn deviations(climbs: &[Climb], shards: usize) -> Vec<String> {
             with(Batches::Nothing),
             with(Batches::Everything)
         ),
-        "QWStore is missing.".to_owned(),
     ]
 }
 
@@ -238,7 +235,7 @@ pub fn latency(settings: &mut Settings<'_>) -> Report {
     let climbs: Vec<Climb> =
         Contender::all().map(|contender| bench.climb(contender, Batches::Nothing, settings)).collect();
     let at_peak = |climb: &Climb| mean(&climb.peak().1, Measured::mean_latency_ms);
-    let tapir = climbs.iter().filter(|climb| !climb.contender.has_leaders()).map(at_peak).sum::<f64>();
+    let tapir = climbs.iter().filter(|climb| climb.contender == Contender::Tapir).map(at_peak).sum::<f64>();
     let rivals = climbs.iter().filter(|climb| climb.contender.has_leaders()).map(at_peak);
     let headline = Headline {
         what: "average latency of FollowUser at each system's peak, TAPIR ÷ the quickest system with leaders"
@@ -258,7 +255,6 @@ pub fn latency(settings: &mut Settings<'_>) -> Report {
          tapir-fig9: a closed loop beyond the peak only makes transactions wait."
             .to_owned(),
         "The x axis counts systems.".to_owned(),
-        "QWStore is missing.".to_owned(),
     ];
     Report {
         name: LATENCY,

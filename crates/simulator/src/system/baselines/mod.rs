@@ -75,8 +75,8 @@ impl Protocol for Baseline {
         frames::size(envelope)
     }
 
-    fn work(_: Option<&Server>, message: &Message) -> Work {
-        work::of_message(message)
+    fn work(receiver: Option<&Server>, message: &Message) -> Work {
+        work::of_message(receiver.map(|server| server.machine()), message)
     }
 
     fn command_work(command: &Command) -> Work {

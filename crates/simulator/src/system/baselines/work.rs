@@ -2,8 +2,8 @@
 
 use quorate_baselines::entry::Entry;
 use quorate_baselines::{Message, Replica};
-use quorate_core::Transaction;
 use quorate_core::command::{Command, Outcome};
+use quorate_core::{Transaction, TransactionId};
 use quorate_log::Part;
 use quorate_log::member::{Item, MessageOf};
 
@@ -13,15 +13,15 @@ use crate::world::costs::{Operation, Work};
 const SCANNED_MAX: usize = 1_000;
 
 /// What its receiver does for a message.
-pub(super) fn of_message(message: &MessageOf<Replica>) -> Work {
+pub(super) fn of_message(receiver: Option<&Replica>, message: &MessageOf<Replica>) -> Work {
     match message {
-        Part::Own(message) => of_own(message),
-        Part::Log(quorate_log::Message::Prepare { entries, .. }) => of_entries(entries),
+        Part::Own(message) => of_own(receiver, message),
+        Part::Log(quorate_log::Message::Prepare { entries, .. }) => of_entries(receiver, entries),
         Part::Log(_) => Work::new(Operation::Control, 0),
     }
 }
 
-fn of_own(message: &Message) -> Work {
+fn of_own(receiver: Option<&Replica>, message: &Message) -> Work {
     match message {
         Message::Read { .. } => Work::new(Operation::Read, 1),
         Message::Scan { limit, .. } => Work::new(Operation::Read, (*limit as usize).min(SCANNED_MAX)),
@@ -30,7 +30,9 @@ fn of_own(message: &Message) -> Work {
             Work::new(Operation::Prepare, keys_of(part))
         }
         Message::Decide { outcome: Outcome::Aborted, .. } => Work::new(Operation::Abort, 0),
-        Message::Decide { outcome: Outcome::Committed(_), .. } => Work::new(Operation::Commit, 1),
+        Message::Decide { transaction, outcome: Outcome::Committed(_), .. } => {
+            Work::new(Operation::Commit, keys_of_prepared(receiver, *transaction))
+        }
         Message::ReadReply { .. } | Message::PrepareReply { .. } | Message::ValidateReply { .. } => {
             Work::new(Operation::Reply, 1)
         }
@@ -41,15 +43,24 @@ fn of_own(message: &Message) -> Work {
 }
 
 /// A backup installs at once what it is told of a transaction, all keys of a message taken together.
-fn of_entries(entries: &[quorate_log::Entry<Item<Replica>>]) -> Work {
+fn of_entries(receiver: Option<&Replica>, entries: &[quorate_log::Entry<Item<Replica>>]) -> Work {
     let keys = entries.iter().map(|entry| match &entry.payload {
         Item::Own(Entry::Prepared(prepared)) => keys_of(&prepared.part),
+        Item::Own(Entry::Decided { transaction, outcome: Outcome::Committed(_) }) => {
+            keys_of_prepared(receiver, *transaction)
+        }
         Item::Own(_) | Item::NextGroup(_) => 1,
     });
     match keys.sum() {
         0 => Work::new(Operation::Control, 0),
         keys => Work::new(Operation::Commit, keys),
     }
+}
+
+/// The keys that a transaction holds at a replica, none if it is not prepared there.
+fn keys_of_prepared(receiver: Option<&Replica>, transaction: TransactionId) -> usize {
+    let prepared = receiver.and_then(|replica| replica.prepared().entry(transaction));
+    prepared.map_or(0, |prepared| keys_of(&prepared.transaction))
 }
 
 fn keys_of(transaction: &Transaction) -> usize {

@@ -1,0 +1,172 @@
+//! `tapir-fig6`: how long a read-modify-write takes in a cluster, in a data centre and over three regions (TAPIR paper,
+//! section 7.3).
+//!
+//! One shard and one client, whose nearest replica does not lead. What work costs was measured on a real server.
+
+use std::time::Duration;
+
+use quorate_simulator::system::strict::Strict;
+use quorate_workloads::{Parameters, WorkloadKind};
+
+use crate::catalogue::Settings;
+use crate::contender::{Batches, Contender};
+use crate::deployment::{APART_PER_ERROR, Deployment, zones};
+use crate::load::{Measured, Window};
+use crate::report::{Headline, Report, Row};
+
+/// Its name.
+pub const NAME: &str = "tapir-fig6";
+
+/// What it shows.
+pub const WHAT: &str = "Latency of a read-modify-write in a cluster, a data centre and over three regions";
+
+const KEYS: u64 = 1_000_000;
+/// Where the client is: the leader is in the first region.
+const ASIA: usize = 2;
+
+/// Where everything stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Environment {
+    Cluster,
+    Datacentre,
+    Wide,
+}
+
+impl Environment {
+    const ALL: [Environment; 3] = [Environment::Cluster, Environment::Datacentre, Environment::Wide];
+
+    fn name(self) -> &'static str {
+        match self {
+            Environment::Cluster => "cluster",
+            Environment::Datacentre => "data centre",
+            Environment::Wide => "three regions",
+        }
+    }
+
+    /// The distances and clocks of the paper, and a client in Asia.
+    fn deployment(self) -> Deployment<Strict> {
+        let workload = Parameters { keys: KEYS, value_bytes_min: 0, ..Parameters::new(WorkloadKind::Rmw) };
+        let costs = Some(Batches::Nothing.costs());
+        let wide = Deployment { clients: 3, region: Some(ASIA), costs, ..Deployment::new(workload) };
+        let near = |round_trip: u64, apart_micros: f64| Deployment {
+            round_trips: zones(Duration::from_micros(round_trip)),
+            clock_errors_micros: [apart_micros / APART_PER_ERROR; 3],
+            ..wide.clone()
+        };
+        match self {
+            Environment::Cluster => near(150, 6.0),
+            Environment::Datacentre => near(1_000, 300.0),
+            Environment::Wide => wide,
+        }
+    }
+
+    fn window(self, quick: bool) -> Window {
+        let (warm_up, measured) = match self {
+            Environment::Wide => (5_000, if quick { 10_000 } else { 60_000 }),
+            _ => (500, if quick { 500 } else { 2_000 }),
+        };
+        Window { warm_up: Duration::from_millis(warm_up), measured: Duration::from_millis(measured) }
+    }
+}
+
+/// What was measured of a contender in one environment.
+struct Point {
+    contender: Contender,
+    environment: Environment,
+    runs: Vec<Measured>,
+}
+
+impl Point {
+    fn samples(&self, of: impl Fn(&Measured) -> f64) -> Vec<f64> {
+        self.runs.iter().map(of).collect()
+    }
+
+    fn total_ms(&self) -> f64 {
+        let samples = self.samples(|run| run.latency_ms(0.5));
+        samples.iter().sum::<f64>() / samples.len() as f64
+    }
+
+    /// The quorum store writes where the others commit.
+    fn rows(&self, place: usize) -> [Row; 3] {
+        let row = |what: &str, samples: Vec<f64>| {
+            let unit = match self.environment {
+                Environment::Cluster => "ms, cluster",
+                Environment::Datacentre => "ms, data centre",
+                Environment::Wide => "ms, three regions",
+            };
+            Row::new(format!("{}, {what}", self.contender), place as f64, unit, &samples)
+        };
+        let last = if self.contender == Contender::QuorumStore { "write" } else { "commit" };
+        [
+            row("read", self.samples(|run| run.read_latency_ms(0.5))),
+            row(last, self.samples(|run| run.commit_latency_ms(0.5))),
+            row("all", self.samples(|run| run.latency_ms(0.5))),
+        ]
+    }
+}
+
+/// Runs it.
+pub fn experiment(settings: &mut Settings<'_>) -> Report {
+    let (mut points, mut rows) = (Vec::new(), Vec::new());
+    for environment in Environment::ALL {
+        for (place, contender) in Contender::all().enumerate() {
+            settings.say(&format!("{contender}, {}", environment.name()));
+            let (deployment, window) = (environment.deployment(), environment.window(settings.quick));
+            let one = |seed| contender.run(&deployment, Batches::Nothing, seed, window);
+            let point = Point { contender, environment, runs: settings.seeds().map(one).collect() };
+            rows.extend(point.rows(place));
+            points.push(point);
+        }
+    }
+    let ratio = |environment: Environment| {
+        let here = || points.iter().filter(|point| point.environment == environment);
+        let tapir =
+            here().filter(|point| point.contender == Contender::Tapir).map(Point::total_ms).sum::<f64>();
+        let rivals = here().filter(|point| point.contender.has_leaders()).map(Point::total_ms);
+        tapir / rivals.fold(f64::INFINITY, f64::min)
+    };
+    let headline = Headline {
+        what: "latency over three regions, client in Asia, TAPIR ÷ the best system with leaders".to_owned(),
+        paper: None,
+        ours: ratio(Environment::Wide),
+        unit: "×",
+    };
+    let ratios =
+        Environment::ALL.map(|environment| format!("{:.2} ({})", ratio(environment), environment.name()));
+    let deviations = vec![
+        "The paper prints a chart without numbers.".to_owned(),
+        "Writes are buffered and take no time, but in qwstore, which has no commit instead.".to_owned(),
+        "The x axis counts systems.".to_owned(),
+        format!("TAPIR ÷ the best system with leaders: {}.", ratios.join(", ")),
+        "The rivals tell the client as soon as all participants have prepared durably: one round trip to the leader, and one \
+         from it to the nearest backup."
+            .to_owned(),
+    ];
+    Report { name: NAME, what: WHAT, headline, rows, deviations, seed: settings.first_seed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_baselines::System;
+
+    /// In a cluster the work counts as well; it is what all of them have to do for one transaction at a time.
+    #[test]
+    fn each_system_takes_its_round_trips() {
+        let window = Window { warm_up: Duration::from_secs(2), measured: Duration::from_secs(4) };
+        let measured = |contender: Contender, environment: Environment| {
+            let run = contender.run(&environment.deployment(), Batches::Nothing, 1, window);
+            (run.read_latency_ms(0.5), run.commit_latency_ms(0.5))
+        };
+        let about = |measured: f64, expected: f64| (measured / expected - 1.0).abs() < 0.08;
+        let tapir = measured(Contender::Tapir, Environment::Wide);
+        assert!(about(tapir.0, 10.8) && about(tapir.1, 262.0), "{tapir:?}");
+        let locks = measured(Contender::OnLog(System::TxnLock), Environment::Wide);
+        assert!(about(locks.0, 166.5) && about(locks.1, 277.5), "{locks:?}");
+        let store = measured(Contender::QuorumStore, Environment::Wide);
+        assert!(about(store.0, 10.8) && about(store.1, 262.0), "{store:?}");
+        let near = measured(Contender::Tapir, Environment::Cluster);
+        let far = measured(Contender::OnLog(System::TxnOcc), Environment::Cluster);
+        assert!(near.1 < 0.5 * far.1, "one round trip, and three: {near:?} {far:?}");
+    }
+}
