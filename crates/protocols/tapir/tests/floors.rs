@@ -194,6 +194,22 @@ fn what_commits_meanwhile_is_compared_once_more() {
     assert!(!has_chosen(&leader.is_told(2, &[5], &[])), "replica 1 may not have it");
 }
 
+/// With f > 1 the answers of some come before it refuses anything itself.
+#[test]
+fn what_commits_before_it_refuses_is_compared_once_more() {
+    let mut leader = Leader::new(5);
+    leader.looks();
+    leader.is_told(1, &[], &[]);
+    assert!(!leader.refuses());
+    leader.commits(5, &[1]);
+    let id = OperationId { transaction: id(5), number: OperationId::INCONSISTENT };
+    leader.hears(CLIENT, Message::Ir(Ir::FinalizeInconsistent { id }));
+    for index in 2..5 {
+        assert!(!has_chosen(&leader.is_told(index, &[5], &[])), "replica 1 may not have it");
+    }
+    assert!(leader.refuses());
+}
+
 #[test]
 fn commits_are_forgotten_once_a_majority_of_every_participant_knows_them() {
     let mut leader = Leader::new(3);

@@ -50,7 +50,10 @@ pub(crate) struct Participant {
     pub(crate) complete: Timestamp,
     /// Below this everything has ended, and what it has left behind is here.
     pub(crate) floor: Timestamp,
-    /// The smallest timestamp below the refusal at which anything has committed here since this was last asked.
+    /// A floor is being looked for below this. Whoever looks for it refuses only once f others do, and may have compared what
+    /// some of them have by then.
+    pub(crate) looked_for: Timestamp,
+    /// The smallest timestamp below either at which anything has committed here since this was last asked.
     pub(crate) committed_late: Option<Timestamp>,
     /// The instant of the present step: when a transaction was prepared.
     pub(crate) now: Instant,
@@ -77,6 +80,7 @@ impl Participant {
             refusal: Timestamp::ZERO,
             complete: Timestamp::ZERO,
             floor: Timestamp::ZERO,
+            looked_for: Timestamp::ZERO,
             committed_late: None,
             now: Instant::START,
             held_before: BTreeMap::new(),
@@ -257,7 +261,7 @@ impl Upcalls<Tapir> for Participant {
             return;
         }
         self.committed += 1;
-        if *timestamp < self.refusal {
+        if *timestamp < self.refusal.max(self.looked_for) {
             self.committed_late = Some(self.committed_late.map_or(*timestamp, |late| late.min(*timestamp)));
         }
         for write in &contents.writes {

@@ -162,6 +162,7 @@ impl Replica {
         }
         let n = self.config.group.replicas();
         self.participant.committed_late = None;
+        self.participant.looked_for = below;
         self.checkpoints.run = Some(Run {
             view: self.ir.view(),
             below,
