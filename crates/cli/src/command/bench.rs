@@ -1,5 +1,6 @@
 //! `quorate bench`: keeps transactions in flight and measures what comes of it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -145,9 +146,7 @@ impl BenchArguments {
         block_on(async {
             let progress = Progress::bar(self.seconds);
             let mut embedded = match &self.connect {
-                None => {
-                    Some(Embedded::start(self.replicas, self.durability, self.log.iter().cloned().collect())?)
-                }
+                None => Some(Embedded::start(self.replicas, self.durability, self.log())?),
                 Some(_) => None,
             };
             let options = self.options();
@@ -183,6 +182,14 @@ impl BenchArguments {
     /// How the client connects.
     fn options(&self) -> Options {
         Options { deadline_ordering: !self.no_deadline_ordering, ..Options::default() }
+    }
+
+    /// How the replicated logs of servers that are started here go by. Where a round trip takes no time, fewer messages
+    /// under way at once are more in each, and that is the best that these systems can do.
+    fn log(&self) -> BTreeMap<String, u64> {
+        const IN_FLIGHT_MAX: u64 = 2;
+        let tuned = self.baseline.map(|_| ("in_flight_max".to_owned(), IN_FLIGHT_MAX));
+        tuned.into_iter().chain(self.log.iter().cloned()).collect()
     }
 
     /// Runs the load in a keyspace of its own, and drops that afterwards.
@@ -385,6 +392,27 @@ mod tests {
     struct Bench {
         #[command(flatten)]
         arguments: BenchArguments,
+    }
+
+    #[test]
+    fn comparison_systems_are_tuned_to_loopback_unless_they_are_told_otherwise() {
+        let parse = |flags: &[&str]| {
+            Bench::try_parse_from(["bench", "rmw"].iter().chain(flags)).map(|bench| bench.arguments.log())
+        };
+        let options = |pairs: &[(&str, u64)]| {
+            pairs.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect::<BTreeMap<_, _>>()
+        };
+        let tuned = ["--embedded", "--baseline", "txn-occ"];
+        assert_eq!(parse(&["--embedded"]).unwrap(), options(&[]));
+        assert_eq!(parse(&tuned).unwrap(), options(&[("in_flight_max", 2)]));
+        let told = [&tuned[..], &["--log", "in_flight_max=9", "--log", "beat_ms=7"]].concat();
+        assert_eq!(parse(&told).unwrap(), options(&[("beat_ms", 7), ("in_flight_max", 9)]));
+        for wrong in ["in_flight_max", "in_flight_max=x"] {
+            assert!(parse(&[&tuned[..], &["--log", wrong]].concat()).is_err(), "{wrong}");
+        }
+        assert!(parse(&["--embedded", "--log", "beat_ms=7"]).is_err(), "strict keyspaces have no such log");
+        assert!(parse(&["--embedded", "--baseline", "txn-occ", "--isolation", "strict"]).is_err());
+        assert!(parse(&["--embedded", "--baseline", "txn-ock"]).is_err());
     }
 
     #[test]
