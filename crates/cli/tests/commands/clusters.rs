@@ -191,14 +191,14 @@ fn a_demo_judges_what_it_has_shown() {
     assert_eq!((run.code, json["ok"].as_bool()), (0, Some(true)), "{row}");
 }
 
-#[test]
-fn a_benchmark_starts_servers_measures_them_and_records_what_happened() {
+/// Runs a short benchmark whose history must be judged valid.
+fn measure(flags: &[&str]) -> serde_json::Value {
     let directory = tempfile::tempdir().unwrap();
     let history = directory.path().join("h.jsonl");
     let history = history.to_str().unwrap();
     let arguments =
         ["bench", "lists", "--embedded", "--clients", "8", "--seconds", "1", "--json", "--history", history];
-    let measured = run(&arguments);
+    let measured = run(&[&arguments, flags].concat());
     assert_eq!(measured.code, 0, "{}", measured.err);
     let json = measured.json();
     for field in [
@@ -220,4 +220,21 @@ fn a_benchmark_starts_servers_measures_them_and_records_what_happened() {
     assert_eq!((json["durability"].as_str(), json["replicas"].as_u64()), (Some("sync"), Some(3)));
     let judged = run(&["check", history, "--level", "strict-serializable"]);
     assert_eq!(judged.code, 0, "{}", judged.out);
+    json
+}
+
+#[test]
+fn a_benchmark_starts_servers_measures_them_and_records_what_happened() {
+    let json = measure(&[]);
+    assert_eq!((json["isolation"].as_str(), json.get("baseline")), (Some("strict"), None));
+}
+
+#[test]
+fn comparison_systems_are_measured_in_the_same_way() {
+    for (system, shards) in [("txn-lock", "2"), ("txn-occ", "2"), ("span-lock", "1"), ("span-occ", "1")] {
+        let json = measure(&["--baseline", system, "--shards", shards]);
+        assert_eq!((json["baseline"].as_str(), json.get("isolation")), (Some(system), None));
+    }
+    let listed = run(&["bench", "--list"]);
+    assert!(listed.code == 0 && listed.out.contains("span-occ"), "{}", listed.out);
 }

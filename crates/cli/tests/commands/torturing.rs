@@ -24,6 +24,31 @@ fn a_tortured_cluster_serves_again_and_has_lost_nothing() {
 }
 
 #[test]
+fn a_tortured_comparison_system_has_lost_nothing_either() {
+    let faults = ["node-crashes", "restarts", "empty-disks", "power-loss"];
+    let tortured = run(&[
+        "torture",
+        "--baseline",
+        "txn-occ",
+        "--seconds",
+        "10",
+        "--seed",
+        "5",
+        "--faults",
+        &faults.join(","),
+        "--json",
+    ]);
+    let json = tortured.json();
+    assert_eq!(tortured.code, 0, "{json}");
+    assert_eq!((json["ok"].as_bool(), json["verdict"].as_str()), (Some(true), Some("valid")), "{json}");
+    assert_eq!(json["baseline"], "txn-occ");
+    for fault in faults {
+        assert!(json["faults"][fault]["strikes"].as_u64().unwrap() > 0, "{fault}: {json}");
+    }
+    assert!(json["committed"].as_u64().unwrap() > 100, "{json}");
+}
+
+#[test]
 fn what_does_not_come_back_is_noticed_and_the_evidence_kept() {
     let arguments = ["--durability", "memory", "--faults", "power-loss"];
     let tortured = run(&[&["torture", "--seconds", "2", "--json"], &arguments[..]].concat());
