@@ -248,7 +248,7 @@ impl Coordinator {
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
-        if !self.keeps_locks(from.shard, id, locked_in, outbox) {
+        if !self.keeps_locks(from, id, locked_in, outbox) {
             return;
         }
         let Some(execution) = self.execution(id) else { return };
@@ -279,7 +279,7 @@ impl Coordinator {
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
-        if !self.keeps_locks(from.shard, id, locked_in, outbox) {
+        if !self.keeps_locks(from, id, locked_in, outbox) {
             return;
         }
         let Some(execution) = self.execution(id) else { return };
@@ -306,13 +306,17 @@ impl Coordinator {
     /// not locked any more.
     fn keeps_locks(
         &mut self,
-        shard: ShardId,
+        from: ReplicaId,
         id: TransactionId,
         locked_in: Option<View>,
         outbox: &mut Out,
     ) -> bool {
+        if locked_in.is_some() && !self.transactions.contains_key(&id) {
+            // The read had to wait, and its transaction has ended meanwhile. Nobody else would give this lock up.
+            outbox.send(from, Message::Release { transaction: id });
+        }
         let Some(execution) = self.execution(id) else { return false };
-        let Some(locked) = execution.locked.get_mut(&shard) else { return true };
+        let Some(locked) = execution.locked.get_mut(&from.shard) else { return true };
         if locked.is_some() && *locked != locked_in {
             self.fail(id, Failure::Conflict, outbox);
             return false;
