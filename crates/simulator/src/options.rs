@@ -136,7 +136,8 @@ pub fn plant_named(id: &str) -> Result<Planted, UnknownName> {
 /// # Errors
 /// There is none.
 pub fn baseline_named(name: &str) -> Result<SystemKind, UnknownName> {
-    let baselines = || SystemKind::all().filter(|system| *system != SystemKind::Strict);
+    let is_baseline = |system: &SystemKind| matches!(system, SystemKind::Baseline(_) | SystemKind::QwStore);
+    let baselines = || SystemKind::all().filter(is_baseline);
     baselines().find(|system| system.name() == name).ok_or_else(|| UnknownName {
         what: "comparison system",
         given: name.to_owned(),
