@@ -34,7 +34,7 @@ impl Limits {
         changes_max: 10_000,
         changes_bytes_max: 64 * 1024 * 1024,
         results_max: 1_024,
-        clients_max: 10_000,
+        clients_max: 1_000,
     };
 }
 

@@ -19,6 +19,8 @@
 mod asking;
 mod execution;
 mod group;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

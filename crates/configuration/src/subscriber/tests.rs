@@ -209,14 +209,27 @@ fn changes_are_told_once_and_in_order_and_what_is_missing_is_asked_for() {
     let (mut world, watch) = watching(3);
     let told = |change: &Arc<Change>| SubscriberEvent::Changed { watch: WATCH, change: Arc::clone(change) };
     let (four, five, six) = (change(4, "b", true), change(5, "a", false), change(6, "b", true));
+    assert_eq!(world.hear(changes(watch, 3, 3, Vec::new())), (vec![], vec![]));
     let (sent, events) = world.hear(changes(watch, 4, 5, vec![five.clone()]));
     assert!(events.is_empty(), "the fourth is missing");
     assert!(matches!(sent[..], [Message::Watch { after: Revision(3), .. }]), "{sent:?}");
+    assert_eq!(world.hear(changes(watch, 5, 6, vec![six.clone()])), (vec![], vec![]), "that was asked for");
     let both = changes(watch, 3, 5, vec![four.clone(), five.clone()]);
     assert_eq!(world.hear(both.clone()).1, [told(&four), told(&five)]);
     assert_eq!(world.hear(both).1, [], "it comes twice");
     assert_eq!(world.hear(changes(watch, 3, 6, vec![four, five, six.clone()])).1, [told(&six)]);
     assert_eq!(names(&world), ["b@6"]);
+}
+
+#[test]
+fn a_copy_of_a_message_asks_for_nothing() {
+    let (mut world, request) = watching(3);
+    let (after, until) = (Revision(3), Revision(4));
+    let more =
+        Message::Changes { request, after, until, changes: vec![change(4, "b", true)], has_more: true };
+    let (sent, _) = world.hear(more.clone());
+    assert!(matches!(sent[..], [Message::Watch { after: Revision(4), .. }]), "{sent:?}");
+    assert_eq!(world.hear(more), (vec![], vec![]));
 }
 
 #[test]

@@ -206,9 +206,13 @@ impl Subscriber {
         let found = self.watched.iter_mut().find(|(_, watched)| watched.request == request);
         let Some((watch, watched)) = found.filter(|(_, watched)| watched.loading.is_none()) else { return };
         let watch = *watch;
-        if after > watched.revision {
-            // Something was lost on its way.
-            return self.ask_watched(watch, context, outbox);
+        let known = watched.revision;
+        if after > known {
+            // Something was lost on its way. That is asked for once, however much comes behind it.
+            if !watched.is_waiting {
+                self.ask_watched(watch, context, outbox);
+            }
+            return;
         }
         if watched.is_waiting {
             (watched.is_waiting, watched.ask_at) = (false, context.now + self.config.watch_interval);
@@ -234,7 +238,8 @@ impl Subscriber {
             watched.revision = watched.revision.max(until);
         }
         self.note_whole(watch, outbox);
-        if has_more {
+        // A copy of a message asks for nothing: else each copy would lead to others, more and more of them.
+        if has_more && until > known {
             self.ask_watched(watch, context, outbox);
         }
     }

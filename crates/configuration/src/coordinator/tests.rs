@@ -1,0 +1,294 @@
+//! One coordinator: what it asks, and what it tells its client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Outcome, Routes};
+use quorate_core::log::Position;
+use quorate_core::machine::Effect;
+use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
+use quorate_core::{
+    ClientId, ClockTime, Context, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine, NodeId, Outbox,
+    Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value,
+};
+
+use super::{Coordinator, CoordinatorTimer, Out};
+use crate::config::CoordinatorConfig;
+use crate::entry::{KeyState, Revision, Stored};
+use crate::message::{Compare, Consistency, Message, Refusal, WriteResult};
+
+const ME: ClientId = ClientId(7);
+const SHARD: ShardId = ShardId(0);
+const KEYSPACE: KeyspaceId = KeyspaceId(0);
+
+struct World {
+    coordinator: Coordinator,
+    now: Duration,
+}
+
+fn id(sequence: u64, attempt: u32) -> TransactionId {
+    TransactionId { client: ME, sequence, attempt }
+}
+
+fn replica(index: u8) -> ReplicaId {
+    ReplicaId { shard: SHARD, index: ReplicaIndex(index) }
+}
+
+type Said = (Vec<(ReplicaId, Message)>, Vec<Event>);
+
+impl World {
+    fn new() -> Self {
+        let mut world =
+            World { coordinator: Coordinator::restore(CoordinatorConfig::new(ME), []), now: Duration::ZERO };
+        let shard = Shard { id: SHARD, replicas: vec![NodeId(0), NodeId(1), NodeId(2)] };
+        let keyspace = Keyspace {
+            id: KEYSPACE,
+            name: "_system".to_owned(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: vec![shard],
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+            comparison: None,
+        };
+        let nearest = vec![vec![ReplicaIndex(2), ReplicaIndex(1), ReplicaIndex(0)]];
+        world.command(Command::Route(Arc::new(Routes { keyspace, nearest })));
+        world
+    }
+
+    fn step(&mut self, input: Input<Message, CoordinatorTimer, Command>) -> Said {
+        let mut random = Random::new(1);
+        let clock = ClockTime::from_micros(0);
+        let mut context = Context { now: Instant::START + self.now, clock, random: &mut random };
+        let mut outbox: Out = Outbox::new();
+        self.coordinator.step(&mut context, input, &mut outbox);
+        let (mut sent, mut told) = (Vec::new(), Vec::new());
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
+                    let quorate_core::Address::Replica(to) = to else { panic!("{to}") };
+                    sent.push((to, message));
+                }
+                Effect::Emit(event) => told.push(event),
+                _ => {}
+            }
+        }
+        (sent, told)
+    }
+
+    fn command(&mut self, command: Command) -> Said {
+        self.step(Input::Command(command))
+    }
+
+    fn hear(&mut self, from: u8, message: Message) -> Said {
+        self.step(Input::Message { from: replica(from).into(), epoch: Epoch::FIRST, message })
+    }
+
+    fn at(&mut self, seconds: f64) -> Said {
+        self.now = Duration::from_secs_f64(seconds);
+        self.step(Input::Timer(CoordinatorTimer::Attention))
+    }
+
+    fn begin(&mut self, transaction: TransactionId) {
+        let patience = Duration::from_secs(5);
+        self.command(Command::Begin { transaction, keyspace: KEYSPACE, patience });
+    }
+
+    /// A transaction that has read a key at a revision, if it lives, and writes it.
+    fn wrote(
+        &mut self,
+        transaction: TransactionId,
+        key: &'static str,
+        changed: Option<u64>,
+    ) -> (ReplicaId, Message) {
+        self.begin(transaction);
+        let (sent, _) = self.command(Command::Get { transaction, key: Key::from(key) });
+        self.hear(2, got(sent[0].1.request(), key, changed));
+        self.command(Command::Put {
+            transaction,
+            key: Key::from(key),
+            value: Some(Value::from_static(b"new")),
+        });
+        let (mut sent, told) = self.command(Command::Commit { transaction });
+        assert!(told.is_empty() && sent.len() == 1);
+        sent.remove(0)
+    }
+}
+
+fn stored(changed: u64) -> Stored {
+    let changed = Revision(changed);
+    Stored { value: Value::from_static(b"old"), created: Revision(1), changed, lease: None }
+}
+
+fn got(request: u64, key: &'static str, changed: Option<u64>) -> Message {
+    let found = vec![KeyState { key: Key::from(key), stored: changed.map(stored) }];
+    Message::GetReply { request, revision: Revision(9), position: Position(40), found }
+}
+
+fn finished(transaction: TransactionId, result: Result<Timestamp, Failure>) -> Event {
+    let committed = |timestamp| Committed { timestamp, fast: true, retries: 0 };
+    Event::Finished { transaction, result: result.map(committed) }
+}
+
+fn reply(request: u64, result: WriteResult) -> Message {
+    Message::WriteReply { request, position: Position(41), result }
+}
+
+#[test]
+fn reads_are_stale_and_commit_relies_on_what_they_found() {
+    let mut world = World::new();
+    let transaction = id(1, 0);
+    world.begin(transaction);
+    let (sent, _) = world.command(Command::Get { transaction, key: Key::from("a") });
+    let request = sent[0].1.request();
+    let get = Message::Get { request, keys: vec![Key::from("a")], consistency: Consistency::Stale };
+    assert_eq!(sent, [(replica(2), get)], "the nearest");
+    let (_, told) = world.hear(2, got(request, "a", Some(4)));
+    assert!(matches!(&told[..], [Event::Got { value: Some(_), .. }]));
+    let (sent, _) = world.command(Command::Get { transaction, key: Key::from("b") });
+    world.hear(2, got(sent[0].1.request(), "b", None));
+    let range = KeyRange { from: Key::from("m"), to: None };
+    let (sent, _) = world.command(Command::Scan { transaction, range: range.clone(), limit: 9 });
+    let found = vec![(Key::from("n"), stored(5)), (Key::from("o"), stored(6))];
+    let (request, revision, position) = (sent[0].1.request(), Revision(9), Position(40));
+    world.hear(2, Message::ScanReply { request, revision, position, found, next: None });
+    world.command(Command::Put { transaction, key: Key::from("n"), value: None });
+    let (sent, _) = world.command(Command::Commit { transaction });
+    let [(to, Message::Write { request, transaction: written, since, write })] = &sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!((*to, *written, *since), (replica(0), transaction, Position(40)));
+    let key = |key: &'static str, changed: Option<u64>| Compare::Key {
+        key: Key::from(key),
+        changed: changed.map(Revision),
+    };
+    let expected = [
+        key("a", Some(4)),
+        key("b", None),
+        key("n", Some(5)),
+        key("o", Some(6)),
+        Compare::Range { range, after: Revision(u64::MAX), keys: 2 },
+    ];
+    assert_eq!(write.compares, expected);
+    assert_eq!((write.puts.len(), &write.puts[0].value), (1, &None));
+    let (_, told) = world.hear(0, reply(*request, WriteResult::Written { revision: Revision(10) }));
+    assert_eq!(told, [finished(transaction, Ok(Timestamp { micros: 10, client: ME }))]);
+    assert!(world.coordinator.is_empty() && world.coordinator.requests.is_empty());
+}
+
+#[test]
+fn what_does_not_hold_is_a_conflict_and_a_late_attempt_reads_at_the_leader() {
+    let mut world = World::new();
+    let (_, write) = world.wrote(id(1, 0), "a", Some(4));
+    let (_, told) =
+        world.hear(0, reply(write.request(), WriteResult::NotHeld { revision: Revision(9), compare: 0 }));
+    assert_eq!(told, [finished(id(1, 0), Err(Failure::Conflict))]);
+    world.begin(id(1, 2));
+    let (sent, _) = world.command(Command::Get { transaction: id(1, 2), key: Key::from("a") });
+    let [(to, Message::Get { consistency: Consistency::Linearizable, .. })] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(to, replica(0));
+}
+
+#[test]
+fn what_writes_nothing_is_checked_and_belongs_behind_what_it_saw() {
+    let mut world = World::new();
+    for (holds, micros) in [(true, Some(9)), (false, None)] {
+        let transaction = id(u64::from(holds), 0);
+        world.begin(transaction);
+        let (sent, _) = world.command(Command::Get { transaction, key: Key::from("a") });
+        world.hear(2, got(sent[0].1.request(), "a", Some(4)));
+        let (sent, _) = world.command(Command::Commit { transaction });
+        let [(_, Message::Check { request, .. })] = sent[..] else { panic!("{sent:?}") };
+        let (revision, position) = (Revision(9), Position(40));
+        let (_, told) = world.hear(0, Message::CheckReply { request, revision, position, holds });
+        let [Event::Finished { result, .. }] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(result.as_ref().ok().map(|committed| committed.timestamp.micros), micros);
+    }
+}
+
+#[test]
+fn a_question_follows_the_leader_and_is_asked_again_under_the_same_name() {
+    let mut world = World::new();
+    let (_, write) = world.wrote(id(1, 0), "a", None);
+    let elsewhere = Message::NotLeading { request: write.request(), leader: ReplicaIndex(1) };
+    let (sent, _) = world.hear(0, elsewhere);
+    let [(to, Message::Write { transaction, since, .. })] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!((*to, *transaction, *since), (replica(1), id(1, 0), Position(40)));
+    // The first copy was heard all the same, and its answer is as good.
+    let (sent, _) = world.at(1.5);
+    assert_eq!(sent[0].0, replica(2), "who is silent may be no leader");
+    let (_, told) = world.hear(0, reply(write.request(), WriteResult::Written { revision: Revision(3) }));
+    assert_eq!(told, [finished(id(1, 0), Ok(Timestamp { micros: 3, client: ME }))]);
+}
+
+#[test]
+fn what_may_have_been_written_is_unknown_until_it_is_settled() {
+    let mut world = World::new();
+    let (_, write) = world.wrote(id(1, 0), "a", None);
+    let (_, told) = world.at(5.0);
+    assert_eq!(told, [finished(id(1, 0), Err(Failure::Unknown { participants: vec![SHARD] }))]);
+    // It goes on by itself, and tells who asks.
+    let resolve = |transaction| Command::Resolve {
+        transaction,
+        participants: vec![SHARD],
+        timestamp: Timestamp::ZERO,
+        patience: Duration::from_secs(5),
+    };
+    assert_eq!(world.command(resolve(id(1, 0))).1, []);
+    let (_, told) = world.hear(0, reply(write.request(), WriteResult::Written { revision: Revision(3) }));
+    let outcome = Some(Outcome::Committed(Timestamp { micros: 3, client: ME }));
+    assert_eq!(told, [Event::Resolved { transaction: id(1, 0), outcome }]);
+    // Of somebody else's it asks.
+    let theirs = TransactionId { client: ClientId(8), sequence: 4, attempt: 1 };
+    let (sent, _) = world.command(resolve(theirs));
+    let [(_, Message::Settle { request, transaction, since: Position::START })] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(transaction, theirs);
+    let (_, told) = world.hear(0, reply(request, WriteResult::Settled));
+    assert_eq!(told, [Event::Resolved { transaction: theirs, outcome: Some(Outcome::Aborted) }]);
+    // And says so if nobody knows any more.
+    let (sent, _) = world.command(resolve(theirs));
+    let refused = Message::Refused { request: sent[0].1.request(), refusal: Refusal::TooOld };
+    let (_, told) = world.hear(0, refused);
+    assert_eq!(told[0], Event::Forgotten { transaction: theirs });
+    assert!(world.coordinator.is_empty());
+}
+
+#[test]
+fn keys_are_read_at_once_at_the_leader_and_the_past_is_not_kept() {
+    let mut world = World::new();
+    let read = |transaction, freshness| Command::ReadOnly {
+        transaction,
+        keyspace: KEYSPACE,
+        keys: vec![Key::from("b"), Key::from("a"), Key::from("b")],
+        freshness,
+        patience: Duration::from_secs(5),
+    };
+    let (sent, _) = world.command(read(id(1, 0), Freshness::Strict));
+    let [(to, Message::Get { request, keys, consistency: Consistency::Linearizable })] = &sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!((*to, &keys[..]), (replica(0), &[Key::from("a"), Key::from("b")][..]));
+    let state = |key: &Key| KeyState { key: key.clone(), stored: None };
+    let (found, revision, position) = (keys.iter().map(state).collect(), Revision(9), Position(40));
+    let (_, told) = world.hear(0, Message::GetReply { request: *request, revision, position, found });
+    assert!(matches!(
+        &told[..],
+        [Event::Got { .. }, Event::Got { .. }, Event::Finished { result: Ok(_), .. }]
+    ));
+    let (_, told) = world.command(read(id(2, 0), Freshness::At(Timestamp::ZERO)));
+    assert!(matches!(&told[..], [Event::Finished { result: Err(Failure::TooOld { .. }), .. }]), "{told:?}");
+}
+
+#[test]
+fn nothing_that_another_membership_says_counts() {
+    let mut world = World::new();
+    let (_, write) = world.wrote(id(1, 0), "a", None);
+    let message = reply(write.request(), WriteResult::Written { revision: Revision(3) });
+    let later = |message| Input::Message { from: replica(0).into(), epoch: Epoch(1), message };
+    assert_eq!(world.step(later(message.clone())).1, [Event::Outdated { keyspace: KEYSPACE }]);
+    assert_eq!(world.step(later(message)).1, [], "that is said once");
+}
