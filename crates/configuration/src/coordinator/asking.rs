@@ -18,7 +18,7 @@ use crate::message::{Compare, ConditionalWrite, Consistency, Message, WriteResul
 pub(super) const REDIRECTS_MAX: u32 = 4;
 
 /// So many questions of one transaction are remembered, for answers that are late.
-const REQUESTS_MAX: usize = 8;
+pub(super) const REQUESTS_MAX: usize = 8;
 
 /// A transaction that is being decided.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use quorate_core::{
     ClientId, Context, Instant, Key, KeyRange, ReplicaId, Timestamp, Transaction, TransactionId, Value,
 };
 
+use super::asking::{REDIRECTS_MAX, REQUESTS_MAX};
 use super::group::Group;
 use super::{Coordinator, Out, Phase, finish};
 use crate::entry::{KeyState, Revision, Stored};
@@ -27,7 +28,9 @@ pub(super) struct Execution {
 /// A read or scan that is not answered yet.
 #[derive(Debug)]
 struct Pending {
-    request: u64,
+    /// The questions that may still be answered: late answers count, or whoever is less patient than the way is long would
+    /// never hear one.
+    requests: Vec<u64>,
     wanted: Wanted,
     /// How many replicas have been asked.
     asked: usize,
@@ -44,13 +47,20 @@ enum Wanted {
 /// From this attempt on a transaction reads at the leader.
 const AT_LEADER_FROM: u32 = 2;
 
+impl Pending {
+    /// Nobody has been asked yet.
+    fn new(wanted: Wanted) -> Self {
+        Pending { requests: Vec::new(), wanted, asked: 0, asked_at: Instant::START, redirects: 0 }
+    }
+}
+
 impl Execution {
     pub(super) fn new(routes: Arc<Routes>, attempt: u32) -> Self {
         Execution { routes, attempt, buffer: Buffer::default(), pending: Vec::new() }
     }
 
     pub(super) fn requests(&self) -> Vec<u64> {
-        self.pending.iter().map(|pending| pending.request).collect()
+        self.pending.iter().flat_map(|pending| pending.requests.iter().copied()).collect()
     }
 
     /// How fresh reads are, and which replica is asked after so many others.
@@ -74,7 +84,7 @@ impl Execution {
     }
 
     fn take_pending(&mut self, request: u64) -> Option<Pending> {
-        let at = self.pending.iter().position(|pending| pending.request == request)?;
+        let at = self.pending.iter().position(|pending| pending.requests.contains(&request))?;
         Some(self.pending.swap_remove(at))
     }
 }
@@ -96,7 +106,7 @@ impl Coordinator {
         }
         match execution.buffer.value(&key) {
             Some(value) => outbox.emit(Event::Got { transaction: id, key, value }),
-            None => self.ask_wanted(id, Wanted::Key(key), 0, 0, context, outbox),
+            None => self.ask_wanted(id, Pending::new(Wanted::Key(key)), context, outbox),
         }
     }
 
@@ -116,7 +126,7 @@ impl Coordinator {
             return outbox.emit(Event::Scanned { transaction: id, entries: Vec::new(), next: None });
         }
         let scan = Scan::new(&execution.routes.keyspace, range, limit);
-        self.ask_wanted(id, Wanted::Range(scan), 0, 0, context, outbox);
+        self.ask_wanted(id, Pending::new(Wanted::Range(scan)), context, outbox);
     }
 
     pub(super) fn on_put(&mut self, id: TransactionId, key: Key, value: Option<Value>, outbox: &mut Out) {
@@ -131,9 +141,7 @@ impl Coordinator {
     fn ask_wanted(
         &mut self,
         id: TransactionId,
-        wanted: Wanted,
-        asked: usize,
-        redirects: u32,
+        mut pending: Pending,
         context: &Context<'_>,
         outbox: &mut Out,
     ) {
@@ -141,16 +149,22 @@ impl Coordinator {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Some(group) = self.groups.get(&open.shard) else { return };
         let Phase::Executing(execution) = &mut open.phase else { return };
-        let (consistency, to) = execution.replica(asked, group);
-        let message = match &wanted {
+        let (consistency, to) = execution.replica(pending.asked, group);
+        let message = match &pending.wanted {
             Wanted::Key(key) => Message::Get { request, keys: vec![key.clone()], consistency },
             Wanted::Range(scan) => {
                 let (range, limit) = (scan.range.clone(), scan.limit);
                 Message::Scan { request, range, limit, consistency }
             }
         };
-        let (asked, asked_at) = (asked + 1, context.now);
-        execution.pending.push(Pending { request, wanted, asked, asked_at, redirects });
+        pending.asked += 1;
+        pending.asked_at = context.now;
+        pending.requests.push(request);
+        if pending.requests.len() > REQUESTS_MAX {
+            let oldest = pending.requests.remove(0);
+            self.requests.remove(&oldest);
+        }
+        execution.pending.push(pending);
         // It is validated when it commits, whatever the receiver forgets; this client forgets it with the transaction.
         outbox.send_unordered(to, message);
         self.wake_at(id, context.now + self.config.read_timeout);
@@ -159,7 +173,9 @@ impl Coordinator {
     /// Takes what a transaction waits for with this question, if it still does.
     fn take_wanted(&mut self, request: u64, id: TransactionId) -> Option<Pending> {
         let pending = self.execution(id)?.take_pending(request)?;
-        self.requests.remove(&request);
+        for asked in &pending.requests {
+            self.requests.remove(asked);
+        }
         Some(pending)
     }
 
@@ -215,14 +231,13 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(execution) = self.execution(id) else { return };
-        let may = |pending: &&Pending| {
-            pending.request == request && pending.redirects < super::asking::REDIRECTS_MAX
-        };
-        if execution.pending.iter().find(may).is_none() {
+        let last = |pending: &&Pending| pending.requests.last() == Some(&request);
+        if execution.pending.iter().find(last).is_none_or(|pending| pending.redirects >= REDIRECTS_MAX) {
             return;
         }
-        if let Some(Pending { wanted, asked, redirects, .. }) = self.take_wanted(request, id) {
-            self.ask_wanted(id, wanted, asked, redirects + 1, context, outbox);
+        if let Some(mut pending) = execution.take_pending(request) {
+            pending.redirects += 1;
+            self.ask_wanted(id, pending, context, outbox);
         }
     }
 
@@ -242,13 +257,17 @@ impl Coordinator {
             let last = execution.replica(pending.asked.saturating_sub(1), group).1;
             now - pending.asked_at >= timeout || !group.is_reachable(last.index)
         };
-        let due: Vec<u64> = execution.pending.iter().filter(is_due).map(|pending| pending.request).collect();
+        let due = execution.pending.iter().filter(is_due);
+        let due: Vec<u64> = due.filter_map(|pending| pending.requests.last().copied()).collect();
         if !due.is_empty() && execution.attempt >= AT_LEADER_FROM {
             self.groups.get_mut(&shard)?.suspect();
         }
         for request in due {
-            if let Some(Pending { wanted, asked, .. }) = self.take_wanted(request, id) {
-                self.ask_wanted(id, wanted, asked, 0, context, outbox);
+            if let Some(mut pending) =
+                self.execution(id).and_then(|execution| execution.take_pending(request))
+            {
+                pending.redirects = 0;
+                self.ask_wanted(id, pending, context, outbox);
             }
         }
         Some(deadline.min(now + timeout))

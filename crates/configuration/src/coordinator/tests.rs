@@ -224,6 +224,20 @@ fn a_question_follows_the_leader_and_is_asked_again_under_the_same_name() {
 }
 
 #[test]
+fn a_read_that_is_answered_late_is_answered() {
+    let mut world = World::new();
+    let transaction = id(1, 0);
+    world.begin(transaction);
+    let (first, _) = world.command(Command::Get { transaction, key: Key::from("a") });
+    let (second, _) = world.at(0.6);
+    assert_eq!((first[0].0, second[0].0), (replica(2), replica(1)));
+    let (_, told) = world.hear(2, got(first[0].1.request(), "a", Some(4)));
+    assert!(matches!(&told[..], [Event::Got { value: Some(_), .. }]), "{told:?}");
+    assert_eq!(world.hear(1, got(second[0].1.request(), "a", Some(4))), (vec![], vec![]), "it has been told");
+    assert!(world.coordinator.requests.is_empty());
+}
+
+#[test]
 fn what_may_have_been_written_is_unknown_until_it_is_settled() {
     let mut world = World::new();
     let (_, write) = world.wrote(id(1, 0), "a", None);
