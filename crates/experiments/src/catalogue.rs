@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::report::Report;
-use crate::{deadlines, environments, peaks, regions, skew};
+use crate::{deadlines, environments, peaks, regions, skew, tuning};
 
 /// An experiment that can be run by its name.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 7] = [
+    pub const ALL: [Experiment; 8] = [
         Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment },
         Experiment { name: environments::NAME, what: environments::WHAT, run: environments::experiment },
         Experiment { name: peaks::MICRO, what: peaks::MICRO_WHAT, run: peaks::micro },
@@ -49,6 +49,7 @@ impl Experiment {
         Experiment { name: peaks::RETWIS, what: peaks::RETWIS_WHAT, run: peaks::retwis },
         Experiment { name: regions::NAME, what: regions::WHAT, run: regions::experiment },
         Experiment { name: skew::NAME, what: skew::WHAT, run: skew::experiment },
+        Experiment { name: tuning::NAME, what: tuning::WHAT, run: tuning::experiment },
     ];
 
     /// The experiment of this name.

@@ -7,6 +7,7 @@ use quorate_baselines::System;
 use quorate_log::Limits;
 use quorate_simulator::calibrated;
 use quorate_simulator::system::baselines::Baseline;
+use quorate_simulator::system::baselines::settings::Settings;
 use quorate_simulator::system::qwstore::QwStore;
 use quorate_simulator::system::strict::Strict;
 use quorate_simulator::world::costs::{Batching, Costs};
@@ -47,14 +48,22 @@ impl Contender {
     ) -> Measured {
         match self {
             Contender::Tapir => run(deployment, seed, window),
-            Contender::OnLog(system) => {
-                let mut settings = on_log(system);
-                settings.limits = batches.limits();
-                run(&deployment.of::<Baseline>(settings), seed, window)
-            }
+            Contender::OnLog(system) => run_on_log(system, batches.limits(), deployment, seed, window),
             Contender::QuorumStore => run(&deployment.of::<QwStore>(quorum_store()), seed, window),
         }
     }
+}
+
+/// Measures a system on replicated logs with these limits of its logs.
+pub fn run_on_log(
+    system: System,
+    limits: Limits,
+    deployment: &Deployment<Strict>,
+    seed: u64,
+    window: Window,
+) -> Measured {
+    let settings = Settings { limits, ..on_log(system) };
+    run(&deployment.of::<Baseline>(settings), seed, window)
 }
 
 impl fmt::Display for Contender {

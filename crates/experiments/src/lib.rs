@@ -6,16 +6,19 @@
 //! |---|---|
 //! | [`catalogue`] | which experiments there are |
 //! | [`deployment`], [`load`] | where they run, and who uses it |
+//! | [`datacentre`] | one of the places where they are measured |
 //! | [`contender`] | TAPIR and its rivals, side by side |
 //! | [`deadlines`] | deadline ordering against plain TAPIR |
 //! | [`environments`] | how long one transaction takes in them, from a cluster to three regions |
 //! | [`skew`] | what wrong clocks do |
+//! | [`tuning`] | whether the rivals are set up well |
 //! | [`regions`] | TAPIR and its rivals over three regions |
 //! | [`peaks`] | how much they get out of their servers |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
 pub mod catalogue;
 pub mod contender;
+pub mod datacentre;
 pub mod deadlines;
 pub mod deployment;
 pub mod environments;
@@ -25,6 +28,7 @@ pub mod regions;
 pub mod report;
 pub mod skew;
 pub mod svg;
+pub mod tuning;
 
 pub use catalogue::{Experiment, Settings};
 pub use report::{Headline, Report, Row};

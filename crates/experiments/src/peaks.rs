@@ -1,18 +1,13 @@
 //! `tapir-fig7`, `tapir-fig8`, `tapir-fig9`: how much TAPIR and its rivals get out of their servers within one data centre
 //! (TAPIR paper, sections 7.3 and 7.4.1).
 //!
-//! Each replica has a processor of its own, and so has each client. What work costs was measured on a real server. More and
-//! more transactions are in flight, until throughput rises no more.
-
-use std::time::Duration;
-
-use quorate_simulator::system::strict::Strict;
-use quorate_workloads::{Parameters, Popularity, WorkloadKind};
+//! More and more transactions are in flight, until throughput rises no more.
 
 use crate::catalogue::Settings;
 use crate::contender::{Batches, Contender};
-use crate::deployment::{Deployment, zones};
-use crate::load::{Measured, Window};
+use crate::datacentre::{Bench, CLIENTS};
+use crate::deployment::Deployment;
+use crate::load::Measured;
 use crate::report::{Headline, Report, Row};
 
 /// Figure 7.
@@ -32,46 +27,7 @@ pub const RETWIS: &str = "tapir-fig9";
 /// What it shows.
 pub const RETWIS_WHAT: &str = "Peak throughput of Retwis within a data centre (Zipf 0.6)";
 
-const CLIENTS: usize = 30;
-const KEYS: u64 = 1_000_000;
-const ROUND_TRIP: Duration = Duration::from_millis(1);
-/// Two clocks differ by about as much as the paper has measured within a region.
-const CLOCK_ERROR_MICROS: f64 = 200.0;
-
-/// What is run in a data centre.
-struct Bench {
-    deployment: Deployment<Strict>,
-    /// How many transactions each client runs side by side.
-    sessions: Vec<usize>,
-    window: Window,
-}
-
 impl Bench {
-    fn new(workload: Parameters, shards: usize, settings: &Settings<'_>) -> Self {
-        let mut deployment = Deployment {
-            shards,
-            clients: CLIENTS,
-            apart: true,
-            round_trips: zones(ROUND_TRIP),
-            clock_errors_micros: [CLOCK_ERROR_MICROS; 3],
-            ..Deployment::new(Parameters { keys: KEYS, value_bytes_min: 0, ..workload })
-        };
-        deployment.timed = Some("follow").filter(|_| deployment.workload.kind == WorkloadKind::Retwis);
-        let sessions = if settings.quick { vec![8, 24] } else { vec![1, 3, 8, 24, 64] };
-        let measured = Duration::from_millis(if settings.quick { 150 } else { 500 });
-        Bench { deployment, sessions, window: Window { warm_up: Duration::from_millis(150), measured } }
-    }
-
-    fn micro(settings: &Settings<'_>) -> Self {
-        Bench::new(Parameters::new(WorkloadKind::Rmw), 1, settings)
-    }
-
-    fn retwis(settings: &Settings<'_>) -> Self {
-        let popularity = Popularity::Zipf(0.6);
-        let workload = Parameters { popularity, ..Parameters::new(WorkloadKind::Retwis) };
-        Bench::new(workload, if settings.quick { 2 } else { 5 }, settings)
-    }
-
     /// Measures a contender with more and more transactions in flight.
     fn climb(&self, contender: Contender, batches: Batches, settings: &mut Settings<'_>) -> Climb {
         let mut points = Vec::new();

@@ -1,0 +1,92 @@
+//! `tapir-rivals`: whether the systems that TAPIR is compared with are set up as well as they can be.
+//!
+//! What they have that could be set otherwise are the messages of their logs: how many are on their way to a backup before
+//! entries are held back, to go together, and how much goes into one. Each is varied, and the throughput at which servers are
+//! busy is compared with that of the settings that all other experiments, and servers, use.
+
+use quorate_baselines::System;
+use quorate_log::Limits;
+
+use crate::catalogue::Settings;
+use crate::contender::{Batches, run_on_log};
+use crate::datacentre::Bench;
+use crate::deployment::Deployment;
+use crate::load::Measured;
+use crate::report::{Headline, Report, Row};
+
+/// Its name.
+pub const NAME: &str = "tapir-rivals";
+
+/// What it shows.
+pub const WHAT: &str =
+    "Throughput of the systems with leaders, by how many messages of a log are on their way to a backup";
+
+/// So many messages on their way.
+const IN_FLIGHT: [usize; 5] = [1, 4, 16, 64, 1_024];
+
+/// So much in one message, in bytes.
+const MESSAGE_BYTES: [usize; 2] = [2 * 1024, Limits::DEFAULT.message_bytes];
+
+/// So many transactions of each client: servers are busy.
+const SESSIONS: usize = 24;
+
+/// One system, one workload: what it does with each setting.
+struct Swept {
+    /// On average with the settings that are used.
+    used: f64,
+    /// With the best.
+    best: f64,
+}
+
+/// Runs it.
+pub fn experiment(settings: &mut Settings<'_>) -> Report {
+    let (mut rows, mut swept) = (Vec::new(), Vec::new());
+    for (workload, bench) in [("rmw", Bench::micro(settings)), ("retwis", Bench::retwis(settings))] {
+        for system in System::ALL {
+            let mut found = Swept { used: 0.0, best: 0.0 };
+            for message_bytes in MESSAGE_BYTES {
+                for in_flight in IN_FLIGHT {
+                    let limits = Limits { message_bytes, in_flight, ..Limits::DEFAULT };
+                    settings
+                        .say(&format!("{system}, {workload}, {in_flight} messages of {message_bytes} bytes"));
+                    let deployment = Deployment {
+                        sessions_per_client: SESSIONS,
+                        costs: Some(Batches::Everything.costs()),
+                        ..bench.deployment.clone()
+                    };
+                    let one = |seed| run_on_log(system, limits, &deployment, seed, bench.window);
+                    let runs: Vec<Measured> = settings.seeds().map(one).collect();
+                    let throughputs: Vec<f64> = runs.iter().map(Measured::throughput).collect();
+                    let series = format!("{system}, {workload}, {} KiB", message_bytes / 1024);
+                    let row = Row::new(series, in_flight as f64, "1/s", &throughputs);
+                    found.best = found.best.max(row.ours);
+                    if limits == Limits::DEFAULT {
+                        found.used = row.ours;
+                    }
+                    rows.push(row);
+                }
+            }
+            swept.push((format!("{system}, {workload}"), found));
+        }
+    }
+    let share = |found: &Swept| found.used / found.best;
+    let headline = Headline {
+        what: "throughput with the settings that are used ÷ with the best of the sweep, of the system for which that is least"
+            .to_owned(),
+        paper: None,
+        ours: swept.iter().map(|(_, found)| share(found)).fold(f64::INFINITY, f64::min),
+        unit: "×",
+    };
+    let shares: Vec<String> =
+        swept.iter().map(|(name, found)| format!("{:.2} ({name})", share(found))).collect();
+    let deviations = vec![
+        "No paper has this figure: it says that the rivals are not detuned.".to_owned(),
+        format!(
+            "All other experiments, and servers, use {} messages of {} KiB. Of the best: {}.",
+            Limits::DEFAULT.in_flight,
+            Limits::DEFAULT.message_bytes / 1024,
+            shares.join(", ")
+        ),
+    ];
+    Report { name: NAME, what: WHAT, headline, rows, deviations, seed: settings.first_seed() }
+}
