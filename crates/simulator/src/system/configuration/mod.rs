@@ -295,7 +295,6 @@ fn is_hunted(plant: Plant) -> bool {
         Plant::AbsenceNotCompared
             | Plant::RepeatedAfterFailOver
             | Plant::WatchGap
-            | Plant::LeaseNotRestarted
             | Plant::SnapshotWithoutClients
             | Plant::RevisionFromKeys
     )
