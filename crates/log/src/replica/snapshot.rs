@@ -25,6 +25,9 @@ const PAGE_PAUSE: Duration = Duration::from_millis(2);
 /// For so many silences what is being transferred is kept for who has not asked again.
 const SILENCES_KEPT: u32 = 8;
 
+/// So many entries are kept at most for who is given a state: it may be too slow to be waited for.
+const KEPT_FOR_TRANSFERS_MAX: u64 = 1_000_000;
+
 /// A frozen state, and what has been given of it.
 #[derive(Debug)]
 struct Frozen<P: Payload> {
@@ -73,6 +76,14 @@ impl<P: Payload> Default for Snapshots<P> {
 }
 
 impl<P: Payload> Snapshots<P> {
+    /// What follows a state that is on its way is not forgotten before it has come, or who is given it would need another, and
+    /// under load always another.
+    fn needed_by_transfers(&self, stable: Position) -> Position {
+        let bases = self.transfers.values().map(|transfer| transfer.frozen.base);
+        let first = Position(stable.0.saturating_sub(KEPT_FOR_TRANSFERS_MAX));
+        bases.min().unwrap_or(stable).max(first)
+    }
+
     pub(super) fn note_bytes(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
@@ -160,8 +171,9 @@ impl<P: Payload> Replica<P> {
         host.persist(Fact::SnapshotEnded);
         host.truncate();
         self.snapshots.base = frozen.base;
-        self.entries.forget_until(Position(frozen.base.0.saturating_sub(self.limits.kept)));
+        let kept = Position(frozen.base.0.saturating_sub(self.limits.kept));
         self.snapshots.writing = None;
+        self.entries.forget_until(kept.min(self.snapshots.needed_by_transfers(self.stable)));
     }
 
     /// The log begins with another state than the one that was being written down.

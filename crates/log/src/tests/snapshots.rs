@@ -119,6 +119,28 @@ fn who_is_a_little_behind_is_sent_entries() {
     assert_eq!((world.replica(2).stable(), world.transferred), (Position(63), 0));
 }
 
+/// Else it would need another state by the time that it has this one, and so on.
+#[test]
+fn what_follows_a_state_is_kept_until_the_state_has_come() {
+    let mut world = World::calm(3);
+    append(&mut world, 0, 60);
+    world.pass(MOMENT);
+    snapshot(&mut world, 0);
+    world.isolate(2);
+    world.tell(0, 2, Message::Fetch { view: View(0), after: Position(0), upto: Position(60) });
+    let goes_on = |world: &mut World| {
+        append(world, 0, 60);
+        world.pass(MOMENT);
+        snapshot(world, 0);
+    };
+    goes_on(&mut world);
+    assert!(world.replica(0).entry(Position(60)).is_none());
+    assert!(world.replica(0).entry(Position(61)).is_some());
+    world.pass(12 * TIMING.silence);
+    goes_on(&mut world);
+    assert!(world.replica(0).entry(Position(61)).is_none(), "nobody has asked for more");
+}
+
 #[test]
 fn a_state_that_nobody_asks_for_is_not_kept() {
     let mut world = World::calm(3);
