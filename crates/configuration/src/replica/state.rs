@@ -131,6 +131,8 @@ impl State {
             Known::TooOld => KnownWrite::TooOld,
             Known::Executed(done) if done.attempt == id.attempt => KnownWrite::Done(&done.result),
             Known::Executed(done) if done.attempt > id.attempt => KnownWrite::Superseded,
+            // What has been written has no later attempt, whoever asks for one to be settled.
+            Known::Executed(Done { result: WriteResult::Written { .. }, .. }) => KnownWrite::Superseded,
             Known::Executed(_) => KnownWrite::New,
         }
     }

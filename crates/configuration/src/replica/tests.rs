@@ -280,6 +280,16 @@ fn a_write_that_is_repeated_is_appended_once_and_answered_each_time() {
     assert_eq!(world.tell(ask(4)), [reply(4)]);
 }
 
+/// Else it could have what is forgotten settled anew: as not written, though it was.
+#[test]
+fn nobody_says_since_when_another_knows_the_log() {
+    let mut world = World::leading(Rules::SOUND);
+    let settle = |since| Message::Settle { request: 1, transaction: id(1), since };
+    world.tell_as(ClientId(8), settle(Position(u64::MAX)));
+    let appended = Entry::Settle { transaction: id(1), since: Position::START };
+    assert_eq!(world.log.appended.last(), Some(&appended));
+}
+
 #[test]
 fn a_lease_lasts_its_length_and_a_little_from_when_it_was_heard() {
     let mut world = World::leading(Rules::SOUND);

@@ -49,6 +49,8 @@ impl Replica {
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
+        // Nobody else knows since when its client knows the log: who claimed to would have forgotten writes settled anew.
+        let since = if from == id.client { since } else { Position::START };
         self.submit(from, request, id, since, Entry::Settle { transaction: id, since }, log, outbox);
     }
 

@@ -150,6 +150,16 @@ fn what_is_settled_before_it_comes_is_never_written() {
     assert_eq!(world.apply(settle(2)), Applied::Write(None), "nobody knows any more");
 }
 
+/// Anybody may ask for that.
+#[test]
+fn to_settle_a_later_attempt_changes_nothing_of_what_is_written() {
+    let mut world = World::new(Rules::SOUND);
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some("1"))]), written(1));
+    let settle = Entry::Settle { transaction: id(1, 1, 5), since: Position::START };
+    assert_eq!(world.apply(settle), Applied::Write(Some(WriteResult::Settled)));
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some("1"))]), written(1));
+}
+
 #[test]
 fn keys_vanish_with_their_lease_unless_they_were_written_since() {
     for (rules, survives) in [(Rules::SOUND, true), (Rules::planted(Plant::LeaseTakesOthersKeys), false)] {
