@@ -39,9 +39,12 @@ impl Bench {
             ..Deployment::new(Parameters { keys: KEYS, value_bytes_min: 0, ..workload })
         };
         deployment.timed = Some("follow").filter(|_| deployment.workload.kind == WorkloadKind::Retwis);
-        let sessions = if settings.quick { vec![8, 24] } else { vec![1, 3, 8, 24, 64] };
-        let measured = Duration::from_millis(if settings.quick { 150 } else { 500 });
-        Bench { deployment, sessions, window: Window { warm_up: Duration::from_millis(150), measured } }
+        // A second of Retwis is millions of messages.
+        let sessions = if settings.quick { vec![16] } else { vec![3, 8, 24] };
+        let (warm_up, measured) = if settings.quick { (60, 60) } else { (100, 150) };
+        let window =
+            Window { warm_up: Duration::from_millis(warm_up), measured: Duration::from_millis(measured) };
+        Bench { deployment, sessions, window }
     }
 
     /// Read-modify-write on one shard (section 7.3).
