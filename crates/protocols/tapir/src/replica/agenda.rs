@@ -22,6 +22,7 @@ use quorate_ir::OperationId;
 use quorate_store::{Prepared, PreparedSet};
 
 use super::validate::conflicting_holders;
+use super::watched::{Change, Watched};
 use crate::message::Prepare;
 
 /// More does not wait at one replica: further prepares get their vote at once, and reads their answer.
@@ -53,11 +54,15 @@ pub(super) struct Agenda {
     /// How many bytes the transactions have that wait.
     bytes: usize,
     /// The keys of all of them, as if they were prepared.
-    keys: PreparedSet,
+    keys: Watched,
     /// Those whose time has not come.
     coming: BTreeSet<(Instant, Timestamp, TransactionId)>,
-    /// Those whose time has come, and which wait for earlier ones.
-    blocked: BTreeSet<(Timestamp, TransactionId)>,
+    /// Those whose time has come, and which wait for earlier ones, the most patient first.
+    blocked: BTreeSet<(Instant, Timestamp, TransactionId)>,
+    /// A transaction that another waits for, and that one: nobody is looked at again before a change concerns it.
+    behind: BTreeSet<(TransactionId, TransactionId)>,
+    /// Those that such a change concerns, or that have waited long enough. The others whose time has come are not ready.
+    stirred: BTreeSet<(Timestamp, TransactionId)>,
 }
 
 /// What waits, or is to be admitted.
@@ -91,6 +96,8 @@ impl Request {
 struct Waiting {
     request: Request,
     due: Instant,
+    /// One that it was found to wait for, if that is still in its way.
+    blocker: Option<TransactionId>,
 }
 
 impl Agenda {
@@ -101,9 +108,11 @@ impl Agenda {
             clients: FixedMap::default(),
             entries: BTreeMap::new(),
             bytes: 0,
-            keys: PreparedSet::new(),
+            keys: Watched::default(),
             coming: BTreeSet::new(),
             blocked: BTreeSet::new(),
+            behind: BTreeSet::new(),
+            stirred: BTreeSet::new(),
         }
     }
 
@@ -114,6 +123,11 @@ impl Agenda {
     /// The transactions that wait, with the keys that they would hold.
     pub(super) fn keys(&self) -> &PreparedSet {
         &self.keys
+    }
+
+    /// Which of them have come or gone since this was last asked.
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
+        self.keys.take_changes()
     }
 
     /// A client has said whether its timestamps are deadlines.
@@ -150,8 +164,9 @@ impl Agenda {
         // From here on only the monotonic clock counts: the other may jump or stand still.
         let is_deadline = self.clients.contains_key(&id.transaction.client) && ahead <= self.ahead_max;
         let due = if is_deadline { context.now + ahead } else { context.now };
-        let blocked = due <= context.now && self.is_blocked(id.transaction, prepare, prepared);
-        let waits = due > context.now || (blocked && self.wait_max > Duration::ZERO);
+        let is_due = due <= context.now;
+        let blocker = is_due.then(|| self.blocker(id.transaction, prepare, prepared)).flatten();
+        let waits = !is_due || (blocker.is_some() && self.wait_max > Duration::ZERO);
         let bytes = self.bytes + prepare.transaction.bytes();
         let is_full = self.entries.len() >= WAITING_MAX
             || self.keys.len_of(id.transaction.client) >= WAITING_OF_CLIENT_MAX
@@ -162,73 +177,130 @@ impl Agenda {
         self.bytes = bytes;
         let (transaction, timestamp) = (prepare.transaction.clone(), prepare.timestamp);
         self.keys.insert(id.transaction, Prepared { transaction, timestamp, since: context.now });
-        if blocked {
-            self.blocked.insert((timestamp, id.transaction));
-        } else {
-            self.coming.insert((due, timestamp, id.transaction));
+        let waiting = if is_due { &mut self.blocked } else { &mut self.coming };
+        waiting.insert((due, timestamp, id.transaction));
+        self.entries.insert(id.transaction, Waiting { request, due, blocker: None });
+        if let Some(blocker) = blocker {
+            self.put_behind(blocker, id.transaction);
         }
-        self.entries.insert(id.transaction, Waiting { request, due });
         None
     }
 
-    /// True if the transaction would do better to wait for another one: all that stand in its way are earlier ones, by
+    /// A transaction that this one had better wait for, if there is one: all that stand in its way are earlier ones, by
     /// timestamp.
-    fn is_blocked(&self, id: TransactionId, prepare: &Prepare, prepared: &PreparedSet) -> bool {
-        let mut earlier = false;
+    fn blocker(
+        &self,
+        id: TransactionId,
+        prepare: &Prepare,
+        prepared: &PreparedSet,
+    ) -> Option<TransactionId> {
+        let mut blocker = None;
         for holder in conflicting_holders(prepared, id, &prepare.transaction) {
             if holder.timestamp > prepare.timestamp {
-                return false;
+                return None;
             }
-            earlier = true;
+            blocker = Some(holder.transaction);
         }
-        earlier
-            || conflicting_holders(&self.keys, id, &prepare.transaction)
-                .any(|holder| holder.timestamp < prepare.timestamp)
+        // Rather the last of those that wait: the others have gone before it goes.
+        conflicting_holders(&self.keys, id, &prepare.transaction)
+            .filter(|holder| holder.timestamp < prepare.timestamp)
+            .map(|holder| (holder.timestamp, holder.transaction))
+            .max()
+            .map_or(blocker, |(_, last)| Some(last))
+    }
+
+    fn put_behind(&mut self, blocker: TransactionId, id: TransactionId) {
+        let waiting = self.entries.get_mut(&id).expect("only what waits is put behind another");
+        if let Some(before) = waiting.blocker.replace(blocker) {
+            self.behind.remove(&(before, id));
+        }
+        self.behind.insert((blocker, id));
+    }
+
+    /// A transaction was prepared, or is prepared no longer, or at another timestamp.
+    pub(super) fn note_change(&mut self, id: TransactionId, prepared: &PreparedSet) {
+        self.stir_behind(id);
+        // Nobody waits any more if a later one was prepared.
+        let Some(held) = prepared.entry(id) else { return };
+        for earlier in conflicting_holders(&self.keys, id, &held.transaction) {
+            let is_blocked = self.entries[&earlier.transaction].blocker.is_some();
+            if is_blocked && earlier.timestamp < held.timestamp {
+                self.stirred.insert((earlier.timestamp, earlier.transaction));
+            }
+        }
+    }
+
+    /// What waits for a transaction is looked at again.
+    fn stir_behind(&mut self, blocker: TransactionId) {
+        let first = (blocker, TransactionId::default());
+        while let Some(&(of, id)) = self.behind.range(first..).next()
+            && of == blocker
+        {
+            self.behind.remove(&(of, id));
+            let waiting = self.entries.get_mut(&id).expect("only what waits is behind another");
+            waiting.blocker = None;
+            self.stirred.insert((waiting.request.prepare.timestamp, id));
+        }
     }
 
     /// True if what this transaction waits for is another.
     pub(super) fn waits_for_another(&self, id: TransactionId, prepared: &PreparedSet) -> bool {
         let waiting = self.entries.get(&id);
-        waiting.is_some_and(|waiting| self.is_blocked(id, &waiting.request.prepare, prepared))
+        waiting.is_some_and(|waiting| self.blocker(id, &waiting.request.prepare, prepared).is_some())
     }
 
     /// A transaction waits no longer.
     pub(super) fn remove(&mut self, id: TransactionId) -> Option<Request> {
-        let Waiting { request, due } = self.entries.remove(&id)?;
+        let Waiting { request, due, blocker } = self.entries.remove(&id)?;
         let timestamp = request.prepare.timestamp;
         self.bytes -= request.prepare.transaction.bytes();
         self.keys.remove(id);
         self.coming.remove(&(due, timestamp, id));
-        self.blocked.remove(&(timestamp, id));
+        self.blocked.remove(&(due, timestamp, id));
+        self.stirred.remove(&(timestamp, id));
+        if let Some(blocker) = blocker {
+            self.behind.remove(&(blocker, id));
+        }
+        self.stir_behind(id);
         Some(request)
     }
 
     /// Forgets all that waits: their coordinators will send them again.
     pub(super) fn clear(&mut self) {
-        let clients = std::mem::take(&mut self.clients);
-        *self = Agenda { clients, ..Agenda::new(self.ahead_max, self.wait_max) };
+        while let Some((&id, _)) = self.entries.first_key_value() {
+            self.remove(id);
+        }
     }
 
     /// Takes out the earliest that should be answered now.
     pub(super) fn next(&mut self, prepared: &PreparedSet, now: Instant) -> Option<Request> {
-        while let Some(&(due, timestamp, id)) = self.coming.first() {
-            if due > now {
-                break;
-            }
+        while let Some(&(due, timestamp, id)) = self.coming.first()
+            && due <= now
+        {
             self.coming.pop_first();
-            self.blocked.insert((timestamp, id));
+            self.blocked.insert((due, timestamp, id));
+            self.stirred.insert((timestamp, id));
         }
-        let ready = self.blocked.iter().map(|(_, id)| *id).find(|id| {
-            let waiting = &self.entries[id];
-            now - waiting.due >= self.wait_max || !self.is_blocked(*id, &waiting.request.prepare, prepared)
-        })?;
-        self.remove(ready)
+        while let Some(&(due, timestamp, id)) = self.blocked.first()
+            && now - due >= self.wait_max
+        {
+            self.blocked.pop_first();
+            self.stirred.insert((timestamp, id));
+        }
+        while let Some((_, id)) = self.stirred.pop_first() {
+            let waiting = &self.entries[&id];
+            let is_patient = now - waiting.due < self.wait_max;
+            let blocker = || self.blocker(id, &waiting.request.prepare, prepared);
+            let Some(blocker) = is_patient.then(blocker).flatten() else { return self.remove(id) };
+            self.put_behind(blocker, id);
+        }
+        None
     }
 
-    /// When to look again, if nothing else happens.
+    /// When to look again, if nothing else happens, once nothing is next.
     pub(super) fn wakes_at(&self) -> Option<Instant> {
         let due = self.coming.first().map(|(due, ..)| *due);
-        let patience = self.blocked.iter().map(|(_, id)| self.entries[id].due + self.wait_max).min();
+        let patience = self.blocked.first().map(|(due, ..)| *due + self.wait_max);
         due.into_iter().chain(patience).min()
     }
 }
@@ -272,14 +344,14 @@ mod tests {
 
     struct Fixture {
         agenda: Agenda,
-        prepared: PreparedSet,
+        prepared: Watched,
     }
 
     impl Fixture {
         fn new(ahead_max: u64, wait_max: u64) -> Self {
             let milliseconds = Duration::from_millis;
             let agenda = Agenda::new(milliseconds(ahead_max), milliseconds(wait_max));
-            let mut fixture = Fixture { agenda, prepared: PreparedSet::new() };
+            let mut fixture = Fixture { agenda, prepared: Watched::default() };
             for client in 1..=WAITING_MAX as u64 {
                 fixture.agenda.note_client(ClientId(client), true, Instant::START);
             }
@@ -306,10 +378,17 @@ mod tests {
             }
         }
 
+        fn next(&mut self, now: u64) -> Option<Request> {
+            for (id, _) in self.prepared.take_changes() {
+                self.agenda.note_change(id, &self.prepared);
+            }
+            self.agenda.next(&self.prepared, at(now))
+        }
+
         /// The clients whose requests have their turn, in order. Each is prepared if nothing is in its way.
         fn served(&mut self, now: u64) -> Vec<u64> {
             let mut served = Vec::new();
-            while let Some(request) = self.agenda.next(&self.prepared, at(now)) {
+            while let Some(request) = self.next(now) {
                 let id = request.id.transaction;
                 served.push(id.client.0);
                 if conflicting_holders(&self.prepared, id, &request.prepare.transaction).next().is_none() {

@@ -13,6 +13,8 @@
 //! | `holds` | what read-only transactions read and hold at once |
 //! | `snapshots` | quorum reads at a timestamp, and validated versions |
 //! | `turns` | reads of contended keys, one after the other |
+//! | `watched` | which transactions were prepared or have ended, for whoever waits |
+//! | `schedule` | when keys are to be looked at |
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
@@ -32,10 +34,12 @@ mod participant;
 mod promises;
 mod reads;
 mod remains;
+mod schedule;
 mod shortening;
 mod snapshots;
 mod turns;
 mod validate;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -181,6 +185,8 @@ impl Machine for Replica {
         for record in shortening::since_last(records.collect()) {
             replica.snapshots.note_written(1);
             replica.replay(record);
+            // Nobody waits yet, and all that a log tells of would be a lot to remember.
+            drop(replica.participant.prepared.take_changes());
         }
         // Only now: it was not in force in the views whose records were just read, and must not speak against what they
         // have let in.
@@ -597,7 +603,7 @@ impl Replica {
         if self.ir.status() != Status::Normal {
             return self.agenda.clear();
         }
-        while let Some(request) = self.agenda.next(&self.participant.prepared, context.now) {
+        while let Some(request) = self.next_of_agenda(context.now) {
             // A backup coordinator may have come meanwhile.
             let Request { from, id, ref prepare, wants } = request;
             if wants != Wants::Vote || !self.refuses_prepare(from, id, prepare, context, outbox) {
@@ -609,6 +615,22 @@ impl Replica {
         {
             self.agenda_timer = Some(at);
             outbox.set_timer(ReplicaTimer::Agenda, at - context.now);
+        }
+    }
+
+    fn next_of_agenda(&mut self, now: Instant) -> Option<Request> {
+        self.pass_on_changes();
+        self.agenda.next(&self.participant.prepared, now)
+    }
+
+    /// Tells whoever waits which transactions were prepared, have ended, wait, or wait no longer.
+    fn pass_on_changes(&mut self) {
+        for (id, transaction) in self.participant.prepared.take_changes() {
+            self.agenda.note_change(id, &self.participant.prepared);
+            self.turns.note_change(&transaction);
+        }
+        for (_, transaction) in self.agenda.take_changes() {
+            self.turns.note_change(&transaction);
         }
     }
 

@@ -7,9 +7,10 @@ use quorate_core::hash::FixedMap;
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
-use quorate_store::{Prepared, PreparedSet, ReadTimestamps, ValidatedVersions, Versions};
+use quorate_store::{Prepared, ReadTimestamps, ValidatedVersions, Versions};
 
 use super::validate::{Shelf, validate_prepare};
+use super::watched::Watched;
 use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, Vote};
 use crate::rules::{Plant, Rules, Validation};
 
@@ -33,7 +34,7 @@ pub(crate) struct Participant {
     /// to have succeeded: this replica may have answered a reader that then found too few others.
     pub(crate) promised_reads: ReadTimestamps,
     pub(crate) validated: ValidatedVersions,
-    pub(crate) prepared: PreparedSet,
+    pub(crate) prepared: Watched,
     /// What held the keys of a transaction that is prepared again, ascending: if the later prepare comes to nothing, the
     /// earlier may still have succeeded.
     displaced: FixedMap<TransactionId, Vec<Prepared>>,
@@ -72,7 +73,7 @@ impl Participant {
             reads: ReadTimestamps::new(),
             promised_reads: ReadTimestamps::new(),
             validated: ValidatedVersions::new(),
-            prepared: PreparedSet::new(),
+            prepared: Watched::default(),
             displaced: FixedMap::default(),
             promises: BTreeMap::new(),
             fading: BTreeMap::new(),
@@ -362,7 +363,7 @@ impl Upcalls<Tapir> for Participant {
 
     fn adopt_supplement(&mut self, supplement: &Supplement) {
         if self.rules.has(Plant::SyncDropsPrepares) {
-            self.prepared = PreparedSet::new();
+            self.prepared.clear();
         }
         for (id, theirs) in &supplement.promises {
             let ours = self.promises.entry(*id).or_default();

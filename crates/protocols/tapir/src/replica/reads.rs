@@ -99,6 +99,7 @@ impl Replica {
         /// A coordinator that has not asked again for so long is gone.
         const PATIENCE: Duration = Duration::from_secs(2);
 
+        self.pass_on_changes();
         if self.turns.is_empty() {
             return;
         }
@@ -110,7 +111,7 @@ impl Replica {
         for Answer { to, transaction, key } in self.turns.take(is_pending, context.now, PATIENCE) {
             self.on_read(to, transaction, key, outbox);
         }
-        if let Some(at) = self.turns.wakes_at(context.now)
+        if let Some(at) = self.turns.wakes_at()
             && self.turns_timer.is_none_or(|planned| at < planned)
         {
             self.turns_timer = Some(at);

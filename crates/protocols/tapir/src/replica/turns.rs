@@ -13,10 +13,12 @@
 //! All of this only chooses when a read is answered, which is safe at any time. Nothing here is recorded; a line that is
 //! forgotten costs aborts. Whoever waits holds nothing, and turns are bounded, so that nobody waits for ever.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use quorate_core::{Address, ClientId, Instant, Key, TransactionId};
+use quorate_core::{Address, ClientId, Instant, Key, Transaction, TransactionId};
+
+use super::schedule::Schedule;
 
 /// So many keys have lines at once; reads of further ones are answered at once.
 const LINES_MAX: usize = 1_024;
@@ -47,9 +49,17 @@ const TURN_MIN: Duration = Duration::from_millis(5);
 pub(super) struct Turns {
     lines: BTreeMap<Key, Line>,
     waiting: usize,
+    /// When turns were last handed out.
+    attended_at: Instant,
+    /// The keys of lines that something has happened to since then.
+    stirred: BTreeSet<Key>,
+    /// When something happens to a line by itself.
+    coming: Schedule,
+    /// When the next in each line in which somebody waits may have its turn.
+    next_turns: Schedule,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Line {
     waiting: VecDeque<Waiter>,
     /// Who may prepare next.
@@ -71,10 +81,11 @@ struct Line {
     /// Turns in a row that led to writes.
     streak: u32,
     elsewhere_at: Option<Instant>,
+    /// When it was last used, by somebody other than a writer that has prepared and not ended.
     used_at: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiter {
     from: Address,
     transaction: TransactionId,
@@ -116,19 +127,66 @@ impl Line {
         Some(next)
     }
 
+    /// True if the line has had many turns, and leaves a gap after each outcome for writers from elsewhere.
+    fn leaves_gaps(&self, now: Instant) -> bool {
+        let contended_elsewhere = self.elsewhere_at.is_some_and(|at| now - at < ELSEWHERE_REMEMBERED);
+        self.last_was_own && self.streak >= STREAK_MAX && contended_elsewhere
+    }
+
     /// When the next in the line may have its turn.
     fn next_turn_at(&self, now: Instant) -> Option<Instant> {
         let free_since = self.free_since?;
-        let contended_elsewhere = self.elsewhere_at.is_some_and(|at| now - at < ELSEWHERE_REMEMBERED);
         let pause = if !self.last_was_own {
             HEELS
-        } else if self.streak >= STREAK_MAX && contended_elsewhere {
+        } else if self.leaves_gaps(now) {
             self.outcome_took
         } else {
             Duration::ZERO
         };
         let free_at = free_since + pause;
         Some(self.turn.map_or(free_at, |turn| turn.until.max(free_at)))
+    }
+
+    /// When something happens to it by itself: a turn is over or begins, or no gaps are left any more.
+    fn changes_at(&self, now: Instant) -> Option<Instant> {
+        if self.waiting.is_empty() && self.turn.is_none() {
+            return None;
+        }
+        let gapless_at = self.elsewhere_at.filter(|_| self.leaves_gaps(now)).map(|at| at + ELSEWHERE_REMEMBERED);
+        self.next_turn_at(now).map(|turn_at| gapless_at.map_or(turn_at, |at| at.min(turn_at)))
+    }
+
+    /// When it was last used, if turns were last handed out at `attended_at`. A key that somebody was about to write then is
+    /// in use.
+    fn last_used(&self, attended_at: Instant) -> Instant {
+        if self.free_since.is_none() { self.used_at.max(attended_at) } else { self.used_at }
+    }
+
+    /// Takes out the next, if it may have its turn; `is_pending` tells whether somebody is about to write the key.
+    fn hand_out(&mut self, is_pending: bool, now: Instant, patience: Duration) -> Option<Waiter> {
+        if is_pending {
+            self.free_since = None;
+            return None;
+        }
+        if self.free_since.is_none() {
+            self.free_since = Some(now);
+            self.outcome_took = now - self.prepared_at;
+        }
+        if self.next_turn_at(now).is_none_or(|at| at > now) {
+            return None;
+        }
+        if let Some(turn) = self.turn.take() {
+            self.usual = (self.usual * 7 + (now - turn.began)) / 8;
+        }
+        self.waiting.retain(|waiter| now - waiter.asked_at <= patience);
+        let next = self.take_next()?;
+        if self.streak >= STREAK_MAX {
+            self.streak = 0;
+        }
+        self.used_at = now;
+        let limit = (self.usual * 4).clamp(TURN_MIN, TURN_MAX);
+        self.turn = Some(Turn { transaction: next.transaction, began: now, until: now + limit });
+        Some(next)
     }
 }
 
@@ -160,13 +218,15 @@ impl Turns {
         is_pending: bool,
         now: Instant,
     ) -> bool {
-        let is_contended = self.lines.get(key).is_some_and(|line| now - line.used_at < REMEMBERED);
+        let is_used = |line: &Line| now - line.last_used(self.attended_at) < REMEMBERED;
+        let is_contended = self.lines.get(key).is_some_and(is_used);
         if !is_pending && !is_contended {
             return false;
         }
         if !self.lines.contains_key(key) && self.lines.len() >= LINES_MAX {
             return false;
         }
+        self.stirred.insert(key.clone());
         let line = self.lines.entry(key.clone()).or_insert_with(|| Line::new(now));
         line.used_at = now;
         if !is_pending && line.free_since.is_none() {
@@ -187,6 +247,7 @@ impl Turns {
     /// A transaction that has read `key` prepares here for the first time.
     pub(super) fn on_prepare(&mut self, transaction: TransactionId, key: &Key, writes: bool, now: Instant) {
         let Some(line) = self.lines.get_mut(key) else { return };
+        self.stirred.insert(key.clone());
         line.used_at = now;
         let own = line.turn.is_some_and(|turn| turn.transaction == transaction);
         if let Some(turn) = line.turn.filter(|_| own) {
@@ -208,6 +269,15 @@ impl Turns {
         line.free_since = None;
     }
 
+    /// A transaction is about to write these keys, or no longer is.
+    pub(super) fn note_change(&mut self, transaction: &Transaction) {
+        for write in &transaction.writes {
+            if self.lines.contains_key(&write.key) {
+                self.stirred.insert(write.key.clone());
+            }
+        }
+    }
+
     /// Answers those whose turn it is; `is_pending` tells whether somebody is about to write a key.
     pub(super) fn take(
         &mut self,
@@ -215,48 +285,36 @@ impl Turns {
         now: Instant,
         patience: Duration,
     ) -> Vec<Answer> {
-        let mut answers = Vec::new();
-        for (key, line) in &mut self.lines {
-            if is_pending(key) {
-                line.free_since = None;
-                line.used_at = now;
-                continue;
-            }
-            if line.free_since.is_none() {
-                line.free_since = Some(now);
-                line.outcome_took = now - line.prepared_at;
-            }
-            if line.next_turn_at(now).is_none_or(|at| at > now) {
-                continue;
-            }
-            if let Some(turn) = line.turn.take() {
-                line.usual = (line.usual * 7 + (now - turn.began)) / 8;
-            }
-            let waiting = line.waiting.len();
-            line.waiting.retain(|waiter| now - waiter.asked_at <= patience);
-            let next = line.take_next();
-            self.waiting -= waiting - line.waiting.len();
-            let Some(Waiter { from, transaction, .. }) = next else { continue };
-            if line.streak >= STREAK_MAX {
-                line.streak = 0;
-            }
-            line.used_at = now;
-            let limit = (line.usual * 4).clamp(TURN_MIN, TURN_MAX);
-            line.turn = Some(Turn { transaction, began: now, until: now + limit });
-            answers.push(Answer { to: from, transaction, key: key.clone() });
+        while let Some(key) = self.coming.pop_due(now) {
+            self.stirred.insert(key);
         }
+        let mut answers = Vec::new();
+        for key in std::mem::take(&mut self.stirred) {
+            // It may have been forgotten.
+            let Some(line) = self.lines.get_mut(&key) else { continue };
+            line.used_at = line.last_used(self.attended_at);
+            let waiting = line.waiting.len();
+            let next = line.hand_out(is_pending(&key), now, patience);
+            self.waiting -= waiting - line.waiting.len();
+            self.coming.set(&key, line.changes_at(now));
+            let someone_waits = !line.waiting.is_empty();
+            self.next_turns.set(&key, line.next_turn_at(now).filter(|_| someone_waits));
+            answers.extend(next.map(|Waiter { from, transaction, .. }| Answer { to: from, transaction, key }));
+        }
+        self.attended_at = now;
         answers
     }
 
-    /// When to look again if nothing else happens.
-    pub(super) fn wakes_at(&self, now: Instant) -> Option<Instant> {
-        let lines = self.lines.values().filter(|line| !line.waiting.is_empty());
-        lines.filter_map(|line| line.next_turn_at(now)).min()
+    /// When to look again if nothing else happens, once turns have been handed out.
+    pub(super) fn wakes_at(&self) -> Option<Instant> {
+        self.next_turns.first()
     }
 
     /// Forgets lines that nobody uses.
     pub(super) fn sweep(&mut self, now: Instant) {
-        self.lines.retain(|_, line| !line.waiting.is_empty() || now - line.used_at < ELSEWHERE_REMEMBERED);
+        let attended_at = self.attended_at;
+        let is_used = |line: &Line| now - line.last_used(attended_at) < ELSEWHERE_REMEMBERED;
+        self.lines.retain(|_, line| !line.waiting.is_empty() || is_used(line));
     }
 
     /// Forgets everything: who waits will ask again.
@@ -267,6 +325,8 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::{Random, Write};
+
     use super::*;
 
     fn at(milliseconds: u64) -> Instant {
@@ -279,6 +339,11 @@ mod tests {
 
     fn key() -> Key {
         Key::from("k")
+    }
+
+    fn writes(key: &Key) -> Transaction {
+        let writes = vec![Write { key: key.clone(), value: None }];
+        Transaction { writes, ..Transaction::default() }
     }
 
     struct Fixture {
@@ -307,6 +372,7 @@ mod tests {
         /// The clients that are answered.
         fn answered(&mut self, now: u64) -> Vec<u64> {
             let pending = self.pending;
+            self.turns.note_change(&writes(&key()));
             let answers = self.turns.take(|_| pending, at(now), Duration::from_secs(2));
             answers.iter().map(|answer| answer.transaction.client.0).collect()
         }
@@ -329,7 +395,7 @@ mod tests {
         assert!(replica.answered(50).is_empty(), "the writer is still pending");
         replica.pending = false;
         assert!(replica.answered(100).is_empty(), "another prepare may be on the heels of the commit");
-        assert_eq!(replica.turns.wakes_at(at(100)), Some(at(100) + HEELS));
+        assert_eq!(replica.turns.wakes_at(), Some(at(100) + HEELS));
         assert_eq!(replica.answered(110), [1]);
         assert!(replica.answered(112).is_empty(), "it is the turn of 1");
         replica.prepares(113, 1);
@@ -364,7 +430,7 @@ mod tests {
         assert_eq!(replica.answered(110), [1]);
         replica.turns.on_prepare(transaction(1), &key(), false, at(112));
         assert_eq!(replica.answered(112), [2]);
-        let until = replica.turns.wakes_at(at(112)).expect("2 may not prepare at all");
+        let until = replica.turns.wakes_at().expect("2 may not prepare at all");
         assert!(until <= at(112) + TURN_MAX);
         assert_eq!(replica.answered(112 + TURN_MAX.as_millis() as u64), [3]);
     }
@@ -440,5 +506,63 @@ mod tests {
         replica.turns.sweep(at(10_000));
         assert!(!replica.reads(10_000, 3));
         assert!(replica.turns.lines.is_empty());
+    }
+
+    /// Joins, prepares, outcomes and sweeps at random: who is answered and when the next is, is what it would be if every
+    /// line were looked at every time.
+    #[test]
+    fn lines_that_nothing_has_happened_to_need_not_be_looked_at() {
+        let mut answered = 0;
+        for seed in 0..50 {
+            let mut random = Random::new(seed);
+            let keys: Vec<Key> = (0..6).map(|key| Key::from(format!("k{key}"))).collect();
+            let mut pending = vec![false; keys.len()];
+            let [mut turns, mut naive] = [Turns::default(), Turns::default()];
+            let mut now = 0;
+            for _ in 0..3_000 {
+                now += [0, 1, 7, 60, 1_500][random.index(5)] * random.below(3);
+                let (which, client) = (random.index(keys.len()), random.below(20));
+                let (key, id) = (&keys[which], transaction(client));
+                let from = Address::Client(ClientId(client));
+                match random.below(8) {
+                    0..=2 => {
+                        let waits = turns.join(from, id, key, pending[which], at(now));
+                        assert_eq!(naive.join(from, id, key, pending[which], at(now)), waits);
+                    }
+                    3..=4 => {
+                        let own = turns.lines.get(key).and_then(|line| line.turn.map(|turn| turn.transaction));
+                        let (id, writes) = (own.unwrap_or(id), random.chance(0.8));
+                        turns.on_prepare(id, key, writes, at(now));
+                        naive.on_prepare(id, key, writes, at(now));
+                    }
+                    5..=6 => {
+                        pending[which] = !pending[which];
+                        turns.note_change(&writes(key));
+                    }
+                    _ => [&mut turns, &mut naive].into_iter().for_each(|turns| turns.sweep(at(now))),
+                }
+                if naive.is_empty() {
+                    continue;
+                }
+                let is_pending = |key: &Key| pending[keys.iter().position(|known| known == key).unwrap()];
+                let patience = Duration::from_secs(2);
+                naive.stirred.extend(naive.lines.keys().cloned());
+                let expected = naive.take(is_pending, at(now), patience);
+                for (_, line) in naive.lines.iter_mut().filter(|(key, _)| is_pending(key)) {
+                    line.used_at = at(now);
+                }
+                answered += expected.len();
+                assert_eq!(turns.take(is_pending, at(now), patience), expected, "seed {seed}");
+                let lines = naive.lines.values().filter(|line| !line.waiting.is_empty());
+                assert_eq!(turns.wakes_at(), lines.filter_map(|line| line.next_turn_at(at(now))).min());
+                let state = |turns: &Turns| {
+                    let mut lines = turns.lines.clone();
+                    lines.values_mut().for_each(|line| line.used_at = line.last_used(turns.attended_at));
+                    (format!("{lines:?}"), turns.waiting)
+                };
+                assert_eq!(state(&turns), state(&naive), "seed {seed}");
+            }
+        }
+        assert!(answered > 1_000, "{answered}");
     }
 }
