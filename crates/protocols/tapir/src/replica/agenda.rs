@@ -57,7 +57,7 @@ pub(super) struct Agenda {
     keys: Watched,
     /// Those whose time has not come.
     coming: BTreeSet<(Instant, Timestamp, TransactionId)>,
-    /// Those whose time has come, and which wait for earlier ones, the most patient first.
+    /// Those whose time has come, and which wait for earlier ones, by when it came.
     blocked: BTreeSet<(Instant, Timestamp, TransactionId)>,
     /// A transaction that another waits for, and that one: nobody is looked at again before a change concerns it.
     behind: BTreeSet<(TransactionId, TransactionId)>,
@@ -188,12 +188,7 @@ impl Agenda {
 
     /// A transaction that this one had better wait for, if there is one: all that stand in its way are earlier ones, by
     /// timestamp.
-    fn blocker(
-        &self,
-        id: TransactionId,
-        prepare: &Prepare,
-        prepared: &PreparedSet,
-    ) -> Option<TransactionId> {
+    fn blocker(&self, id: TransactionId, prepare: &Prepare, prepared: &PreparedSet) -> Option<TransactionId> {
         let mut blocker = None;
         for holder in conflicting_holders(prepared, id, &prepare.transaction) {
             if holder.timestamp > prepare.timestamp {
@@ -222,12 +217,11 @@ impl Agenda {
         self.stir_behind(id);
         // Nobody waits any more if a later one was prepared.
         let Some(held) = prepared.entry(id) else { return };
-        for earlier in conflicting_holders(&self.keys, id, &held.transaction) {
-            let is_blocked = self.entries[&earlier.transaction].blocker.is_some();
-            if is_blocked && earlier.timestamp < held.timestamp {
-                self.stirred.insert((earlier.timestamp, earlier.transaction));
-            }
-        }
+        let earlier = conflicting_holders(&self.keys, id, &held.transaction)
+            .filter(|holder| holder.timestamp < held.timestamp)
+            .filter(|holder| self.entries[&holder.transaction].blocker.is_some())
+            .map(|holder| (holder.timestamp, holder.transaction));
+        self.stirred.extend(earlier);
     }
 
     /// What waits for a transaction is looked at again.
@@ -306,258 +300,4 @@ impl Agenda {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use quorate_core::{ClockTime, Key, Random, ReadVersion, Transaction, Write};
-
-    use super::*;
-
-    const CLOCK_MICROS: u64 = 1_000_000;
-
-    fn at(milliseconds: u64) -> Instant {
-        Instant::START + Duration::from_millis(milliseconds)
-    }
-
-    /// Client `client` wants to write `key`, so many milliseconds after what the clock shows.
-    fn prepare(client: u64, key: &str, ahead: u64) -> Request {
-        let transaction = TransactionId { client: ClientId(client), sequence: 1, attempt: 0 };
-        let write = Write { key: Key::from(key.to_owned()), value: None };
-        let contents = Arc::new(Transaction { writes: vec![write], ..Transaction::default() });
-        let micros = CLOCK_MICROS + ahead * 1_000;
-        let timestamp = Timestamp { micros, client: ClientId(client) };
-        let prepare = Prepare { transaction: contents, timestamp, first: None };
-        let (from, id) = (Address::Client(ClientId(client)), OperationId { transaction, number: 1 });
-        Request { from, id, prepare, wants: Wants::Vote }
-    }
-
-    /// Client `client` wants to read these keys at that time.
-    fn read(client: u64, keys: &[&str], ahead: u64) -> Request {
-        let version = Timestamp::ZERO;
-        let reads = keys.iter().map(|key| ReadVersion { key: Key::from((*key).to_owned()), version });
-        let contents =
-            Transaction { reads: reads.collect(), reads_when_prepared: true, ..Transaction::default() };
-        let Request { from, id, prepare, .. } = prepare(client, "", ahead);
-        let prepare = Prepare { transaction: Arc::new(contents), ..prepare };
-        Request { from, id, prepare, wants: Wants::Versions }
-    }
-
-    struct Fixture {
-        agenda: Agenda,
-        prepared: Watched,
-    }
-
-    impl Fixture {
-        fn new(ahead_max: u64, wait_max: u64) -> Self {
-            let milliseconds = Duration::from_millis;
-            let agenda = Agenda::new(milliseconds(ahead_max), milliseconds(wait_max));
-            let mut fixture = Fixture { agenda, prepared: Watched::default() };
-            for client in 1..=WAITING_MAX as u64 {
-                fixture.agenda.note_client(ClientId(client), true, Instant::START);
-            }
-            fixture
-        }
-
-        /// True if the request waits; a prepare that does not is prepared.
-        fn arrives(&mut self, now: u64, request: Request) -> bool {
-            let clock = ClockTime::from_micros(CLOCK_MICROS);
-            let mut random = Random::new(1);
-            let context = Context { now: at(now), clock, random: &mut random };
-            let at_once = self.agenda.admit(request, &self.prepared, &context);
-            let waits = at_once.is_none();
-            at_once.into_iter().for_each(|request| self.hold(request));
-            waits
-        }
-
-        /// What wants a vote is prepared. Who only reads holds nothing.
-        fn hold(&mut self, request: Request) {
-            let Prepare { transaction, timestamp, .. } = request.prepare;
-            if request.wants == Wants::Vote {
-                let entry = Prepared { transaction, timestamp, since: Instant::START };
-                self.prepared.insert(request.id.transaction, entry);
-            }
-        }
-
-        fn next(&mut self, now: u64) -> Option<Request> {
-            for (id, _) in self.prepared.take_changes() {
-                self.agenda.note_change(id, &self.prepared);
-            }
-            self.agenda.next(&self.prepared, at(now))
-        }
-
-        /// The clients whose requests have their turn, in order. Each is prepared if nothing is in its way.
-        fn served(&mut self, now: u64) -> Vec<u64> {
-            let mut served = Vec::new();
-            while let Some(request) = self.next(now) {
-                let id = request.id.transaction;
-                served.push(id.client.0);
-                if conflicting_holders(&self.prepared, id, &request.prepare.transaction).next().is_none() {
-                    self.hold(request);
-                }
-            }
-            served
-        }
-
-        fn ends(&mut self, client: u64) {
-            self.prepared.remove(TransactionId { client: ClientId(client), sequence: 1, attempt: 0 });
-        }
-    }
-
-    #[test]
-    fn prepares_get_their_votes_in_timestamp_order_at_their_time() {
-        let mut replica = Fixture::new(500, 1_000);
-        assert!(replica.arrives(0, prepare(1, "a", 80)));
-        assert!(replica.arrives(10, prepare(2, "b", 30)), "due at 40");
-        assert_eq!(replica.agenda.wakes_at(), Some(at(40)));
-        assert!(replica.served(39).is_empty());
-        assert_eq!(replica.served(80), [2, 1]);
-        assert_eq!(replica.agenda.len(), 0);
-    }
-
-    #[test]
-    fn the_later_of_two_waits_for_the_outcome_of_the_earlier() {
-        let mut replica = Fixture::new(500, 1_000);
-        assert!(!replica.arrives(0, prepare(1, "a", 0)));
-        assert!(replica.arrives(1, prepare(2, "a", 1)));
-        assert!(replica.arrives(2, prepare(3, "a", 2)), "it waits for both");
-        assert!(replica.served(100).is_empty());
-        replica.ends(1);
-        assert_eq!(replica.served(101), [2]);
-        replica.ends(2);
-        assert_eq!(replica.served(102), [3]);
-    }
-
-    #[test]
-    fn nobody_waits_for_a_later_one() {
-        let mut replica = Fixture::new(500, 1_000);
-        assert!(!replica.arrives(0, prepare(2, "a", 0)));
-        let mut late = prepare(1, "a", 0);
-        late.prepare.timestamp.micros -= 5;
-        assert!(!replica.arrives(1, late), "its vote will be ABSTAIN, at once");
-    }
-
-    #[test]
-    fn one_that_waits_does_not_hold_up_an_earlier_one() {
-        let mut replica = Fixture::new(500, 1_000);
-        assert!(replica.arrives(0, prepare(2, "a", 50)));
-        assert!(!replica.arrives(1, prepare(1, "a", 0)));
-        assert!(replica.served(60).is_empty(), "the later one waits for the earlier one now");
-        replica.ends(1);
-        assert_eq!(replica.served(61), [2]);
-    }
-
-    #[test]
-    fn waiting_ends_after_a_while() {
-        let mut replica = Fixture::new(500, 100);
-        assert!(!replica.arrives(0, prepare(1, "a", 0)));
-        assert!(replica.arrives(0, prepare(2, "a", 20)));
-        assert_eq!(replica.agenda.wakes_at(), Some(at(20)));
-        assert!(replica.served(20).is_empty());
-        assert_eq!(replica.agenda.wakes_at(), Some(at(120)));
-        assert_eq!(replica.served(120), [2], "to be told ABSTAIN");
-    }
-
-    #[test]
-    fn what_is_too_far_ahead_or_must_not_wait_gets_its_vote_at_once() {
-        let mut replica = Fixture::new(50, 0);
-        assert!(!replica.arrives(0, prepare(1, "a", 51)));
-        assert!(!replica.arrives(0, prepare(2, "a", 0)), "ABSTAIN: waiting for others is switched off");
-        let mut unasked = Fixture::new(500, 0);
-        unasked.agenda.note_client(ClientId(3), false, at(0));
-        assert!(!unasked.arrives(0, prepare(3, "a", 1)), "its clock is fast, that is all");
-        let mut plain = Fixture::new(0, 0);
-        assert!(!plain.arrives(0, prepare(1, "a", 1)));
-    }
-
-    #[test]
-    fn a_repetition_changes_nothing_and_a_later_prepare_replaces_it() {
-        let mut replica = Fixture::new(500, 100);
-        assert!(replica.arrives(0, prepare(1, "a", 20)));
-        assert!(replica.arrives(5, prepare(1, "a", 20)));
-        assert_eq!((replica.agenda.len(), replica.agenda.wakes_at()), (1, Some(at(20))));
-        let mut retried = prepare(1, "a", 40);
-        retried.id.number = 2;
-        assert!(replica.arrives(6, retried));
-        assert_eq!((replica.agenda.len(), replica.agenda.wakes_at()), (1, Some(at(46))));
-    }
-
-    #[test]
-    fn a_read_waits_for_earlier_writes_and_later_writes_wait_for_the_read() {
-        let mut replica = Fixture::new(0, 1_000);
-        assert!(!replica.arrives(0, prepare(1, "a", 0)));
-        assert!(replica.arrives(1, read(2, &["a", "b"], 1)));
-        assert!(
-            replica.arrives(2, prepare(3, "b", 2)),
-            "nobody is about to write b, but the read waits to find it so"
-        );
-        assert!(!replica.arrives(2, prepare(4, "c", 2)));
-        assert!(replica.agenda.waits_for_another(read(2, &[], 1).id.transaction, &replica.prepared));
-        assert!(replica.served(100).is_empty());
-        replica.ends(1);
-        assert_eq!(replica.served(101), [2, 3], "the read holds nothing once it is answered");
-    }
-
-    #[test]
-    fn a_read_waits_for_its_time() {
-        let mut replica = Fixture::new(500, 1_000);
-        assert!(replica.arrives(0, read(1, &["a"], 50)));
-        assert!(!replica.agenda.waits_for_another(read(1, &[], 50).id.transaction, &replica.prepared));
-        assert!(!replica.arrives(10, prepare(2, "a", 0)), "a write of an earlier time goes first");
-        assert!(replica.served(50).is_empty());
-        replica.ends(2);
-        assert_eq!(replica.served(51), [1]);
-    }
-
-    #[test]
-    fn a_prepare_takes_the_place_of_a_read_of_its_transaction_and_not_the_other_way_round() {
-        let mut replica = Fixture::new(500, 100);
-        let mut repeated = read(1, &["a"], 20);
-        repeated.id.number = 7;
-        assert!(replica.arrives(0, repeated.clone()));
-        assert!(replica.arrives(1, prepare(1, "a", 40)));
-        assert!(replica.arrives(2, repeated), "it is late, and not answered");
-        assert_eq!((replica.agenda.len(), replica.agenda.wakes_at()), (1, Some(at(41))));
-    }
-
-    #[test]
-    fn no_more_wait_than_memory_allows() {
-        let mut replica = Fixture::new(500, 100);
-        for client in 0..WAITING_MAX as u64 {
-            assert!(replica.arrives(0, prepare(client + 1, &format!("k{client}"), 20)));
-        }
-        let mut another = prepare(1, "another", 20);
-        another.id.transaction.sequence += 1;
-        assert!(!replica.arrives(0, another));
-    }
-
-    #[test]
-    fn one_client_leaves_room_for_others() {
-        let mut replica = Fixture::new(500, 100);
-        for sequence in 0..WAITING_OF_CLIENT_MAX as u64 {
-            let mut one = prepare(1, &format!("k{sequence}"), 20);
-            one.id.transaction.sequence += sequence;
-            assert!(replica.arrives(0, one));
-        }
-        let mut another = prepare(1, "another", 20);
-        another.id.transaction.sequence = 1_000_000;
-        assert!(!replica.arrives(0, another));
-        assert!(replica.arrives(0, prepare(2, "another's", 20)));
-    }
-
-    #[test]
-    fn what_waits_has_only_so_many_bytes() {
-        let mut replica = Fixture::new(500, 100);
-        let large = |client: u64| {
-            let mut large = prepare(client, &format!("k{client}"), 20);
-            let key = large.prepare.transaction.writes[0].key.clone();
-            let write = Write { key, value: Some(vec![0; WAITING_BYTES_MAX / 2].into()) };
-            large.prepare.transaction =
-                Arc::new(Transaction { writes: vec![write], ..Transaction::default() });
-            large
-        };
-        assert!(replica.arrives(0, large(1)));
-        assert!(!replica.arrives(0, large(2)));
-        assert_eq!(replica.served(20), [1]);
-        assert!(replica.arrives(20, large(3)), "there is room again");
-    }
-}
+mod tests;

@@ -152,7 +152,8 @@ impl Line {
         if self.waiting.is_empty() && self.turn.is_none() {
             return None;
         }
-        let gapless_at = self.elsewhere_at.filter(|_| self.leaves_gaps(now)).map(|at| at + ELSEWHERE_REMEMBERED);
+        let gapless_at =
+            self.elsewhere_at.filter(|_| self.leaves_gaps(now)).map(|at| at + ELSEWHERE_REMEMBERED);
         self.next_turn_at(now).map(|turn_at| gapless_at.map_or(turn_at, |at| at.min(turn_at)))
     }
 
@@ -299,7 +300,11 @@ impl Turns {
             self.coming.set(&key, line.changes_at(now));
             let someone_waits = !line.waiting.is_empty();
             self.next_turns.set(&key, line.next_turn_at(now).filter(|_| someone_waits));
-            answers.extend(next.map(|Waiter { from, transaction, .. }| Answer { to: from, transaction, key }));
+            answers.extend(next.map(|Waiter { from, transaction, .. }| Answer {
+                to: from,
+                transaction,
+                key,
+            }));
         }
         self.attended_at = now;
         answers
@@ -530,7 +535,8 @@ mod tests {
                         assert_eq!(naive.join(from, id, key, pending[which], at(now)), waits);
                     }
                     3..=4 => {
-                        let own = turns.lines.get(key).and_then(|line| line.turn.map(|turn| turn.transaction));
+                        let own =
+                            turns.lines.get(key).and_then(|line| line.turn.map(|turn| turn.transaction));
                         let (id, writes) = (own.unwrap_or(id), random.chance(0.8));
                         turns.on_prepare(id, key, writes, at(now));
                         naive.on_prepare(id, key, writes, at(now));

@@ -87,7 +87,11 @@ mod tests {
         assert_eq!(changes(&mut set), [(1, Key::from("a")), (2, Key::from("b"))]);
         assert!(changes(&mut set).is_empty());
         set.insert(id(1), prepared("c"));
-        assert_eq!(changes(&mut set), [(1, Key::from("a")), (1, Key::from("c"))], "what it held is free again");
+        assert_eq!(
+            changes(&mut set),
+            [(1, Key::from("a")), (1, Key::from("c"))],
+            "what it held is free again"
+        );
         set.remove(id(1));
         set.remove(id(1));
         assert_eq!(changes(&mut set), [(1, Key::from("c"))]);
