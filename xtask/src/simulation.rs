@@ -10,12 +10,11 @@ use crate::stage::Outcome;
 /// How many seeds are run under all faults. They took about 30 ms each on one core of the machine that sized them.
 const SEEDS: &str = "1..2000";
 
-/// The comparison systems, and how many seeds each of them runs.
-const BASELINES: [&str; 5] = ["txn-lock", "txn-occ", "span-lock", "span-occ", "qwstore"];
-const BASELINE_SEEDS: &str = "1..150";
+/// How many seeds every other system runs.
+const OTHER_SEEDS: &str = "1..150";
 
-/// How many seeds the configuration service runs.
-const CONFIGURATION_SEEDS: &str = "1..150";
+/// The system to which [`SEEDS`] belong.
+const STRICT: &str = "strict";
 
 /// The seeds within which a plant must be caught, under the faults that suit it.
 const PLANT_SEEDS: &str = "1..200";
@@ -51,43 +50,31 @@ fn simulate(root: &Path) -> Result<String, String> {
     if !success {
         failures.push(format!("a planted bug is not caught within seeds {PLANT_SEEDS}"));
     }
-    for baseline in BASELINES {
-        let seeds = ["sim", "--baseline", baseline, "--seeds", BASELINE_SEEDS, "--faults", "all"];
+    let (text, _) = shell::output(quorate(root, &["sim", "--list-systems"]))?;
+    let systems: Vec<(&str, Vec<&str>)> = systems(&text).filter(|(name, _)| *name != STRICT).collect();
+    if systems.is_empty() {
+        failures.push("there is no comparison system".to_owned());
+    }
+    for (name, option) in &systems {
+        let seeds = [&["sim"], &option[..], &["--seeds", OTHER_SEEDS, "--faults", "all"]].concat();
         let (text, success) = shell::output(quorate(root, &seeds))?;
         println!("{text}");
         if !success {
-            failures.push(format!("seeds {BASELINE_SEEDS} of {baseline} are not all good"));
+            failures.push(format!("seeds {OTHER_SEEDS} of {name} are not all good"));
         }
-        let hunt = ["sim", "--baseline", baseline, "--plants", "--seeds", PLANT_SEEDS];
+        let hunt = [&["sim"], &option[..], &["--plants", "--seeds", PLANT_SEEDS]].concat();
         let (text, success) = shell::output(quorate(root, &hunt))?;
         println!("{text}");
         caught.extend(plants(&text).into_iter().map(str::to_owned));
         if !success {
-            failures.push(format!("a bug planted in {baseline} is not caught within seeds {PLANT_SEEDS}"));
+            failures.push(format!("a bug planted in {name} is not caught within seeds {PLANT_SEEDS}"));
         }
-    }
-    let seeds = ["sim", "--configuration", "--seeds", CONFIGURATION_SEEDS, "--faults", "all"];
-    let (text, success) = shell::output(quorate(root, &seeds))?;
-    println!("{text}");
-    if !success {
-        failures.push(format!("seeds {CONFIGURATION_SEEDS} of the configuration service are not all good"));
-    }
-    let hunt = ["sim", "--configuration", "--plants", "--seeds", PLANT_SEEDS];
-    let (text, success) = shell::output(quorate(root, &hunt))?;
-    println!("{text}");
-    caught.extend(plants(&text).into_iter().map(str::to_owned));
-    if !success {
-        failures.push(format!(
-            "a bug planted in the configuration service is not caught within seeds {PLANT_SEEDS}"
-        ));
     }
     if failures.is_empty() {
         let caught = caught.join(", ");
-        let baselines = BASELINES.join(", ");
-        Ok(format!(
-            "seeds {SEEDS}; crashes at every step; seeds {BASELINE_SEEDS} of {baselines}; seeds {CONFIGURATION_SEEDS} of \
-             the configuration service; caught {caught}"
-        ))
+        let others: Vec<&str> = systems.iter().map(|(name, _)| *name).collect();
+        let others = others.join(", ");
+        Ok(format!("seeds {SEEDS}; crashes at every step; seeds {OTHER_SEEDS} of {others}; caught {caught}"))
     } else {
         Err(failures.join(", "))
     }
@@ -104,6 +91,16 @@ pub(crate) fn quorate(root: &Path, arguments: &[&str]) -> Command {
         root,
         &[&["run", "--quiet", "--release", "--locked", "--package", "quorate-cli", "--"], arguments].concat(),
     )
+}
+
+/// The systems in the table that `quorate sim --list-systems` prints, each with the option that chooses it.
+fn systems(table: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    let columns = |line| str::split(line, "  ").map(str::trim).filter(|column| !column.is_empty());
+    table.lines().filter_map(move |line: &str| {
+        let mut columns = columns(line);
+        let (name, option) = (columns.next()?, columns.next()?);
+        option.starts_with("--").then(|| (name, option.split_whitespace().collect()))
+    })
 }
 
 /// The ids in the table that `quorate sim --plants` prints.
@@ -129,6 +126,14 @@ mod tests {
     fn a_cell_without_evidence_is_noticed() {
         assert_eq!(uncovered("loss  3\nall 7 cells are covered"), None);
         assert_eq!(uncovered("loss  0\nnot covered: loss×I1, loss×I2"), Some("loss×I1, loss×I2"));
+    }
+
+    #[test]
+    fn systems_are_read_from_the_table() {
+        let table = "  system   option               what\n  ──────   ──────               ────\n  \
+                     strict   --isolation strict   TAPIR\n  service  --configuration      it configures";
+        let expected = [("strict", vec!["--isolation", "strict"]), ("service", vec!["--configuration"])];
+        assert_eq!(systems(table).collect::<Vec<_>>(), expected);
     }
 
     #[test]

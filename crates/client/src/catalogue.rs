@@ -126,18 +126,18 @@ pub(crate) async fn create(
     };
     let mut shards = place(options.shards, first_shard)?;
     let end = first_shard + shards.len() as u32;
-    let mut timestamps = None;
+    let mut service = None;
     if let Some(system) = options.comparison {
-        if system.has_timestamp_server() {
-            timestamps = place(1, end)?.pop();
+        if system.has_service() {
+            service = place(1, end)?.pop();
         }
         // The first replica of a group leads it, and each node is to lead as many as any other.
-        for (group, position) in shards.iter_mut().chain(&mut timestamps).zip(0..) {
+        for (group, position) in shards.iter_mut().chain(&mut service).zip(0..) {
             group.replicas.rotate_left(position % replicas);
         }
     }
-    let next_shard = end + timestamps.iter().len() as u32;
-    let comparison = options.comparison.map(|system| Comparison { system, timestamps });
+    let next_shard = end + service.iter().len() as u32;
+    let comparison = options.comparison.map(|system| Comparison { system, service });
     let definition = Definition {
         id: KeyspaceId(id),
         name: name.to_owned(),

@@ -139,12 +139,12 @@ impl Coordinators {
     /// The comparison system that runs a keyspace, if one does; it gets a coordinator when it is first heard of.
     fn learn(&mut self, time: Time, routes: &Routes, world: &mut impl World) -> Option<usize> {
         let keyspace = &routes.keyspace;
-        let Comparison { system, timestamps } = keyspace.comparison.as_ref()?;
+        let Comparison { system, service } = keyspace.comparison.as_ref()?;
         let slot = match self.keyspaces.get(&keyspace.id) {
             Some(slot) => *slot,
             None => {
-                let timestamps = timestamps.as_ref().map(|group| (group.id, group.group_size()));
-                let config = CoordinatorConfig { timestamps, ..CoordinatorConfig::new(self.client, *system) };
+                let service = service.as_ref().map(|group| (group.id, group.group_size()));
+                let config = CoordinatorConfig { service, ..CoordinatorConfig::new(self.client, *system) };
                 let slot = self.comparisons.len();
                 self.comparisons.push(Driver::new(Guest::restore(config, []), self.client.0 ^ slot as u64));
                 self.keyspaces.insert(keyspace.id, slot);

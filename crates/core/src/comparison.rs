@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::topology::{Shard, UnknownName};
 
-/// A transactional system that the TAPIR paper compares itself with (section 7.1).
+/// A transactional system that the papers compare themselves with: TAPIR's (section 7.1), and Granola's (section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum System {
     /// Two-phase commit and strict two-phase locking over a replicated log.
@@ -16,11 +16,18 @@ pub enum System {
     SpanLock,
     /// The same, with optimistic concurrency control in place of locks.
     SpanOcc,
+    /// As Sinfonia: minitransactions, which compare what they have read and write, and a dedicated coordinator for those that
+    /// more than one shard takes part in.
+    Sinfonia,
 }
 
 impl System {
     /// Every system.
-    pub const ALL: [System; 4] = [System::TxnLock, System::TxnOcc, System::SpanLock, System::SpanOcc];
+    pub const ALL: [System; 5] =
+        [System::TxnLock, System::TxnOcc, System::SpanLock, System::SpanOcc, System::Sinfonia];
+
+    /// Those that the TAPIR paper compares itself with.
+    pub const OF_TAPIR: [System; 4] = [System::TxnLock, System::TxnOcc, System::SpanLock, System::SpanOcc];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -29,6 +36,7 @@ impl System {
             System::TxnOcc => "txn-occ",
             System::SpanLock => "span-lock",
             System::SpanOcc => "span-occ",
+            System::Sinfonia => "sinfonia",
         }
     }
 
@@ -39,6 +47,9 @@ impl System {
             System::TxnOcc => "two-phase commit and optimistic concurrency control, with a timestamp server",
             System::SpanLock => "as Spanner: locks at leaders, snapshots without locks, commit wait",
             System::SpanOcc => "as Spanner, with optimistic concurrency control in place of locks",
+            System::Sinfonia => {
+                "minitransactions, with a dedicated coordinator if they concern more than one shard"
+            }
         }
     }
 
@@ -56,6 +67,22 @@ impl System {
     /// True if a transaction asks the timestamp server for its timestamp, and does not read the client's clock.
     pub const fn has_timestamp_server(self) -> bool {
         matches!(self, System::TxnOcc)
+    }
+
+    /// True if transactions that write at more than one shard are coordinated by a server that does nothing else, and not by
+    /// their clients.
+    pub const fn has_coordinator(self) -> bool {
+        matches!(self, System::Sinfonia)
+    }
+
+    /// True if a transaction that one shard alone takes part in is committed with that shard's vote, and holds nothing.
+    pub const fn commits_with_one_vote(self) -> bool {
+        matches!(self, System::Sinfonia)
+    }
+
+    /// True if a group without keys belongs to each keyspace of the system: its timestamp server, or its coordinator.
+    pub const fn has_service(self) -> bool {
+        self.has_timestamp_server() || self.has_coordinator()
     }
 }
 
@@ -83,6 +110,6 @@ impl FromStr for System {
 pub struct Comparison {
     /// The system.
     pub system: System,
-    /// The group that gives timestamps away, where the system has one. It holds no keys.
-    pub timestamps: Option<Shard>,
+    /// The group that is the timestamp server or the coordinator, where the system has one. It holds no keys.
+    pub service: Option<Shard>,
 }

@@ -153,8 +153,8 @@ pub const CLOCK_BOUND_MAX: Duration = Duration::from_secs(1);
 impl Keyspace {
     /// Every group of replicas: the shards, and what the system that runs the keyspace has beside them.
     pub fn groups(&self) -> impl Iterator<Item = &Shard> {
-        let timestamps = self.comparison.as_ref().and_then(|comparison| comparison.timestamps.as_ref());
-        self.shards.iter().chain(timestamps)
+        let service = self.comparison.as_ref().and_then(|comparison| comparison.service.as_ref());
+        self.shards.iter().chain(service)
     }
 
     /// The shard that holds `key`.
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_timestamp_server_is_a_group_that_holds_no_keys() {
         let shard = |id| Shard { id: ShardId(id), replicas: vec![NodeId(0)] };
-        let comparison = Comparison { system: System::TxnOcc, timestamps: Some(shard(9)) };
+        let comparison = Comparison { system: System::TxnOcc, service: Some(shard(9)) };
         let keyspace = Keyspace {
             id: KeyspaceId(1),
             name: String::new(),

@@ -42,7 +42,7 @@ struct Swept {
 pub fn experiment(settings: &mut Settings<'_>) -> Report {
     let (mut rows, mut swept) = (Vec::new(), Vec::new());
     for (workload, bench) in [("rmw", Bench::micro(settings)), ("retwis", Bench::retwis(settings))] {
-        for system in System::ALL {
+        for system in System::OF_TAPIR {
             let mut found = Swept { used: 0.0, best: 0.0 };
             for message_bytes in MESSAGE_BYTES {
                 for in_flight in IN_FLIGHT {

@@ -46,7 +46,7 @@ pub mod world;
 pub use fault::Fault;
 pub use hunt::{Hunt, hunt};
 pub use invariants::Invariant;
-pub use listing::{Listed, list_faults, list_plants};
+pub use listing::{Listed, ListedSystem, list_faults, list_plants, list_systems};
 pub use options::{Faults, Options, baseline_named, plant_named};
 pub use report::{Report, Sample, SeedReport, Violation};
 pub use run::{SeedRun, run, run_seed};

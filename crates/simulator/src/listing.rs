@@ -1,7 +1,5 @@
 //! Which faults can be injected and which bugs planted, in the form in which `quorate sim` lists them.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
 use crate::fault::Fault;
@@ -20,6 +18,24 @@ pub struct Listed {
     pub section: &'static str,
 }
 
+/// A system that can be simulated, as it is named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedSystem {
+    /// Its name.
+    pub id: &'static str,
+    /// The option of `quorate sim` that chooses it.
+    pub option: String,
+    /// What it is, in a few words.
+    pub what: &'static str,
+}
+
+/// Every system.
+pub fn list_systems() -> Vec<ListedSystem> {
+    let listed =
+        |system: SystemKind| ListedSystem { id: system.name(), option: system.option(), what: system.what() };
+    SystemKind::all().map(listed).collect()
+}
+
 /// Every fault.
 pub fn list_faults() -> Vec<Listed> {
     let listed =
@@ -27,7 +43,7 @@ pub fn list_faults() -> Vec<Listed> {
     Fault::ALL.into_iter().map(listed).collect()
 }
 
-/// Every bug that can be planted, each with the first system that can have it.
+/// Every bug that can be planted, each with the system whose seeds are hunted for it, or the first that can have it.
 pub fn list_plants() -> Vec<Listed> {
     let listed = |plant: Planted| Listed {
         id: plant.id,
@@ -35,16 +51,33 @@ pub fn list_plants() -> Vec<Listed> {
         what: plant.what,
         section: plant.section,
     };
-    let mut plants: Vec<Planted> = SystemKind::all().flat_map(SystemKind::plants).collect();
+    let mut plants: Vec<Planted> = Vec::new();
     // The comparison systems share most of theirs.
-    let mut known = BTreeSet::new();
-    plants.retain(|plant| known.insert(plant.id));
+    for plant in SystemKind::all().flat_map(SystemKind::plants) {
+        match plants.iter_mut().find(|known| known.id == plant.id) {
+            Some(known) if plant.is_hunted && !known.is_hunted => *known = plant,
+            Some(_) => {}
+            None => plants.push(plant),
+        }
+    }
     plants.into_iter().map(listed).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plant_is_listed_once_and_where_it_is_hunted() {
+        let listed = list_plants();
+        let mut ids: Vec<_> = listed.iter().map(|plant| plant.id).collect();
+        ids.sort_unstable();
+        assert!(ids.is_sorted_by(|one, other| one < other), "{ids:?}");
+        for plant in SystemKind::all().flat_map(SystemKind::plants).filter(|plant| plant.is_hunted) {
+            let listed = listed.iter().find(|listed| listed.id == plant.id).expect("it is listed");
+            assert_eq!(listed.isolation, plant.system.name(), "{}", plant.id);
+        }
+    }
 
     #[test]
     fn lists_have_the_shape_of_the_contract() {

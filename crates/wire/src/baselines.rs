@@ -62,6 +62,8 @@ alternatives!(Message, "baselines.Message", messages {
     21 ReadAt { 1 transaction: Nested, 2 wanted: Nested, 3 at: Nested }
     22 ReadAtReply { 1 transaction: Nested, 2 found: Repeated<Nested>, 3 next: Optional<BoundBytes> }
     23 SnapshotTooOld { 1 transaction: Nested, 2 oldest: Nested }
+    24 Coordinate { 1 transaction: Nested, 2 parts: Repeated<Nested>, 3 proposed: Nested }
+    25 CoordinateReply { 1 transaction: Nested, 2 standing: Nested }
 });
 
 crate::log::list!(Vec<Key>, "baselines.Wanted.Keys", Repeated<KeyBytes>);

@@ -39,7 +39,7 @@ message!(Shard, "Shard", {
 
 message!(Comparison, "Comparison", {
     1 system: Varint,
-    2 timestamps: Optional<Nested>,
+    2 service: Optional<Nested>,
 }, check validate_comparison);
 
 fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
@@ -55,10 +55,10 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
 }
 
 fn validate_comparison(comparison: &Comparison) -> Result<(), Fault> {
-    if comparison.timestamps.is_some() == comparison.system.has_timestamp_server() {
+    if comparison.service.is_some() == comparison.system.has_service() {
         Ok(())
     } else {
-        Err(Fault::Meaningless("a timestamp server where there is none, or none where there is one"))
+        Err(Fault::Meaningless("a group that serves a system without one, or none where there is one"))
     }
 }
 

@@ -207,7 +207,7 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
         directory.path().display()
     ));
     let keyspace = db.create_keyspace(KEYSPACE, keyspace_options).await?;
-    let services = usize::from(options.baseline.is_some_and(System::has_timestamp_server));
+    let services = usize::from(options.baseline.is_some_and(System::has_service));
     arena.expect_replicas(1 + options.shards + services);
     arena.serve().await?;
 

@@ -59,6 +59,7 @@ fn lists_are_json_arrays_of_what_can_be_chosen() {
     for (arguments, id) in [
         (["sim", "--list-faults", "--json"], "clock-skew"),
         (["sim", "--list-plants", "--json"], "T21"),
+        (["sim", "--list-systems", "--json"], "sinfonia"),
         (["bench", "--list", "--json"], "retwis"),
     ] {
         let run = run(&arguments);

@@ -60,7 +60,7 @@ async fn every_system_runs_transactions_beside_the_others() {
     for definition in db.list().await.unwrap() {
         let Some(comparison) = &definition.comparison else { continue };
         let first: Vec<_> = definition.groups().map(|group| group.replicas[0].0).collect();
-        let expected = if comparison.system == System::TxnOcc { vec![0, 1, 2] } else { vec![0, 1] };
+        let expected = if comparison.system.has_service() { vec![0, 1, 2] } else { vec![0, 1] };
         assert_eq!(first, expected, "{} has its leaders on different nodes", definition.name);
     }
     for system in System::ALL {

@@ -25,9 +25,9 @@ pub struct ReplicaConfig {
     /// How long a transaction stays prepared before the leader asks the other participants what became of it; and how long read
     /// locks keep younger writers off without a further one.
     pub recovery_timeout: Duration,
-    /// After so long without a further one, the read locks of a transaction are released: its client has died. No client waits
-    /// for so long.
-    pub lock_timeout: Duration,
+    /// A client that has not asked again for so long has died: its read locks are released, and what is coordinated for it is
+    /// left to the participants. No client waits for so long.
+    pub client_timeout: Duration,
     /// How often the leader looks after what is old.
     pub attention_interval: Duration,
     /// How often a new floor is looked for.
@@ -55,7 +55,7 @@ impl ReplicaConfig {
             rules: Rules::SOUND,
             timestamp_ahead_max: Duration::from_secs(60),
             recovery_timeout: Duration::from_secs(2),
-            lock_timeout: Duration::from_secs(10),
+            client_timeout: Duration::from_secs(10),
             attention_interval: Duration::from_millis(500),
             floor_interval: Duration::from_secs(5),
             floor_lag: Duration::from_secs(10),
@@ -66,12 +66,26 @@ impl ReplicaConfig {
         }
     }
 
-    /// True if `participants` may be those of a transaction in which this replica's shard takes part.
-    pub(crate) fn are_participants(&self, participants: &[ShardId]) -> bool {
-        let (first, count) = self.shards;
+    /// True if `participants` may be those of a transaction of this replica's keyspace.
+    pub(crate) fn are_shards(&self, participants: &[ShardId]) -> bool {
         participants.is_sorted_by(|one, other| one < other)
-            && participants.binary_search(&self.replica.shard).is_ok()
-            && participants.iter().all(|shard| shard.0.checked_sub(first.0).is_some_and(|at| at < count))
+            && participants.iter().all(|shard| self.is_shard(*shard))
+    }
+
+    /// True if they may be, and this replica's shard is one of them.
+    pub(crate) fn are_participants(&self, participants: &[ShardId]) -> bool {
+        self.are_shards(participants) && participants.binary_search(&self.replica.shard).is_ok()
+    }
+
+    /// True if a shard belongs to this replica's keyspace, and is not the group that serves it.
+    pub(crate) fn is_shard(&self, shard: ShardId) -> bool {
+        let (first, count) = self.shards;
+        shard.0.checked_sub(first.0).is_some_and(|at| at < count)
+    }
+
+    /// True if this replica belongs to the group that coordinates.
+    pub(crate) fn coordinates(&self) -> bool {
+        self.system.has_coordinator() && !self.is_shard(self.replica.shard)
     }
 }
 
@@ -84,8 +98,8 @@ pub struct CoordinatorConfig {
     pub system: System,
     /// The rules; only the simulator ever plants a bug here.
     pub rules: Rules,
-    /// The group that is the timestamp server, where there is one.
-    pub timestamps: Option<(ShardId, GroupSize)>,
+    /// The group that is the timestamp server or the coordinator, where there is one.
+    pub service: Option<(ShardId, GroupSize)>,
     /// How long to wait for a reply to a read before another replica is asked.
     pub read_timeout: Duration,
     /// How long to wait before anything else is sent again.
@@ -103,7 +117,7 @@ impl CoordinatorConfig {
             client,
             system,
             rules: Rules::SOUND,
-            timestamps: None,
+            service: None,
             read_timeout: Duration::from_millis(500),
             resend_timeout: Duration::from_millis(1_000),
             abandon_after: Duration::from_secs(10),

@@ -78,6 +78,19 @@ impl Standings {
         }
         commits_at.map(|timestamp| Verdict::Outcome(Outcome::Committed(timestamp)))
     }
+
+    /// What follows, as if one participant had said it all: a complaint about the proposer's clock, if that is the reason.
+    pub fn summary(&self) -> Option<Standing> {
+        let find = |is_reason: fn(&Standing) -> bool| self.heard.values().flatten().copied().find(is_reason);
+        match self.verdict()? {
+            Verdict::Outcome(outcome @ Outcome::Committed(_)) => Some(Standing::Ended(outcome)),
+            Verdict::Outcome(Outcome::Aborted) => {
+                find(|standing| matches!(standing, Standing::TooOld { .. }))
+                    .or(Some(Standing::Ended(Outcome::Aborted)))
+            }
+            Verdict::Forgotten => find(|standing| matches!(standing, Standing::Forgotten { .. })),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +129,32 @@ mod tests {
                 assert_eq!(standings.note(ShardId(*shard), *standing), *shard < 3);
             }
             assert_eq!(standings.verdict(), expected, "{heard:?}");
+        }
+    }
+
+    #[test]
+    fn a_summary_leads_to_the_same_verdict() {
+        let clock = ClockTime::from_micros(9);
+        let (too_old, forgotten) = (Standing::TooOld { clock }, Standing::Forgotten { clock });
+        let (aborted, prepared) = (Standing::Ended(Outcome::Aborted), Standing::Prepared(at(5)));
+        let table = [
+            ([Some(prepared), None], None),
+            ([Some(prepared), Some(prepared)], Some(Standing::Ended(Outcome::Committed(at(5))))),
+            ([Some(prepared), Some(too_old)], Some(too_old)),
+            ([Some(forgotten), Some(too_old)], Some(too_old)),
+            ([Some(forgotten), Some(aborted)], Some(aborted)),
+            ([Some(prepared), Some(forgotten)], Some(forgotten)),
+        ];
+        for (heard, expected) in table {
+            let shards = [ShardId(1), ShardId(2)];
+            let mut standings = Standings::new(&shards);
+            for (shard, standing) in shards.into_iter().zip(heard) {
+                standing.map(|standing| standings.note(shard, standing));
+            }
+            assert_eq!(standings.summary(), expected, "{heard:?}");
+            let mut told = Standings::new(&shards[..1]);
+            expected.map(|standing| told.note(shards[0], standing));
+            assert_eq!(told.verdict(), standings.verdict(), "{heard:?}");
         }
     }
 

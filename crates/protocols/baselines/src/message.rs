@@ -13,6 +13,20 @@
 //!     committed if all have prepared
 //!       ├─ DECIDE ─────────────────────────────────────────────────────────►│ append DECIDED            │
 //! ```
+//!
+//! Where there is a dedicated coordinator, the client asks it, and it the participants; what one participant decides alone, the
+//! client asks that one:
+//!
+//! ```text
+//!   client          dedicated coordinator     leaders of the participants      their backups
+//!       ├─ COORDINATE ─────────►│                          │                           │
+//!       │                       ├─ PREPARE ───────────────►│ validate, append PREPARED │
+//!       │                       │                          ├──────────────────────────►│
+//!       │                       │                          │◄──────────────────────────┤
+//!       │                       │◄─────────── PREPARE-REPLY┤ stable                    │
+//!       │◄── COORDINATE-REPLY ──┤                          │                           │
+//!       │                       ├─ DECIDE ────────────────►│ append DECIDED            │
+//! ```
 
 use std::sync::Arc;
 
@@ -100,7 +114,25 @@ pub enum Message {
         /// The timestamp.
         timestamp: Timestamp,
     },
-    /// Coordinator to the leader of each participant: may this commit? The first answer that is stable is the last.
+    /// Client to the leader of the group that coordinates: commit this. It asks the participants, and does nothing durable by
+    /// itself: whoever leads that group may be asked again, as often as need be.
+    Coordinate {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What it has read and writes at each participant, in their order.
+        parts: Vec<Arc<Transaction>>,
+        /// The timestamp that is proposed: it may commit at a later one.
+        proposed: Timestamp,
+    },
+    /// What has become of a transaction: never that it is prepared.
+    CoordinateReply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// How the participants stand to it, taken together.
+        standing: Standing,
+    },
+    /// Coordinator to the leader of each participant: may this commit? The first answer that is stable is the last. Where one
+    /// participant commits by itself what nobody else takes part in, that is its answer.
     Prepare {
         /// The transaction.
         transaction: TransactionId,

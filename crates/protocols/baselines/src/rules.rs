@@ -35,11 +35,17 @@ pub enum Plant {
     SnapshotNotPromised,
     /// B16: what snapshots were promised is forgotten by the next leader.
     CeilingNotDurable,
+    /// B17: what one participant commits by itself is not checked against what others hold.
+    HoldsOverlooked,
+    /// B18: what is validated does not count what one participant is about to commit by itself.
+    UnstableOverlooked,
+    /// B19: a coordinator that is asked again takes the participants that have not answered for refusing.
+    SilenceRefuses,
 }
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 16] = [
+    pub const ALL: [Plant; 19] = [
         Plant::VoteBeforeStable,
         Plant::RefusalNotDurable,
         Plant::PreparedOverlooked,
@@ -56,6 +62,9 @@ impl Plant {
         Plant::SnapshotOverlooksPrepared,
         Plant::SnapshotNotPromised,
         Plant::CeilingNotDurable,
+        Plant::HoldsOverlooked,
+        Plant::UnstableOverlooked,
+        Plant::SilenceRefuses,
     ];
 
     #[rustfmt::skip]
@@ -77,6 +86,9 @@ impl Plant {
             Plant::SnapshotOverlooksPrepared => ("B14", "a snapshot passes over what is prepared below its timestamp"),
             Plant::SnapshotNotPromised => ("B15", "a transaction may still be prepared below a snapshot that was read"),
             Plant::CeilingNotDurable => ("B16", "what snapshots were promised is forgotten by the next leader"),
+            Plant::HoldsOverlooked => ("B17", "what one participant commits by itself is not checked against what others hold"),
+            Plant::UnstableOverlooked => ("B18", "validation overlooks what one participant is about to commit by itself"),
+            Plant::SilenceRefuses => ("B19", "a coordinator that is asked again takes silent participants for refusing"),
         }
     }
 

@@ -28,6 +28,8 @@ struct Txn {
 struct Schedule {
     world: World,
     random: Random,
+    /// The groups whose replicas fail.
+    groups: Vec<&'static str>,
     step: usize,
     clients: Vec<u64>,
     sequence: u64,
@@ -46,6 +48,7 @@ impl Schedule {
         let mut schedule = Schedule {
             world: World::new(rules),
             random: Random::new(seed),
+            groups: if system.has_coordinator() { vec!["1", "2", "d"] } else { vec!["1", "2"] },
             step: 0,
             clients: vec![1, 2, 3],
             sequence: 0,
@@ -93,8 +96,8 @@ impl Schedule {
     }
 
     fn replica(&mut self) -> String {
-        let shard = self.pick(&["1", "2"]);
-        format!("{shard}/r{}", self.random.below(3))
+        let group = self.groups[self.random.index(self.groups.len())];
+        format!("{group}/r{}", self.random.below(3))
     }
 
     /// Lets a client take its next step, if it does not wait.
@@ -224,8 +227,8 @@ impl Schedule {
         let who = self.replica();
         self.command(&format!("crash {who}"));
         self.down.insert(who.clone());
-        let shard = &who[..1];
-        let next = (0..3).map(|index| format!("{shard}/r{index}")).find(|other| *other != who).unwrap();
+        let group = &who[..1];
+        let next = (0..3).map(|index| format!("{group}/r{index}")).find(|other| *other != who).unwrap();
         self.command(&format!("lead {next}"));
     }
 
@@ -235,13 +238,14 @@ impl Schedule {
         for who in std::mem::take(&mut self.down) {
             self.command(&format!("restart {who}"));
         }
-        for who in ["1/r0", "2/r0"] {
-            self.command(&format!("lead {who}"));
+        for group in self.groups.clone() {
+            self.command(&format!("lead {group}/r0"));
         }
         for _ in 0..40 {
             self.command("advance 500");
-            self.command("confirm 1/r0");
-            self.command("confirm 2/r0");
+            for group in self.groups.clone() {
+                self.command(&format!("confirm {group}/r0"));
+            }
         }
     }
 
@@ -366,12 +370,15 @@ fn what_clients_see_is_strictly_serializable() {
 /// Schedules that go well with a broken rule prove little.
 #[test]
 fn schedules_find_planted_bugs() {
-    const TABLE: [(System, Plant); 5] = [
+    const TABLE: [(System, Plant); 8] = [
         (System::TxnOcc, Plant::PreparedOverlooked),
         (System::TxnOcc, Plant::ReadsNotHeld),
         (System::TxnOcc, Plant::AbortsAlone),
         (System::TxnLock, Plant::LostLocksCount),
         (System::TxnLock, Plant::ReadLocksOverlooked),
+        (System::Sinfonia, Plant::HoldsOverlooked),
+        (System::Sinfonia, Plant::UnstableOverlooked),
+        (System::Sinfonia, Plant::SilenceRefuses),
     ];
     for (system, plant) in TABLE {
         let found = (0..200).find(|seed| play(system, Rules::planted(plant), *seed).is_err());

@@ -56,9 +56,10 @@ fn classify_baseline(message: &Baseline) -> Class {
         | Baseline::Scan { .. }
         | Baseline::ReadCurrent { .. }
         | Baseline::ReadAt { .. } => Class::Early,
-        Baseline::NextTimestamp { .. } | Baseline::Prepare { .. } | Baseline::Validate { .. } => {
-            Class::Prepare
-        }
+        Baseline::NextTimestamp { .. }
+        | Baseline::Coordinate { .. }
+        | Baseline::Prepare { .. }
+        | Baseline::Validate { .. } => Class::Prepare,
         _ => Class::Always,
     }
 }
@@ -69,9 +70,9 @@ pub(crate) fn prepares_for(message: &ProtocolMessage) -> Option<ClientId> {
         ProtocolMessage::Tapir(Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus {
             id, ..
         })) => Some(id.transaction.client),
-        ProtocolMessage::Baseline(Part::Own(Baseline::Prepare { transaction, .. })) => {
-            Some(transaction.client)
-        }
+        ProtocolMessage::Baseline(Part::Own(
+            Baseline::Coordinate { transaction, .. } | Baseline::Prepare { transaction, .. },
+        )) => Some(transaction.client),
         _ => None,
     }
 }
@@ -205,6 +206,7 @@ mod tests {
             (Baseline::ReadCurrent { transaction, keys: keys.clone() }, Class::Early),
             (Baseline::ReadAt { transaction, wanted: Wanted::Keys(keys), at: age }, Class::Early),
             (Baseline::NextTimestamp { transaction, above: age }, Class::Prepare),
+            (Baseline::Coordinate { transaction, parts: vec![part.clone()], proposed: age }, Class::Prepare),
             (Baseline::Validate { transaction, part, locked_in: None, at: None }, Class::Prepare),
             (prepare.clone(), Class::Prepare),
             (Baseline::Release { transaction }, Class::Always),

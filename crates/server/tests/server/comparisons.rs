@@ -20,13 +20,13 @@ const TIMESTAMPS: u32 = 10;
 /// A keyspace that txn-occ runs: one shard, led from node 0, and a timestamp server, led from node 1.
 async fn create(cluster: &Cluster, client: &mut Client, durability: Durability) -> Keyspace {
     let group = |id: u32, nodes: [u16; 3]| Shard { id: ShardId(id), replicas: nodes.map(NodeId).to_vec() };
-    let timestamps = Some(group(TIMESTAMPS, [1, 2, 0]));
+    let service = Some(group(TIMESTAMPS, [1, 2, 0]));
     let keyspace = Keyspace {
         id: KeyspaceId(9),
         name: "compared".to_owned(),
         durability,
         shards: vec![group(KEYS, [0, 1, 2])],
-        comparison: Some(Comparison { system: System::TxnOcc, timestamps }),
+        comparison: Some(Comparison { system: System::TxnOcc, service }),
         ..cluster.system().clone()
     };
     client.write(cluster.system(), "keyspace/compared", Some(quorate_wire::encode(&keyspace))).await;

@@ -62,6 +62,16 @@ impl SystemKind {
         }
     }
 
+    /// What it is, in a few words.
+    pub const fn what(self) -> &'static str {
+        match self {
+            SystemKind::Strict => "strict keyspaces: TAPIR",
+            SystemKind::Baseline(system) => system.what(),
+            SystemKind::QwStore => "reads anywhere, writes everywhere, and no transactions",
+            SystemKind::Configuration => "the configuration service",
+        }
+    }
+
     /// The option of `quorate sim` that chooses it.
     pub fn option(self) -> String {
         match self {

@@ -385,6 +385,7 @@ impl Scalar for System {
             System::TxnOcc => 2,
             System::SpanLock => 3,
             System::SpanOcc => 4,
+            System::Sinfonia => 5,
         }
     }
 

@@ -362,7 +362,7 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
     }
 }
 
-/// A client would wait for ever for timestamps that nobody gives.
+/// A client would wait for ever for timestamps that nobody gives, or for a coordinator that is not there.
 #[test]
 fn comparison_systems_with_the_wrong_groups_are_refused() {
     use quorate_core::NodeId;
@@ -370,14 +370,14 @@ fn comparison_systems_with_the_wrong_groups_are_refused() {
     use quorate_core::topology::Shard;
     let service = Shard { id: ShardId(1), replicas: vec![NodeId(0)] };
     for system in System::ALL {
-        let comparison = |timestamps| Comparison { system, timestamps };
+        let comparison = |service| Comparison { system, service };
         let with = decode::<Comparison>(&encode(&comparison(Some(service.clone()))));
         let without = decode::<Comparison>(&encode(&comparison(None)));
-        assert_eq!(with.is_ok(), system == System::TxnOcc, "{system}");
-        assert_eq!(without.is_ok(), system != System::TxnOcc, "{system}");
+        assert_eq!(with.is_ok(), system.has_service(), "{system}");
+        assert_eq!(without.is_ok(), !system.has_service(), "{system}");
     }
-    let error = decode::<Comparison>(&encode(&Comparison { system: System::TxnOcc, timestamps: None }));
-    assert!(error.unwrap_err().to_string().contains("timestamp server"));
+    let error = decode::<Comparison>(&encode(&Comparison { system: System::TxnOcc, service: None }));
+    assert!(error.unwrap_err().to_string().contains("without one"));
 }
 
 /// A message that names a transaction of another position than there are.

@@ -203,6 +203,8 @@ fn the_generators_reach_every_variant_on_a_log() {
         "ReadAt",
         "ReadAtReply",
         "SnapshotTooOld",
+        "Coordinate",
+        "CoordinateReply",
         "Decide",
         "Inquire",
         "InquireReply",

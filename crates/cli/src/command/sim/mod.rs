@@ -16,7 +16,7 @@ use quorate::Isolation;
 use quorate_simulator::crash_points::Case;
 use quorate_simulator::{
     Fault, Faults, Invariant, Listed, Options, Planted, Report, SeedReport, SystemKind, TraceText,
-    baseline_named, list_faults, list_plants, plant_named, run_seed,
+    baseline_named, list_faults, list_plants, list_systems, plant_named, run_seed,
 };
 use quorate_workloads::WorkloadKind;
 
@@ -36,6 +36,7 @@ Examples:
   quorate sim --seeds 1..50 --faults loss,clock-skew --workload lists --json
   quorate sim --seed 5 --length 100 --workload rmw  a hundred times as long: what has ended must be forgotten
   quorate sim --list-plants --json
+  quorate sim --list-systems                       what can be simulated, and the option that chooses it
   quorate sim --plants --seeds 1..200              every known bug must be found
   quorate sim --crash-points                       small clusters, with a crash at every step in turn
   quorate sim --calibrate                          what work costs here, and how far off a simulation is
@@ -87,8 +88,11 @@ pub(crate) struct SimArguments {
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// List the faults.
-    #[arg(long, conflicts_with = "list_plants")]
+    #[arg(long, conflicts_with_all = ["list_plants", "list_systems"])]
     list_faults: bool,
+    /// List the systems that can be simulated.
+    #[arg(long, conflicts_with = "list_plants")]
+    list_systems: bool,
     /// List the bugs that can be planted.
     #[arg(long)]
     list_plants: bool,
@@ -104,6 +108,9 @@ impl SimArguments {
     pub(crate) fn run(self) -> Outcome {
         if self.list_faults {
             return list(self.json, "fault", &list_faults());
+        }
+        if self.list_systems {
+            return list_of_systems(self.json);
         }
         if self.list_plants {
             return list(self.json, "plant", &list_plants());
@@ -292,6 +299,20 @@ fn of_system(plant: &Planted, system: SystemKind) -> Result<Planted, Failure> {
 }
 
 /// Lists what can be chosen.
+fn list_of_systems(json: bool) -> Outcome {
+    let systems = list_systems();
+    if json {
+        print_json(&systems)?;
+        return Ok(Verdict::Good);
+    }
+    let mut table = Table::new(&[("system", Align::Left), ("option", Align::Left), ("what", Align::Left)]);
+    for system in systems {
+        table.row([system.id.to_owned(), system.option, system.what.to_owned()]);
+    }
+    println!("{table}");
+    Ok(Verdict::Good)
+}
+
 fn list(json: bool, title: &str, listed: &[Listed]) -> Outcome {
     if json {
         print_json(&listed)?;

@@ -35,12 +35,13 @@ pub(super) struct Asking {
 pub(super) enum Question {
     /// The timestamp server is asked for a timestamp.
     Timestamp,
-    /// The participants are asked for their votes.
+    /// The participants are asked for their votes, or a dedicated coordinator is asked to do so.
     Prepare {
         /// The timestamp that is proposed.
         proposed: Timestamp,
         /// What the clock of this client said then.
         clock: ClockTime,
+        /// Of those that are asked.
         standings: Standings,
     },
     /// The shards are asked whether what was read is still the newest.
@@ -81,6 +82,12 @@ impl Asking {
         let locked_in = self.locked.get(&shard).copied().flatten();
         Some(match &self.question {
             Question::Timestamp => Message::NextTimestamp { transaction: id, above },
+            // Who takes no part coordinates.
+            Question::Prepare { proposed, .. } if !self.parts.contains_key(&shard) => Message::Coordinate {
+                transaction: id,
+                parts: self.parts.values().cloned().collect(),
+                proposed: *proposed,
+            },
             Question::Prepare { proposed, .. } => {
                 let (proposed, age) = (*proposed, self.age.unwrap_or(*proposed));
                 Message::Prepare { transaction: id, part: part()?, proposed, age, locked_in }
@@ -105,9 +112,8 @@ impl Asking {
     /// The shards that take part in the transaction, if it is to be decided.
     pub(super) fn participants(&self) -> Vec<ShardId> {
         match &self.question {
-            Question::Prepare { standings, .. } | Question::Resolve { standings, .. } => {
-                standings.participants().collect()
-            }
+            Question::Prepare { .. } => self.parts.keys().copied().collect(),
+            Question::Resolve { standings, .. } => standings.participants().collect(),
             _ => Vec::new(),
         }
     }

@@ -44,13 +44,13 @@ impl Coordinator {
             let asking = Asking::new(Question::Validate { timestamp, greatest, promised }, parts, shards);
             self.ask(id, Asking { locked, age, ..asking }, context, outbox);
         } else if let (true, Some((server, _))) =
-            (self.config.system.has_timestamp_server(), self.config.timestamps)
+            (self.config.system.has_timestamp_server(), self.config.service)
         {
             let asking = Asking::new(Question::Timestamp, parts, [server]);
             self.ask(id, asking, context, outbox);
         } else {
             let proposed = self.next_timestamp(context.clock, greatest);
-            let asking = Self::preparing(parts, proposed, context.clock);
+            let asking = self.preparing(parts, proposed, context.clock);
             self.ask(id, Asking { locked, age, ..asking }, context, outbox);
         }
     }
@@ -72,16 +72,24 @@ impl Coordinator {
         let Some(asking) = self.asking(id) else { return };
         if matches!(asking.question, Question::Timestamp) {
             let parts = std::mem::take(&mut asking.parts);
-            self.ask(id, Self::preparing(parts, timestamp, context.clock), context, outbox);
+            let asking = self.preparing(parts, timestamp, context.clock);
+            self.ask(id, asking, context, outbox);
         }
     }
 
+    /// Asks for votes: the participants; or whoever coordinates, if there are several of them and there is somebody.
     fn preparing(
+        &self,
         parts: BTreeMap<ShardId, Arc<Transaction>>,
         proposed: Timestamp,
         clock: ClockTime,
     ) -> Asking {
-        let shards: Vec<ShardId> = parts.keys().copied().collect();
+        let shards: Vec<ShardId> = match self.config.service {
+            Some((coordinator, _)) if self.config.system.has_coordinator() && parts.len() > 1 => {
+                vec![coordinator]
+            }
+            _ => parts.keys().copied().collect(),
+        };
         let question = Question::Prepare { proposed, clock, standings: Standings::new(&shards) };
         Asking::new(question, parts, shards)
     }

@@ -10,8 +10,8 @@ use quorate_core::{
     Context, Instant, Key, KeyRange, ReplicaId, ShardId, Timestamp, Transaction, TransactionId, Value, View,
 };
 
-use super::leaders::Leaders;
 use super::{Coordinator, Out, Phase, finish};
+use crate::leaders::Leaders;
 use crate::message::Message;
 use crate::rules::{Plant, Rules};
 

@@ -7,6 +7,9 @@
 //!            Abort
 //! ```
 //!
+//! Where there is a dedicated coordinator, it prepares and tells DECIDE in place of this one, which asks it to commit what more
+//! than one shard takes part in. This one asks the only participant of everything else, whose answer is the outcome.
+//!
 //! The outcome follows from what participants have made durable, so the client hears it with the last vote. DECIDE is not
 //! acknowledged: a participant that misses it finds out by itself, as it does when the coordinator dies.
 //!
@@ -14,7 +17,6 @@
 //! |---|---|
 //! | `execution` | reads, buffered writes, scans, limits |
 //! | `asking` | questions to leaders, until they are answered |
-//! | `leaders` | who leads which shard |
 //! | `ages` | who began first |
 //! | `commit` | timestamp, votes, outcome |
 //! | `read_only` | read-only transactions whose keys are known beforehand |
@@ -26,7 +28,6 @@ mod ages;
 mod asking;
 mod commit;
 mod execution;
-mod leaders;
 mod read_only;
 mod reporting;
 mod resolve;
@@ -46,11 +47,11 @@ use quorate_core::{
 };
 
 use crate::config::CoordinatorConfig;
+use crate::leaders::Leaders;
 use crate::message::{Message, Wanted};
 use ages::Ages;
 use asking::{Asking, Question};
 use execution::Execution;
-use leaders::Leaders;
 use reporting::Reporting;
 
 type Out = OutboxOf<Coordinator>;
@@ -111,7 +112,7 @@ impl Machine for Coordinator {
 
     fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
         let mut leaders = Leaders::default();
-        if let Some((shard, size)) = config.timestamps {
+        if let Some((shard, size)) = config.service {
             leaders.learn(shard, size, None, Epoch::FIRST);
         }
         Coordinator {
@@ -221,7 +222,8 @@ impl Coordinator {
             Message::NextTimestampReply { transaction, timestamp } => {
                 self.on_next_timestamp_reply(transaction, timestamp, context, outbox);
             }
-            Message::PrepareReply { transaction, standing }
+            Message::CoordinateReply { transaction, standing }
+            | Message::PrepareReply { transaction, standing }
             | Message::InquireReply { transaction, standing } => {
                 self.on_standing(from, transaction, standing, context, outbox);
             }
@@ -245,6 +247,7 @@ impl Coordinator {
             | Message::Scan { .. }
             | Message::Release { .. }
             | Message::NextTimestamp { .. }
+            | Message::Coordinate { .. }
             | Message::Prepare { .. }
             | Message::Validate { .. }
             | Message::ReadCurrent { .. }

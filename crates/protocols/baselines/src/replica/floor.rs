@@ -45,7 +45,10 @@ impl Replica {
     fn next_floor(&self, context: &Context<'_>) -> Timestamp {
         let lag = self.config.floor_lag.as_micros() as u64;
         let behind = Timestamp { micros: context.clock.as_micros().saturating_sub(lag), client: ClientId(0) };
-        let in_flight = self.leader.iter().flat_map(|leader| leader.in_flight_proposals.values());
+        let in_flight = self
+            .leader
+            .iter()
+            .flat_map(|leader| leader.in_flight_proposals.values().map(|(proposal, _)| proposal));
         let held = self.state.proposals.values().chain(in_flight).map(|proposal| proposal.proposed).min();
         held.map_or(behind, |held| behind.min(held)).max(self.state.floor)
     }

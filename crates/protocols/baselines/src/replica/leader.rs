@@ -6,6 +6,7 @@ use quorate_core::log::Confirmation;
 use quorate_core::{Address, Instant, ShardId, Timestamp, TransactionId, View};
 use quorate_store::{PreparedSet, ReadLocks};
 
+use super::coordinate::Coordinations;
 use super::recovery::Inquiry;
 use super::state::{Proposal, State};
 use super::timestamps::TimestampSource;
@@ -17,8 +18,11 @@ pub(super) struct Leader {
     pub(super) view: View,
     /// PREPARED is appended and not yet stable. Holds what it holds all the same.
     pub(super) in_flight: PreparedSet,
-    /// When what is in flight was proposed.
-    pub(super) in_flight_proposals: BTreeMap<TransactionId, Proposal>,
+    /// PREPARED is appended and not yet stable, and commits when it is: no other shard takes part. Whatever is appended later
+    /// comes after it, and is lost if it is lost. So it holds nothing, and is in the way only of what has read older versions.
+    pub(super) committing: PreparedSet,
+    /// When what is in flight or committing was proposed, and who is to hear of it.
+    pub(super) in_flight_proposals: BTreeMap<TransactionId, (Proposal, Address)>,
     /// REFUSED is appended and not yet stable; who waits for that.
     pub(super) refusing: BTreeMap<TransactionId, BTreeSet<Address>>,
     /// DECIDED is appended and not yet stable.
@@ -40,6 +44,8 @@ pub(super) struct Leader {
     /// FLOOR is appended and not yet stable, with this floor: what is prepared below it now would come after it.
     pub(super) next_floor: Option<Timestamp>,
     pub(super) source: TimestampSource,
+    /// What this replica coordinates, if its group does that.
+    pub(super) coordinations: Coordinations,
 }
 
 impl Leader {
@@ -51,6 +57,7 @@ impl Leader {
         Leader {
             view,
             in_flight: PreparedSet::new(),
+            committing: PreparedSet::new(),
             in_flight_proposals: BTreeMap::new(),
             refusing: BTreeMap::new(),
             deciding: BTreeSet::new(),
@@ -64,18 +71,26 @@ impl Leader {
             floor_due: Instant::START,
             next_floor: None,
             source: TimestampSource::default(),
+            coordinations: Coordinations::default(),
         }
     }
 
     /// How many requests wait for something.
     pub(super) fn waiting(&self) -> usize {
         self.in_flight.len()
+            + self.committing.len()
             + self.refusing.len()
             + self.deciding.len()
             + self.blocked.values().map(Vec::len).sum::<usize>()
             + self.unconfirmed.len()
             + self.inquiries.len()
             + self.source.waiting()
+            + self.coordinations.len()
+    }
+
+    /// True if PREPARED is appended and not yet stable.
+    pub(super) fn is_in_flight(&self, id: TransactionId) -> bool {
+        self.in_flight_proposals.contains_key(&id)
     }
 
     /// Other shards take part in what is remembered here from now on.

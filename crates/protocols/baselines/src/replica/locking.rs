@@ -94,6 +94,7 @@ impl Replica {
     /// How old a prepared transaction is: the lesser, the older.
     fn age_of(&self, id: TransactionId) -> (Timestamp, TransactionId) {
         let in_flight = self.leader.as_ref().and_then(|leader| leader.in_flight_proposals.get(&id));
+        let in_flight = in_flight.map(|(proposal, _)| proposal);
         let age =
             self.state.proposals.get(&id).or(in_flight).map_or(Timestamp::ZERO, |proposal| proposal.age);
         (age, id)
@@ -142,7 +143,8 @@ impl Replica {
 
     /// Releases what clients have locked that have died.
     pub(super) fn release_idle(&mut self, context: &Context<'_>) {
-        let (Some(leader), Some(cutoff)) = (&mut self.leader, before(context.now, self.config.lock_timeout))
+        let (Some(leader), Some(cutoff)) =
+            (&mut self.leader, before(context.now, self.config.client_timeout))
         else {
             return;
         };

@@ -19,10 +19,12 @@
 //! | `reads` | reads anywhere, and strict ones at the leader |
 //! | `snapshots` | reads at a timestamp |
 //! | `prepare` | votes and outcomes |
+//! | `coordinate` | a dedicated coordinator: transactions of other shards |
 //! | `recovery` | how a transaction ends whose coordinator is silent |
 //! | `floor` | what may be forgotten |
 //! | `timestamps` | timestamps that are given away: by the timestamp server, and to snapshots |
 
+mod coordinate;
 mod floor;
 mod leader;
 mod locking;
@@ -110,10 +112,13 @@ impl Replica {
         &self.state.prepared
     }
 
-    /// How many transactions are prepared here, durably or not yet; those of one client only, if one is named.
+    /// How many transactions are prepared here, durably or not yet, or coordinated; those of one client only, if one is named.
     pub fn load(&self, client: Option<ClientId>) -> usize {
         let len = |set: &PreparedSet| client.map_or_else(|| set.len(), |client| set.len_of(client));
-        len(&self.state.prepared) + self.leader.as_ref().map_or(0, |leader| len(&leader.in_flight))
+        let leading = self.leader.as_ref().map_or(0, |leader| {
+            len(&leader.in_flight) + len(&leader.committing) + leader.coordinations.load(client)
+        });
+        len(&self.state.prepared) + leading
     }
 
     /// How many transactions have been committed and aborted by the entries that this machine has applied.
@@ -184,6 +189,15 @@ impl Replica {
                 let prepare = Prepare { id, part, proposal, locked_in };
                 self.on_prepare(from, prepare, context, log, outbox);
             }
+            Message::Coordinate { transaction, parts, proposed } => {
+                self.on_coordinate(from, transaction, parts, proposed, context, log, outbox);
+            }
+            Message::PrepareReply { transaction, standing } => {
+                self.on_prepare_reply(from, transaction, standing, outbox);
+            }
+            Message::NotLeading { transaction, leader } => {
+                self.on_not_leading(from, transaction, leader, outbox);
+            }
             Message::Validate { transaction, part, locked_in, at } => {
                 self.on_validate(from, transaction, &part, locked_in, at, context, log, outbox);
             }
@@ -214,10 +228,9 @@ impl Replica {
             | Message::ReadAtReply { .. }
             | Message::SnapshotTooOld { .. }
             | Message::NextTimestampReply { .. }
-            | Message::PrepareReply { .. }
+            | Message::CoordinateReply { .. }
             | Message::ValidateReply { .. }
-            | Message::ReadCurrentReply { .. }
-            | Message::NotLeading { .. } => {}
+            | Message::ReadCurrentReply { .. } => {}
         }
     }
 
@@ -238,7 +251,7 @@ impl LogMachine for Replica {
     type Frozen = Frozen;
 
     fn new(config: ReplicaConfig) -> Self {
-        let state = State::new(config.rules);
+        let state = State::new(config.system, config.rules);
         Replica { config, state, leader: None }
     }
 
@@ -275,9 +288,7 @@ impl LogMachine for Replica {
             Entry::Refused { transaction, .. } => {
                 self.on_refused(*transaction, outbox);
             }
-            Entry::Decided { transaction, outcome } => {
-                self.on_decided(*transaction, *outcome, context, log, outbox);
-            }
+            Entry::Decided { transaction, .. } => self.on_decided(*transaction, context, log, outbox),
             Entry::Floor { .. } => self.on_floor(),
             Entry::Ceiling(ceiling) => self.on_ceiling(*ceiling, context, log, outbox),
         }
@@ -309,6 +320,6 @@ impl LogMachine for Replica {
     }
 
     fn replace_state(&mut self, _: Position, pages: Vec<Page>) {
-        self.state = State::from_pages(pages, self.config.rules);
+        self.state = State::from_pages(pages, self.config.system, self.config.rules);
     }
 }

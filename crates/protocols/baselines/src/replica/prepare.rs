@@ -10,12 +10,12 @@ use quorate_core::{
     Address, ClockTime, Context, Instant, ReplicaId, ShardId, Timestamp, Transaction, TransactionId, View,
 };
 
-use super::state::Proposal;
+use super::state::{Proposal, commits_with_vote};
 use super::{Out, Replica};
 use crate::config::ReplicaConfig;
 use crate::entry::{Entry, Prepared};
 use crate::message::{Age, Message, Standing};
-use crate::rules::Plant;
+use crate::rules::{Plant, Rules};
 
 /// What a coordinator asks of a participant.
 #[derive(Debug)]
@@ -54,11 +54,17 @@ impl Replica {
         outbox: &mut Out,
     ) {
         let (id, proposed) = (prepare.id, prepare.proposal.proposed);
-        if from != Address::Client(id.client) || !is_well_formed(&prepare.part, &self.config) {
+        // Of a dedicated coordinator it is only known that it is a replica: clients cannot be that.
+        let is_entitled = match from {
+            Address::Client(client) => client == id.client,
+            Address::Replica(_) => self.config.system.has_coordinator(),
+        };
+        if !is_entitled || !is_well_formed(&prepare.part, &self.config) {
             return;
         }
         let Some(leader) = &mut self.leader else { return Self::send_not_leading(from, id, log, outbox) };
-        if leader.in_flight.entry(id).is_some() {
+        if let Some((_, asker)) = leader.in_flight_proposals.get_mut(&id) {
+            *asker = from;
             return;
         }
         if let Some(askers) = leader.refusing.get_mut(&id) {
@@ -68,8 +74,7 @@ impl Replica {
         if let Some(standing) = self.standing(id, Age::Proposed(proposed), context.clock)
             && !(self.config.rules.has(Plant::PrepareAfterOutcome) && self.state.ended(id).is_some())
         {
-            outbox.send(from, Message::PrepareReply { transaction: id, standing });
-            return;
+            return send_standing(&self.config, from, id, standing, outbox);
         }
         let next_floor = self.leader.as_ref().and_then(|leader| leader.next_floor);
         if next_floor.is_some_and(|floor| proposed < floor) {
@@ -79,7 +84,7 @@ impl Replica {
         match self.admission(&prepare, context.now) {
             Admission::Granted { wounded } => {
                 self.wound(&wounded, outbox);
-                self.append_prepared(prepare, context, log, outbox);
+                self.append_prepared(from, prepare, context, log, outbox);
             }
             Admission::Waits { on } => self.block(on, from, prepare.into()),
             Admission::Refused => {
@@ -93,11 +98,15 @@ impl Replica {
         if self.config.system.locks() {
             return self.admission_by_locks(prepare, now);
         }
-        match self.validation() {
-            Some(validation) if validation.admits(prepare.id, &prepare.part) => {
-                Admission::Granted { wounded: BTreeSet::new() }
-            }
-            _ => Admission::Refused,
+        let Some(mut validation) = self.validation() else { return Admission::Refused };
+        if self.config.rules.has(Plant::HoldsOverlooked)
+            && commits_with_vote(self.config.system, &prepare.part)
+        {
+            validation.rules = Rules::planted(Plant::PreparedOverlooked);
+        }
+        match validation.admits(prepare.id, &prepare.part) {
+            true => Admission::Granted { wounded: BTreeSet::new() },
+            false => Admission::Refused,
         }
     }
 
@@ -121,6 +130,7 @@ impl Replica {
 
     fn append_prepared(
         &mut self,
+        asker: Address,
         prepare: Prepare,
         context: &Context<'_>,
         log: &mut impl Log<Entry>,
@@ -142,14 +152,14 @@ impl Replica {
         }
         leader.last = timestamp;
         leader.note_neighbours(&part.participants);
-        leader.in_flight_proposals.insert(id, proposal);
+        leader.in_flight_proposals.insert(id, (proposal, asker));
+        let commits = commits_with_vote(self.config.system, &part);
         let held = quorate_store::Prepared { transaction: part, timestamp, since: context.now };
-        leader.in_flight.insert(id, held);
+        if commits { &mut leader.committing } else { &mut leader.in_flight }.insert(id, held);
         // What it has locked, it holds as prepared from now on.
         leader.locks.release(id);
         if self.config.rules.has(Plant::VoteBeforeStable) {
-            let standing = Standing::Prepared(timestamp);
-            outbox.send(id.client, Message::PrepareReply { transaction: id, standing });
+            send_standing(&self.config, asker, id, vote(commits, timestamp), outbox);
         }
     }
 
@@ -166,7 +176,7 @@ impl Replica {
         let Some(leader) = &mut self.leader else { return };
         leader.locks.release(id);
         if self.config.rules.has(Plant::RefusalNotDurable) {
-            return send_standing(asker, id, Standing::Ended(Outcome::Aborted), outbox);
+            return send_standing(&self.config, asker, id, Standing::Ended(Outcome::Aborted), outbox);
         }
         leader.note_neighbours(&participants);
         if log.append(Entry::Refused { transaction: id, participants, until }).is_some() {
@@ -178,13 +188,11 @@ impl Replica {
     pub(super) fn on_prepared(&mut self, prepared: &Prepared, outbox: &mut Out) {
         let id = prepared.transaction;
         let Some(leader) = &mut self.leader else { return };
-        if leader.in_flight.remove(id).is_none() {
-            return;
-        }
-        leader.in_flight_proposals.remove(&id);
+        let Some((_, asker)) = leader.in_flight_proposals.remove(&id) else { return };
+        let commits = commits_with_vote(self.config.system, &prepared.part);
+        if commits { &mut leader.committing } else { &mut leader.in_flight }.remove(id);
         if !leader.deciding.contains(&id) && !self.config.rules.has(Plant::VoteBeforeStable) {
-            let standing = Standing::Prepared(prepared.timestamp);
-            outbox.send(id.client, Message::PrepareReply { transaction: id, standing });
+            send_standing(&self.config, asker, id, vote(commits, prepared.timestamp), outbox);
         }
     }
 
@@ -192,7 +200,7 @@ impl Replica {
     pub(super) fn on_refused(&mut self, id: TransactionId, outbox: &mut Out) {
         let Some(leader) = &mut self.leader else { return };
         for asker in leader.refusing.remove(&id).unwrap_or_default() {
-            send_standing(asker, id, Standing::Ended(Outcome::Aborted), outbox);
+            send_standing(&self.config, asker, id, Standing::Ended(Outcome::Aborted), outbox);
         }
     }
 
@@ -234,6 +242,10 @@ impl Replica {
             && log.append(Entry::Decided { transaction: id, outcome }).is_some()
         {
             leader.deciding.insert(id);
+            if let Outcome::Committed(timestamp) = outcome {
+                // Timestamps ascend along the log.
+                leader.last = leader.last.max(timestamp);
+            }
         }
     }
 
@@ -241,7 +253,6 @@ impl Replica {
     pub(super) fn on_decided(
         &mut self,
         id: TransactionId,
-        outcome: Outcome,
         context: &mut Context<'_>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
@@ -249,32 +260,48 @@ impl Replica {
         let Some(leader) = &mut self.leader else { return };
         leader.deciding.remove(&id);
         leader.inquiries.remove(&id);
-        if let Outcome::Committed(timestamp) = outcome {
-            leader.last = leader.last.max(timestamp);
-        }
         for (from, message) in leader.blocked.remove(&id).unwrap_or_default() {
             self.on_message(from, message, context, log, outbox);
         }
     }
 }
 
-/// Tells somebody how this shard stands to a transaction: its coordinator as the answer to a prepare.
-pub(super) fn send_standing(to: Address, id: TransactionId, standing: Standing, outbox: &mut Out) {
-    let message = match to {
-        Address::Client(client) if client == id.client => Message::PrepareReply { transaction: id, standing },
-        _ => Message::InquireReply { transaction: id, standing },
+/// Tells somebody how this shard stands to a transaction: whoever coordinates it as the answer to a prepare.
+pub(super) fn send_standing(
+    config: &ReplicaConfig,
+    to: Address,
+    id: TransactionId,
+    standing: Standing,
+    outbox: &mut Out,
+) {
+    let coordinates = match to {
+        Address::Client(client) => client == id.client,
+        Address::Replica(replica) => !config.is_shard(replica.shard),
+    };
+    let message = match coordinates {
+        true => Message::PrepareReply { transaction: id, standing },
+        false => Message::InquireReply { transaction: id, standing },
     };
     outbox.send(to, message);
 }
 
+/// How a shard stands to what it has prepared.
+fn vote(commits: bool, timestamp: Timestamp) -> Standing {
+    if commits { Standing::Ended(Outcome::Committed(timestamp)) } else { Standing::Prepared(timestamp) }
+}
+
 /// True if a part of a transaction is as coordinators make them for a replica: the stores rely on it.
 pub(super) fn is_well_formed(part: &Transaction, config: &ReplicaConfig) -> bool {
+    is_sound(part) && config.are_participants(&part.participants)
+}
+
+/// True if a part of a transaction is as coordinators make them for some replica.
+pub(super) fn is_sound(part: &Transaction) -> bool {
     part.reads.is_sorted_by(|one, other| one.key < other.key)
         && part.writes.is_sorted_by(|one, other| one.key < other.key)
         && part.reads.len() + part.writes.len() + part.ranges.len() <= TRANSACTION_ENTRIES_MAX
         && part.bytes() <= TRANSACTION_BYTES_MAX
         && !part.reads_when_prepared
-        && config.are_participants(&part.participants)
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl Replica {
 
     /// True if a transaction may lock something: it asks itself, and has not been prepared yet.
     fn may_lock(&self, from: Address, id: TransactionId) -> bool {
-        let is_in_flight = self.leader.as_ref().is_some_and(|leader| leader.in_flight.entry(id).is_some());
+        let is_in_flight = self.leader.as_ref().is_some_and(|leader| leader.is_in_flight(id));
         let is_late =
             is_in_flight || self.state.prepared.entry(id).is_some() || self.state.ended(id).is_some();
         from == Address::Client(id.client) && !is_late
@@ -176,7 +176,8 @@ impl Replica {
     pub(super) fn validation(&self) -> Option<Validation<'_>> {
         let leader = self.leader.as_ref()?;
         let prepared: [&PreparedSet; 2] = [&self.state.prepared, &leader.in_flight];
-        Some(Validation { versions: &self.state.versions, prepared, rules: self.config.rules })
+        let committing = &leader.committing;
+        Some(Validation { versions: &self.state.versions, prepared, committing, rules: self.config.rules })
     }
 
     /// Sends an answer that is right only if this replica led when it was made.

@@ -40,6 +40,7 @@ impl Replica {
             self.recover_overdue(context, log, outbox);
         }
         self.release_idle(context);
+        self.leave_idle(context);
         self.attend_floor(context, log, outbox);
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
     }
@@ -103,7 +104,7 @@ impl Replica {
         }
         // It is asked of every replica, so somebody else answers.
         let Some(leader) = &mut self.leader else { return };
-        if leader.in_flight.entry(id).is_some() {
+        if leader.is_in_flight(id) {
             // The vote comes soon, and whoever asks will ask again.
             return;
         }
@@ -112,7 +113,7 @@ impl Replica {
             return;
         }
         if let Some(standing) = self.standing(id, age, context.clock) {
-            return send_standing(from, id, standing, outbox);
+            return send_standing(&self.config, from, id, standing, outbox);
         }
         let until = match age {
             Age::Proposed(proposed) => proposed,

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
-use quorate_core::{Instant, Timestamp, TransactionId};
+use quorate_core::{Instant, Timestamp, Transaction, TransactionId};
 use quorate_store::{PreparedSet, Versions};
 
+use crate::config::System;
 use crate::entry::{Ended, Entry, Page, Prepared};
 use crate::rules::{Plant, Rules};
 
@@ -21,6 +22,7 @@ pub(super) struct Proposal {
 #[derive(Debug)]
 pub(super) struct State {
     rules: Rules,
+    system: System,
     pub(super) versions: Versions,
     pub(super) prepared: PreparedSet,
     /// When what is prepared was proposed.
@@ -53,9 +55,10 @@ impl Frozen {
 }
 
 impl State {
-    pub(super) fn new(rules: Rules) -> Self {
+    pub(super) fn new(system: System, rules: Rules) -> Self {
         State {
             rules,
+            system,
             versions: Versions::new(),
             prepared: PreparedSet::new(),
             proposals: BTreeMap::new(),
@@ -96,6 +99,9 @@ impl State {
                 let ignores_outcome = self.rules.has(Plant::PrepareAfterOutcome);
                 if ignores_outcome || !self.ended.contains_key(&prepared.transaction) {
                     self.prepare(prepared, now);
+                    if commits_with_vote(self.system, &prepared.part) {
+                        self.decide(prepared.transaction, Outcome::Committed(prepared.timestamp));
+                    }
                 }
             }
             Entry::Refused { transaction, participants, until } => {
@@ -181,8 +187,8 @@ impl State {
     }
 
     /// The state that these pages hold. Nobody knows here since when what is prepared is: it counts as old.
-    pub(super) fn from_pages(pages: Vec<Page>, rules: Rules) -> Self {
-        let mut state = State::new(rules);
+    pub(super) fn from_pages(pages: Vec<Page>, system: System, rules: Rules) -> Self {
+        let mut state = State::new(system, rules);
         for page in pages {
             match page {
                 Page::Versions(versions) => {
@@ -208,6 +214,11 @@ impl State {
         }
         state
     }
+}
+
+/// True if the vote of the one shard that takes part decides a transaction.
+pub(super) fn commits_with_vote(system: System, part: &Transaction) -> bool {
+    system.commits_with_one_vote() && part.participants.len() == 1
 }
 
 /// Divides what is given with its size into runs of about so many bytes.
@@ -269,7 +280,7 @@ mod tests {
     }
 
     fn state(entries: &[Entry]) -> State {
-        let mut state = State::new(Rules::SOUND);
+        let mut state = State::new(System::TxnOcc, Rules::SOUND);
         for entry in entries {
             state.apply(entry, Instant::from_nanos(7));
         }
@@ -298,6 +309,23 @@ mod tests {
         assert_eq!(state.ended(id(1)).map(|ended| (ended.outcome, ended.until)), Some((committed, at(10))));
         assert_eq!(state.versions.newest_timestamp(b"k"), at(12));
         assert_eq!(state.last, at(12));
+    }
+
+    #[test]
+    fn the_vote_of_the_only_participant_commits_where_that_is_the_rule() {
+        let Entry::Prepared(prepared) = prepared(1, 10) else { unreachable!("it is one") };
+        let part = Transaction { participants: vec![ShardId(1)], ..(*prepared.part).clone() };
+        let alone = Entry::Prepared(Prepared { part: Arc::new(part), ..prepared });
+        for (system, commits) in [(System::Sinfonia, true), (System::TxnOcc, false)] {
+            let mut state = State::new(system, Rules::SOUND);
+            state.apply(&alone, Instant::START);
+            let ended = state.ended(id(1)).map(|ended| (ended.outcome, ended.until));
+            assert_eq!(ended, commits.then_some((Outcome::Committed(at(11)), at(10))), "{system}");
+            assert_eq!(state.prepared.is_empty(), commits);
+            assert_eq!(state.versions.newest_timestamp(b"k"), if commits { at(11) } else { Timestamp::ZERO });
+            state.apply(&refused(1, 10), Instant::START);
+            assert_eq!(state.aborted, 0, "it comes too late");
+        }
     }
 
     #[test]
@@ -333,7 +361,7 @@ mod tests {
         };
         let small = pages(&state, 1);
         assert_eq!(small.len(), 1 + 2 + 1 + 3, "one page for each thing");
-        let copy = State::from_pages(small.clone(), Rules::SOUND);
+        let copy = State::from_pages(small.clone(), System::TxnOcc, Rules::SOUND);
         assert_eq!(pages(&copy, 1), small);
         assert_eq!(pages(&copy, 1 << 20), pages(&state, 1 << 20));
         assert_eq!(copy.last, at(90));

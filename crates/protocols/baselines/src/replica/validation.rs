@@ -16,13 +16,25 @@ pub(super) struct Validation<'a> {
     pub(super) versions: &'a Versions,
     /// What is prepared durably, and what may become so.
     pub(super) prepared: [&'a PreparedSet; 2],
+    /// What is certain to commit before anything that is appended from now on.
+    pub(super) committing: &'a PreparedSet,
     pub(super) rules: Rules,
 }
 
 impl Validation<'_> {
     /// True if a transaction may be prepared.
     pub(super) fn admits(&self, id: TransactionId, part: &Transaction) -> bool {
-        self.is_current(id, part) && part.writes.iter().all(|write| self.may_write(id, &write.key))
+        self.is_current(id, part)
+            && !self.is_overtaken(id, part)
+            && part.writes.iter().all(|write| self.may_write(id, &write.key))
+    }
+
+    /// True if something that a transaction has read is certain to be written before it could commit.
+    fn is_overtaken(&self, id: TransactionId, part: &Transaction) -> bool {
+        let overtakes = |key| self.committing.other_writers(key, id).next().is_some();
+        let overtakes_in = |range| self.committing.other_writers_in(range, id).next().is_some();
+        !self.rules.has(Plant::UnstableOverlooked)
+            && (part.reads.iter().any(|read| overtakes(&read.key)) || part.ranges.iter().any(overtakes_in))
     }
 
     /// True if what a transaction has read is the newest, and stays so for now.
@@ -124,11 +136,27 @@ mod tests {
             (part(&[], &[], &[("w", "x")]), false),
         ];
         for prepared in [[&prepared, &none], [&none, &prepared]] {
-            let validation = Validation { versions: &versions, prepared, rules: Rules::SOUND };
+            let committing = &none;
+            let validation = Validation { versions: &versions, prepared, committing, rules: Rules::SOUND };
             for (part, expected) in &table {
                 assert_eq!(validation.admits(id(2), part), *expected, "{part:?}");
             }
             assert!(validation.admits(id(1), &part(&[], &["written", "read"], &[])), "not in its own way");
+        }
+        // What is certain to commit, and holds nothing, is in the way of nobody but who has read what it writes.
+        let committing = &prepared;
+        let validation =
+            Validation { versions: &versions, prepared: [&none; 2], committing, rules: Rules::SOUND };
+        let table = [
+            (part(&[("written", 0)], &[], &[]), false),
+            (part(&[("read", 0)], &[], &[]), true),
+            (part(&[], &["written", "read", "s1"], &[]), true),
+            (part(&[], &[], &[("w", "x")]), false),
+            (part(&[], &[], &[("x", "y")]), true),
+        ];
+        for (part, expected) in &table {
+            assert_eq!(validation.admits(id(2), part), *expected, "{part:?}");
+            assert!(validation.is_current(id(2), part), "until it is stable: {part:?}");
         }
     }
 }

@@ -132,6 +132,13 @@ pub(super) fn message(message: &Message) -> String {
         Message::NextTimestampReply { transaction: id, timestamp } => {
             format!("{} is given {}", name(id), at(*timestamp))
         }
+        Message::Coordinate { transaction: id, parts, proposed } => {
+            let parts: Vec<String> = parts.iter().map(|part| contents(part)).collect();
+            format!("COORDINATE {} {} at {}", name(id), parts.join(" | "), at(*proposed))
+        }
+        Message::CoordinateReply { transaction: id, standing: how } => {
+            format!("{} {}", name(id), standing(*how))
+        }
         Message::Prepare { transaction: id, part, proposed, locked_in, .. } => {
             let locked = locked(*locked_in);
             format!("PREPARE {} {} at {}{locked}", name(id), contents(part), at(*proposed))

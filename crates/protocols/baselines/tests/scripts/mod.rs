@@ -5,7 +5,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster SYSTEM [shards=S] [replicas=N] [bound=MICROS]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one. The timestamp server is `t` |
+//! | `cluster SYSTEM [shards=S] [replicas=N] [bound=MICROS]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one. The timestamp server is `t`, the dedicated coordinator `d` |
 //! | `clock WHO MICROS` | what the physical clock of a client (`c1`) or replica (`1/r0`) has shown at the start |
 //! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7`, `resolve-at c1 c2.7 MICROS` | a client's commands; `7/2` is the attempt after the second |
 //! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `read-stale c1 7 MICROS a`, `read-now c1 7 a`, `scan-strict c1 7 a z`, `scan-at c1 7 MICROS a z LIMIT` | read-only transactions |
@@ -20,7 +20,7 @@
 //! | `lease WHO none` | a leader has no lease |
 //! | `confirm WHO` | lets a leader know that it leads |
 //! | `unreachable c1 1/r0`, `reachable c1 1/r0` | tells a client that its connection to a replica is broken; is up again |
-//! | `show WHO`, `locks WHO` | what a replica holds; how many transactions have read locks there |
+//! | `show WHO`, `locks WHO`, `waiting WHO` | what a replica holds; how many transactions have read locks there; how many requests wait |
 
 mod describe;
 mod log;
@@ -85,7 +85,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 16] = [
+const PLANTED: [(&str, Plant, &str); 19] = [
     ("11_leader_fails_before_stable", Plant::VoteBeforeStable, "  c1.1 COMMITTED at 100c1"),
     ("17_refusal_is_durable", Plant::RefusalNotDurable, "  prepared c2.1 at 100c2"),
     ("04_conflict", Plant::PreparedOverlooked, "  c2.1 CONFLICT"),
@@ -101,6 +101,9 @@ const PLANTED: [(&str, Plant, &str); 16] = [
     ("43_snapshots_wait_for_what_is_prepared", Plant::SnapshotOverlooksPrepared, "  c2.2 got a1 = nothing"),
     ("42_snapshots", Plant::SnapshotNotPromised, "  a1 = z @15001c1"),
     ("44_promises_outlive_leaders", Plant::CeilingNotDurable, "  c2.2 got a = x"),
+    ("62_busy", Plant::HoldsOverlooked, "  c2.1 CONFLICT"),
+    ("61_alone", Plant::UnstableOverlooked, "  c2.1 CONFLICT"),
+    ("65_participant_fails", Plant::SilenceRefuses, "  c1.1 COMMITTED at 100c1"),
     ("06_phantom", Plant::UnvalidatedAbsence, "  c1.1 CONFLICT"),
 ];
 

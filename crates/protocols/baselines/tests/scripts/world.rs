@@ -24,6 +24,9 @@ use super::log::{LogMessage, ReplicaLog};
 /// The group that is the timestamp server.
 const TIMESTAMPS: ShardId = ShardId(9);
 
+/// The group that coordinates.
+const COORDINATOR: ShardId = ShardId(10);
+
 /// Everything in a script's world.
 pub(crate) struct World {
     now: Instant,
@@ -61,13 +64,17 @@ enum Said {
     Log(LogMessage),
 }
 
-/// `c1`, `1/r0`, or `t/r0` for the timestamp server.
+/// `c1`, `1/r0`, or `t/r0` for the timestamp server and `d/r0` for the dedicated coordinator.
 fn address(word: &str) -> Address {
     if let Some(client) = word.strip_prefix('c') {
         return Address::Client(ClientId(client.parse().unwrap()));
     }
     let (shard, index) = word.split_once("/r").unwrap_or_else(|| panic!("no such participant: {word}"));
-    let shard = if shard == "t" { TIMESTAMPS } else { ShardId(shard.parse().unwrap()) };
+    let shard = match shard {
+        "t" => TIMESTAMPS,
+        "d" => COORDINATOR,
+        number => ShardId(number.parse().unwrap()),
+    };
     Address::Replica(ReplicaId { shard, index: ReplicaIndex(index.parse().unwrap()) })
 }
 
@@ -79,8 +86,11 @@ fn replica(word: &str) -> ReplicaId {
 fn name(address: Address) -> String {
     match address {
         Address::Client(client) => describe::client(client),
-        Address::Replica(replica) if replica.shard == TIMESTAMPS => format!("t/r{}", replica.index.0),
-        Address::Replica(replica) => format!("{}/r{}", replica.shard.0, replica.index.0),
+        Address::Replica(ReplicaId { shard, index }) => match shard {
+            TIMESTAMPS => format!("t/r{}", index.0),
+            COORDINATOR => format!("d/r{}", index.0),
+            ShardId(number) => format!("{number}/r{}", index.0),
+        },
     }
 }
 
@@ -172,6 +182,10 @@ impl World {
                 let locks = self.replicas[&replica(who)].remains().locks;
                 told.push(format!("{locks} transactions have locks at {who}"));
             }
+            ["waiting", who] => {
+                let waiting = self.replicas[&replica(who)].waiting();
+                told.push(format!("{waiting} transactions wait at {who}"));
+            }
             ["show", who] => self.show(replica(who), &mut told),
             [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut told),
             _ => panic!("no such command: {line}"),
@@ -240,8 +254,7 @@ impl World {
         let nearest: Vec<_> = (0..replicas as u8).rev().map(ReplicaIndex).collect();
         let nearest = vec![nearest; shards as usize];
         self.routes = Some(Arc::new(Routes { keyspace, nearest }));
-        let server = self.system.has_timestamp_server().then_some(TIMESTAMPS);
-        for shard in (1..=shards).map(ShardId).chain(server) {
+        for shard in (1..=shards).map(ShardId).chain(self.service()) {
             for index in (0..replicas as u8).map(ReplicaIndex) {
                 let id = ReplicaId { shard, index };
                 self.logs.insert(id, ReplicaLog::new(index.0 == 0));
@@ -256,6 +269,14 @@ impl World {
         }
         told.clear();
         told.push(format!("{}: {shards} shard(s) of {replicas} replicas", self.system));
+    }
+
+    /// The group that serves the system, if one does.
+    fn service(&self) -> Option<ShardId> {
+        match (self.system.has_timestamp_server(), self.system.has_coordinator()) {
+            (true, _) => Some(TIMESTAMPS),
+            (false, coordinated) => coordinated.then_some(COORDINATOR),
+        }
     }
 
     fn clock(&self, who: Address) -> ClockTime {
@@ -488,7 +509,7 @@ impl World {
         if !self.clients.contains_key(&client) {
             let config = CoordinatorConfig {
                 rules: self.rules,
-                timestamps: self.system.has_timestamp_server().then_some((TIMESTAMPS, self.group)),
+                service: self.service().map(|shard| (shard, self.group)),
                 ..CoordinatorConfig::new(client, self.system)
             };
             self.clients.insert(client, Coordinator::restore(config, []));

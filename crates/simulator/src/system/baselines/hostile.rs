@@ -36,13 +36,15 @@ impl crate::system::Hostile<Baseline> for Hostile {
         let shards = cluster.shards();
         let shard = shards[self.random.index(shards.len())];
         let victim = self.find_victim(cluster);
-        match (self.random.below(7), victim) {
+        let coordinated = cluster.scenario.settings.coordinator.system.has_coordinator();
+        match (self.random.below(if coordinated { 8 } else { 7 }), victim) {
             (0, _) => self.prepare_and_vanish(shard, cluster),
             (1, _) => self.prepare_with_lies(shard, cluster),
             (2, _) => self.decide_what_nobody_prepared(shard, cluster),
             (3, Some(victim)) => self.meddle_with(&victim, cluster),
             (4, _) => self.talk_like_a_replica(shard, cluster),
             (5, _) => self.hold_what_others_want(shard, cluster),
+            (7, _) => self.coordinate_with_lies(shard, cluster),
             _ => self.ask_nonsense(shard, cluster),
         }
     }
@@ -134,6 +136,32 @@ impl Hostile {
                 proposed.client = ClientId(7);
             }
             Message::Prepare { transaction, part, proposed, age: Timestamp::ZERO, locked_in: None }
+        });
+    }
+
+    /// Lets somebody coordinate what is not one transaction, or is that of somebody else: participants and the coordinator are
+    /// asked alike.
+    fn coordinate_with_lies(&mut self, shard: ShardId, cluster: &mut Cluster) {
+        let (own, proposed) = (self.next_id(), self.timestamp(cluster, 0));
+        let shards = cluster.shards();
+        let whole: Vec<_> = shards.iter().map(|part| self.write(*part, shards.clone(), cluster)).collect();
+        let coordinator = ShardId(shards[0].0 + shards.len() as u32);
+        let victim = self.find_victim(cluster).map(|held| held.id);
+        let to = if self.random.chance(0.2) { shard } else { coordinator };
+        let drops = self.random.index(whole.len());
+        self.send_each(to, cluster, |this| {
+            let mut parts = whole.clone();
+            match this.random.below(4) {
+                0 => drop(parts.remove(drops)),
+                1 => parts.reverse(),
+                2 => parts.clear(),
+                _ => {}
+            }
+            let transaction = victim.filter(|_| this.random.chance(0.2)).unwrap_or(own);
+            if this.random.chance(0.1) {
+                return Message::PrepareReply { transaction, standing: Standing::Ended(Outcome::Aborted) };
+            }
+            Message::Coordinate { transaction, parts, proposed }
         });
     }
 

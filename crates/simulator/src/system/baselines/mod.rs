@@ -55,7 +55,12 @@ impl Protocol for Baseline {
         use quorate_baselines::Message;
         matches!(
             message,
-            Part::Own(Message::Prepare { .. } | Message::Decide { .. } | Message::Inquire { .. })
+            Part::Own(
+                Message::Coordinate { .. }
+                    | Message::Prepare { .. }
+                    | Message::Decide { .. }
+                    | Message::Inquire { .. }
+            )
         )
     }
 
@@ -165,16 +170,16 @@ impl System for Baseline {
     }
 
     fn client(settings: &Settings, id: ClientId, shards: Shards) -> Client {
-        let timestamps = settings.coordinator.system.has_timestamp_server();
-        let service = (ShardId(shards.first.0 + shards.count), settings.replica.group);
-        let timestamps: Option<(ShardId, GroupSize)> = timestamps.then_some(service);
-        let config = CoordinatorConfig { client: id, timestamps, ..settings.coordinator.clone() };
+        let group = (ShardId(shards.first.0 + shards.count), settings.replica.group);
+        let service: Option<(ShardId, GroupSize)> =
+            settings.coordinator.system.has_service().then_some(group);
+        let config = CoordinatorConfig { client: id, service, ..settings.coordinator.clone() };
         Guest::restore(config, [])
     }
 
-    /// The timestamp server is a group by itself.
+    /// The timestamp server, or the coordinator, is a group by itself.
     fn services(settings: &Settings) -> usize {
-        usize::from(settings.coordinator.system.has_timestamp_server())
+        usize::from(settings.coordinator.system.has_service())
     }
 
     fn news(event: &<Server as Machine>::Event) -> News {
@@ -263,7 +268,8 @@ impl System for Baseline {
 
 /// Every bug that can be planted in a comparison system: its own, and those of the log that it stands on.
 pub(super) fn plants_of(system: quorate_baselines::System) -> Vec<Planted> {
-    let own = Plant::ALL.map(|plant| planted(system, plant.id(), plant.what(), "7.1", hunted_in(plant)));
+    let own = Plant::ALL
+        .map(|plant| planted(system, plant.id(), plant.what(), section_of(plant), hunted_in(plant)));
     let of_log = quorate_log::Plant::ALL.map(|plant| {
         let hunted_in = is_log_hunted(plant).then_some(quorate_baselines::System::TxnLock);
         planted(system, plant.id(), plant.what(), plant.section(), hunted_in)
@@ -283,6 +289,14 @@ fn planted(
     Planted { system: SystemKind::Baseline(system), id, what, section, is_hunted, suited_faults }
 }
 
+/// Where the paper speaks of the systems that can have a bug: TAPIR's, and of Sinfonia Granola's.
+fn section_of(plant: Plant) -> &'static str {
+    match plant {
+        Plant::HoldsOverlooked | Plant::UnstableOverlooked | Plant::SilenceRefuses => "6",
+        _ => "7.1",
+    }
+}
+
 /// The system whose seeds are hunted for a bug; none if it takes a golden script.
 fn hunted_in(plant: Plant) -> Option<quorate_baselines::System> {
     use quorate_baselines::System;
@@ -290,6 +304,7 @@ fn hunted_in(plant: Plant) -> Option<quorate_baselines::System> {
         Plant::LeaseNotChecked | Plant::SnapshotNotPromised | Plant::CeilingNotDurable => None,
         Plant::LostLocksCount | Plant::ReadLocksOverlooked => Some(System::TxnLock),
         Plant::CommitReportedAtOnce | Plant::SnapshotOverlooksPrepared => Some(System::SpanOcc),
+        Plant::HoldsOverlooked | Plant::UnstableOverlooked | Plant::SilenceRefuses => Some(System::Sinfonia),
         _ => Some(System::TxnOcc),
     }
 }

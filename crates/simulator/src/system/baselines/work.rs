@@ -26,6 +26,8 @@ fn of_own(receiver: Option<&Replica>, message: &Message) -> Work {
         Message::Read { .. } => Work::new(Operation::Read, 1),
         Message::Scan { limit, .. } => Work::new(Operation::Read, (*limit as usize).min(SCANNED_MAX)),
         Message::ReadCurrent { keys, .. } => Work::new(Operation::Read, keys.len()),
+        // Whoever coordinates does what a client does for a commit.
+        Message::Coordinate { parts, .. } => Work::new(Operation::Command, parts.len()),
         Message::Prepare { part, .. } | Message::Validate { part, .. } => {
             Work::new(Operation::Prepare, keys_of(part))
         }
@@ -33,9 +35,10 @@ fn of_own(receiver: Option<&Replica>, message: &Message) -> Work {
         Message::Decide { transaction, outcome: Outcome::Committed(_), .. } => {
             Work::new(Operation::Commit, keys_of_prepared(receiver, *transaction))
         }
-        Message::ReadReply { .. } | Message::PrepareReply { .. } | Message::ValidateReply { .. } => {
-            Work::new(Operation::Reply, 1)
-        }
+        Message::ReadReply { .. }
+        | Message::CoordinateReply { .. }
+        | Message::PrepareReply { .. }
+        | Message::ValidateReply { .. } => Work::new(Operation::Reply, 1),
         Message::ScanReply { keys, .. } => Work::new(Operation::Reply, keys.len()),
         Message::ReadCurrentReply { found, .. } => Work::new(Operation::Reply, found.len()),
         _ => Work::new(Operation::Control, 0),

@@ -285,6 +285,10 @@ fn commits() -> BoxedStrategy<Message> {
         ),
         (transaction_id(), standing())
             .prop_map(|(transaction, standing)| Message::PrepareReply { transaction, standing }),
+        (transaction_id(), vec(transaction(), 0..4), timestamp())
+            .prop_map(|(transaction, parts, proposed)| Message::Coordinate { transaction, parts, proposed }),
+        (transaction_id(), standing())
+            .prop_map(|(transaction, standing)| Message::CoordinateReply { transaction, standing }),
         (transaction_id(), transaction(), of(view()), of(timestamp())).prop_map(
             |(transaction, part, locked_in, at)| Message::Validate { transaction, part, locked_in, at }
         ),

@@ -228,6 +228,11 @@ messages! {
         #[prost(message, optional, tag = 4)] age: Option<Timestamp>,
         #[prost(uint64, optional, tag = 5)] locked_in: Option<u64>,
     }
+    struct Coordinate {
+        #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
+        #[prost(message, repeated, tag = 2)] parts: Vec<Transaction>,
+        #[prost(message, optional, tag = 3)] proposed: Option<Timestamp>,
+    }
     struct Validate {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
         #[prost(message, optional, tag = 2)] part: Option<Transaction>,
@@ -278,7 +283,7 @@ choices! {
         4 Forgotten(Clock),
     }
     Age, "AgeChoice", "1, 2" = AgeChoice { 1 Proposed(Timestamp), 2 NotBefore(Timestamp) }
-    Own, "OwnChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23" = OwnChoice {
+    Own, "OwnChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25" = OwnChoice {
         1 Read(Read),
         2 ReadReply(ReadReply),
         3 Scan(Scan),
@@ -302,6 +307,8 @@ choices! {
         21 ReadAt(ReadAt),
         22 ReadAtReply(ReadAtReply),
         23 SnapshotTooOld(SnapshotTooOld),
+        24 Coordinate(Coordinate),
+        25 CoordinateReply(TransactionStanding),
     }
 }
 

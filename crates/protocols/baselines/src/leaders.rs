@@ -1,42 +1,42 @@
-//! Who leads each shard, as far as this client knows. A guess: whoever does not lead says so and does nothing.
+//! Who leads each shard, as far as a coordinator knows. A guess: whoever does not lead says so and does nothing.
 
 use std::collections::BTreeMap;
 
 use quorate_core::hash::FixedSet;
 use quorate_core::{Epoch, GroupSize, KeyspaceId, ReplicaId, ReplicaIndex, ShardId};
 
-/// A group of replicas, as this client knows it.
+/// A group of replicas, as a coordinator knows it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
-    pub(super) size: GroupSize,
-    /// None for the timestamp server, which belongs to no keyspace.
-    pub(super) keyspace: Option<KeyspaceId>,
-    /// The membership under which this client speaks to it.
-    pub(super) epoch: Epoch,
+pub(crate) struct Group {
+    pub(crate) size: GroupSize,
+    /// None for the group that serves the keyspace, and where it is clear of itself.
+    pub(crate) keyspace: Option<KeyspaceId>,
+    /// The membership under which it is spoken to.
+    pub(crate) epoch: Epoch,
     /// The greatest membership that was heard of.
-    pub(super) newest_epoch: Epoch,
+    pub(crate) newest_epoch: Epoch,
     leader: ReplicaIndex,
 }
 
-/// Every group that this client speaks to.
+/// Every group that a coordinator speaks to.
 #[derive(Debug, Default)]
-pub(super) struct Leaders {
+pub(crate) struct Leaders {
     groups: BTreeMap<ShardId, Group>,
     /// Replicas whose connection is down.
     unreachable: FixedSet<ReplicaId>,
 }
 
 impl Leaders {
-    pub(super) fn group(&self, shard: ShardId) -> Option<&Group> {
+    pub(crate) fn group(&self, shard: ShardId) -> Option<&Group> {
         self.groups.get(&shard)
     }
 
-    pub(super) fn group_mut(&mut self, shard: ShardId) -> Option<&mut Group> {
+    pub(crate) fn group_mut(&mut self, shard: ShardId) -> Option<&mut Group> {
         self.groups.get_mut(&shard)
     }
 
     /// Learns of a group, or of a change of it.
-    pub(super) fn learn(
+    pub(crate) fn learn(
         &mut self,
         shard: ShardId,
         size: GroupSize,
@@ -49,19 +49,19 @@ impl Leaders {
     }
 
     /// Who is asked as the leader of a shard.
-    pub(super) fn leader(&self, shard: ShardId) -> ReplicaId {
+    pub(crate) fn leader(&self, shard: ShardId) -> ReplicaId {
         let index = self.groups.get(&shard).map_or(ReplicaIndex(0), |group| group.leader);
         ReplicaId { shard, index }
     }
 
     /// Every replica of a shard.
-    pub(super) fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
+    pub(crate) fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
         let count = self.groups.get(&shard).map_or(0, |group| group.size.replicas());
         (0..count).map(move |index| ReplicaId { shard, index: ReplicaIndex(index as u8) })
     }
 
     /// A replica says who leads its shard. True if whoever was taken for the leader says so and names another.
-    pub(super) fn redirect(&mut self, from: ReplicaId, leader: ReplicaIndex) -> bool {
+    pub(crate) fn redirect(&mut self, from: ReplicaId, leader: ReplicaIndex) -> bool {
         let Some(group) = self.groups.get_mut(&from.shard) else { return false };
         let is_news = group.leader == from.index
             && leader != from.index
@@ -72,8 +72,15 @@ impl Leaders {
         is_news
     }
 
+    /// A replica has answered as leaders do.
+    pub(crate) fn note_leading(&mut self, from: ReplicaId) {
+        if let Some(group) = self.groups.get_mut(&from.shard) {
+            group.leader = from.index;
+        }
+    }
+
     /// Whoever was taken for the leader of a shard is silent: the next one may know more.
-    pub(super) fn suspect(&mut self, shard: ShardId) {
+    pub(crate) fn suspect(&mut self, shard: ShardId) {
         let Some(group) = self.groups.get_mut(&shard) else { return };
         let replicas = group.size.replicas() as u8;
         for _ in 0..replicas {
@@ -84,12 +91,12 @@ impl Leaders {
         }
     }
 
-    pub(super) fn is_reachable(&self, replica: ReplicaId) -> bool {
+    pub(crate) fn is_reachable(&self, replica: ReplicaId) -> bool {
         !self.unreachable.contains(&replica)
     }
 
     /// True if this is news.
-    pub(super) fn set_reachable(&mut self, replica: ReplicaId, reachable: bool) -> bool {
+    pub(crate) fn set_reachable(&mut self, replica: ReplicaId, reachable: bool) -> bool {
         if reachable { self.unreachable.remove(&replica) } else { self.unreachable.insert(replica) }
     }
 }
