@@ -87,7 +87,7 @@ pub enum Batches {
 }
 
 impl Batches {
-    /// The same, with at most so many messages of a log on their way to a backup.
+    /// How much goes into one message of a log, and how many of them may be on their way to a backup.
     fn limits(self) -> Limits {
         match self {
             Batches::Nothing => Limits { message_bytes: 1, in_flight: usize::MAX, ..Limits::DEFAULT },
@@ -97,11 +97,11 @@ impl Batches {
 
     /// What work costs: as much as on a real server.
     pub fn costs(self) -> Arc<Costs> {
-        let costs = calibrated::costs();
-        Arc::new(match self {
-            // A processor that is always busy is never woken.
-            Batches::Nothing => Costs { batching: Batching::None, wake_ns: 0.0, ..costs },
-            Batches::Everything => Costs { batching: Batching::Turns, wake_ns: 0.0, ..costs },
-        })
+        let batching = match self {
+            Batches::Nothing => Batching::None,
+            Batches::Everything => Batching::Turns,
+        };
+        // A processor that is always busy is never woken.
+        Arc::new(Costs { batching, wake_ns: 0.0, ..calibrated::costs() })
     }
 }

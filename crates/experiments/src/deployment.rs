@@ -229,11 +229,12 @@ pub fn on_log(system: quorate_baselines::System) -> baselines::settings::Setting
     }
 }
 
-/// The quorum store as servers and clients would set it up.
+/// The quorum store as the paper's clients use it: a put has been answered before the next is asked for.
 pub fn quorum_store() -> qwstore::settings::Settings {
     let boot = quorate_qwstore::Boot::Initialise;
+    let coordinator = quorate_qwstore::CoordinatorConfig::new(ClientId::default());
     qwstore::settings::Settings {
-        coordinator: quorate_qwstore::CoordinatorConfig::new(ClientId::default()),
+        coordinator: quorate_qwstore::CoordinatorConfig { puts_in_turn: true, ..coordinator },
         replica: quorate_qwstore::ReplicaConfig::new(Default::default(), group(), boot),
     }
 }

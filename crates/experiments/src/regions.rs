@@ -108,9 +108,6 @@ fn deviations(ratios: &[f64]) -> Vec<String> {
              one from them to the nearest backup.",
             ratios.join(", ")
         ),
-        "QWStore writes both keys at once here, each to all replicas; in the paper one after the other, so that it is the slowest \
-         in the US."
-            .to_owned(),
     ]
 }
 
