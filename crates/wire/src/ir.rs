@@ -67,6 +67,7 @@ macro_rules! on_ir {
                 6 supplement: Nested,
                 10 floor: Nested,
                 11 complete: Nested,
+                12 lives: Map,
             }
             11 StartView {
                 1 view: Varint,
@@ -77,8 +78,8 @@ macro_rules! on_ir {
                 10 floor: Optional<Nested>,
                 11 state: Optional<Nested>,
             }
-            12 ViewQuery { 1 nonce: Varint }
-            13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint }
+            12 ViewQuery { 1 nonce: Varint, 2 life: Varint }
+            13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint, 4 life: Varint }
             14 PartsMissing { 1 view: Varint, 2 series: Varint, 3 missing: Repeated<Nested> }
         });
     };

@@ -8,7 +8,9 @@ use quorate_ir::{InconsistentEntry, OperationEntries};
 use quorate_qwstore::message::{Put, StatePage, Supplement};
 use quorate_qwstore::{Message, QwStore, Record};
 
-use crate::codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
+use crate::codec::field::{
+    BoundBytes, KeyBytes, Map, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
+};
 use crate::codec::table::{Through, alternatives, message, pair, through};
 use crate::codec::{Wire, Writer};
 use crate::error::{DecodeError, Fault};
@@ -119,7 +121,9 @@ alternatives!(Record, "qwstore.Record", messages {
         3 floor: Nested,
         4 complete: Nested,
         5 supplement: Nested,
+        6 lives: Map,
     }
     11 SnapshotPage { 1 state: Nested }
     12 SnapshotEnded { 1 floor: Nested }
+    13 LifeNoted { 1 replica: Varint, 2 life: Varint }
 });

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use quorate_core::Epoch;
 use quorate_tapir::Record;
 
-use crate::codec::field::{Field, Nested, Optional, Packed, Varint};
+use crate::codec::field::{Field, Map, Nested, Optional, Packed, Varint};
 use crate::codec::table::{alternatives, take_fields};
 use crate::codec::{Wire, Writer};
 use crate::error::DecodeError;
@@ -28,10 +28,11 @@ alternatives!(Record, "tapir.Record", messages {
     11 Completed { 1 below: Nested }
     12 FloorRaised { 1 floor: Nested }
     13 ViewState { 1 view: Varint, 2 state: Nested }
-    14 SnapshotBegun { 1 view: Varint, 2 lineage: Packed, 3 floor: Nested, 4 complete: Nested }
+    14 SnapshotBegun { 1 view: Varint, 2 lineage: Packed, 3 floor: Nested, 4 complete: Nested, 5 lives: Map }
     15 SnapshotBinds { 1 read_floor: Nested, 2 supplement: Nested }
     16 SnapshotPage { 1 state: Nested }
     17 SnapshotEnded { 1 floor: Nested }
+    18 LifeNoted { 1 replica: Varint, 2 life: Varint }
     30 ReadsPromised { 1 until: Nested }
 });
 

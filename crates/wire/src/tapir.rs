@@ -8,7 +8,9 @@ use quorate_tapir::message::{
 };
 use quorate_tapir::{Message, Tapir};
 
-use crate::codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
+use crate::codec::field::{
+    BoundBytes, KeyBytes, Map, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
+};
 use crate::codec::table::{alternatives, message, pair};
 use crate::ir::on_ir;
 use crate::shared::SharedCoordinatorChangeReply;

@@ -1,8 +1,9 @@
 //! Everything that is said in inconsistent replication.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use quorate_core::{Ballot, Timestamp, TransactionId, View};
+use quorate_core::{Ballot, ReplicaIndex, Timestamp, TransactionId, View};
 
 use crate::Operations;
 use crate::record::RecordPage;
@@ -157,6 +158,8 @@ pub enum Message<O: Operations> {
         floor: Timestamp,
         /// Below this the sender has executed everything that can ever take effect; never below its floor.
         complete: Timestamp,
+        /// The lives of replicas that have lost their records, as far as the sender knows; its own among them.
+        lives: BTreeMap<ReplicaIndex, u64>,
     },
     /// Leader → replica: the merged record of the new view; adopt it and be normal.
     StartView {
@@ -187,18 +190,25 @@ pub enum Message<O: Operations> {
         /// The parts that have not arrived, ascending; perhaps not all of them.
         missing: Vec<PartRange>,
     },
-    /// A replica without its record → every other replica: in which view are you? (T23)
+    /// A replica without its record → every other replica: in which view are you? (T23) Note, durably, that this is my life: what
+    /// I have said in earlier ones counts no more.
     ViewQuery {
         /// Tells the answers to this query from those to an earlier one.
         nonce: u64,
+        /// The life; zero from who does not know yet how many it has had.
+        life: u64,
     },
-    /// The answer to [`Message::ViewQuery`]. From f + 1 others: the asker had not been in a view above the greatest.
+    /// The answer to [`Message::ViewQuery`]. From f + 1 others that have noted the life: nothing counts that the asker may have
+    /// said in a view above the greatest.
     ViewQueryReply {
         /// The query's nonce.
         nonce: u64,
         /// The view of the replica.
         view: View,
-        /// True if the replica has lost its record as well: if more than f have, the group cannot recover by itself.
+        /// True if the replica has lost its record as well, so that it notes nothing: if more than f have, the group cannot
+        /// recover by itself.
         lost: bool,
+        /// The latest life of the asker that the replica knows of.
+        life: u64,
     },
 }

@@ -24,4 +24,6 @@ pub enum Mistake {
     /// T32: of the operations of a transaction a view change goes by the latest, whatever a backup coordinator has made
     /// final.
     LatestOperationCounts,
+    /// T46: nobody notes that a replica has lost its record, so that what it handed over before may count.
+    ForgetsLives,
 }

@@ -9,11 +9,15 @@ use quorate_core::{
     View,
 };
 use quorate_ir::{
-    ConsensusEntry, Fact, Host, InconsistentEntry, Message, OperationEntries, OperationId, Operations,
-    PartRange, Replica, Status, Upcalls,
+    ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
+    Operations, PartRange, Replica, Status, Upcalls,
 };
 
 const OPERATIONS: u64 = 500;
+const GROUP: GroupSize = match GroupSize::new(3) {
+    Ok(group) => group,
+    Err(_) => panic!("three are a group"),
+};
 const TIMEOUT: Duration = Duration::from_secs(1);
 const DELAY: Duration = Duration::from_millis(20);
 
@@ -190,8 +194,7 @@ struct Group {
 impl Group {
     /// A group in which every replica has recorded every number.
     fn new(seed: u64, loss: f64) -> Self {
-        let group = GroupSize::new(3).unwrap();
-        let replica = |index| Replica::initialise(group, ReplicaIndex(index), TIMEOUT, 1);
+        let replica = |index| Replica::initialise(GROUP, ReplicaIndex(index), TIMEOUT, 1);
         let mut group = Group {
             now: Duration::ZERO,
             random: Random::new(seed),
@@ -204,17 +207,19 @@ impl Group {
             parts_sent: 0,
             series: BTreeMap::new(),
         };
-        let client = ClientId(1);
         for sequence in 0..OPERATIONS {
-            let transaction = TransactionId { client, sequence, attempt: 0 };
-            let id = OperationId { transaction, number: OperationId::INCONSISTENT };
             for index in 0..3 {
-                group.step(index, |replica, desk| {
-                    replica.on_propose_inconsistent(client.into(), id, sequence, desk);
-                });
+                group.record(index, sequence);
             }
         }
         group
+    }
+
+    fn record(&mut self, index: usize, number: u64) {
+        let client = ClientId(1);
+        let transaction = TransactionId { client, sequence: number, attempt: 0 };
+        let id = OperationId { transaction, number: OperationId::INCONSISTENT };
+        self.step(index, |replica, desk| replica.on_propose_inconsistent(client.into(), id, number, desk));
     }
 
     fn step(&mut self, index: usize, act: impl FnOnce(&mut Replica<Numbers>, &mut Desk<'_>)) -> usize {
@@ -253,7 +258,9 @@ impl Group {
         self.step(to, |replica, desk| match message {
             Message::StartViewChange { view } => replica.on_start_view_change(peer, view, desk),
             Message::HigherView { view } => replica.on_higher_view(from, view, desk),
-            Message::DoViewChange { view, last_normal, lineage, part, page, floor, complete, .. } => {
+            Message::DoViewChange {
+                view, last_normal, lineage, part, page, floor, complete, lives, ..
+            } => {
                 replica.on_do_view_change(
                     peer,
                     view,
@@ -264,6 +271,7 @@ impl Group {
                     (),
                     floor,
                     complete,
+                    &lives,
                     desk,
                 );
             }
@@ -273,6 +281,12 @@ impl Group {
             Message::PartsMissing { view, series, missing } => {
                 replica.on_parts_missing(peer, view, series, &missing, desk);
             }
+            Message::ViewQuery { nonce, life } => replica.on_view_query(peer, nonce, life, desk),
+            Message::ViewQueryReply { nonce, view, lost, life } => {
+                replica.on_view_query_reply(peer, nonce, view, lost, life, desk);
+            }
+            // To whoever proposed.
+            Message::InconsistentReply { .. } => {}
             other => unreachable!("nobody says this in a view change: {other:?}"),
         })
     }
@@ -357,6 +371,48 @@ fn a_leader_keeps_what_it_sent_until_nobody_asks_for_it_any_more() {
     group.run(until, |_| true);
     assert_eq!(ask(&mut group), 0, "its receiver has it, or has gone");
     assert!(group.timers.is_empty(), "and there is nothing more to wait for");
+}
+
+/// "Recovering Shared Objects Without Stable Storage" (Michael et al., 2017) shows what the published recovery loses here: replica 0
+/// hands over its record to the leader of a view that nobody else has heard of, and loses it. It comes back in an earlier view,
+/// helps something to succeed there, and only then the leader is given what it handed over.
+#[test]
+fn what_was_handed_over_before_a_record_was_lost_does_not_count() {
+    for mistake in [None, Some(Mistake::ForgetsLives)] {
+        let mut group = Group::new(1, 0.0);
+        for (replica, _) in &mut group.replicas {
+            let sound = std::mem::replace(replica, Replica::lost(GROUP, ReplicaIndex(0), TIMEOUT, 1));
+            *replica = sound.with_mistake(mistake);
+        }
+        group.step(0, |replica, desk| replica.enter_view_change(View(5), desk));
+        let flying = std::mem::take(&mut group.flying).into_values();
+        let late: Vec<_> = flying.filter(|(.., said)| matches!(said, Message::DoViewChange { .. })).collect();
+        assert!(late.iter().all(|(_, to, _)| *to == 2));
+
+        let lost = Replica::lost(GROUP, ReplicaIndex(0), TIMEOUT, 1).with_mistake(mistake);
+        group.replicas[0] = (lost, Set::default());
+        group.step(0, |replica, desk| replica.start(desk));
+        group.run(Duration::from_secs(60), Group::is_changing_views);
+        assert!(group.replicas.iter().all(|(replica, _)| replica.view() < View(5)));
+
+        group.cut = vec![(0, 2), (1, 2), (2, 0), (2, 1)];
+        for index in [0, 1] {
+            group.record(index, OPERATIONS);
+        }
+        for (from, to, message) in late {
+            group.deliver(from, to, message);
+        }
+        assert_eq!(group.replicas[2].0.status() == Status::Normal, mistake.is_some());
+        group.cut.clear();
+        let until = group.now + Duration::from_secs(60);
+        group.run(until, Group::is_changing_views);
+        let has_it = |(_, set): &(_, Set)| set.0.contains(&OPERATIONS);
+        assert_eq!(
+            group.replicas.iter().all(has_it),
+            mistake.is_none(),
+            "{mistake:?}: f + 1 have recorded it"
+        );
+    }
 }
 
 /// A replica that can speak but does not hear the leaders takes part in no view, and yet drags the others on whenever it tries

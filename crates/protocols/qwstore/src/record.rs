@@ -3,9 +3,10 @@
 //! Records are replayed in the order in which they were emitted. Between the first and the last record of an installed
 //! view a crash may fall: an install that did not reach its [`Record::ViewInstalled`] has not happened.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::{Timestamp, TransactionId, View};
+use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
 use quorate_ir::RecordPage;
 
 use crate::message::{Put, QwStore, StatePage, Supplement};
@@ -19,6 +20,13 @@ pub enum Record {
     ViewEntered {
         /// The view.
         view: View,
+    },
+    /// A replica, perhaps this one, has lost its record: what it said before this life counts no more.
+    LifeNoted {
+        /// The replica.
+        replica: ReplicaIndex,
+        /// The life.
+        life: u64,
     },
     /// A put was recorded and has taken effect; persisted before the reply leaves.
     PutRecorded {
@@ -77,6 +85,8 @@ pub enum Record {
         floor: Timestamp,
         /// Below this it was complete.
         complete: Timestamp,
+        /// The lives of replicas that it knew of.
+        lives: BTreeMap<ReplicaIndex, u64>,
         /// What it owed to others.
         supplement: Supplement,
     },

@@ -3,7 +3,9 @@
 //! Records are replayed in the order in which they were emitted. Between the first and the last record of an installed
 //! view a crash may fall: an install that did not reach its [`Record::ViewInstalled`] has not happened.
 
-use quorate_core::{Ballot, Timestamp, TransactionId, View};
+use std::collections::BTreeMap;
+
+use quorate_core::{Ballot, ReplicaIndex, Timestamp, TransactionId, View};
 use quorate_ir::{OperationId, RecordPage};
 
 use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, Vote};
@@ -17,6 +19,13 @@ pub enum Record {
     ViewEntered {
         /// The view.
         view: View,
+    },
+    /// A replica, perhaps this one, has lost its record: what it said before this life counts no more.
+    LifeNoted {
+        /// The replica.
+        replica: ReplicaIndex,
+        /// The life.
+        life: u64,
     },
     /// The verdict on a prepare; persisted before the reply leaves.
     Voted {
@@ -100,6 +109,8 @@ pub enum Record {
         floor: Timestamp,
         /// Below this it was complete.
         complete: Timestamp,
+        /// The lives of replicas that it knew of.
+        lives: BTreeMap<ReplicaIndex, u64>,
     },
     /// Belongs to [`Record::SnapshotBegun`] and follows it.
     SnapshotBinds {

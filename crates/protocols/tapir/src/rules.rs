@@ -101,6 +101,8 @@ pub enum Plant {
     DisplacedForgotten,
     /// T40: of a range that was scanned at a timestamp only the keys are promised to stay as they were that were there.
     RangeNotPromised,
+    /// T46: what a replica handed over before it lost its record counts afterwards.
+    EarlierLivesCount,
 }
 
 /// How a plant is listed.
@@ -118,7 +120,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 37] = [
+    pub const ALL: [Plant; 38] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -156,6 +158,7 @@ impl Plant {
         Plant::FloorBelowAnother,
         Plant::DisplacedForgotten,
         Plant::RangeNotPromised,
+        Plant::EarlierLivesCount,
     ];
 
     #[rustfmt::skip]
@@ -235,6 +238,8 @@ impl Plant {
                 "what a later prepare displaced does not hold again when that comes to nothing"),
             Plant::RangeNotPromised => listed("T40", "6.1",
                 "of a range that was scanned at a timestamp only the keys that were there are promised to stay"),
+            Plant::EarlierLivesCount => listed("T46", "3.2.2",
+                "what a replica handed over before it lost its record counts afterwards"),
         }
     }
 
@@ -265,6 +270,7 @@ impl Plant {
             Plant::CommitOnArrival => Some(Mistake::RunsOnArrival),
             Plant::MajoritiesAreFast => Some(Mistake::MajoritiesAreFast),
             Plant::LaterPrepareSupersedes => Some(Mistake::LatestOperationCounts),
+            Plant::EarlierLivesCount => Some(Mistake::ForgetsLives),
             _ => None,
         }
     }

@@ -220,35 +220,44 @@ fn ir() -> BoxedStrategy<Ir<Tapir>> {
         (operation_id(), view(), of(vote()), any::<bool>())
             .prop_map(|(id, view, verdict, finalized)| Ir::Confirm { id, view, verdict, finalized }),
     ];
-    let views =
-        prop_oneof![
-            view().prop_map(|view| Ir::HigherView { view }),
-            view().prop_map(|view| Ir::StartViewChange { view }),
-            (view(), of(view()), lineage(), part(), page(), supplement(), timestamp(), timestamp())
-                .prop_map(|(view, last_normal, lineage, part, page, supplement, floor, complete)| {
-                    Ir::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete }
-                })
-                .boxed(),
-            (view(), of(view()), part(), page(), supplement(), of(timestamp()), of(state_page()))
-                .prop_map(|(view, since, part, page, supplement, floor, state)| Ir::StartView {
+    let views = prop_oneof![
+        view().prop_map(|view| Ir::HigherView { view }),
+        view().prop_map(|view| Ir::StartViewChange { view }),
+        (view(), of(view()), lineage(), part(), page(), supplement(), (timestamp(), timestamp()), lives())
+            .prop_map(|(view, last_normal, lineage, part, page, supplement, (floor, complete), lives)| {
+                Ir::DoViewChange {
                     view,
-                    since,
+                    last_normal,
+                    lineage,
                     part,
                     page,
                     supplement,
                     floor,
-                    state
-                })
-                .boxed(),
-            (view(), number(), vec(part_range(), 0..4))
-                .prop_map(|(view, series, missing)| Ir::PartsMissing { view, series, missing }),
-            number().prop_map(|nonce| Ir::ViewQuery { nonce }),
-            (number(), view(), any::<bool>()).prop_map(|(nonce, view, lost)| Ir::ViewQueryReply {
-                nonce,
+                    complete,
+                    lives,
+                }
+            })
+            .boxed(),
+        (view(), of(view()), part(), page(), supplement(), of(timestamp()), of(state_page()))
+            .prop_map(|(view, since, part, page, supplement, floor, state)| Ir::StartView {
                 view,
-                lost
-            }),
-        ];
+                since,
+                part,
+                page,
+                supplement,
+                floor,
+                state
+            })
+            .boxed(),
+        (view(), number(), vec(part_range(), 0..4)).prop_map(|(view, series, missing)| Ir::PartsMissing {
+            view,
+            series,
+            missing
+        }),
+        (number(), number()).prop_map(|(nonce, life)| Ir::ViewQuery { nonce, life }),
+        (number(), view(), any::<bool>(), number())
+            .prop_map(|(nonce, view, lost, life)| Ir::ViewQueryReply { nonce, view, lost, life }),
+    ];
     prop_oneof![everyday.boxed(), views.boxed()].boxed()
 }
 
@@ -468,9 +477,16 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
         timestamp().prop_map(|below| Record::Completed { below }),
         timestamp().prop_map(|floor| Record::FloorRaised { floor }),
         (view(), state_page()).prop_map(|(view, state)| Record::ViewState { view, state }),
-        (view(), lineage(), timestamp(), timestamp()).prop_map(|(view, lineage, floor, complete)| {
-            Record::SnapshotBegun { view, lineage, floor, complete }
-        }),
+        (view(), lineage(), timestamp(), timestamp(), lives()).prop_map(
+            |(view, lineage, floor, complete, lives)| Record::SnapshotBegun {
+                view,
+                lineage,
+                floor,
+                complete,
+                lives
+            }
+        ),
+        (replica_index(), number()).prop_map(|(replica, life)| Record::LifeNoted { replica, life }),
         (timestamp(), supplement())
             .prop_map(|(read_floor, supplement)| Record::SnapshotBinds { read_floor, supplement }),
         state_page().prop_map(|state| Record::SnapshotPage { state }),
@@ -478,6 +494,14 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
         timestamp().prop_map(|until| Record::ReadsPromised { until }),
     ]
     .boxed()
+}
+
+fn replica_index() -> impl Strategy<Value = ReplicaIndex> {
+    any::<u8>().prop_map(ReplicaIndex)
+}
+
+fn lives() -> impl Strategy<Value = BTreeMap<ReplicaIndex, u64>> {
+    btree_map(replica_index(), number(), 0..4)
 }
 
 fn text() -> impl Strategy<Value = String> {

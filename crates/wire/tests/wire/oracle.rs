@@ -2,6 +2,8 @@
 //!
 //! These structs exist only to be compared with; their field numbers are those of `docs/wire-format.md`.
 
+use std::collections::BTreeMap;
+
 use prost::{Message, Oneof};
 
 /// Messages: `struct Name { #[prost(…)] field: type }`.
@@ -183,6 +185,7 @@ messages! {
         #[prost(message, optional, tag = 6)] supplement: Option<Supplement>,
         #[prost(message, optional, tag = 10)] floor: Option<Timestamp>,
         #[prost(message, optional, tag = 11)] complete: Option<Timestamp>,
+        #[prost(btree_map = "uint32, uint64", tag = 12)] lives: BTreeMap<u32, u64>,
     }
     struct StartView {
         #[prost(uint64, tag = 1)] view: u64,
@@ -193,7 +196,7 @@ messages! {
         #[prost(message, optional, tag = 10)] floor: Option<Timestamp>,
         #[prost(message, optional, tag = 11)] state: Option<StatePage>,
     }
-    struct ViewQuery { #[prost(uint64, tag = 1)] nonce: u64 }
+    struct ViewQuery { #[prost(uint64, tag = 1)] nonce: u64, #[prost(uint64, tag = 2)] life: u64 }
     struct PartRange {
         #[prost(uint32, tag = 1)] first: u32,
         #[prost(uint32, tag = 2)] last: u32,
@@ -207,6 +210,7 @@ messages! {
         #[prost(uint64, tag = 1)] nonce: u64,
         #[prost(uint64, tag = 2)] view: u64,
         #[prost(bool, tag = 3)] lost: bool,
+        #[prost(uint64, tag = 4)] life: u64,
     }
 }
 
@@ -509,7 +513,9 @@ messages! {
         #[prost(uint64, repeated, tag = 2)] lineage: Vec<u64>,
         #[prost(message, optional, tag = 3)] floor: Option<Timestamp>,
         #[prost(message, optional, tag = 4)] complete: Option<Timestamp>,
+        #[prost(btree_map = "uint32, uint64", tag = 5)] lives: BTreeMap<u32, u64>,
     }
+    struct LifeNoted { #[prost(uint32, tag = 1)] replica: u32, #[prost(uint64, tag = 2)] life: u64 }
     struct SnapshotBinds {
         #[prost(message, optional, tag = 1)] read_floor: Option<Timestamp>,
         #[prost(message, optional, tag = 2)] supplement: Option<Supplement>,
@@ -523,7 +529,7 @@ messages! {
 }
 
 choices! {
-    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 30" = RecordChoice {
+    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 30" = RecordChoice {
         1 Initialised(Empty),
         2 ViewEntered(JustView),
         3 Voted(Voted),
@@ -541,6 +547,7 @@ choices! {
         15 SnapshotBinds(SnapshotBinds),
         16 SnapshotPage(SnapshotPage),
         17 SnapshotEnded(RaiseFloor),
+        18 LifeNoted(LifeNoted),
         30 ReadsPromised(ReadsPromised),
     }
 }

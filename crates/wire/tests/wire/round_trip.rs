@@ -156,6 +156,7 @@ fn the_generators_reach_every_variant() {
         "Promised",
         "ViewPage",
         "ViewInstalled",
+        "LifeNoted",
         "ReadsPromised",
     ];
     assert_reached(generate::record(), 500, &words);
@@ -332,6 +333,7 @@ fn the_generators_reach_every_variant_of_the_quorum_store() {
         "SnapshotBegun",
         "SnapshotPage",
         "SnapshotEnded",
+        "LifeNoted",
     ];
     assert_reached(generate::qwstore::record(), 500, &words);
 }

@@ -9,9 +9,11 @@
 pub mod floor;
 mod operations;
 mod parts;
+mod recovery;
 pub mod snapshot;
 mod view_change;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::{Address, Ballot, GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
@@ -39,6 +41,13 @@ pub enum Status {
 pub enum Fact<O: Operations> {
     /// It has left its view for this one.
     ViewEntered(View),
+    /// A replica, perhaps itself, has lost its record: what it said before this life counts no more.
+    LifeNoted {
+        /// The replica.
+        replica: ReplicaIndex,
+        /// The life.
+        life: u64,
+    },
     /// It has recorded a verdict.
     ConsensusRecorded {
         /// The operation's id.
@@ -96,6 +105,8 @@ pub enum Fact<O: Operations> {
         floor: Timestamp,
         /// Below this it was complete.
         complete: Timestamp,
+        /// The lives that it knew of.
+        lives: BTreeMap<ReplicaIndex, u64>,
     },
     /// The view's record is complete.
     ViewInstalled {
@@ -241,6 +252,8 @@ pub struct Replica<O: Operations> {
     view: View,
     record: Record<O>,
     change: ViewChange<O>,
+    /// Which life it is of those replicas that have lost their records; of the others it is the first, zero.
+    lives: BTreeMap<ReplicaIndex, u64>,
     /// True from a restart until the replica is normal again.
     restarted: bool,
     view_change_timeout: Duration,
@@ -272,6 +285,7 @@ impl<O: Operations> Replica<O> {
             view: View(0),
             record,
             change,
+            lives: BTreeMap::new(),
             restarted: false,
             view_change_timeout,
             page_bytes_max,
@@ -351,6 +365,7 @@ impl<O: Operations> Replica<O> {
                     self.status = Status::ViewChanging;
                 }
             }
+            Fact::LifeNoted { replica, life } => drop(self.lives.insert(replica, life)),
             Fact::ConsensusRecorded { id, operation, verdict } => {
                 let entry = ConsensusEntry { number: id.number, operation, verdict, state: State::Tentative };
                 self.record.record_consensus(id.transaction, entry);
@@ -377,7 +392,8 @@ impl<O: Operations> Replica<O> {
             Fact::ViewState { view, state } => self.change.restored(view).states.push(state),
             Fact::Completed(below) => self.complete = self.complete.max(below),
             Fact::FloorRaised(floor) => self.set_floor(floor, protocol),
-            Fact::SnapshotBegun { view, lineage, floor, complete } => {
+            Fact::SnapshotBegun { view, lineage, floor, complete, lives } => {
+                self.lives = lives;
                 self.record.restore_lineage(lineage);
                 self.view = view;
                 self.status = Status::Normal;

@@ -150,7 +150,7 @@ mod tests {
     fn cut(parts: u64) -> Cut<Words> {
         let message = |part: Part, nonce| {
             assert_eq!(u64::from(part.index), nonce);
-            Message::ViewQuery { nonce }
+            Message::ViewQuery { nonce, life: 0 }
         };
         Cut::new((0..parts).collect(), || 7, message)
     }
@@ -196,7 +196,7 @@ mod tests {
         let sent = |series, ranges: &[PartRange]| -> Vec<u64> {
             let cut = cut(5);
             let nonce = |message: &&Message<Words>| match message {
-                Message::ViewQuery { nonce } => *nonce,
+                Message::ViewQuery { nonce, .. } => *nonce,
                 _ => unreachable!("these are queries"),
             };
             cut.missing(series, ranges).iter().map(nonce).collect()

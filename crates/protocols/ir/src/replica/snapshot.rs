@@ -18,8 +18,8 @@ impl<O: Operations> Replica<O> {
         self.record.start_generation();
         host.anchor();
         let (view, lineage) = (self.view, self.record.lineage().to_vec());
-        let (floor, complete) = (self.floor, self.complete);
-        host.persist(Fact::SnapshotBegun { view, lineage, floor, complete });
+        let (floor, complete, lives) = (self.floor, self.complete, self.lives.clone());
+        host.persist(Fact::SnapshotBegun { view, lineage, floor, complete, lives });
     }
 
     /// True once all operations from before the mark have ended, and at most `max` are still remembered.

@@ -9,8 +9,8 @@
 //!
 //! What is large is sent in parts: see [`parts`].
 //!
-//! A replica whose log is intact changes views after every restart, so it comes back current. A replica without its
-//! record first learns which view is safely above any that it may have been in.
+//! A replica whose log is intact changes views after every restart, so it comes back current. How one comes back that has
+//! lost its record says [`recovery`](super::recovery).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use std::time::Duration;
 use quorate_core::{GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
 
 use super::parts::{Collected, Cut, Received, transfer_time};
+use super::recovery::Query;
 use super::{Fact, Host, Replica, Status, Upcalls};
 use crate::message::{Message, Part, PartRange};
 use crate::record::{
@@ -63,7 +64,7 @@ pub(super) struct ViewChange<O: Operations> {
     contributions: Vec<Option<Contribution<O>>>,
     start_view: Option<Collected<O>>,
     restored: Option<(View, Received<O>)>,
-    query: Option<Query>,
+    pub(super) query: Option<Query>,
 }
 
 #[derive(Debug)]
@@ -103,13 +104,6 @@ struct Heard {
     ahead: usize,
 }
 
-/// The question of a recovering replica to the others.
-#[derive(Debug)]
-struct Query {
-    nonce: u64,
-    answers: Vec<Option<(View, bool)>>,
-}
-
 impl<O: Operations> ViewChange<O> {
     pub(super) fn new(group: GroupSize) -> Self {
         ViewChange {
@@ -127,7 +121,7 @@ impl<O: Operations> ViewChange<O> {
         }
     }
 
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.attempts = 0;
         self.stalls = 0;
         self.transfer = Duration::ZERO;
@@ -136,6 +130,13 @@ impl<O: Operations> ViewChange<O> {
         self.start_view = None;
         self.query = None;
         self.contributions.iter_mut().for_each(|slot| *slot = None);
+    }
+
+    /// What a replica has handed over counts no more.
+    pub(super) fn forget_contribution(&mut self, replica: ReplicaIndex) {
+        if let Some(slot) = self.contributions.get_mut(usize::from(replica.0)) {
+            *slot = None;
+        }
     }
 
     /// How often this replica repeats what it says before it tries the next view. A replica that hears nobody, or not the
@@ -178,7 +179,7 @@ impl<O: Operations> ViewChange<O> {
 }
 
 impl<O: Operations> Replica<O> {
-    fn leader_of(&self, view: View) -> ReplicaIndex {
+    pub(super) fn leader_of(&self, view: View) -> ReplicaIndex {
         ReplicaIndex((view.0 % self.group.replicas() as u64) as u8)
     }
 
@@ -229,7 +230,7 @@ impl<O: Operations> Replica<O> {
         host.set_view_change_timer(self.attempt_timeout());
     }
 
-    fn attempt_timeout(&self) -> Duration {
+    pub(super) fn attempt_timeout(&self) -> Duration {
         (self.view_change_timeout / ATTEMPTS_PER_VIEW) * (1 << self.change.failed_views.min(SPREADING_VIEWS))
             + self.change.transfer
     }
@@ -277,7 +278,7 @@ impl<O: Operations> Replica<O> {
 
     fn cut_do_view_change<H: Host<O>>(&mut self, host: &mut H) -> Cut<O> {
         let (view, last_normal, lineage) = (self.view, self.last_normal(), self.own_lineage());
-        let (floor, complete) = (self.floor, self.complete);
+        let (floor, complete, lives) = (self.floor, self.complete, self.lives.clone());
         let supplement = host.protocol().contribution();
         let tail = self.tail();
         let bytes = tail.entries.iter().map(|(_, entries)| H::Protocol::entry_bytes(entries)).sum();
@@ -287,8 +288,18 @@ impl<O: Operations> Replica<O> {
             pages,
             || host.nonce(),
             |part, page| {
-                let (lineage, supplement) = (lineage.clone(), supplement.clone());
-                Message::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete }
+                let (lineage, supplement, lives) = (lineage.clone(), supplement.clone(), lives.clone());
+                Message::DoViewChange {
+                    view,
+                    last_normal,
+                    lineage,
+                    part,
+                    page,
+                    supplement,
+                    floor,
+                    complete,
+                    lives,
+                }
             },
         )
     }
@@ -423,6 +434,7 @@ impl<O: Operations> Replica<O> {
         supplement: O::Supplement,
         floor: Timestamp,
         complete: Timestamp,
+        lives: &BTreeMap<ReplicaIndex, u64>,
         host: &mut H,
     ) {
         if self.status == Status::Recovering || usize::from(from.0) >= self.group.replicas() {
@@ -445,6 +457,10 @@ impl<O: Operations> Replica<O> {
                 let receiver = Receiver { index: from, last_normal, lineage, complete };
                 self.send_start_view(receiver, host);
             }
+            return;
+        }
+        self.note_lives(lives, host);
+        if lives.get(&from).copied().unwrap_or(0) < self.life_of(from) {
             return;
         }
         let slot = &mut self.change.contributions[usize::from(from.0)];
@@ -731,60 +747,5 @@ impl<O: Operations> Replica<O> {
         host.protocol().adopt_supplement(&supplement);
         self.adopt(view, since, floor, &received, host.protocol());
         self.become_normal(since, floor, received, host);
-    }
-
-    fn send_view_query<H: Host<O>>(&mut self, host: &mut H) {
-        // A repeated query keeps its nonce and the views that it was told: on slow links the answers to the first arrive after
-        // it was repeated. Who had lost its record then may have it back by now.
-        let query = self.change.query.take();
-        self.change.forget();
-        let mut query = query
-            .unwrap_or_else(|| Query { nonce: host.nonce(), answers: vec![None; self.group.replicas()] });
-        for answer in &mut query.answers {
-            answer.take_if(|(_, lost)| *lost);
-        }
-        let nonce = query.nonce;
-        self.change.query = Some(query);
-        for other in self.others() {
-            host.send_to_replica(other, Message::ViewQuery { nonce });
-        }
-        host.set_view_change_timer(self.attempt_timeout());
-    }
-
-    /// A replica without its record asks where this one is.
-    pub fn on_view_query<H: Host<O>>(&mut self, from: ReplicaIndex, nonce: u64, host: &mut H) {
-        let lost = self.status == Status::Recovering;
-        host.send_to_replica(from, Message::ViewQueryReply { nonce, view: self.view, lost });
-    }
-
-    /// Another replica tells its view. Once f + 1 others have, the view after the greatest is one in which this replica
-    /// has surely never answered.
-    pub fn on_view_query_reply<H: Host<O>>(
-        &mut self,
-        from: ReplicaIndex,
-        nonce: u64,
-        view: View,
-        lost: bool,
-        host: &mut H,
-    ) {
-        let Some(query) = self.change.query.as_mut().filter(|query| query.nonce == nonce) else { return };
-        let Some(slot) = query.answers.get_mut(usize::from(from.0)) else { return };
-        *slot = Some((view, lost));
-        let lost = 1 + query.answers.iter().flatten().filter(|(_, lost)| *lost).count();
-        let known: Vec<View> =
-            query.answers.iter().flatten().filter(|(_, lost)| !lost).map(|(view, _)| *view).collect();
-        if lost > self.group.failures() {
-            host.on_lost(lost);
-        }
-        if known.len() < self.group.majority() {
-            return;
-        }
-        let greatest = known.into_iter().max().expect("a majority is not empty").max(self.view);
-        self.change.query = None;
-        let mut view = greatest.next();
-        if self.leader_of(view) == self.me {
-            view = view.next();
-        }
-        self.enter_view_change(view, host);
     }
 }

@@ -264,6 +264,7 @@ struct Contribution {
     promise: u64,
     floor: u64,
     complete: u64,
+    lives: BTreeMap<ReplicaIndex, u64>,
 }
 
 impl Contribution {
@@ -277,6 +278,7 @@ impl Contribution {
             promise: 0,
             floor: 0,
             complete: 0,
+            lives: BTreeMap::new(),
         }
     }
 }
@@ -339,7 +341,7 @@ impl Member {
     }
 
     fn is_handed(&mut self, contribution: Contribution) {
-        let Contribution { from, view, last_normal, page, promise, floor, complete } = contribution;
+        let Contribution { from, view, last_normal, page, promise, floor, complete, lives } = contribution;
         let lineage = last_normal.map(View).into_iter().collect();
         self.replica.on_do_view_change(
             ReplicaIndex(from),
@@ -351,6 +353,7 @@ impl Member {
             promise,
             at(floor),
             at(complete),
+            &lives,
             &mut self.desk,
         );
     }
@@ -610,6 +613,7 @@ fn parts_of_different_messages_are_not_put_together() {
             0,
             at(0),
             at(0),
+            &BTreeMap::new(),
             &mut leader.desk,
         );
     };

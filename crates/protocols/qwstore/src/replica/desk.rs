@@ -44,6 +44,7 @@ impl Host<QwStore> for Desk<'_> {
     fn persist(&mut self, fact: Fact<QwStore>) {
         self.outbox.persist(match fact {
             Fact::ViewEntered(view) => Record::ViewEntered { view },
+            Fact::LifeNoted { replica, life } => Record::LifeNoted { replica, life },
             Fact::ConsensusRecorded { operation, .. } => match operation {},
             Fact::ConsensusFinalized { verdict, .. } => match verdict {},
             Fact::InconsistentRecorded { transaction, operation, .. } => {
@@ -57,9 +58,9 @@ impl Host<QwStore> for Desk<'_> {
             Fact::ViewInstalled { view, since, supplement, floor } => {
                 Record::ViewInstalled { view, since, supplement, floor }
             }
-            Fact::SnapshotBegun { view, lineage, floor, complete } => {
+            Fact::SnapshotBegun { view, lineage, floor, complete, lives } => {
                 let supplement = quorate_ir::Upcalls::contribution(self.store);
-                Record::SnapshotBegun { view, lineage, floor, complete, supplement }
+                Record::SnapshotBegun { view, lineage, floor, complete, supplement, lives }
             }
             Fact::Completed(below) => Record::Completed { below },
             Fact::FloorRaised(floor) => Record::FloorRaised { floor },

@@ -180,6 +180,7 @@ impl Replica {
         let fact = match record {
             Record::Initialised => return,
             Record::ViewEntered { view } => Fact::ViewEntered(view),
+            Record::LifeNoted { replica, life } => Fact::LifeNoted { replica, life },
             Record::PutRecorded { put, operation } => {
                 Fact::InconsistentRecorded { transaction: put, operation, executed: true }
             }
@@ -194,9 +195,9 @@ impl Replica {
                 Fact::Completed(below)
             }
             Record::FloorRaised { floor } => Fact::FloorRaised(floor),
-            Record::SnapshotBegun { view, lineage, floor, complete, supplement } => {
+            Record::SnapshotBegun { view, lineage, floor, complete, supplement, lives } => {
                 self.store.adopt_supplement(&supplement);
-                Fact::SnapshotBegun { view, lineage, floor, complete }
+                Fact::SnapshotBegun { view, lineage, floor, complete, lives }
             }
             Record::SnapshotPage { state } => return self.snapshots.pages.push(state),
             Record::SnapshotEnded { floor } => {
@@ -332,7 +333,17 @@ impl Replica {
     ) {
         self.with_desk(context.random, outbox, |ir, desk| match message {
             Ir::StartViewChange { view } => ir.on_start_view_change(peer, view, desk),
-            Ir::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete } => {
+            Ir::DoViewChange {
+                view,
+                last_normal,
+                lineage,
+                part,
+                page,
+                supplement,
+                floor,
+                complete,
+                lives,
+            } => {
                 ir.on_do_view_change(
                     peer,
                     view,
@@ -343,6 +354,7 @@ impl Replica {
                     supplement,
                     floor,
                     complete,
+                    &lives,
                     desk,
                 );
             }
@@ -352,8 +364,10 @@ impl Replica {
             Ir::PartsMissing { view, series, missing } => {
                 ir.on_parts_missing(peer, view, series, &missing, desk);
             }
-            Ir::ViewQuery { nonce } => ir.on_view_query(peer, nonce, desk),
-            Ir::ViewQueryReply { nonce, view, lost } => ir.on_view_query_reply(peer, nonce, view, lost, desk),
+            Ir::ViewQuery { nonce, life } => ir.on_view_query(peer, nonce, life, desk),
+            Ir::ViewQueryReply { nonce, view, lost, life } => {
+                ir.on_view_query_reply(peer, nonce, view, lost, life, desk);
+            }
             // Puts have been dealt with; they need no FINALIZE, and there is nothing else to agree on.
             Ir::ProposeInconsistent { .. }
             | Ir::ProposeConsensus { .. }

@@ -148,6 +148,8 @@ impl Replica {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::message::Supplement;
 
@@ -161,6 +163,7 @@ mod tests {
                 lineage: Vec::new(),
                 floor: Timestamp::ZERO,
                 complete: Timestamp::ZERO,
+                lives: BTreeMap::new(),
                 supplement: Supplement::default(),
             },
             'p' => Record::SnapshotPage { state: StatePage::default() },

@@ -85,9 +85,10 @@ fn ir(message: &Ir<QwStore>) -> String {
             format!("START-VIEW {view}: {}{}", page(base), state(known.as_ref()))
         }
         Ir::PartsMissing { view, missing, .. } => format!("parts missing of {view}: {missing:?}"),
-        Ir::ViewQuery { .. } => "which view?".to_owned(),
-        Ir::ViewQueryReply { view, lost, .. } => {
-            format!("{view}{}", if *lost { ", my records are lost" } else { "" })
+        Ir::ViewQuery { life: 0, .. } => "which life is this?".to_owned(),
+        Ir::ViewQuery { life, .. } => format!("life {life}; which view?"),
+        Ir::ViewQueryReply { view, lost, life, .. } => {
+            format!("{view}, your life {life}{}", if *lost { ", my records are lost" } else { "" })
         }
     }
 }

@@ -86,7 +86,7 @@ const PLANTED: [(&str, Plant, &str); 5] = [
     ("08_a_late_put_is_put_anew", Plant::LatePutsTaken, "  c2.1 COMMITTED, not before 6900100c2, 1 put anew"),
     ("07_what_few_hold_spreads", Plant::NobodyCompares, "  a = x @100c1"),
     ("20_a_put_comes_before_the_leader_refuses", Plant::ComparesOnce, "1/r0 → 1/r4: TAKE c1#0 a=x at 100c1"),
-    ("10_lost_disk_rejoins", Plant::EmptyDiskBeginsAnew, "1/r1 → 1/r0: which view?"),
+    ("10_lost_disk_rejoins", Plant::EmptyDiskBeginsAnew, "1/r1 → 1/r0: which life is this?"),
 ];
 
 /// A script that goes the same way when its rule is broken would guard nothing.

@@ -43,6 +43,7 @@ impl Host<Tapir> for Desk<'_> {
     fn persist(&mut self, fact: Fact<Tapir>) {
         self.outbox.persist(match fact {
             Fact::ViewEntered(view) => Record::ViewEntered { view },
+            Fact::LifeNoted { replica, life } => Record::LifeNoted { replica, life },
             Fact::ConsensusRecorded { id, operation, verdict } => {
                 Record::Voted { id, prepare: operation, vote: verdict }
             }
@@ -58,8 +59,8 @@ impl Host<Tapir> for Desk<'_> {
             Fact::ViewInstalled { view, since, supplement, floor } => {
                 Record::ViewInstalled { view, since, supplement, floor }
             }
-            Fact::SnapshotBegun { view, lineage, floor, complete } => {
-                Record::SnapshotBegun { view, lineage, floor, complete }
+            Fact::SnapshotBegun { view, lineage, floor, complete, lives } => {
+                Record::SnapshotBegun { view, lineage, floor, complete, lives }
             }
             Fact::Completed(below) => Record::Completed { below },
             Fact::FloorRaised(floor) => Record::FloorRaised { floor },

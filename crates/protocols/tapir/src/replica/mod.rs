@@ -250,6 +250,7 @@ impl Replica {
                 return;
             }
             Record::ViewEntered { view } => Fact::ViewEntered(view),
+            Record::LifeNoted { replica, life } => Fact::LifeNoted { replica, life },
             Record::Voted { id, prepare, vote } => {
                 Fact::ConsensusRecorded { id, operation: prepare, verdict: vote }
             }
@@ -274,8 +275,8 @@ impl Replica {
                 Fact::Completed(below)
             }
             Record::FloorRaised { floor } => Fact::FloorRaised(floor),
-            Record::SnapshotBegun { view, lineage, floor, complete } => {
-                Fact::SnapshotBegun { view, lineage, floor, complete }
+            Record::SnapshotBegun { view, lineage, floor, complete, lives } => {
+                Fact::SnapshotBegun { view, lineage, floor, complete, lives }
             }
             Record::SnapshotBinds { read_floor, supplement } => {
                 self.snapshots.promised = self.snapshots.promised.max(supplement.read_floor);
@@ -487,7 +488,17 @@ impl Replica {
                 let Some(peer) = peer else { return };
                 self.with_desk(context.random, outbox, |ir, desk| ir.on_start_view_change(peer, view, desk));
             }
-            Ir::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete } => {
+            Ir::DoViewChange {
+                view,
+                last_normal,
+                lineage,
+                part,
+                page,
+                supplement,
+                floor,
+                complete,
+                lives,
+            } => {
                 let Some(peer) = peer else { return };
                 self.with_desk(context.random, outbox, |ir, desk| {
                     ir.on_do_view_change(
@@ -500,6 +511,7 @@ impl Replica {
                         supplement,
                         floor,
                         complete,
+                        &lives,
                         desk,
                     );
                 });
@@ -518,14 +530,14 @@ impl Replica {
                     ir.on_parts_missing(peer, view, series, &missing, desk);
                 });
             }
-            Ir::ViewQuery { nonce } => {
+            Ir::ViewQuery { nonce, life } => {
                 let Some(peer) = peer else { return };
-                self.with_desk(context.random, outbox, |ir, desk| ir.on_view_query(peer, nonce, desk));
+                self.with_desk(context.random, outbox, |ir, desk| ir.on_view_query(peer, nonce, life, desk));
             }
-            Ir::ViewQueryReply { nonce, view, lost } => {
+            Ir::ViewQueryReply { nonce, view, lost, life } => {
                 let Some(peer) = peer else { return };
                 self.with_desk(context.random, outbox, |ir, desk| {
-                    ir.on_view_query_reply(peer, nonce, view, lost, desk);
+                    ir.on_view_query_reply(peer, nonce, view, lost, life, desk);
                 });
             }
         }

@@ -164,6 +164,8 @@ impl Replica {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     /// One letter a record: `i` initialised, `v` a view entered, `b` begun, `p` a page, `e` ended.
@@ -176,6 +178,7 @@ mod tests {
                 lineage: Vec::new(),
                 floor: Timestamp::ZERO,
                 complete: Timestamp::ZERO,
+                lives: BTreeMap::new(),
             },
             'p' => Record::SnapshotPage { state: StatePage::default() },
             'e' => Record::SnapshotEnded { floor: Timestamp::ZERO },

@@ -141,8 +141,11 @@ fn ir(message: &Ir<Tapir>) -> String {
             };
             format!("parts missing of {view}: {}", missing.iter().map(range).collect::<Vec<_>>().join(", "))
         }
-        Ir::ViewQuery { .. } => "which view?".to_owned(),
-        Ir::ViewQueryReply { view, lost, .. } => format!("{view}{}", if *lost { ", lost too" } else { "" }),
+        Ir::ViewQuery { life: 0, .. } => "which life is this?".to_owned(),
+        Ir::ViewQuery { life, .. } => format!("life {life}; which view?"),
+        Ir::ViewQueryReply { view, lost, life, .. } => {
+            format!("{view}, your life {life}{}", if *lost { ", lost too" } else { "" })
+        }
     }
 }
 

@@ -142,7 +142,7 @@ impl Hostile {
                 5 => Message::Complete { view, below: far },
                 6 => Message::RaiseFloor { floor: far },
                 7 => Message::FetchPuts { puts: vec![id.transaction] },
-                _ => Message::Ir(Ir::ViewQueryReply { nonce: 1, view, lost: true }),
+                _ => Message::Ir(Ir::ViewQueryReply { nonce: 1, view, lost: true, life: 0 }),
             }
         });
     }

@@ -124,9 +124,9 @@ fn ir(message: &Ir<Tapir>, hash: &mut TraceHash) {
             let parts = missing.iter().map(|range| u64::from(range.last - range.first) + 1).sum();
             numbers(33, nobody, &[view.0, missing.len() as u64, parts], hash);
         }
-        Ir::ViewQuery { nonce } => numbers(31, nobody, &[*nonce], hash),
-        Ir::ViewQueryReply { nonce, view, lost } => {
-            numbers(32, nobody, &[*nonce, view.0, u64::from(*lost)], hash);
+        Ir::ViewQuery { nonce, life } => numbers(31, nobody, &[*nonce, *life], hash),
+        Ir::ViewQueryReply { nonce, view, lost, life } => {
+            numbers(32, nobody, &[*nonce, view.0, u64::from(*lost), *life], hash);
         }
     }
 }

@@ -290,6 +290,7 @@ impl Hostile {
                     supplement: Default::default(),
                     floor: timestamp,
                     complete: timestamp,
+                    lives: [(ReplicaIndex(0), u64::MAX)].into(),
                 }),
                 3 => Message::Ir(Ir::StartView {
                     view,
@@ -300,7 +301,7 @@ impl Hostile {
                     floor: Some(timestamp),
                     state: Default::default(),
                 }),
-                4 => Message::Ir(Ir::ViewQueryReply { nonce: 0, view, lost: true }),
+                4 => Message::Ir(Ir::ViewQueryReply { nonce: 0, view, lost: true, life: 0 }),
                 5 => Message::CoordinatorChange { transaction, ballot, timestamp },
                 6 => Message::RecordOutcome { transaction, ballot, outcome: Outcome::Aborted },
                 7 => Message::Ir(Ir::PartsMissing {

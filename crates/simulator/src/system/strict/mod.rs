@@ -277,13 +277,14 @@ pub fn planted(plant: Plant) -> Planted {
 
 /// Plants whose interleavings take so many coincidences that no few seeds reach them. Golden scripts play them, or tests of the
 /// rule itself.
-const SCRIPTED: [Plant; 6] = [
+const SCRIPTED: [Plant; 7] = [
     Plant::LaggardsUntold,
     Plant::CommitOnArrival,
     Plant::LaterPrepareSupersedes,
     Plant::CollectedDeletionUnseen,
     Plant::FloorBelowAnother,
     Plant::DisplacedForgotten,
+    Plant::EarlierLivesCount,
 ];
 
 /// The faults under which a plant shows soonest. All faults find most plants soon enough.

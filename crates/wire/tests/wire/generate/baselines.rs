@@ -1,8 +1,6 @@
 //! Strategies for the replicated log and the comparison systems that stand on it.
 
-use std::collections::BTreeMap;
-
-use proptest::collection::{btree_map, vec};
+use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -18,8 +16,8 @@ use quorate_log::{Beginning, Membership, Run, Shape};
 use quorate_store::Version;
 
 use super::{
-    bound, clock_time, epoch, key, number, outcome, participants, range, small, timestamp, transaction,
-    transaction_id, value, view,
+    bound, clock_time, epoch, key, lives, number, outcome, participants, range, replica_index, small,
+    timestamp, transaction, transaction_id, value, view,
 };
 
 /// An entry of the log.
@@ -29,10 +27,6 @@ pub(crate) type Item = quorate_log::member::Item<Replica>;
 pub(crate) type Fact = quorate_log::Fact<Item>;
 
 type LogMessage = quorate_log::Message<Item>;
-
-fn index() -> impl Strategy<Value = ReplicaIndex> {
-    any::<u8>().prop_map(ReplicaIndex)
-}
 
 fn position() -> impl Strategy<Value = Position> {
     number().prop_map(Position)
@@ -69,10 +63,6 @@ fn beginning() -> BoxedStrategy<Beginning> {
         .boxed()
 }
 
-fn lives() -> impl Strategy<Value = BTreeMap<ReplicaIndex, u64>> {
-    btree_map(index(), number(), 0..4)
-}
-
 fn offer() -> BoxedStrategy<Offer> {
     (view(), shape(), position(), lives())
         .prop_map(|(last_normal, shape, stable, lives)| Offer { last_normal, shape, stable, lives })
@@ -102,7 +92,8 @@ pub(crate) fn item() -> BoxedStrategy<Item> {
         (timestamp(), timestamp()).prop_map(|(floor, forgotten)| Entry::Floor { floor, forgotten }),
         timestamp().prop_map(Entry::Ceiling),
     ];
-    prop_oneof![5 => own.prop_map(Item::Own), 1 => vec(index(), 0..6).prop_map(Item::NextGroup)].boxed()
+    prop_oneof![5 => own.prop_map(Item::Own), 1 => vec(replica_index(), 0..6).prop_map(Item::NextGroup)]
+        .boxed()
 }
 
 fn entries() -> BoxedStrategy<Vec<quorate_log::Entry<Item>>> {
@@ -303,7 +294,7 @@ fn commits() -> BoxedStrategy<Message> {
         }),
         (transaction_id(), standing())
             .prop_map(|(transaction, standing)| Message::InquireReply { transaction, standing }),
-        (transaction_id(), index())
+        (transaction_id(), replica_index())
             .prop_map(|(transaction, leader)| Message::NotLeading { transaction, leader }),
         Just(Message::AskFloor),
         timestamp().prop_map(|floor| Message::AskFloorReply { floor }),
@@ -328,7 +319,7 @@ pub(crate) fn fact() -> BoxedStrategy<Fact> {
     let everyday = prop_oneof![
         entries().prop_map(Fact::Appended),
         view().prop_map(Fact::ViewEntered),
-        (index(), number()).prop_map(|(replica, life)| Fact::LifeNoted { replica, life }),
+        (replica_index(), number()).prop_map(|(replica, life)| Fact::LifeNoted { replica, life }),
         (view(), position(), entries()).prop_map(|(view, after, entries)| Fact::ViewPage {
             view,
             after,

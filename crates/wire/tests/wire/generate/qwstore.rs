@@ -12,8 +12,8 @@ use quorate_qwstore::message::{Put, StatePage, Supplement};
 use quorate_qwstore::{Message, QwStore, Record};
 
 use super::{
-    bound, clock_time, cursor, key, lineage, number, operation_id, part, part_range, range, small, timestamp,
-    transaction_id, value, view,
+    bound, clock_time, cursor, key, lineage, lives, number, operation_id, part, part_range, range,
+    replica_index, small, timestamp, transaction_id, value, view,
 };
 
 fn put() -> BoxedStrategy<Arc<Put>> {
@@ -57,9 +57,19 @@ fn ir() -> BoxedStrategy<Ir<QwStore>> {
         view().prop_map(|view| Ir::StartViewChange { view }),
     ];
     let changes = prop_oneof![
-        (view(), of(view()), lineage(), part(), page(), supplement(), timestamp(), timestamp())
-            .prop_map(|(view, last_normal, lineage, part, page, supplement, floor, complete)| {
-                Ir::DoViewChange { view, last_normal, lineage, part, page, supplement, floor, complete }
+        (view(), of(view()), lineage(), part(), page(), supplement(), (timestamp(), timestamp()), lives())
+            .prop_map(|(view, last_normal, lineage, part, page, supplement, (floor, complete), lives)| {
+                Ir::DoViewChange {
+                    view,
+                    last_normal,
+                    lineage,
+                    part,
+                    page,
+                    supplement,
+                    floor,
+                    complete,
+                    lives,
+                }
             })
             .boxed(),
         (view(), of(view()), part(), page(), supplement(), of(timestamp()), of(state()))
@@ -76,9 +86,9 @@ fn ir() -> BoxedStrategy<Ir<QwStore>> {
         (view(), number(), vec(part_range(), 0..4))
             .prop_map(|(view, series, missing)| Ir::PartsMissing { view, series, missing })
             .boxed(),
-        number().prop_map(|nonce| Ir::ViewQuery { nonce }).boxed(),
-        (number(), view(), any::<bool>())
-            .prop_map(|(nonce, view, lost)| Ir::ViewQueryReply { nonce, view, lost })
+        (number(), number()).prop_map(|(nonce, life)| Ir::ViewQuery { nonce, life }).boxed(),
+        (number(), view(), any::<bool>(), number())
+            .prop_map(|(nonce, view, lost, life)| Ir::ViewQueryReply { nonce, view, lost, life })
             .boxed(),
     ];
     prop_oneof![everyday.boxed(), changes.boxed()].boxed()
@@ -148,15 +158,17 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
         timestamp().prop_map(|below| Record::Refusing { below }).boxed(),
         timestamp().prop_map(|below| Record::Completed { below }).boxed(),
         timestamp().prop_map(|floor| Record::FloorRaised { floor }).boxed(),
-        (view(), lineage(), timestamp(), timestamp(), supplement())
-            .prop_map(|(view, lineage, floor, complete, supplement)| Record::SnapshotBegun {
+        (view(), lineage(), timestamp(), timestamp(), supplement(), lives())
+            .prop_map(|(view, lineage, floor, complete, supplement, lives)| Record::SnapshotBegun {
                 view,
                 lineage,
                 floor,
                 complete,
-                supplement
+                supplement,
+                lives
             })
             .boxed(),
+        (replica_index(), number()).prop_map(|(replica, life)| Record::LifeNoted { replica, life }).boxed(),
         state().prop_map(|state| Record::SnapshotPage { state }).boxed(),
         timestamp().prop_map(|floor| Record::SnapshotEnded { floor }).boxed(),
     ]

@@ -1,10 +1,12 @@
 //! The quorum store without transactions.
 
+use std::collections::BTreeMap;
+
 use prost::{Message, Oneof};
 
 use super::{
-    Empty, FinalizeInconsistent, InconsistentReply, JustView, KeyRange, KeyVersion, OperationId, Part,
-    PartsMissing, StatePage, Timestamp, TransactionId, ViewQuery, ViewQueryReply,
+    Empty, FinalizeInconsistent, InconsistentReply, JustView, KeyRange, KeyVersion, LifeNoted, OperationId,
+    Part, PartsMissing, StatePage, Timestamp, TransactionId, ViewQuery, ViewQueryReply,
 };
 
 messages! {
@@ -45,6 +47,7 @@ messages! {
         #[prost(message, optional, tag = 6)] supplement: Option<Supplement>,
         #[prost(message, optional, tag = 10)] floor: Option<Timestamp>,
         #[prost(message, optional, tag = 11)] complete: Option<Timestamp>,
+        #[prost(btree_map = "uint32, uint64", tag = 12)] lives: BTreeMap<u32, u64>,
     }
     struct StartView {
         #[prost(uint64, tag = 1)] view: u64,
@@ -182,12 +185,13 @@ messages! {
         #[prost(message, optional, tag = 3)] floor: Option<Timestamp>,
         #[prost(message, optional, tag = 4)] complete: Option<Timestamp>,
         #[prost(message, optional, tag = 5)] supplement: Option<Supplement>,
+        #[prost(btree_map = "uint32, uint64", tag = 6)] lives: BTreeMap<u32, u64>,
     }
     struct SnapshotPage { #[prost(message, optional, tag = 1)] state: Option<StatePage> }
 }
 
 choices! {
-    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12" = RecordChoice {
+    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13" = RecordChoice {
         1 Initialised(Empty),
         2 ViewEntered(JustView),
         3 PutRecorded(PutRecorded),
@@ -200,5 +204,6 @@ choices! {
         10 SnapshotBegun(SnapshotBegun),
         11 SnapshotPage(SnapshotPage),
         12 SnapshotEnded(RaiseFloor),
+        13 LifeNoted(LifeNoted),
     }
 }
