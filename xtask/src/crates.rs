@@ -50,6 +50,7 @@ const IR: &str = "quorate-ir";
 const TAPIR: &str = "quorate-tapir";
 const BASELINES: &str = "quorate-baselines";
 const QWSTORE: &str = "quorate-qwstore";
+const TESTSCRIPTS: &str = "quorate-testscripts";
 const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
 const SIMULATOR: &str = "quorate-simulator";
@@ -60,7 +61,7 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 20] = [
+pub(crate) const CRATES: [Crate; 21] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
@@ -91,6 +92,7 @@ pub(crate) const CRATES: [Crate; 20] = [
         may_import: &[CORE, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
+    Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[], kind: Kind::Pure },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
     Crate {
         package: WORKLOADS,

@@ -26,62 +26,23 @@ mod describe;
 mod log;
 pub(crate) mod world;
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-
 use quorate_baselines::{Plant, Rules};
+use quorate_testscripts::Scripts;
 use world::World;
 
-fn scripts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testscripts");
-    let mut scripts: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    scripts.sort();
-    scripts
+fn scripts() -> Scripts {
+    Scripts::of(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn run(text: &str, rules: Rules) -> String {
+/// A world whose machines follow these rules.
+fn world(rules: Rules) -> impl FnMut(&str) -> Vec<String> {
     let mut world = World::new(rules);
-    let mut result = String::new();
-    let mut in_output = false;
-    let mut pending = Vec::new();
-    for line in text.lines() {
-        if line == "---" {
-            in_output = true;
-            result.push_str("---\n");
-            for event in std::mem::take(&mut pending) {
-                writeln!(result, "{event}").unwrap();
-            }
-        } else if line.is_empty() {
-            in_output = false;
-            result.push('\n');
-        } else if !in_output {
-            writeln!(result, "{line}").unwrap();
-            if !line.starts_with('#') {
-                pending.extend(world.command(line));
-            }
-        }
-    }
-    assert!(pending.is_empty(), "a script ends with what its commands lead to");
-    result
+    move |line| world.command(line)
 }
 
 #[test]
 fn scripts_tell_what_happens() {
-    let bless = std::env::var_os("QUORATE_BLESS").is_some();
-    let mut differing = Vec::new();
-    for path in scripts() {
-        let expected = std::fs::read_to_string(&path).unwrap();
-        let actual = run(&expected, Rules::SOUND);
-        if actual != expected {
-            let first = expected.lines().zip(actual.lines()).find(|(one, other)| one != other);
-            differing.push(format!("{}: {first:?}", path.file_name().unwrap().to_string_lossy()));
-            if bless {
-                std::fs::write(&path, actual).unwrap();
-            }
-        }
-    }
-    assert!(bless || differing.is_empty(), "scripts differ; QUORATE_BLESS=1 rewrites them: {differing:#?}");
+    scripts().assert_tell_what_happens(|| world(Rules::SOUND));
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
@@ -111,9 +72,6 @@ const PLANTED: [(&str, Plant, &str); 19] = [
 #[test]
 fn scripts_go_another_way_with_a_planted_bug() {
     for (script, plant, line) in PLANTED {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testscripts").join(script);
-        let text = std::fs::read_to_string(&path).unwrap();
-        let has_line = |rules: Rules| run(&text, rules).lines().any(|told| told == line);
-        assert_ne!(has_line(Rules::SOUND), has_line(Rules::planted(plant)), "{script} with {}", plant.id());
+        scripts().assert_parts(script, line, world(Rules::SOUND), world(Rules::planted(plant)), plant.id());
     }
 }

@@ -26,21 +26,18 @@
 mod describe;
 mod world;
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-
 use quorate_tapir::{Plant, Rules};
+use quorate_testscripts::{Scripts, tells};
 use world::World;
 
-fn scripts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testscripts");
-    let mut scripts: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file())
-        .collect();
-    scripts.sort();
-    scripts
+fn scripts() -> Scripts {
+    Scripts::of(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A world whose machines follow these rules.
+fn world(rules: Rules) -> impl FnMut(&str) -> Vec<String> {
+    let mut world = World::new(rules);
+    move |line| world.command(line)
 }
 
 /// Carries out commands, one a line, and gives what happened.
@@ -54,47 +51,9 @@ pub(crate) fn play(commands: &str) -> Vec<String> {
         .collect()
 }
 
-fn run(text: &str, rules: Rules) -> String {
-    let mut world = World::new(rules);
-    let mut result = String::new();
-    let mut in_output = false;
-    let mut pending = Vec::new();
-    for line in text.lines() {
-        if line == "---" {
-            in_output = true;
-            result.push_str("---\n");
-            for event in std::mem::take(&mut pending) {
-                writeln!(result, "{event}").unwrap();
-            }
-        } else if line.is_empty() {
-            in_output = false;
-            result.push('\n');
-        } else if !in_output {
-            writeln!(result, "{line}").unwrap();
-            if !line.starts_with('#') {
-                pending.extend(world.command(line));
-            }
-        }
-    }
-    result
-}
-
 #[test]
 fn scripts_tell_what_happens() {
-    let bless = std::env::var_os("QUORATE_BLESS").is_some();
-    let mut differing = Vec::new();
-    for path in scripts() {
-        let expected = std::fs::read_to_string(&path).unwrap();
-        let actual = run(&expected, Rules::EXCLUSIVE);
-        if actual != expected {
-            let first = expected.lines().zip(actual.lines()).find(|(one, other)| one != other);
-            differing.push(format!("{}: {first:?}", path.file_name().unwrap().to_string_lossy()));
-            if bless {
-                std::fs::write(&path, actual).unwrap();
-            }
-        }
-    }
-    assert!(bless || differing.is_empty(), "scripts differ; QUORATE_BLESS=1 rewrites them: {differing:#?}");
+    scripts().assert_tell_what_happens(|| world(Rules::EXCLUSIVE));
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
@@ -159,14 +118,12 @@ const PLANTED: [(&str, Plant, &str); 26] = [
 #[test]
 fn scripts_go_another_way_with_a_planted_bug() {
     for (script, plant, line) in PLANTED {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testscripts").join(script);
-        let text = std::fs::read_to_string(&path).unwrap();
-        let has_line = |rules: Rules| run(&text, rules).lines().any(|told| told == line);
-        assert_ne!(
-            has_line(Rules::EXCLUSIVE),
-            has_line(Rules::planted(plant)),
-            "{script} with {}",
-            plant.id()
+        scripts().assert_parts(
+            script,
+            line,
+            world(Rules::EXCLUSIVE),
+            world(Rules::planted(plant)),
+            plant.id(),
         );
     }
 }
@@ -187,9 +144,8 @@ fn the_serializable_variant_commits_what_the_strict_rules_do_not() {
         ),
     ];
     for (script, serializable, strict) in table {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testscripts").join(script);
-        let text = std::fs::read_to_string(&path).unwrap();
-        let tells = |text: &str, line| run(text, Rules::EXCLUSIVE).lines().any(|told| told == line);
+        let text = scripts().text(script);
+        let tells = |text: &str, line| tells(text, world(Rules::EXCLUSIVE), line);
         assert!(tells(&text, serializable) && !tells(&text, strict), "{script}");
         let text = text.replacen("replicas=3 serializable", "replicas=3", 1);
         assert!(tells(&text, strict) && !tells(&text, serializable), "{script} under strict rules");
