@@ -70,12 +70,12 @@ impl<S: System> Injector<S> {
             return false;
         }
         let server = servers[self.random.index(servers.len())];
-        let Some(message) = cluster.world.server(server).and_then(S::hint_next_view) else {
-            return false;
-        };
-        let to = cluster.replica(server);
-        let index = (usize::from(to.index.0) + 1) % cluster.scenario.group.replicas();
-        let from = quorate_core::ReplicaId { index: ReplicaIndex(index as u8), ..to };
+        let Some(machine) = cluster.world.server(server) else { return false };
+        let (to, replicas) = (cluster.replica(server), cluster.scenario.group.replicas());
+        let other = |ahead| ReplicaIndex(((usize::from(to.index.0) + ahead) % replicas) as u8);
+        let hint = |index| S::hint_next_view(machine, index).map(|message| (index, message));
+        let Some((index, message)) = (1..replicas).map(other).find_map(hint) else { return false };
+        let from = quorate_core::ReplicaId { index, ..to };
         cluster.world.inject(node, from.into(), to.into(), message);
         true
     }

@@ -6,14 +6,16 @@
 //! | file | role |
 //! |---|---|
 //! | [`strict`] | `strict` keyspaces: TAPIR over inconsistent replication |
-//! | [`baselines`] | the systems that the TAPIR paper compares itself with, on replicated logs |
+//! | [`baselines`] | the systems that the papers compare themselves with, on replicated logs |
 //! | [`qwstore`] | the quorum store without transactions that it compares itself with |
 //! | [`configuration`] | the configuration service |
+//! | `on_log` | what systems on replicated logs have in common |
 //! | `frames` | messages as bytes, and damage to them |
 
 pub mod baselines;
 pub mod configuration;
 pub(crate) mod frames;
+mod on_log;
 pub mod qwstore;
 pub mod strict;
 
@@ -22,7 +24,9 @@ use std::time::Duration;
 
 use quorate_checker::Level;
 use quorate_core::command::{Command, Event, Outcome};
-use quorate_core::{ClientId, GroupSize, Machine, Random, ReplicaId, ShardId, Timestamp, TransactionId};
+use quorate_core::{
+    ClientId, GroupSize, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+};
 
 use crate::cluster::Cluster;
 use crate::fault::Fault;
@@ -287,8 +291,9 @@ pub trait System:
         Vec::new()
     }
 
-    /// What another replica says that has gone on to the next view; none if nobody follows a single one.
-    fn hint_next_view(server: &Self::Server) -> Option<Self::Message>;
+    /// What this other replica of its group would say that has gone on to the next view; none if nothing that is harmless makes
+    /// the server follow.
+    fn hint_next_view(server: &Self::Server, from: ReplicaIndex) -> Option<Self::Message>;
 }
 
 /// A client that says whatever a client can say, true or not. All other transactions must stay right and come to an end, and

@@ -17,11 +17,13 @@ use quorate_baselines::message::Age;
 use quorate_baselines::{Coordinator, CoordinatorConfig, Plant, Replica, ReplicaConfig};
 use quorate_checker::Level;
 use quorate_core::command::{Command, Outcome};
-use quorate_core::{ClientId, Epoch, GroupSize, Machine, Random, ShardId, Timestamp, TransactionId};
+use quorate_core::{
+    ClientId, Epoch, GroupSize, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
+};
 use quorate_log::member::{Config, MessageOf};
 use quorate_log::{Boot, Guest, LogEvent, Member, Membership, Part, Status};
 
-use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames};
+use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, on_log};
 use crate::invariants::StoredVersion;
 use crate::options::Faults;
 use crate::world::costs::Work;
@@ -260,9 +262,8 @@ impl System for Baseline {
         Some(Part::Own(quorate_baselines::Message::Inquire { transaction, participants, age }))
     }
 
-    /// Nobody leaves a view because one other replica wants to.
-    fn hint_next_view(_: &Server) -> Option<Message> {
-        None
+    fn hint_next_view(server: &Server, from: ReplicaIndex) -> Option<Message> {
+        on_log::hint_next_view(server, from)
     }
 }
 

@@ -20,11 +20,11 @@ use quorate_configuration::{
     CoordinatorConfig, Entry, Message, Plant, Replica, ReplicaConfig, SubscriberConfig,
 };
 use quorate_core::command::{Command, Outcome};
-use quorate_core::{ClientId, Epoch, Machine, Random, Timestamp, TransactionId};
+use quorate_core::{ClientId, Epoch, Machine, Random, ReplicaIndex, Timestamp, TransactionId};
 use quorate_log::member::{Config, Item, MessageOf};
 use quorate_log::{Boot, Guest, LogEvent, Member, Membership, Part, Status};
 
-use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames};
+use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, on_log};
 use crate::invariants::{Broken, StoredVersion};
 use crate::options::Faults;
 use crate::world::costs::{Operation, Work};
@@ -264,9 +264,8 @@ impl System for ConfigurationService {
         None
     }
 
-    /// Nobody leaves a view because one other replica wants to.
-    fn hint_next_view(_: &Server) -> Option<MessageOfService> {
-        None
+    fn hint_next_view(server: &Server, from: ReplicaIndex) -> Option<MessageOfService> {
+        on_log::hint_next_view(server, from)
     }
 
     fn inspect(inspector: &mut Inspector, cluster: &Cluster) -> Vec<Broken> {

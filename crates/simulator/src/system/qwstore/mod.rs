@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use quorate_checker::Level;
 use quorate_core::command::{Command, Outcome};
-use quorate_core::{ClientId, Epoch, Machine, Random, Timestamp, TransactionId};
+use quorate_core::{ClientId, Epoch, Machine, Random, ReplicaIndex, Timestamp, TransactionId};
 use quorate_ir::Status;
 use quorate_qwstore::{
     Boot, Coordinator, CoordinatorConfig, Message, Plant, Record, Replica, ReplicaConfig, ReplicaEvent,
@@ -225,7 +225,7 @@ impl System for QwStore {
         None
     }
 
-    fn hint_next_view(replica: &Replica) -> Option<Message> {
+    fn hint_next_view(replica: &Replica, _: ReplicaIndex) -> Option<Message> {
         Some(Message::Ir(quorate_ir::Message::HigherView { view: replica.view().next() }))
     }
 }

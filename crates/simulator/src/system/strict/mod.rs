@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use quorate_checker::Level;
 use quorate_core::command::{Command, Outcome};
-use quorate_core::{ClientId, Epoch, Machine, Random, Timestamp, TransactionId};
+use quorate_core::{ClientId, Epoch, Machine, Random, ReplicaIndex, Timestamp, TransactionId};
 use quorate_ir::Status;
 use quorate_tapir::{
     Boot, Coordinator, CoordinatorConfig, KeyspaceShards, Message, Plant, Record, Replica, ReplicaConfig,
@@ -253,7 +253,7 @@ impl System for Strict {
         Some(Message::Recover { transaction: held.id, participants, timestamp })
     }
 
-    fn hint_next_view(replica: &Replica) -> Option<Message> {
+    fn hint_next_view(replica: &Replica, _: ReplicaIndex) -> Option<Message> {
         Some(Message::Ir(quorate_ir::Message::HigherView { view: replica.view().next() }))
     }
 }
