@@ -1,4 +1,7 @@
 //! The catalogue: keyspaces are entries of the built-in keyspace `_system`, created and dropped by transactions.
+//!
+//! What is read there may be old until the transaction has committed, so that a keyspace is absent, or there, is known only then:
+//! it is no error of the transaction, but what has come of it.
 
 use std::time::Duration;
 
@@ -70,13 +73,16 @@ pub(crate) fn validate_name(name: &str) -> Result<(), Invalid> {
     }
 }
 
+/// What has come of a transaction, if it commits.
+type Found<T> = std::result::Result<T, Invalid>;
+
 /// Looks a keyspace up.
-pub(crate) async fn find(txn: &Transaction, name: &str) -> Result<Definition> {
+pub(crate) async fn find(txn: &Transaction, name: &str) -> Result<Found<Definition>> {
     match txn.get(keyspace_key(name)).await? {
-        Some(value) => decode_definition(&value),
+        Some(value) => decode_definition(&value).map(Ok),
         None => {
             let existing = list(txn).await?.into_iter().map(|definition| definition.name).collect();
-            Err(Invalid::NoSuchKeyspace { name: name.to_owned(), existing }.into())
+            Ok(Err(Invalid::NoSuchKeyspace { name: name.to_owned(), existing }))
         }
     }
 }
@@ -103,7 +109,7 @@ pub(crate) async fn create(
     directory: &Directory,
     name: &str,
     options: &KeyspaceOptions,
-) -> Result<Definition> {
+) -> Result<Found<Definition>> {
     if options.clock_bound.is_some_and(|bound| bound > CLOCK_BOUND_MAX) {
         return Err(Invalid::ClockBound { max: CLOCK_BOUND_MAX }.into());
     }
@@ -113,7 +119,7 @@ pub(crate) async fn create(
     let found = txn.get_many([key.as_ref(), NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY]).await?;
     let [existing, next_keyspace, next_shard] = found.as_slice() else { return Err(Error::Closed) };
     if existing.is_some() {
-        return Err(Invalid::KeyspaceExists { name: name.to_owned() }.into());
+        return Ok(Err(Invalid::KeyspaceExists { name: name.to_owned() }));
     }
     let next = |value: &Option<quorate_core::Value>, first: u32| match value {
         Some(value) => decode_counter(value).map_err(|error| damaged(&error)),
@@ -151,13 +157,15 @@ pub(crate) async fn create(
     txn.put(NEXT_KEYSPACE_KEY, encode_counter(id + 1))?;
     txn.put(NEXT_SHARD_KEY, encode_counter(next_shard))?;
     txn.put(key, quorate_wire::encode(&definition))?;
-    Ok(definition)
+    Ok(Ok(definition))
 }
 
 /// Removes a keyspace. Its id and those of its shards are never used again.
-pub(crate) async fn remove(txn: &Transaction, name: &str) -> Result<()> {
-    find(txn, name).await?;
-    txn.delete(keyspace_key(name))
+pub(crate) async fn remove(txn: &Transaction, name: &str) -> Result<Found<()>> {
+    match find(txn, name).await? {
+        Ok(_) => txn.delete(keyspace_key(name)).map(Ok),
+        Err(invalid) => Ok(Err(invalid)),
+    }
 }
 
 /// One replica in each site; three if there are fewer sites but enough nodes.

@@ -1,5 +1,5 @@
-//! The coordinators of one client: one of TAPIR for all keyspaces that it runs, and one for each keyspace that a comparison
-//! system runs.
+//! The coordinators of one client: one of TAPIR for all keyspaces that it runs, one of the configuration service, which holds
+//! the catalogue, and one for each keyspace that a comparison system runs.
 //!
 //! A command finds its coordinator by the keyspace, replica or transaction that it names, a message by its protocol and the
 //! shard that it comes from.
@@ -8,14 +8,15 @@ use std::convert::Infallible;
 
 use quorate_baselines::{Coordinator as Baseline, CoordinatorConfig, Replica};
 use quorate_core::command::{Command, Event, Routes};
-use quorate_core::comparison::Comparison;
 use quorate_core::hash::FixedMap;
+use quorate_core::machine::InputOf;
 use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, Machine, ShardId, TransactionId};
 use quorate_log::Guest;
 use quorate_runtime::clock::Time;
 use quorate_runtime::driver::{Carrier, Driver, Kept};
 use quorate_tapir::Coordinator;
 use quorate_wire::ProtocolMessage;
+use quorate_wire::catalogue::{SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
 
 /// What coordinators speak to.
 pub(crate) trait World {
@@ -26,26 +27,46 @@ pub(crate) trait World {
     fn tell(&mut self, event: Event);
 }
 
+/// The coordinator of the configuration, and one of a comparison system, speaking as members of a log do.
+type Configuration = Guest<quorate_configuration::Coordinator, quorate_configuration::Replica>;
+type Comparison = Guest<Baseline, Replica>;
+
+/// One of the coordinators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Tapir,
+    Configuration,
+    /// The one of a comparison system, by its place.
+    Comparison(usize),
+}
+
 /// All coordinators of one client.
 pub(crate) struct Coordinators {
     client: ClientId,
     tapir: Driver<Coordinator>,
-    comparisons: Vec<Driver<Guest<Baseline, Replica>>>,
-    // Which of the comparison systems something belongs to; what is not here belongs to TAPIR.
-    keyspaces: FixedMap<KeyspaceId, usize>,
-    shards: FixedMap<ShardId, usize>,
-    open: FixedMap<TransactionId, usize>,
+    configuration: Driver<Configuration>,
+    comparisons: Vec<Driver<Comparison>>,
+    // Whose something is; what is not here is TAPIR's.
+    keyspaces: FixedMap<KeyspaceId, Whose>,
+    shards: FixedMap<ShardId, Whose>,
+    open: FixedMap<TransactionId, Whose>,
 }
 
 impl Coordinators {
     /// The coordinators of a client that knows no keyspace yet.
     pub(crate) fn new(client: ClientId, tapir: quorate_tapir::CoordinatorConfig) -> Self {
+        let configuration = quorate_configuration::CoordinatorConfig {
+            read_timeout: tapir.read_timeout,
+            resend_timeout: tapir.resend_timeout,
+            ..quorate_configuration::CoordinatorConfig::new(client)
+        };
         Coordinators {
             client,
             tapir: Driver::new(Coordinator::restore(tapir, []), client.0),
+            configuration: Driver::new(Guest::restore(configuration, []), client.0),
             comparisons: Vec::new(),
-            keyspaces: FixedMap::default(),
-            shards: FixedMap::default(),
+            keyspaces: FixedMap::from_iter([(SYSTEM_KEYSPACE_ID, Whose::Configuration)]),
+            shards: FixedMap::from_iter([(SYSTEM_SHARD, Whose::Configuration)]),
             open: FixedMap::default(),
         }
     }
@@ -53,19 +74,24 @@ impl Coordinators {
     /// Starts them.
     pub(crate) fn start(&mut self, time: Time, world: &mut impl World) {
         self.tapir.step(time, Input::Start, &mut Carries { world, open: None });
+        self.step_configuration(time, Input::Start, world);
     }
 
     /// True if they have nothing to do and nothing to tell.
     pub(crate) fn is_idle(&self) -> bool {
         self.tapir.machine().is_empty()
+            && self.configuration.machine().machine().is_empty()
             && self.comparisons.iter().all(|coordinator| coordinator.machine().machine().is_empty())
     }
 
     /// Gives a command to the coordinator that it is for.
     pub(crate) fn command(&mut self, time: Time, command: Command, world: &mut impl World) {
-        match self.slot_for(time, &command, world) {
-            None => self.tapir.step(time, Input::Command(command), &mut Carries { world, open: None }),
-            Some(slot) => self.step_comparison(time, slot, Input::Command(command), world),
+        match self.whose(time, &command, world) {
+            Whose::Tapir => {
+                self.tapir.step(time, Input::Command(command), &mut Carries { world, open: None })
+            }
+            Whose::Configuration => self.step_configuration(time, Input::Command(command), world),
+            Whose::Comparison(slot) => self.step_comparison(time, slot, Input::Command(command), world),
         }
     }
 
@@ -85,18 +111,22 @@ impl Coordinators {
             }
             ProtocolMessage::Baseline(message) => {
                 let Address::Replica(replica) = from else { return };
-                if let Some(slot) = self.shards.get(&replica.shard).copied() {
+                if let Some(Whose::Comparison(slot)) = self.shards.get(&replica.shard).copied() {
                     self.step_comparison(time, slot, Input::Message { from, epoch, message }, world);
                 }
             }
+            ProtocolMessage::Configuration(message) => {
+                self.step_configuration(time, Input::Message { from, epoch, message }, world);
+            }
             // No coordinator here speaks with these.
-            ProtocolMessage::Configuration(_) | ProtocolMessage::QwStore(_) => {}
+            ProtocolMessage::QwStore(_) => {}
         }
     }
 
     /// Fires the timers that are due.
     pub(crate) fn fire_timers(&mut self, time: Time, world: &mut impl World) {
         self.tapir.fire_timers(time, &mut Carries { world, open: None });
+        self.configuration.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
         for coordinator in &mut self.comparisons {
             coordinator.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
         }
@@ -105,24 +135,18 @@ impl Coordinators {
     /// When the next timer is due.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
         let comparisons = self.comparisons.iter_mut().filter_map(Driver::next_deadline);
-        comparisons.chain(self.tapir.next_deadline()).min()
+        comparisons.chain(self.tapir.next_deadline()).chain(self.configuration.next_deadline()).min()
     }
 
-    /// Which comparison system a command is for, if it is for one. A transaction that begins there is noted.
-    fn slot_for(&mut self, time: Time, command: &Command, world: &mut impl World) -> Option<usize> {
-        if let Command::Route(routes) = command {
-            return self.learn(time, routes, world);
-        }
-        if self.comparisons.is_empty() {
-            return None;
-        }
-        match command {
-            Command::Route(_) => None,
+    /// Whose a command is. A transaction that does not begin with TAPIR is noted.
+    fn whose(&mut self, time: Time, command: &Command, world: &mut impl World) -> Whose {
+        let known = match command {
+            Command::Route(routes) => Some(self.learn(time, routes, world)),
             Command::Reachable { replica, .. } => self.shards.get(&replica.shard).copied(),
             Command::Begin { transaction, keyspace, .. } => {
-                let slot = *self.keyspaces.get(keyspace)?;
-                self.open.insert(*transaction, slot);
-                Some(slot)
+                let whose = self.keyspaces.get(keyspace).copied();
+                self.open.extend(whose.map(|whose| (*transaction, whose)));
+                whose
             }
             Command::ReadOnly { keyspace, .. } | Command::ReadOnlyScan { keyspace, .. } => {
                 self.keyspaces.get(keyspace).copied()
@@ -132,35 +156,43 @@ impl Coordinators {
             | Command::Put { transaction, .. }
             | Command::Commit { transaction }
             | Command::Abort { transaction } => self.open.get(transaction).copied(),
-            Command::Resolve { participants, .. } => self.shards.get(participants.first()?).copied(),
-        }
+            Command::Resolve { participants, .. } => {
+                participants.first().and_then(|shard| self.shards.get(shard)).copied()
+            }
+        };
+        known.unwrap_or(Whose::Tapir)
     }
 
-    /// The comparison system that runs a keyspace, if one does; it gets a coordinator when it is first heard of.
-    fn learn(&mut self, time: Time, routes: &Routes, world: &mut impl World) -> Option<usize> {
+    /// Who runs a keyspace. A comparison system gets a coordinator when it is first heard of.
+    fn learn(&mut self, time: Time, routes: &Routes, world: &mut impl World) -> Whose {
         let keyspace = &routes.keyspace;
-        let Comparison { system, service } = keyspace.comparison.as_ref()?;
-        let slot = match self.keyspaces.get(&keyspace.id) {
-            Some(slot) => *slot,
-            None => {
+        let known = self.keyspaces.get(&keyspace.id).copied();
+        let whose = match (known, &keyspace.comparison) {
+            (Some(whose), _) => whose,
+            (None, None) => return Whose::Tapir,
+            (None, Some(quorate_core::comparison::Comparison { system, service })) => {
                 let service = service.as_ref().map(|group| (group.id, group.group_size()));
                 let config = CoordinatorConfig { service, ..CoordinatorConfig::new(self.client, *system) };
                 let slot = self.comparisons.len();
                 self.comparisons.push(Driver::new(Guest::restore(config, []), self.client.0 ^ slot as u64));
-                self.keyspaces.insert(keyspace.id, slot);
+                self.keyspaces.insert(keyspace.id, Whose::Comparison(slot));
                 self.step_comparison(time, slot, Input::Start, world);
-                slot
+                Whose::Comparison(slot)
             }
         };
-        self.shards.extend(keyspace.groups().map(|group| (group.id, slot)));
-        Some(slot)
+        self.shards.extend(keyspace.groups().map(|group| (group.id, whose)));
+        whose
+    }
+
+    fn step_configuration(&mut self, time: Time, input: InputOf<Configuration>, world: &mut impl World) {
+        self.configuration.step(time, input, &mut Carries { world, open: Some(&mut self.open) });
     }
 
     fn step_comparison(
         &mut self,
         time: Time,
         slot: usize,
-        input: quorate_core::machine::InputOf<Guest<Baseline, Replica>>,
+        input: InputOf<Comparison>,
         world: &mut impl World,
     ) {
         self.comparisons[slot].step(time, input, &mut Carries { world, open: Some(&mut self.open) });
@@ -170,7 +202,7 @@ impl Coordinators {
 /// Carries out what a coordinator wants, and forgets which one a transaction belongs to when that ends.
 struct Carries<'a, W> {
     world: &'a mut W,
-    open: Option<&'a mut FixedMap<TransactionId, usize>>,
+    open: Option<&'a mut FixedMap<TransactionId, Whose>>,
 }
 
 impl<W, C> Carrier<C> for Carries<'_, W>

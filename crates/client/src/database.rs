@@ -80,7 +80,7 @@ impl Database {
             let definition = Arc::new(self.system.definition().clone());
             return Ok(Keyspace::new(Arc::clone(&self.shared), definition, false));
         }
-        let definition = self.system.transact(async |txn| catalogue::find(&txn, name).await).await?;
+        let definition = self.system.transact(async |txn| catalogue::find(&txn, name).await).await??;
         Ok(self.handle(definition))
     }
 
@@ -103,8 +103,7 @@ impl Database {
         let definition = self
             .system
             .transact(async |txn| catalogue::create(&txn, directory, name, &options).await)
-            .await?;
-        self.transport.with(|host, turn| host.announce_catalogue(turn));
+            .await??;
         let keyspace = self.handle(definition);
         self.wait_until_usable(&keyspace).await?;
         Ok(keyspace)
@@ -134,9 +133,7 @@ impl Database {
         if name == self.system.name() {
             return Err(Invalid::SystemKeyspace { name: name.to_owned() }.into());
         }
-        self.system.transact(async |txn| catalogue::remove(&txn, name).await).await?;
-        self.transport.with(|host, turn| host.announce_catalogue(turn));
-        Ok(())
+        Ok(self.system.transact(async |txn| catalogue::remove(&txn, name).await).await??)
     }
 
     /// What became of a transaction, whichever client began it; settles it if need be. An answer never changes.

@@ -122,13 +122,6 @@ impl ClientHost {
         Some(receiver)
     }
 
-    /// Tells every node that keyspaces were created or dropped.
-    pub(crate) fn announce_catalogue(&self, turn: &mut Turn<'_>) {
-        for link in self.nodes.nodes.iter().filter_map(|node| node.link) {
-            turn.send(link, &Packet::CatalogueChanged);
-        }
-    }
-
     /// Asks a node how it is; none if it is not connected.
     pub(crate) fn ask_status(
         &mut self,

@@ -24,6 +24,7 @@
 //! If more replicas of a group have lost their records than it survives, rejoining never ends. An operator can accept the
 //! loss: the marker notes when, and the replica goes on as if it had slept since its creation.
 
+use std::cmp::Ordering;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -32,10 +33,12 @@ use quorate_core::comparison::System;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, UnknownName};
 use quorate_core::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use quorate_tapir::KeyspaceShards;
+use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
 
-/// The version of the layout of a data directory that this program reads and writes.
-const FORMAT: u32 = 1;
+/// The version of the layout of a data directory that this program reads and writes. In the first one the catalogue was a
+/// keyspace of TAPIR.
+const FORMAT: u32 = 2;
 
 /// How a server deals with a data directory that is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +97,18 @@ pub enum DataError {
         path = path.display()
     )]
     Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// It was written by a version that kept the catalogue in another way.
+    #[error(
+        "{path} is in format {found}, from before the configuration service, and this program cannot take over its \
+         catalogue: export what is needed with the version that wrote it, and create the cluster anew",
+        path = path.display()
+    )]
+    Older {
         /// The file.
         path: PathBuf,
         /// Its format.
@@ -190,11 +205,12 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// The name of what runs the keyspace.
-    pub(crate) fn protocol(&self) -> &'static str {
-        match (self.comparison, self.isolation) {
-            (Some(system), _) => system.name(),
-            (None, Isolation::Strict) => "tapir",
+    /// What runs the keyspace.
+    pub(crate) fn protocol(&self) -> Protocol {
+        match (self.keyspace, self.comparison, self.isolation) {
+            (SYSTEM_KEYSPACE_ID, ..) => Protocol::Configuration,
+            (_, Some(system), _) => Protocol::Comparison(system),
+            (_, None, Isolation::Strict) => Protocol::Tapir,
         }
     }
 
@@ -215,6 +231,27 @@ impl Placement {
             })
         };
         keyspace.groups().filter_map(on_shard).collect()
+    }
+}
+
+/// What runs the replicas of a keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Tapir,
+    /// The configuration service.
+    Configuration,
+    /// A comparison system.
+    Comparison(System),
+}
+
+impl Protocol {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Tapir => "tapir",
+            Protocol::Configuration => "configuration",
+            Protocol::Comparison(system) => system.name(),
+        }
     }
 }
 
@@ -420,8 +457,10 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, DataError> {
         reason: error.to_string().trim_end().to_owned(),
     };
     let FormatOnly { format } = toml::from_str(&text).map_err(damaged)?;
-    if format > FORMAT {
-        return Err(DataError::Newer { path: path.to_owned(), found: format });
+    match format.cmp(&FORMAT) {
+        Ordering::Greater => return Err(DataError::Newer { path: path.to_owned(), found: format }),
+        Ordering::Less => return Err(DataError::Older { path: path.to_owned(), found: format }),
+        Ordering::Equal => {}
     }
     toml::from_str(&text).map_err(damaged)
 }

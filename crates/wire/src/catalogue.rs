@@ -1,15 +1,10 @@
-//! How the built-in keyspace `_system` stores what is known of the other keyspaces.
+//! What the configuration service keeps, which clients see as the built-in keyspace `_system`.
 //!
 //! | key | value |
 //! |---|---|
 //! | `keyspace/<name>` | the [`Keyspace`](quorate_core::topology::Keyspace), encoded |
 //! | `next/keyspace` | the id of the next keyspace, four bytes, the least significant first |
 //! | `next/shard` | the id of the next shard, likewise |
-//!
-//! In the configuration service there is more besides, for servers to read and to watch:
-//!
-//! | key | value |
-//! |---|---|
 //! | `site/<id>` | the name of a site |
 //! | `node/<id>` | the [`Node`](quorate_core::topology::Node), encoded |
 //! | `group/<shard>` | the [`Membership`](quorate_log::Membership) of a log that is in no keyspace's definition, encoded |
@@ -18,14 +13,26 @@
 //!
 //! Numbers in keys are decimal and as long as the greatest one, so that keys are in their order.
 //!
-//! Creating a keyspace is one strict transaction that reads and writes all three, so ids are never used twice.
+//! Creating a keyspace is one strict transaction that reads and writes the first three, so ids are never used twice.
+//!
+//! Whoever can connect to a node may write here, as far as [`validate_put`] finds it to be one of these: what nobody could
+//! read would stop all nodes from learning of what comes behind it.
 
+use quorate_core::topology::{Keyspace, Node};
 use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Value};
+use quorate_log::Membership;
 
+use crate::codec::decode;
 use crate::error::{DecodeError, Fault};
 
 /// The name of the built-in keyspace.
 pub const SYSTEM_KEYSPACE: &str = "_system";
+
+/// Its id. Those of other keyspaces follow.
+pub const SYSTEM_KEYSPACE_ID: KeyspaceId = KeyspaceId(0);
+
+/// Its only shard: the replicas of the configuration service. Those of other keyspaces follow.
+pub const SYSTEM_SHARD: ShardId = ShardId(0);
 
 /// What the keys of keyspaces begin with.
 pub const KEYSPACE_KEY_PREFIX: &str = "keyspace/";
@@ -75,6 +82,63 @@ pub fn container_key(keyspace: KeyspaceId, container: u64) -> Key {
     Key::from(format!("container/{:010}/{container:020}", keyspace.0))
 }
 
+/// Finds out whether a write makes sense to those who read here; no value deletes.
+///
+/// # Errors
+/// The key is none that is kept here, the value is not what such a key holds, or what must always be there would be deleted.
+pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError> {
+    let fault = |what| Err(DecodeError::new("catalogue entry", "", Fault::Meaningless(what)));
+    let Ok(text) = std::str::from_utf8(key.as_slice()) else { return fault("its key is no text") };
+    if [NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY].contains(&key.as_slice()) {
+        return match value {
+            Some(value) => decode_counter(value).map(drop),
+            None => fault("a counter cannot be deleted"),
+        };
+    }
+    let Some((kind, name)) = text.split_once('/') else { return fault("there is no such key") };
+    let is_known = match kind {
+        "keyspace" => !name.is_empty(),
+        "site" => name.parse().is_ok_and(|id| site_key(SiteId(id)) == *key),
+        "node" => name.parse().is_ok_and(|id| node_key(NodeId(id)) == *key),
+        "group" => name.parse().is_ok_and(|id| group_key(ShardId(id)) == *key),
+        "option" => name.split_once('/').is_some_and(|(id, name)| {
+            !name.is_empty() && id.parse().is_ok_and(|id| option_key(KeyspaceId(id), name) == *key)
+        }),
+        "container" => name.split_once('/').is_some_and(|(keyspace, id)| {
+            keyspace.parse().is_ok_and(|keyspace| {
+                id.parse().is_ok_and(|id| container_key(KeyspaceId(keyspace), id) == *key)
+            })
+        }),
+        _ => false,
+    };
+    if !is_known {
+        return fault("there is no such key");
+    }
+    let Some(value) = value else { return Ok(()) };
+    match kind {
+        "keyspace" => match decode::<Keyspace>(value)? {
+            keyspace if keyspace.name != name => fault("a keyspace has another name than its key"),
+            keyspace
+                if keyspace.id == SYSTEM_KEYSPACE_ID
+                    || keyspace.groups().any(|group| group.id == SYSTEM_SHARD) =>
+            {
+                fault("a keyspace has the id of the catalogue or of its shard")
+            }
+            _ => Ok(()),
+        },
+        "node" => match decode::<Node>(value)? {
+            node if node_key(node.id) != *key => fault("a node has another id than its key"),
+            _ => Ok(()),
+        },
+        "group" => decode::<Membership>(value).map(drop),
+        "container" => decode_counter(value).map(drop),
+        _ => match std::str::from_utf8(value) {
+            Ok(_) => Ok(()),
+            Err(_) => fault("its value is no text"),
+        },
+    }
+}
+
 /// The value of a counter.
 pub fn encode_counter(counter: u32) -> Value {
     Value::copy_from_slice(&counter.to_le_bytes())
@@ -92,7 +156,11 @@ pub fn decode_counter(value: &[u8]) -> Result<u32, DecodeError> {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::topology::{Durability, Isolation, Shard};
+    use quorate_core::{Epoch, GroupSize};
+
     use super::*;
+    use crate::codec::encode;
 
     #[test]
     fn the_range_of_keyspaces_holds_their_keys_and_no_counters() {
@@ -116,6 +184,56 @@ mod tests {
         assert!(keys.is_sorted_by(|one, next| one < next));
         assert!(option_key(KeyspaceId(9), "z") < option_key(KeyspaceId(10), "a"));
         assert!(keys.iter().all(|key| !keyspace_range().contains(key)));
+    }
+
+    fn keyspace(id: u32, shard: u32) -> Value {
+        encode(&Keyspace {
+            id: KeyspaceId(id),
+            name: "accounts".to_owned(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: vec![Shard { id: ShardId(shard), replicas: vec![NodeId(0)] }],
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+            comparison: None,
+        })
+    }
+
+    #[test]
+    fn what_nobody_could_read_is_no_entry() {
+        let node = encode(&Node { id: NodeId(7), site: SiteId(0), address: "a:1".to_owned() });
+        let group = encode(&Membership::first(GroupSize::new(3).unwrap()));
+        let (counter, text) = (encode_counter(5), Value::from_static(b"text"));
+        let table: [(Key, Option<&Value>, bool); 25] = [
+            (keyspace_key("accounts"), Some(&keyspace(1, 1)), true),
+            (keyspace_key("accounts"), None, true),
+            (keyspace_key("other"), Some(&keyspace(1, 1)), false),
+            (keyspace_key("accounts"), Some(&keyspace(0, 1)), false),
+            (keyspace_key("accounts"), Some(&keyspace(1, 0)), false),
+            (keyspace_key("accounts"), Some(&text), false),
+            (keyspace_key(""), None, false),
+            (Key::from(NEXT_SHARD_KEY), Some(&counter), true),
+            (Key::from(NEXT_KEYSPACE_KEY), Some(&text), true),
+            (Key::from(NEXT_KEYSPACE_KEY), Some(&node), false),
+            (Key::from(NEXT_KEYSPACE_KEY), None, false),
+            (site_key(SiteId(3)), Some(&text), true),
+            (site_key(SiteId(3)), Some(&Value::from_static(b"\xff")), false),
+            (Key::from("site/3"), Some(&text), false),
+            (Key::from("site/00000000003"), None, false),
+            (node_key(NodeId(7)), Some(&node), true),
+            (node_key(NodeId(8)), Some(&node), false),
+            (group_key(SYSTEM_SHARD), Some(&group), true),
+            (group_key(SYSTEM_SHARD), Some(&text), false),
+            (option_key(KeyspaceId(1), "x"), Some(&text), true),
+            (Key::from("option/1/x"), Some(&text), false),
+            (container_key(KeyspaceId(1), 7), Some(&counter), true),
+            (container_key(KeyspaceId(1), 7), Some(&node), false),
+            (Key::from("key"), Some(&text), false),
+            (Key::from(&b"\xff/"[..]), Some(&text), false),
+        ];
+        for (key, value, is_valid) in table {
+            assert_eq!(validate_put(&key, value).is_ok(), is_valid, "{key:?} {value:?}");
+        }
     }
 
     #[test]

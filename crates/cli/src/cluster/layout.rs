@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use quorate::Durability;
-use quorate_core::GroupSize;
 use quorate_server::Config;
 use serde::Serialize;
 
@@ -64,7 +63,6 @@ struct FileNode<'a> {
 
 #[derive(Serialize)]
 struct FileSystem<'a> {
-    replicas: Vec<usize>,
     durability: &'a str,
 }
 
@@ -83,7 +81,6 @@ impl Layout {
     pub(crate) fn config_text(&self, node: usize) -> Result<String, Failure> {
         let data_directory = self.data_directory(node);
         let nodes = self.nodes.iter().map(|(site, address)| FileNode { site, address }).collect();
-        let replicas = (0..system_replicas(self.nodes.len())).collect();
         let file = File {
             node,
             data_directory: &data_directory,
@@ -92,7 +89,7 @@ impl Layout {
             sites: &self.sites,
             cluster: FileCluster { name: "local", id: self.cluster },
             nodes,
-            system: FileSystem { replicas, durability: self.durability.name() },
+            system: FileSystem { durability: self.durability.name() },
             wan: self.wan.as_deref().map(|matrix| FileWan { matrix }),
             log: &self.log,
         };
@@ -108,12 +105,6 @@ impl Layout {
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(|(_, address)| address.clone()).collect()
     }
-}
-
-/// On how many of so many nodes the catalogue is replicated: an odd number, so one less if theirs is even.
-fn system_replicas(nodes: usize) -> usize {
-    let replicas = nodes.clamp(1, GroupSize::MAX);
-    if replicas.is_multiple_of(2) { replicas - 1 } else { replicas }
 }
 
 #[cfg(test)]
@@ -145,13 +136,5 @@ mod tests {
         assert_eq!(config.system.shards[0].replicas.len(), 3);
         assert_eq!(config.log.limits.in_flight, 3);
         assert_eq!(layout.config(0).unwrap().http.as_deref(), Some("127.0.0.1:4"));
-    }
-
-    #[test]
-    fn the_catalogue_has_an_odd_number_of_replicas() {
-        let table = [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (9, 9), (12, 9)];
-        for (nodes, replicas) in table {
-            assert_eq!(system_replicas(nodes), replicas, "{nodes} nodes");
-        }
     }
 }

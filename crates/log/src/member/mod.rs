@@ -72,6 +72,11 @@ pub enum LogEvent {
     },
     /// It has lost its disk, and learns from the others.
     Recovering,
+    /// So many replicas have lost their disks, this one among them, that the group does not come back by itself.
+    Lost {
+        /// How many are known to it.
+        lost: usize,
+    },
     /// It leads this view, and has applied everything that the view began with.
     Leading {
         /// The view.
@@ -127,6 +132,8 @@ pub struct Member<M: LogMachine> {
     /// The lease and the confirmations that the machine knows of, and the status that the host knows of.
     progress: port::Progress,
     status: Option<(Status, View)>,
+    /// How many replicas had lost their disks when the host was told.
+    lost: usize,
 }
 
 impl<M: LogMachine> Member<M> {
@@ -244,6 +251,12 @@ impl<M: LogMachine> Member<M> {
                 Status::Retired => LogEvent::Retired { epoch: self.replica.membership().epoch() },
             }));
         }
+        let lost = self.replica.lost();
+        if std::mem::replace(&mut self.lost, lost) != lost
+            && lost > self.replica.membership().group().failures()
+        {
+            outbox.emit(Part::Log(LogEvent::Lost { lost }));
+        }
     }
 
     fn change_group(&mut self, members: Vec<ReplicaIndex>, outbox: &mut OutboxOf<Self>) {
@@ -301,6 +314,7 @@ impl<M: LogMachine> Machine for Member<M> {
             said: LogOutbox::<M>::new(),
             progress: port::Progress::default(),
             status: None,
+            lost: 0,
         }
     }
 

@@ -143,6 +143,23 @@ pub enum Fact<P: Payload> {
     SnapshotEnded,
 }
 
+impl<P: Payload> Fact<P> {
+    /// What a replica remembers that was created with its group, whose replicas these are, and has slept since, and that goes
+    /// on in no view up to the given one. For an operator who accepts that what only others knew is lost, with whom the
+    /// replica would else make no majority.
+    ///
+    /// It has taken part in the first view, when nothing was appended, so whatever a survivor offers is later than what it has.
+    /// If no replica has been in a later view than the given one, what it has offered in an earlier life counts nowhere.
+    pub fn asleep_since_creation(membership: Membership, view: View) -> Vec<Self> {
+        let (first, start) = (membership.first_view(), Position::START);
+        let beginning = Beginning { membership, base: start, view: first };
+        let lives = BTreeMap::new();
+        let installed =
+            Fact::ViewInstalled { view: first, kept: start, last: start, from_state: None, beginning, lives };
+        vec![installed, Fact::ViewEntered(view)]
+    }
+}
+
 /// What a replica wants to be woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
@@ -299,6 +316,8 @@ pub struct Replica<P: Payload> {
     /// True if it has lost its disk and has not come back.
     is_lost: bool,
     recovery: Option<Recovery>,
+    /// Others that have lost their disks, as far as one is told that has lost its own.
+    others_lost: BTreeSet<ReplicaIndex>,
     /// The latest lives of replicas that have lost their disks.
     lives: BTreeMap<ReplicaIndex, u64>,
 }
@@ -338,6 +357,7 @@ impl<P: Payload> Replica<P> {
             is_awaiting: false,
             is_lost: false,
             recovery: None,
+            others_lost: BTreeSet::new(),
             lives: BTreeMap::new(),
         }
     }

@@ -13,7 +13,7 @@
 //! that a leader hears knows of a later life of who made it. Of the f + 1 who have noted this life one is among them.
 //!
 //! Until it has joined it neither wishes for views nor offers anything. While more than f replicas are in this state nobody
-//! can help them: what they held is lost.
+//! can help them: what they held is lost. Each counts those that ask as it does, so that an operator hears of it.
 
 use std::collections::BTreeMap;
 
@@ -86,6 +86,17 @@ impl<P: Payload> Replica<P> {
     pub(super) fn on_which_life<H: Host<P>>(&mut self, from: ReplicaIndex, nonce: u64, host: &mut H) {
         if self.status != Status::Recovering {
             host.send(from, Message::KnownLife { nonce, life: self.life_of(from) });
+        } else {
+            self.others_lost.insert(from);
+        }
+    }
+
+    /// How many replicas have lost their disks and have not come back, this one among them, as far as it has heard; zero if
+    /// it is not one of them.
+    pub fn lost(&self) -> usize {
+        match &self.recovery {
+            Some(Recovery::Asking { .. }) => 1 + self.others_lost.len(),
+            _ => 0,
         }
     }
 
@@ -96,6 +107,7 @@ impl<P: Payload> Replica<P> {
         life: u64,
         host: &mut H,
     ) {
+        self.others_lost.remove(&from);
         let Some(Recovery::Asking { nonce: asked, known }) = &mut self.recovery else { return };
         if nonce != *asked {
             return;

@@ -1,5 +1,6 @@
 //! The configuration file: TOML, with a line for every mistake.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
-use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
+use quorate_core::{Epoch, GroupSize, NodeId, SiteId};
 use quorate_runtime::wan::{Matrix, MatrixError};
+use quorate_wire::catalogue::{SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Config, Limits, LogOptions};
-use crate::SYSTEM_KEYSPACE;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,7 @@ struct File {
     sites: Vec<Spanned<String>>,
     cluster: FileCluster,
     nodes: Vec<FileNode>,
+    #[serde(default)]
     system: FileSystem,
     wan: Option<FileWan>,
     #[serde(default)]
@@ -79,10 +81,10 @@ struct FileNode {
     address: Spanned<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileSystem {
-    replicas: Spanned<Vec<u16>>,
+    replicas: Option<Spanned<Vec<u16>>>,
     durability: Option<Spanned<String>>,
 }
 
@@ -142,6 +144,9 @@ section! { FileLog of LogOptions {
     snapshot_bytes: u64 => snapshot_bytes = u64::from;
 } }
 
+/// Whoever does not say for half a minute that it still listens is not told of changes any more.
+const CATALOGUE_INTERVAL_MAX: Duration = Duration::from_secs(10);
+
 /// Reads a configuration.
 pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
     let file: File = toml::from_str(text)?;
@@ -171,6 +176,13 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
     }
     for address in [&file.listen, &file.http].into_iter().flatten() {
         validate_address(text, address)?;
+    }
+    if let Some(interval) = &file.limits.catalogue_interval_ms
+        && Duration::from_millis(*interval.get_ref()) > CATALOGUE_INTERVAL_MAX
+    {
+        let advice =
+            format!("catalogue_interval_ms must not be above {}", CATALOGUE_INTERVAL_MAX.as_millis());
+        return Err(mistake(text, interval.span(), advice));
     }
     Ok(Config {
         cluster_name: file.cluster.name,
@@ -205,8 +217,26 @@ fn nodes(text: &str, nodes: &[FileNode], sites: &[String]) -> Result<Vec<Node>, 
 }
 
 fn system(text: &str, system: &FileSystem, topology: &Topology) -> Result<Keyspace, ConfigError> {
-    let replicas = system.replicas.get_ref();
-    let span = || system.replicas.span();
+    let replicas = match &system.replicas {
+        Some(given) => given_replicas(text, given, topology)?,
+        None => default_replicas(topology),
+    };
+    let durability = match &system.durability {
+        None => Durability::default(),
+        Some(name) => Durability::from_str(name.get_ref())
+            .map_err(|error| mistake(text, name.span(), error.to_string()))?,
+    };
+    Ok(system_keyspace(replicas, durability))
+}
+
+/// The nodes that a file names.
+fn given_replicas(
+    text: &str,
+    given: &Spanned<Vec<u16>>,
+    topology: &Topology,
+) -> Result<Vec<NodeId>, ConfigError> {
+    let replicas = given.get_ref();
+    let span = || given.span();
     GroupSize::new(replicas.len()).map_err(|error| mistake(text, span(), error.to_string()))?;
     for (at, replica) in replicas.iter().enumerate() {
         if usize::from(*replica) >= topology.nodes.len() {
@@ -222,21 +252,27 @@ fn system(text: &str, system: &FileSystem, topology: &Topology) -> Result<Keyspa
             ));
         }
     }
-    let durability = match &system.durability {
-        None => Durability::default(),
-        Some(name) => Durability::from_str(name.get_ref())
-            .map_err(|error| mistake(text, name.span(), error.to_string()))?,
-    };
-    Ok(system_keyspace(replicas.iter().copied().map(NodeId).collect(), durability))
+    Ok(replicas.iter().copied().map(NodeId).collect())
 }
 
-/// The one shard of the built-in keyspace.
-pub(crate) const SYSTEM_SHARD: ShardId = ShardId(0);
+/// One node in each of five sites, or of three; three nodes if there are fewer sites, and one if there are fewer nodes. The
+/// same at every node that is told of the same others.
+fn default_replicas(topology: &Topology) -> Vec<NodeId> {
+    let sites: BTreeSet<SiteId> = topology.nodes.iter().map(|node| node.site).collect();
+    let replicas = match (sites.len(), topology.nodes.len()) {
+        (5.., _) => 5,
+        (_, 3..) => 3,
+        _ => 1,
+    };
+    let sites: Vec<SiteId> = sites.into_iter().collect();
+    let placed = topology.place(1, replicas, SYSTEM_SHARD, &sites).ok().and_then(|mut shards| shards.pop());
+    placed.expect("there are as many nodes, and their number is odd").replicas
+}
 
 /// The built-in keyspace, with one shard on these nodes.
 pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> Keyspace {
     Keyspace {
-        id: KeyspaceId(0),
+        id: SYSTEM_KEYSPACE_ID,
         name: SYSTEM_KEYSPACE.to_owned(),
         isolation: Isolation::Strict,
         durability,

@@ -28,7 +28,7 @@ pub struct Limits {
     pub log_lag_bytes_high: u64,
     /// How long refused clients are told to wait.
     pub busy_retry_after: Duration,
-    /// How often the catalogue is read without a reason.
+    /// How often the node asks for changes of the catalogue that it may not have been told of: at most ten seconds.
     pub catalogue_interval: Duration,
     /// How long a stopping node waits for transactions under way.
     pub drain_timeout: Duration,

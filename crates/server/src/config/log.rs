@@ -2,7 +2,8 @@
 
 use quorate_log::{Limits, Timing};
 
-/// How the members of replicated logs go by, on which comparison systems stand. The times must be the same at all nodes.
+/// How the members of replicated logs go by, on which the configuration service stands, and comparison systems. The times
+/// must be the same at all nodes.
 /// `quorate server --print-config` documents them with their defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {

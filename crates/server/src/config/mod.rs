@@ -14,7 +14,6 @@ use quorate_core::topology::{Keyspace, Node, Topology};
 use quorate_runtime::wan::Matrix;
 
 pub use file::ConfigError;
-pub(crate) use file::SYSTEM_SHARD;
 #[cfg(test)]
 pub(crate) use file::system_keyspace;
 pub use limits::Limits;

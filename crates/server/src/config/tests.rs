@@ -55,6 +55,31 @@ fn what_is_commented_out_in_the_example_can_be_used() {
 }
 
 #[test]
+fn the_configuration_service_is_spread_over_the_sites() {
+    // The nodes of each site, and those that replicate it.
+    let table: [(&[usize], &[u16]); 8] = [
+        (&[1], &[0]),
+        (&[2], &[0]),
+        (&[1, 1], &[0]),
+        (&[3], &[0, 1, 2]),
+        (&[2, 2], &[0, 2, 1]),
+        (&[2, 2, 2], &[0, 2, 4]),
+        (&[1, 1, 1, 1], &[0, 1, 2]),
+        (&[2, 1, 1, 1, 1, 1], &[0, 2, 3, 4, 5]),
+    ];
+    for (sites, expected) in table {
+        let names: Vec<_> = (0..sites.len()).map(|site| format!("site{site}")).collect();
+        let mut text =
+            format!("node = 0\ndata_directory = \"d\"\nsites = {names:?}\n[cluster]\nname = \"c\"\nid = 1\n");
+        for (name, nodes) in names.iter().zip(sites) {
+            text.push_str(&format!("[[nodes]]\nsite = \"{name}\"\naddress = \"a:1\"\n").repeat(*nodes));
+        }
+        let replicas = &Config::parse(&text).unwrap().system.shards[0].replicas;
+        assert_eq!(replicas.iter().map(|node| node.0).collect::<Vec<_>>(), expected, "{sites:?}");
+    }
+}
+
+#[test]
 fn mistakes_are_named_with_their_line() {
     let table = [
         ("node = 0", "node = 3", "line 4: there is no node 3: 3 [[nodes]] are listed"),
@@ -71,6 +96,7 @@ fn mistakes_are_named_with_their_line() {
         ("replicas = [0, 1, 2]", "replicas = [0, 1, 1]", "two replicas"),
         ("durability = \"sync\"", "durability = \"tape\"", "choose one of: sync, memory"),
         ("connections_max = 1024", "connections_max = 0", "connections_max must not be 0"),
+        ("catalogue_interval_ms = 5000", "catalogue_interval_ms = 10001", "must not be above 10000"),
         ("in_flight_max = 16", "in_flight_max = 0", "in_flight_max must not be 0"),
         ("connections_max = 1024", "conections_max = 1024", "unknown field `conections_max`"),
         ("# [wan]\n# matrix = \"tapir\"", "[wan]\nmatrix = \"walter\"", "does not know the site \"us\""),

@@ -93,8 +93,14 @@ fn a_newer_or_damaged_identity_is_refused() {
     let fixture = Fixture::new();
     drop(open(&fixture.path(), Initialise::New).unwrap());
     let identity = fixture.path().join("identity.toml");
-    fs::write(&identity, "format = 2\nshape = \"unknown\"\n").unwrap();
-    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 2, .. })));
+    fs::write(&identity, "format = 1\nshape = \"unknown\"\n").unwrap();
+    let error = open(&fixture.path(), Initialise::No).unwrap_err();
+    assert!(
+        matches!(error, DataError::Older { found: 1, .. }) && error.to_string().contains("anew"),
+        "{error}"
+    );
+    fs::write(&identity, "format = 3\nshape = \"unknown\"\n").unwrap();
+    assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Newer { found: 3, .. })));
     fs::write(&identity, "form").unwrap();
     assert!(matches!(open(&fixture.path(), Initialise::No), Err(DataError::Damaged { .. })));
 }

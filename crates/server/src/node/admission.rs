@@ -5,11 +5,13 @@
 //! changes free what is held, so they always pass; so does everything that comes from replicas.
 
 use quorate_baselines::Message as Baseline;
+use quorate_configuration::Message as Configuration;
 use quorate_core::ClientId;
 use quorate_log::Part;
 use quorate_tapir::Message;
 use quorate_tapir::message::Tapir;
-use quorate_wire::ProtocolMessage;
+use quorate_wire::catalogue::validate_put;
+use quorate_wire::{DecodeError, ProtocolMessage};
 
 use crate::Limits;
 
@@ -29,9 +31,10 @@ pub(crate) fn classify(message: &ProtocolMessage) -> Class {
     match message {
         ProtocolMessage::Tapir(message) => classify_tapir(message),
         ProtocolMessage::Baseline(Part::Own(message)) => classify_baseline(message),
-        // Only replicas say the first, and to whom others do it means nothing; nobody here is told the others.
+        ProtocolMessage::Configuration(Part::Own(message)) => classify_configuration(message),
+        // Only replicas say the first two, and to whom others do it means nothing; nobody here is told the last.
         ProtocolMessage::Baseline(Part::Log(_))
-        | ProtocolMessage::Configuration(_)
+        | ProtocolMessage::Configuration(Part::Log(_))
         | ProtocolMessage::QwStore(_) => Class::Always,
     }
 }
@@ -62,6 +65,25 @@ fn classify_baseline(message: &Baseline) -> Class {
         | Baseline::Validate { .. } => Class::Prepare,
         _ => Class::Always,
     }
+}
+
+/// A lease that is held has to be renewed, or what it is held for ends.
+fn classify_configuration(message: &Configuration) -> Class {
+    match message {
+        Configuration::Get { .. } | Configuration::Scan { .. } | Configuration::Watch { .. } => Class::Early,
+        Configuration::Check { .. } | Configuration::Write { .. } | Configuration::Grant { .. } => {
+            Class::Prepare
+        }
+        _ => Class::Always,
+    }
+}
+
+/// What is wrong with what a message wants to write into the catalogue, if anything is.
+pub(crate) fn refusal_of_write(message: &ProtocolMessage) -> Option<DecodeError> {
+    let ProtocolMessage::Configuration(Part::Own(Configuration::Write { write, .. })) = message else {
+        return None;
+    };
+    write.puts.iter().find_map(|put| validate_put(&put.key, put.value.as_ref()).err())
 }
 
 /// The client whose transaction a message wants to prepare, if it does.
@@ -108,9 +130,12 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use quorate_baselines::message::{Age, Wanted};
+    use quorate_configuration::{ConditionalWrite, Consistency, LeaseId, Revision};
     use quorate_core::command::Outcome;
+    use quorate_core::log::Position;
     use quorate_core::{KeyRange, Timestamp, Transaction, TransactionId};
     use quorate_ir::OperationId;
     use quorate_tapir::message::{Decision, Prepare};
@@ -190,6 +215,34 @@ mod tests {
         ];
         for (message, class) in table {
             assert_eq!(classify(&message.clone().into()), class, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn leases_are_kept_under_load_and_new_work_of_the_configuration_waits() {
+        let (request, transaction, since) = (1, TransactionId::default(), Position::START);
+        let (lease, after) = (LeaseId::default(), Revision::START);
+        let range = KeyRange { from: "k".into(), to: None };
+        let consistency = Consistency::Stale;
+        let write = Arc::new(ConditionalWrite::default());
+        let table = [
+            (Configuration::Get { request, keys: vec![], consistency }, Class::Early),
+            (Configuration::Scan { request, range: range.clone(), limit: 1, consistency }, Class::Early),
+            (Configuration::Watch { request, range, after }, Class::Early),
+            (Configuration::Check { request, compares: vec![] }, Class::Prepare),
+            (Configuration::Write { request, transaction, since, write }, Class::Prepare),
+            (Configuration::Grant { request, lease, duration: Duration::ZERO }, Class::Prepare),
+            (Configuration::Settle { request, transaction, since }, Class::Always),
+            (Configuration::Renew { request, lease }, Class::Always),
+            (Configuration::Release { request, lease }, Class::Always),
+            (Configuration::Unwatch { request }, Class::Always),
+        ];
+        for (message, class) in table {
+            assert_eq!(
+                classify(&ProtocolMessage::Configuration(Part::Own(message.clone()))),
+                class,
+                "{message:?}"
+            );
         }
     }
 

@@ -19,8 +19,7 @@ use super::building::{Order, Origin};
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use super::served::{Health, News, Served};
-use crate::config::SYSTEM_SHARD;
-use crate::data::{DataDirectory, Placement};
+use crate::data::{DataDirectory, Placement, Protocol};
 
 /// A replica that this node is to host.
 pub(crate) struct Hosted {
@@ -122,12 +121,12 @@ fn unix_seconds() -> u64 {
 
 /// Builds a replica of the protocol that its keyspace is run by.
 fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Runs>, LogError> {
-    match order.placement.comparison {
-        None => Running::<Replica>::build((), order, data, logs),
-        Some(system) => {
-            type Baseline = Member<quorate_baselines::Replica>;
-            Running::<Baseline>::build((system, order.log), order, data, logs)
-        }
+    type Baseline = Member<quorate_baselines::Replica>;
+    type Configuration = Member<quorate_configuration::Replica>;
+    match order.placement.protocol() {
+        Protocol::Tapir => Running::<Replica>::build((), order, data, logs),
+        Protocol::Configuration => Running::<Configuration>::build(((), order.log), order, data, logs),
+        Protocol::Comparison(system) => Running::<Baseline>::build((system, order.log), order, data, logs),
     }
 }
 
@@ -208,7 +207,7 @@ impl<M: Served> Running<M> {
         data: &DataDirectory,
         view: View,
     ) -> Result<Vec<M::Record>, LogError> {
-        let asleep = M::asleep_since_creation(view).ok_or(LogError::LossNotAccepted)?;
+        let asleep = M::asleep_since_creation(placement, view)?.ok_or(LogError::LossNotAccepted)?;
         data.accept_loss(placement, unix_seconds())?;
         Ok(asleep)
     }
@@ -224,19 +223,11 @@ impl<M: Served> Running<M> {
     ) -> Stepped {
         let Running { id, driver, log, records, news, is_dirty, .. } = self;
         let was_dirty = *is_dirty;
-        let mut carrier = ToWorld {
-            id: *id,
-            log: log.as_mut(),
-            records,
-            news,
-            is_dirty,
-            changes_catalogue: false,
-            changes_state: false,
-            outgoing,
-        };
+        let mut carrier =
+            ToWorld { id: *id, log: log.as_mut(), records, news, is_dirty, changes_state: false, outgoing };
         act(driver, &mut carrier);
-        let ToWorld { changes_catalogue, changes_state, .. } = carrier;
-        Stepped { became_dirty: *is_dirty && !was_dirty, changes_catalogue, changes_state }
+        let changes_state = carrier.changes_state;
+        Stepped { became_dirty: *is_dirty && !was_dirty, changes_state }
     }
 }
 
@@ -319,8 +310,6 @@ impl<M: Served> Runs for Running<M> {
 pub(crate) struct Stepped {
     /// The log has to be written at the end of this turn.
     pub(crate) became_dirty: bool,
-    /// A keyspace was created or dropped.
-    pub(crate) changes_catalogue: bool,
     /// The replica has something new to say about itself.
     pub(crate) changes_state: bool,
 }
@@ -332,7 +321,6 @@ struct ToWorld<'a, 'b, 't> {
     records: &'a mut u64,
     news: &'a mut Option<News>,
     is_dirty: &'a mut bool,
-    changes_catalogue: bool,
     changes_state: bool,
     outgoing: Outgoing<'b, 't>,
 }
@@ -355,8 +343,7 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
             News::Recovering => tracing::info!(replica = %self.id, "learning what was lost from the others"),
             News::Leading(view) => tracing::info!(replica = %self.id, %view, "leading"),
             News::Outdated(epoch) => {
-                tracing::warn!(replica = %self.id, %epoch, "the membership has changed; reading the catalogue");
-                self.changes_catalogue = true;
+                tracing::warn!(replica = %self.id, %epoch, "the membership has changed");
             }
             News::Lost(lost) => {
                 tracing::error!(replica = %self.id, lost, "too many replicas have lost their records");
@@ -367,9 +354,6 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
 
     fn persist(&mut self, record: M::Record) -> Kept {
         *self.records += 1;
-        if self.id.shard == SYSTEM_SHARD {
-            self.changes_catalogue |= M::changes_catalogue(&record);
-        }
         match &mut self.log {
             None => Kept::Now,
             Some(log) => {

@@ -1,4 +1,4 @@
-//! What a node hosts: the replicas that the catalogue places on it, and a coordinator that reads the catalogue.
+//! What a node hosts: the replicas that the catalogue places on it, and a copy of the catalogue.
 //!
 //! | file | role |
 //! |---|---|
@@ -26,16 +26,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::{Address, ClientId, Instant, NodeId, Random, ReplicaId, ReplicaIndex};
+use quorate_core::{Address, ClientId, Instant, Random, ReplicaId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
 
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Placement};
-use admission::{Class, Load, classify, prepares_for};
+use admission::{Class, Load, classify, prepares_for, refusal_of_write};
 use building::{Builder, Order, Origin};
-use catalogue::{CatalogueReader, Reading};
+use catalogue::{Catalogue, Found, Reading};
 use hosted::{Hosted, Runs, State, Stepped};
 pub(crate) use log::Logs;
 use routes::{Outgoing, Routes};
@@ -65,9 +65,7 @@ pub(crate) struct Node {
     routes: Routes,
     replicas: FixedMap<ReplicaId, Hosted>,
     builder: Builder,
-    catalogue: CatalogueReader,
-    /// True once the catalogue has been read as a whole, which only matters if this node is a replacement.
-    catalogue_known: bool,
+    catalogue: Catalogue,
     /// Messages between machines of this node.
     here: VecDeque<Envelope>,
     /// The replicas whose logs have to be written at the end of this turn.
@@ -102,14 +100,8 @@ impl Node {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
         routes.learn(&config.system);
-        let catalogue = CatalogueReader::new(
-            client,
-            config.system.clone(),
-            nearest(&config),
-            config.limits.catalogue_interval,
-            data.is_replacement(),
-            seeds.next_u64(),
-        );
+        let interval = config.limits.catalogue_interval;
+        let catalogue = Catalogue::new(client, &config.system, interval, seeds.next_u64());
         let data = Arc::new(data);
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
         let mut node = Node {
@@ -121,7 +113,6 @@ impl Node {
             replicas: FixedMap::default(),
             builder,
             catalogue,
-            catalogue_known: false,
             here: VecDeque::new(),
             dirty: Vec::new(),
             syncing: Vec::new(),
@@ -162,19 +153,6 @@ impl Node {
             self.start_replica(id, turn);
         }
         self.catalogue.start(time, &mut outgoing(&self.routes, &mut self.here, turn));
-        let nodes: Vec<_> = self.config.topology.nodes.iter().map(|node| node.id).collect();
-        for node in nodes {
-            self.set_reachable(node, time, turn);
-        }
-    }
-
-    /// Tells the reader of the catalogue whether a node can be reached.
-    fn set_reachable(&mut self, node: NodeId, time: Time, turn: &mut Turn<'_>) {
-        if self.is_started {
-            let reachable = self.routes.is_connected(node);
-            let outgoing = &mut outgoing(&self.routes, &mut self.here, turn);
-            self.catalogue.set_reachable(node, reachable, time, outgoing);
-        }
     }
 
     /// Refuses new work from here on, so that what is under way can end.
@@ -211,9 +189,8 @@ impl Node {
         }
     }
 
-    /// What it takes to build a replica, which from now on is expected here.
+    /// What it takes to build a replica.
     fn order(&mut self, placement: Placement, origin: Origin) -> Order {
-        self.catalogue.expect(placement.keyspace);
         self.routes.learn_shard(placement.replica.shard, placement.nodes.clone());
         Order { placement, origin, log: self.config.log, seed: self.seeds.next_u64() }
     }
@@ -265,9 +242,6 @@ impl Node {
         if stepped.became_dirty {
             self.dirty.push(id);
         }
-        if stepped.changes_catalogue {
-            self.catalogue.want();
-        }
         self.service_changed |= stepped.changes_state;
     }
 
@@ -287,6 +261,11 @@ impl Node {
                 {
                     // It would be counted against somebody else's window.
                     return Err(Violation(format!("{client} prepares a transaction of {owner}").into()));
+                }
+                if let Some(fault) = refusal_of_write(&envelope.message) {
+                    return Err(Violation(
+                        format!("{client} writes what is no entry of the catalogue: {fault}").into(),
+                    ));
                 }
                 if class != Class::Always && !self.admits(class, client, envelope.to, turn) {
                     self.refuse(link, turn);
@@ -315,10 +294,10 @@ impl Node {
                     running.on_message(time, from, epoch, message, outgoing)
                 });
             }
-            // Its keyspace may have been created a moment ago.
-            Address::Replica(_) => self.catalogue.want(),
+            // Its keyspace may have been created a moment ago, or dropped.
+            Address::Replica(_) => {}
             Address::Client(client) if client == self.routes.own_client() => {
-                let ProtocolMessage::Tapir(message) = message else { return };
+                let ProtocolMessage::Configuration(message) = message else { return };
                 let time = turn.time;
                 self.catalogue.on_message(
                     time,
@@ -420,11 +399,11 @@ impl Node {
 
     /// Hosts what the catalogue places here, and forgets what it does not name any more.
     fn apply(&mut self, reading: Reading, turn: &mut Turn<'_>) {
-        let is_new = self.catalogue_known || !self.data.is_replacement();
-        let origin = if is_new { Origin::NewGroup } else { Origin::OldGroup };
         let mut orders = Vec::new();
-        for keyspace in &reading.keyspaces {
+        for Found { keyspace, created } in &reading.keyspaces {
             self.routes.learn(keyspace);
+            let is_new = *created > reading.started || !self.data.is_replacement();
+            let origin = if is_new { Origin::NewGroup } else { Origin::OldGroup };
             for placement in Placement::on_node(keyspace, self.config.node) {
                 let id = placement.replica;
                 if !self.replicas.contains_key(&id) && !self.builder.is_building(id) {
@@ -434,18 +413,15 @@ impl Node {
             }
         }
         self.builder.start(orders);
-        if reading.complete {
-            self.catalogue_known = true;
-            if self.forget_dropped(&reading) {
-                turn.send_to_clients(&Packet::CatalogueChanged);
-            }
+        if reading.complete && self.forget_dropped(&reading) {
+            turn.send_to_clients(&Packet::CatalogueChanged);
         }
     }
 
     fn forget_dropped(&mut self, reading: &Reading) -> bool {
         let is_known = |placement: &Placement| {
             placement.keyspace == self.config.system.id
-                || reading.keyspaces.iter().any(|keyspace| keyspace.id == placement.keyspace)
+                || reading.keyspaces.iter().any(|found| found.keyspace.id == placement.keyspace)
         };
         let dropped: Vec<_> = self
             .replicas
@@ -454,9 +430,8 @@ impl Node {
             .filter(|known| !is_known(known))
             .cloned()
             .collect();
-        for Placement { replica, keyspace, keyspace_name, .. } in &dropped {
+        for Placement { replica, keyspace_name, .. } in &dropped {
             tracing::info!(%replica, keyspace = keyspace_name, "the keyspace was dropped");
-            self.catalogue.forget(*keyspace);
             self.replicas.remove(replica);
             self.service_changed = true;
             self.routes.forget_shard(replica.shard);
@@ -470,7 +445,6 @@ impl Node {
 
 impl Host for Node {
     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
-        let time = turn.time;
         match remote.identity {
             Peer::Node(node) if usize::from(node.0) >= self.config.topology.nodes.len() => {
                 turn.close(link, format!("{node} is not in the configuration of this cluster"));
@@ -480,7 +454,6 @@ impl Host for Node {
                 self.routes.set_node(node, link, remote.dial.is_some());
                 if !was_connected {
                     tracing::info!(%node, "connected");
-                    self.set_reachable(node, time, turn);
                 }
             }
             Peer::Client(client) => {
@@ -490,21 +463,18 @@ impl Host for Node {
         }
     }
 
-    fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, turn: &mut Turn<'_>) {
-        let time = turn.time;
+    fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, _: &mut Turn<'_>) {
         self.routes.forget_link(link);
         if let Peer::Node(node) = remote.identity
             && !self.routes.is_connected(node)
         {
             tracing::info!(%node, reason, "disconnected");
-            self.set_reachable(node, time, turn);
         }
     }
 
     fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
         match packet {
             Packet::Envelope(envelope) => self.on_envelope(link, envelope, turn)?,
-            Packet::CatalogueChanged => self.catalogue.want(),
             Packet::DirectoryRequest => {
                 let (topology, system) = (self.config.topology.clone(), self.config.system.clone());
                 turn.send(link, &Packet::Directory(Directory { topology, system }));
@@ -519,6 +489,7 @@ impl Host for Node {
             }
             // Said by servers to clients; between servers they mean nothing.
             Packet::Busy { .. }
+            | Packet::CatalogueChanged
             | Packet::Directory(_)
             | Packet::Status { .. }
             | Packet::ReplicaService { .. }
@@ -539,7 +510,7 @@ impl Host for Node {
         self.fire_timers(turn);
         self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
         self.deliver_here(turn);
-        for reading in self.catalogue.take_finished() {
+        if let Some(reading) = self.catalogue.take_reading() {
             self.apply(reading, turn);
         }
         self.write_logs();
@@ -565,21 +536,4 @@ fn outgoing<'a, 't>(
     turn: &'a mut Turn<'t>,
 ) -> Outgoing<'a, 't> {
     Outgoing { routes, here, turn }
-}
-
-/// The replicas of the catalogue, the nearest to this node first.
-fn nearest(config: &Config) -> Vec<ReplicaIndex> {
-    let distance = |node: NodeId| {
-        let site = |node: NodeId| {
-            let site = config.topology.nodes.get(usize::from(node.0)).map(|node| node.site);
-            site.map_or("", |site| config.topology.sites[usize::from(site.0)].as_str())
-        };
-        let (here, there) = (config.own_site(), site(node));
-        let delay = config.wan.as_ref().and_then(|wan| wan.one_way(here, there));
-        (node != config.node, here != there, delay)
-    };
-    let replicas = &config.system.shards[0].replicas;
-    let mut order: Vec<usize> = (0..replicas.len()).collect();
-    order.sort_by_key(|index| distance(replicas[*index]));
-    order.into_iter().map(|index| ReplicaIndex(index as u8)).collect()
 }

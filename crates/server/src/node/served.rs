@@ -1,5 +1,7 @@
 //! What a node has to know of a machine to host it as a replica. This is all that differs from protocol to protocol.
 
+mod baseline;
+mod configuration;
 mod member;
 mod tapir;
 
@@ -33,7 +35,10 @@ pub(crate) trait Served:
 
     /// What a replica remembers that was created with its group and has slept since, and that takes part in no view up to
     /// this one; none if losses cannot be accepted.
-    fn asleep_since_creation(view: View) -> Option<Vec<Self::Record>>;
+    fn asleep_since_creation(
+        placement: &Placement,
+        view: View,
+    ) -> Result<Option<Vec<Self::Record>>, LogError>;
 
     /// How it is.
     fn health(&self) -> Health;
@@ -49,9 +54,6 @@ pub(crate) trait Served:
 
     /// What the node has to know of what the machine has said.
     fn news(event: &Self::Event) -> Option<News>;
-
-    /// True if the record creates or drops a keyspace, given that it is one of the catalogue's.
-    fn changes_catalogue(record: &Self::Record) -> bool;
 }
 
 /// How a machine is.

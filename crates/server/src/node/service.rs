@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use quorate_core::{ReplicaId, View};
 use quorate_runtime::{LinkId, Turn};
 use quorate_wire::Packet;
+use quorate_wire::catalogue::SYSTEM_SHARD;
 
 use super::Node;
 use super::building::{Order, Origin};
 use super::hosted::{Hosted, State};
 use super::served::Activity;
-use crate::config::SYSTEM_SHARD;
 
 impl Hosted {
     /// So many replicas of the group have lost their records, this one among them, that it does not recover by itself.

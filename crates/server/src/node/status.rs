@@ -102,7 +102,7 @@ pub struct ReplicaStatus {
     pub nodes: Vec<u16>,
     /// What acknowledged writes survive.
     pub durability: &'static str,
-    /// `tapir`, or the comparison system that runs the keyspace.
+    /// `tapir`, `configuration`, or the comparison system that runs the keyspace.
     pub protocol: &'static str,
     /// True if it leads its group, in a protocol with leaders.
     pub leads: bool,
@@ -206,7 +206,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         index: id.index.0,
         nodes: hosted.placement.nodes.iter().map(|node| node.0).collect(),
         durability: hosted.placement.durability.name(),
-        protocol: hosted.placement.protocol(),
+        protocol: hosted.placement.protocol().name(),
         leads: false,
         state: "refused",
         problem: hosted.problem(data_directory),

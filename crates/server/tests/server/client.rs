@@ -1,5 +1,6 @@
-//! The smallest client there can be: a coordinator, a connection to each node, one transaction at a time.
+//! The smallest client there can be: two coordinators, a connection to each node, one transaction at a time.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +8,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::command::{Command, Committed, Event, Failure, Routes};
+use quorate_core::machine::InputOf;
 use quorate_core::topology::Keyspace;
 use quorate_core::{
-    Address, ClientId, Epoch, Input, Instant, Key, KeyRange, Machine, NodeId, ReplicaIndex, TransactionId,
+    Address, ClientId, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine, NodeId, ReplicaIndex,
+    TransactionId,
 };
+use quorate_log::Guest;
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::transport::{Dialled, Options, Remote, Target, TurnWaker, Violation};
 use quorate_runtime::{Clock, Driver, Host, LinkId, Transport, Turn};
-use quorate_tapir::{Coordinator, CoordinatorConfig, Message};
+use quorate_tapir::{Coordinator, CoordinatorConfig};
+use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
 use tokio::sync::mpsc;
 
@@ -33,8 +38,12 @@ pub(crate) struct Client {
     _dialled: Vec<Dialled>,
 }
 
+/// The coordinator of the catalogue.
+type Configuration = Guest<quorate_configuration::Coordinator, quorate_configuration::Replica>;
+
 struct ClientHost {
     driver: Driver<Coordinator>,
+    configuration: Driver<Configuration>,
     world: World,
     packets: mpsc::UnboundedSender<Packet>,
 }
@@ -51,8 +60,11 @@ struct ToWorld<'a, 't> {
     turn: &'a mut Turn<'t>,
 }
 
-impl Carrier<Coordinator> for ToWorld<'_, '_> {
-    fn send(&mut self, to: Address, epoch: Epoch, message: Message) {
+impl<C> Carrier<C> for ToWorld<'_, '_>
+where
+    C: Machine<Message: Into<ProtocolMessage>, Record = Infallible, Event = Event>,
+{
+    fn send(&mut self, to: Address, epoch: Epoch, message: C::Message) {
         let Address::Replica(replica) = to else { panic!("a coordinator talks to replicas") };
         let mut shards = self.world.keyspaces.iter().flat_map(|routes| &routes.keyspace.shards);
         let shard = shards.find(|shard| shard.id == replica.shard).expect("a known shard");
@@ -67,15 +79,28 @@ impl Carrier<Coordinator> for ToWorld<'_, '_> {
         let _ = self.world.events.send(event);
     }
 
-    fn persist(&mut self, record: std::convert::Infallible) -> Kept {
+    fn persist(&mut self, record: Infallible) -> Kept {
         match record {}
     }
 }
 
 impl ClientHost {
-    fn step(&mut self, input: Input<Message, quorate_tapir::CoordinatorTimer, Command>, turn: &mut Turn<'_>) {
+    fn step(&mut self, input: InputOf<Coordinator>, turn: &mut Turn<'_>) {
         let time = turn.time;
         self.driver.step(time, input, &mut ToWorld { world: &self.world, turn });
+    }
+
+    fn step_configuration(&mut self, input: InputOf<Configuration>, turn: &mut Turn<'_>) {
+        let time = turn.time;
+        self.configuration.step(time, input, &mut ToWorld { world: &self.world, turn });
+    }
+
+    /// Gives a command to the coordinator of a keyspace.
+    fn command(&mut self, keyspace: KeyspaceId, command: Command, turn: &mut Turn<'_>) {
+        match keyspace {
+            SYSTEM_KEYSPACE_ID => self.step_configuration(Input::Command(command), turn),
+            _ => self.step(Input::Command(command), turn),
+        }
     }
 }
 
@@ -96,6 +121,12 @@ impl Host for ClientHost {
             Packet::Envelope(Envelope { from, epoch, message: ProtocolMessage::Tapir(message), .. }) => {
                 self.step(Input::Message { from, epoch, message }, turn);
             }
+            Packet::Envelope(Envelope {
+                from,
+                epoch,
+                message: ProtocolMessage::Configuration(message),
+                ..
+            }) => self.step_configuration(Input::Message { from, epoch, message }, turn),
             packet => drop(self.packets.send(packet)),
         }
         Ok(())
@@ -104,10 +135,11 @@ impl Host for ClientHost {
     fn on_turn_end(&mut self, turn: &mut Turn<'_>) {
         let time = turn.time;
         self.driver.fire_timers(time, &mut ToWorld { world: &self.world, turn });
+        self.configuration.fire_timers(time, &mut ToWorld { world: &self.world, turn });
     }
 
     fn next_deadline(&mut self) -> Option<Instant> {
-        self.driver.next_deadline()
+        [self.driver.next_deadline(), self.configuration.next_deadline()].into_iter().flatten().min()
     }
 }
 
@@ -127,8 +159,14 @@ impl Client {
             },
             [],
         );
+        let configuration = quorate_configuration::CoordinatorConfig {
+            read_timeout: Duration::from_millis(100),
+            resend_timeout: Duration::from_millis(200),
+            ..quorate_configuration::CoordinatorConfig::new(id)
+        };
         let host = ClientHost {
             driver: Driver::new(coordinator, id.0),
+            configuration: Driver::new(Guest::restore(configuration, []), id.0),
             world: World {
                 id,
                 links: vec![None; addresses.len()],
@@ -164,7 +202,7 @@ impl Client {
         let routes = Arc::new(Routes { keyspace: keyspace.clone(), nearest });
         self.transport.with(|host, turn| {
             host.world.keyspaces.push(Arc::clone(&routes));
-            host.step(Input::Command(Command::Route(routes)), turn);
+            host.command(keyspace.id, Command::Route(routes), turn);
         });
     }
 
@@ -173,8 +211,8 @@ impl Client {
         self.transport.with(|host, turn| turn.send(host.world.links[node].expect("connected"), packet));
     }
 
-    fn command(&self, command: Command) {
-        self.transport.with(|host, turn| host.step(Input::Command(command), turn));
+    fn command(&self, keyspace: &Keyspace, command: Command) {
+        self.transport.with(|host, turn| host.command(keyspace.id, command, turn));
     }
 
     async fn event(&mut self) -> Event {
@@ -188,12 +226,16 @@ impl Client {
         self.sequence += 1;
         let transaction = TransactionId { client: self.id, sequence: self.sequence, attempt: 0 };
         let patience = Duration::from_secs(10);
-        self.command(Command::Begin { transaction, keyspace: keyspace.id, patience });
+        self.command(keyspace, Command::Begin { transaction, keyspace: keyspace.id, patience });
         transaction
     }
 
-    async fn commit(&mut self, transaction: TransactionId) -> Result<Committed, Failure> {
-        self.command(Command::Commit { transaction });
+    async fn commit(
+        &mut self,
+        keyspace: &Keyspace,
+        transaction: TransactionId,
+    ) -> Result<Committed, Failure> {
+        self.command(keyspace, Command::Commit { transaction });
         self.finished(transaction).await
     }
 
@@ -216,8 +258,8 @@ impl Client {
     ) -> Result<Committed, Failure> {
         let transaction = self.begin(keyspace);
         let value = Some(Bytes::copy_from_slice(value.as_bytes()));
-        self.command(Command::Put { transaction, key: Key::from(key), value });
-        self.commit(transaction).await
+        self.command(keyspace, Command::Put { transaction, key: Key::from(key), value });
+        self.commit(keyspace, transaction).await
     }
 
     /// Writes one key, in as many attempts as it takes.
@@ -231,8 +273,8 @@ impl Client {
         for _ in 0..ATTEMPTS_MAX {
             let transaction = self.begin(keyspace);
             let key = Key::from(key);
-            self.command(Command::Put { transaction, key, value: value.clone() });
-            match self.commit(transaction).await {
+            self.command(keyspace, Command::Put { transaction, key, value: value.clone() });
+            match self.commit(keyspace, transaction).await {
                 Ok(_) => return,
                 Err(failure) => last = Some(failure),
             }
@@ -245,7 +287,7 @@ impl Client {
     pub(crate) async fn get(&mut self, keyspace: &Keyspace, key: &str) -> Option<Bytes> {
         for _ in 0..ATTEMPTS_MAX {
             let transaction = self.begin(keyspace);
-            self.command(Command::Get { transaction, key: Key::from(key) });
+            self.command(keyspace, Command::Get { transaction, key: Key::from(key) });
             let value = loop {
                 match self.event().await {
                     Event::Got { transaction: got, value, .. } if got == transaction => break Some(value),
@@ -254,7 +296,7 @@ impl Client {
                 }
             };
             if let Some(value) = value
-                && self.commit(transaction).await.is_ok()
+                && self.commit(keyspace, transaction).await.is_ok()
             {
                 return value;
             }
@@ -269,7 +311,7 @@ impl Client {
         for _ in 0..ATTEMPTS_MAX {
             let transaction = self.begin(keyspace);
             let range = KeyRange { from: Key::from("a"), to: None };
-            self.command(Command::Scan { transaction, range, limit: 1_000 });
+            self.command(keyspace, Command::Scan { transaction, range, limit: 1_000 });
             let entries = loop {
                 match self.event().await {
                     Event::Scanned { transaction: scanned, entries, .. } if scanned == transaction => {
@@ -280,7 +322,7 @@ impl Client {
                 }
             };
             if let Some(entries) = entries
-                && self.commit(transaction).await.is_ok()
+                && self.commit(keyspace, transaction).await.is_ok()
             {
                 return entries;
             }

@@ -10,6 +10,12 @@ use quorate_server::{Config, Initialise, Limits, Server, Sockets, print_config};
 
 use crate::client::Client;
 
+/// An entry of the catalogue that nodes do not care for.
+pub(crate) const ENTRY: &str = "option/0000000007/colour";
+
+/// The shard of the keyspace that [`Cluster::hosting`] creates.
+pub(crate) const SHARD: ShardId = ShardId(1 + b't' as u32);
+
 /// Three nodes, and the directory that their data is in.
 pub(crate) struct Cluster {
     pub(crate) servers: Vec<Option<Server>>,
@@ -46,6 +52,15 @@ impl Cluster {
             Some(Server::start_with(config.clone(), Initialise::New, sockets).unwrap())
         });
         Cluster { servers: servers.collect(), configs, directory }
+    }
+
+    /// Starts a new cluster with a keyspace of one shard, [`SHARD`], and a client that knows it.
+    pub(crate) async fn hosting(limits: Limits) -> (Cluster, Keyspace, Client) {
+        let cluster = Cluster::start_with(Durability::Memory, limits);
+        cluster.healthy(1).await;
+        let mut client = cluster.client().await;
+        let keyspace = cluster.create(&mut client, "t", Durability::Memory).await;
+        (cluster, keyspace, client)
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {

@@ -87,7 +87,7 @@ async fn status_says_what_runs_a_keyspace_and_who_leads() {
     assert_eq!((leader(&cluster, KEYS).await, leader(&cluster, TIMESTAMPS).await), (0, 1));
     for node in 0..3 {
         let protocols = [0, KEYS, TIMESTAMPS].map(|shard| replica(&cluster, node, shard).protocol);
-        assert_eq!(protocols, ["tapir", "txn-occ", "txn-occ"]);
+        assert_eq!(protocols, ["configuration", "txn-occ", "txn-occ"]);
         assert_eq!(replica(&cluster, node, KEYS).state, "normal");
     }
     client.write(cluster.system(), "keyspace/compared", None).await;

@@ -9,7 +9,7 @@ use quorate_core::topology::Durability;
 use quorate_server::{Initialise, Server, StartError};
 use quorate_wire::Packet;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ENTRY};
 
 fn http(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -25,7 +25,7 @@ async fn health_metrics_and_status_over_http() {
     let cluster = Cluster::start(Durability::Memory);
     cluster.healthy(1).await;
     let mut client = cluster.client().await;
-    client.put(cluster.system(), "key", "value").await;
+    client.put(cluster.system(), ENTRY, "value").await;
     let address = cluster.server(0).http_address().unwrap();
     assert_eq!(http(address, "/health"), (200, "ok\n".to_owned()));
     let (code, metrics) = http(address, "/metrics");
@@ -102,13 +102,13 @@ async fn a_stopping_node_refuses_new_work_and_stops_in_time() {
     let mut cluster = Cluster::start(Durability::Memory);
     cluster.healthy(1).await;
     let mut client = cluster.client().await;
-    client.put(cluster.system(), "key", "value").await;
+    client.put(cluster.system(), ENTRY, "value").await;
     let begin = Instant::now();
     let server = cluster.servers[0].take().unwrap();
     tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap().unwrap();
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     client.connected(2).await;
-    client.put(cluster.system(), "key", "another").await;
+    client.put(cluster.system(), ENTRY, "another").await;
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn without_a_majority_nothing_commits_and_the_client_knows() {
     let mut client = cluster.client().await;
     cluster.crash(1);
     cluster.crash(2);
-    let result = client.try_put(cluster.system(), "key", "value").await;
+    let result = client.try_put(cluster.system(), ENTRY, "value").await;
     assert!(matches!(result, Err(Failure::Unavailable { .. } | Failure::Unknown { .. })), "{result:?}");
 }
 

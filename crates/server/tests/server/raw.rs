@@ -6,29 +6,35 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use quorate_configuration::Message as Configuration;
+use quorate_configuration::message::{ConditionalWrite, Put};
+use quorate_core::log::Position;
 use quorate_core::topology::Durability;
 use quorate_core::{
     Address, ClientId, Epoch, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction,
     TransactionId, Write as KeyWrite,
 };
 use quorate_ir::OperationId;
+use quorate_log::Part;
+use quorate_log::member::MessageOf;
 use quorate_server::Limits;
 use quorate_tapir::Message;
 use quorate_tapir::message::Prepare;
+use quorate_wire::catalogue::SYSTEM_SHARD;
 use quorate_wire::{Envelope, FrameReader, FrameWriter, Hello, Packet, Peer, ProtocolMessage};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, SHARD};
 
 pub(crate) const CLIENT: ClientId = ClientId(77);
 
-/// A prepare of a transaction that touches nothing but is held all the same, to the first replica of the catalogue.
+/// A prepare of a transaction that touches nothing but is held all the same, to the first replica of the keyspace.
 fn prepare_nothing() -> Packet {
-    let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
+    let transaction = Arc::new(Transaction { participants: vec![SHARD], ..Transaction::default() });
     let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
     let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT }, first: None };
     let id =
         OperationId { transaction: TransactionId { client: CLIENT, sequence: 1, attempt: 0 }, number: 1 };
-    envelope(CLIENT, 0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
+    envelope(CLIENT, SHARD.0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
 }
 
 /// A connection to one node.
@@ -92,10 +98,29 @@ async fn nobody_speaks_in_the_name_of_another_client() {
     let cluster = Cluster::start(Durability::Memory);
     cluster.healthy(1).await;
     let mut raw = Raw::client(cluster.addresses()[0]);
-    raw.write(&[envelope(ClientId(78), 0, 0, read(1))]);
+    raw.write(&[envelope(ClientId(78), SHARD.0, 0, read(1))]);
     let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("served") };
     assert!(reason.contains("in the name of"), "{reason}");
     assert_eq!(cluster.server(0).status().transport.violations, 1);
+}
+
+#[tokio::test]
+async fn what_nobody_could_read_is_not_written_into_the_catalogue() {
+    let cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let mut raw = Raw::client(cluster.addresses()[0]);
+    let mut write = |sequence, key: &str, value: &'static [u8]| {
+        let transaction = TransactionId { client: CLIENT, sequence, attempt: 0 };
+        let put = Put { key: key.into(), value: Some(Bytes::from_static(value)), lease: None };
+        let write = Arc::new(ConditionalWrite { compares: vec![], puts: vec![put] });
+        let message = Configuration::Write { request: sequence, transaction, since: Position::START, write };
+        let message: MessageOf<quorate_configuration::Replica> = Part::Own(message);
+        raw.write(&[envelope(CLIENT, SYSTEM_SHARD.0, 0, message)]);
+        raw.read()
+    };
+    assert!(matches!(write(1, "site/00000", b"moon"), Some(Packet::Envelope(_))), "this is an entry");
+    let Some(Packet::Goodbye { reason }) = write(2, "keyspace/accounts", b"moon") else { panic!("written") };
+    assert!(reason.contains("no entry of the catalogue"), "{reason}");
 }
 
 #[tokio::test]
@@ -109,10 +134,9 @@ async fn a_node_that_is_not_configured_is_sent_away() {
 
 #[tokio::test]
 async fn messages_for_unknown_shards_are_swallowed() {
-    let cluster = Cluster::start(Durability::Memory);
-    cluster.healthy(1).await;
+    let (cluster, _, _) = Cluster::hosting(Limits::default()).await;
     let mut raw = Raw::client(cluster.addresses()[0]);
-    raw.write(&[envelope(CLIENT, 999, 0, read(1)), envelope(CLIENT, 0, 0, read(2))]);
+    raw.write(&[envelope(CLIENT, 999, 0, read(1)), envelope(CLIENT, SHARD.0, 0, read(2))]);
     let Some(Packet::Envelope(Envelope { message, .. })) = raw.read() else { panic!("not served") };
     assert!(matches!(message, ProtocolMessage::Tapir(Message::ReadReply { .. })));
 }
@@ -121,34 +145,33 @@ async fn messages_for_unknown_shards_are_swallowed() {
 async fn an_overloaded_node_refuses_reads_and_says_busy_once_a_turn() {
     let limits =
         Limits { queued_bytes_high: 1, busy_retry_after: Duration::from_millis(7), ..Limits::default() };
-    let cluster = Cluster::start_with(Durability::Memory, limits);
-    cluster.healthy(1).await;
+    let (cluster, _, _) = Cluster::hosting(limits).await;
+    let before = cluster.server(0).status().refused_messages;
     let mut raw = Raw::client(cluster.addresses()[0]);
     // The answer to the first waits to be sent when the others are looked at.
-    raw.write(&[1, 2, 3].map(|sequence| envelope(CLIENT, 0, 0, read(sequence))));
+    raw.write(&[1, 2, 3].map(|sequence| envelope(CLIENT, SHARD.0, 0, read(sequence))));
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
     assert_eq!(raw.read(), Some(Packet::Busy { retry_after: Duration::from_millis(7) }));
-    raw.write(&[envelope(CLIENT, 0, 0, read(4))]);
+    raw.write(&[envelope(CLIENT, SHARD.0, 0, read(4))]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))), "the load is gone");
-    assert_eq!(cluster.server(0).status().refused_messages, 2);
+    assert_eq!(cluster.server(0).status().refused_messages - before, 2);
 }
 
 #[tokio::test]
 async fn a_client_that_finishes_nothing_is_refused_and_others_are_not() {
     let limits = Limits { client_prepared_high: 1, ..Limits::default() };
-    let cluster = Cluster::start_with(Durability::Memory, limits);
-    cluster.healthy(1).await;
+    let (cluster, keyspace, mut other) = Cluster::hosting(limits).await;
     let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
     let prepare_of = |owner, sequence| {
-        let transaction = Arc::new(Transaction { participants: vec![ShardId(0)], ..Transaction::default() });
+        let transaction = Arc::new(Transaction { participants: vec![SHARD], ..Transaction::default() });
         let operation = Prepare { transaction, timestamp: Timestamp { micros, client: CLIENT }, first: None };
         let id =
             OperationId { transaction: TransactionId { client: owner, sequence, attempt: 0 }, number: 1 };
-        envelope(CLIENT, 0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
+        envelope(CLIENT, SHARD.0, 0, Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation }))
     };
     let prepare = |sequence| prepare_of(CLIENT, sequence);
     let mut raw = Raw::client(cluster.addresses()[0]);
-    raw.write(&[prepare(1), prepare(2), envelope(CLIENT, 0, 0, read(9)), prepare(3), prepare(4)]);
+    raw.write(&[prepare(1), prepare(2), envelope(CLIENT, SHARD.0, 0, read(9)), prepare(3), prepare(4)]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))), "two are within twice the mark");
     assert!(matches!(raw.read(), Some(Packet::Busy { .. })), "a read is not within it");
@@ -157,17 +180,15 @@ async fn a_client_that_finishes_nothing_is_refused_and_others_are_not() {
     raw.write(&[prepare_of(ClientId(CLIENT.0 + 1), 5)]);
     let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("filled another client's window") };
     assert!(reason.contains("prepares a transaction of"), "{reason}");
-    let mut other = cluster.client().await;
-    other.put(cluster.system(), "key", "value").await;
+    other.put(&keyspace, "key", "value").await;
 }
 
 #[tokio::test]
 async fn a_client_that_dies_with_a_transaction_prepared_wedges_nothing() {
-    let cluster = Cluster::start(Durability::Memory);
-    cluster.healthy(1).await;
+    let (cluster, keyspace, mut client) = Cluster::hosting(Limits::default()).await;
     let transaction = Arc::new(Transaction {
         writes: vec![KeyWrite { key: "key".into(), value: Some(Bytes::from_static(b"half")) }],
-        participants: vec![ShardId(0)],
+        participants: vec![SHARD],
         ..Transaction::default()
     });
     let micros = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
@@ -178,22 +199,20 @@ async fn a_client_that_dies_with_a_transaction_prepared_wedges_nothing() {
     let prepare = Prepare { transaction, timestamp, first: None };
     let message = Message::Ir(quorate_ir::Message::ProposeConsensus { id, operation: prepare });
     let mut raw = Raw::client(cluster.addresses()[0]);
-    raw.write(&[envelope(CLIENT, 0, 0, message)]);
+    raw.write(&[envelope(CLIENT, SHARD.0, 0, message)]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
     drop(raw);
-    assert!(cluster.server(0).status().replicas[0].prepared >= 1);
-    while cluster.server(0).status().replicas[0].prepared > 0 {
+    assert!(cluster.server(0).status().replicas[1].prepared >= 1);
+    while cluster.server(0).status().replicas[1].prepared > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let mut client = cluster.client().await;
-    client.put(cluster.system(), "key", "whole").await;
+    client.put(&keyspace, "key", "whole").await;
 }
 
 #[tokio::test]
 async fn a_stopping_node_waits_for_what_it_holds_prepared_but_not_for_ever() {
     let limits = Limits { drain_timeout: Duration::from_millis(300), ..Limits::default() };
-    let mut cluster = Cluster::start_with(Durability::Memory, limits);
-    cluster.healthy(1).await;
+    let (mut cluster, _, _) = Cluster::hosting(limits).await;
     let mut raw = Raw::client(cluster.addresses()[0]);
     raw.write(&[prepare_nothing()]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
@@ -201,7 +220,7 @@ async fn a_stopping_node_waits_for_what_it_holds_prepared_but_not_for_ever() {
     let server = cluster.servers[0].take().unwrap();
     let stopping = tokio::task::spawn_blocking(|| server.shutdown());
     tokio::time::sleep(Duration::from_millis(50)).await;
-    raw.write(&[envelope(CLIENT, 0, 0, read(2))]);
+    raw.write(&[envelope(CLIENT, SHARD.0, 0, read(2))]);
     assert!(matches!(raw.read(), Some(Packet::Busy { .. })), "new work is refused");
     let Some(Packet::Goodbye { reason }) = raw.read() else { panic!("no goodbye") };
     assert!(reason.contains("stopping"), "{reason}");
@@ -212,8 +231,7 @@ async fn a_stopping_node_waits_for_what_it_holds_prepared_but_not_for_ever() {
 
 #[tokio::test]
 async fn a_stopping_node_does_not_wait_for_what_cannot_end() {
-    let mut cluster = Cluster::start(Durability::Memory);
-    cluster.healthy(1).await;
+    let (mut cluster, _, _) = Cluster::hosting(Limits::default()).await;
     let mut raw = Raw::client(cluster.addresses()[0]);
     raw.write(&[prepare_nothing()]);
     assert!(matches!(raw.read(), Some(Packet::Envelope(_))));
@@ -221,7 +239,7 @@ async fn a_stopping_node_does_not_wait_for_what_cannot_end() {
     cluster.crash(2);
     let begin = std::time::Instant::now();
     let server = cluster.servers[0].take().unwrap();
-    assert!(server.status().replicas[0].prepared >= 1, "there is something to wait for");
+    assert!(server.status().replicas[1].prepared >= 1, "there is something to wait for");
     tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap().unwrap();
     assert!(begin.elapsed() < Limits::default().drain_timeout / 2, "{:?}", begin.elapsed());
 }

@@ -3,7 +3,7 @@
 use quorate_core::topology::Durability;
 use quorate_server::{Initialise, Server};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ENTRY};
 
 #[tokio::test]
 async fn a_restarted_memory_node_learns_everything_again() {
@@ -68,7 +68,7 @@ async fn a_node_stopped_in_good_order_starts_again() {
     let mut cluster = Cluster::start(Durability::Sync);
     cluster.healthy(1).await;
     let mut client = cluster.client().await;
-    client.put(cluster.system(), "key", "value").await;
+    client.put(cluster.system(), ENTRY, "value").await;
     for node in 0..3 {
         let server = cluster.servers[node].take().unwrap();
         tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap().unwrap();
@@ -76,7 +76,7 @@ async fn a_node_stopped_in_good_order_starts_again() {
     (0..3).for_each(|node| cluster.restart(node));
     cluster.healthy(1).await;
     client.connected(3).await;
-    assert_eq!(client.get(cluster.system(), "key").await.as_deref(), Some(&b"value"[..]));
+    assert_eq!(client.get(cluster.system(), ENTRY).await.as_deref(), Some(&b"value"[..]));
 }
 
 #[tokio::test]
@@ -84,14 +84,14 @@ async fn a_replica_with_a_lost_log_rejoins() {
     let mut cluster = Cluster::start(Durability::Sync);
     cluster.healthy(1).await;
     let mut client = cluster.client().await;
-    client.put(cluster.system(), "key", "value").await;
+    client.put(cluster.system(), ENTRY, "value").await;
     cluster.crash(1);
     std::fs::remove_dir_all(cluster.replica_directory(1, 0).join("log")).unwrap();
     cluster.restart(1);
     cluster.healthy(1).await;
     client.connected(3).await;
     cluster.crash(0);
-    assert_eq!(client.get(cluster.system(), "key").await.as_deref(), Some(&b"value"[..]));
+    assert_eq!(client.get(cluster.system(), ENTRY).await.as_deref(), Some(&b"value"[..]));
 }
 
 #[tokio::test]

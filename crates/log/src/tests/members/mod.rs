@@ -3,6 +3,7 @@
 
 mod epochs;
 mod list;
+mod losses;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -1,9 +1,7 @@
 //! Replicas of TAPIR.
 
 use quorate_core::{ClientId, Machine, View};
-use quorate_tapir::message::Decision;
 use quorate_tapir::{Record, Replica, ReplicaConfig, ReplicaEvent, Status};
-use quorate_wire::catalogue::keyspace_range;
 
 use super::super::log::LogError;
 use super::{Activity, Health, News, Served, group_of};
@@ -30,8 +28,8 @@ impl Served for Replica {
 
     /// The view is one above which no replica of the group has been: what this replica may have said in an earlier life
     /// counts in no view to come.
-    fn asleep_since_creation(view: View) -> Option<Vec<Record>> {
-        Some(vec![Record::Initialised, Record::ViewEntered { view }])
+    fn asleep_since_creation(_: &Placement, view: View) -> Result<Option<Vec<Record>>, LogError> {
+        Ok(Some(vec![Record::Initialised, Record::ViewEntered { view }]))
     }
 
     fn health(&self) -> Health {
@@ -68,13 +66,5 @@ impl Served for Replica {
             ReplicaEvent::Outdated { epoch } => News::Outdated(*epoch),
             ReplicaEvent::Lost { lost } => News::Lost(*lost),
         })
-    }
-
-    fn changes_catalogue(record: &Record) -> bool {
-        let Record::Decided { decision: Decision::Commit { transaction, .. }, .. } = record else {
-            return false;
-        };
-        let keyspaces = keyspace_range();
-        transaction.writes.iter().any(|write| keyspaces.contains(&write.key))
     }
 }

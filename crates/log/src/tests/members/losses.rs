@@ -1,0 +1,78 @@
+//! Groups of which more replicas have lost their disks than they survive.
+
+use quorate_core::View;
+
+use super::list::Ask;
+use super::{LIMITS, Record, World, calm};
+use crate::replica::Boot;
+use crate::{Fact, LogEvent, Membership, Status};
+
+/// A replica stops, and starts with these records in place of its own.
+fn start_with(world: &mut World, index: usize, records: Vec<Record>) {
+    world.crash(index);
+    let process = &mut world.processes[index];
+    process.records = records;
+    (process.durable, process.anchor) = (process.records.len(), 0);
+    process.truncations.clear();
+    world.boot(index, Boot::Recover);
+}
+
+fn losses(world: &World, index: usize) -> Vec<usize> {
+    let of_index = world.events.iter().filter(|(of, _)| *of == index);
+    let lost = |event: &LogEvent| match event {
+        LogEvent::Lost { lost } => Some(*lost),
+        _ => None,
+    };
+    of_index.filter_map(|(_, event)| lost(event)).collect()
+}
+
+fn status(world: &World, index: usize) -> Status {
+    world.processes[index].member.as_ref().expect("it is up").replica().status()
+}
+
+fn values(world: &World, index: usize) -> usize {
+    world.processes[index].member.as_ref().expect("it is up").machine().values().len()
+}
+
+#[test]
+fn who_has_lost_its_disk_says_so_if_too_many_have() {
+    let mut world = calm(LIMITS);
+    start_with(&mut world, 1, Vec::new());
+    world.pass(100);
+    assert_eq!((status(&world, 1), losses(&world, 1)), (Status::Normal, vec![]), "the others help it");
+    world.crash(0);
+    start_with(&mut world, 1, Vec::new());
+    start_with(&mut world, 2, Vec::new());
+    world.pass(100);
+    for index in [1, 2] {
+        assert_eq!((status(&world, index), losses(&world, index)), (Status::Recovering, vec![2]));
+    }
+    // The one that was merely down is enough for neither.
+    world.restart(0);
+    world.pass(100);
+    assert_eq!(status(&world, 1), Status::Recovering);
+}
+
+#[test]
+fn a_sleeper_goes_on_with_what_a_survivor_knows() {
+    let mut world = calm(LIMITS);
+    for value in 0..20 {
+        world.ask(0, Ask::Append(7 * value + 1));
+        world.pass(1);
+    }
+    world.pass(50);
+    // Not the one that has led.
+    world.crash(0);
+    start_with(&mut world, 0, Vec::new());
+    start_with(&mut world, 1, Vec::new());
+    world.pass(100);
+    assert_eq!(status(&world, 2), Status::ViewChanging, "nobody goes on with it");
+    let sleeper = Fact::asleep_since_creation(Membership::first(world.memberships[0].group()), View(1_000));
+    start_with(&mut world, 1, sleeper);
+    world.pass(400);
+    for index in 0..3 {
+        assert_eq!((status(&world, index), values(&world, index)), (Status::Normal, 20), "{index}");
+        let view = world.processes[index].member.as_ref().expect("it is up").replica().view();
+        assert!(view > View(1_000), "{index}: in no view of an earlier life");
+    }
+}
