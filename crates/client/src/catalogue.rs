@@ -87,6 +87,11 @@ pub(crate) async fn find(txn: &Transaction, name: &str) -> Result<Found<Definiti
     }
 }
 
+/// Looks a keyspace up in a transaction that does not commit, so it may be as it was, or have been dropped.
+pub(crate) async fn remembered(txn: &Transaction, name: &str) -> Result<Option<Definition>> {
+    txn.get(keyspace_key(name)).await?.map(|value| decode_definition(&value)).transpose()
+}
+
 /// All keyspaces but the catalogue, by name.
 pub(crate) async fn list(txn: &Transaction) -> Result<Vec<Definition>> {
     let range = keyspace_range();

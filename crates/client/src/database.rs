@@ -19,7 +19,7 @@ use crate::options::Options;
 use crate::retry::Retries;
 use crate::session::Session;
 use crate::token::Token;
-use crate::transaction::clock_now;
+use crate::transaction::{Transaction, clock_now};
 use crate::waiters::Forgotten;
 
 /// What all handles of one connection share.
@@ -73,14 +73,31 @@ impl Database {
 
     /// A handle on a keyspace. Also `_system`, the built-in catalogue, can be read.
     ///
+    /// If no majority of the catalogue answers, what any of its replicas remembers will do: a keyspace is served where it is
+    /// whether or not keyspaces can be created. One that has been dropped meanwhile does not answer.
+    ///
     /// # Errors
     /// [`Invalid::NoSuchKeyspace`], which names those that exist, or whatever a transaction may end with.
     pub async fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        /// How long to wait for certainty before what somebody remembers is asked for.
+        const CERTAINTY: Duration = Duration::from_secs(2);
         if name == self.system.name() {
             let definition = Arc::new(self.system.definition().clone());
             return Ok(Keyspace::new(Arc::clone(&self.shared), definition, false));
         }
-        let definition = self.system.transact(async |txn| catalogue::find(&txn, name).await).await??;
+        let find = async |txn: Transaction| catalogue::find(&txn, name).await;
+        let deadline = self.shared.options.deadline;
+        let hasty = self.system.clone().with_deadline(deadline.min(CERTAINTY));
+        let definition = match hasty.transact(find).await {
+            Err(Error::Unavailable { .. } | Error::Conflict) if deadline > CERTAINTY => {
+                match catalogue::remembered(&self.system.begin().await?, name).await {
+                    Ok(Some(definition)) => definition,
+                    // Nobody near remembers it, or can be asked: who is to know can still come back.
+                    Ok(None) | Err(_) => self.system.transact(find).await??,
+                }
+            }
+            found => found??,
+        };
         Ok(self.handle(definition))
     }
 

@@ -166,13 +166,14 @@ fn show(db: &Database, definition: &Definition, json: bool) -> Result<(), Failur
 }
 
 /// The keyspaces, one per row.
-fn table(definitions: &[Definition]) -> Table {
+pub(crate) fn table(definitions: &[Definition]) -> Table {
     let mut table = Table::new(&[
         ("keyspace", Align::Left),
         ("isolation", Align::Left),
         ("durability", Align::Left),
         ("shards", Align::Right),
         ("replicas", Align::Right),
+        ("epoch", Align::Right),
     ]);
     for definition in definitions {
         let replicas = definition.shards.first().map_or(0, |shard| shard.replicas.len());
@@ -182,6 +183,7 @@ fn table(definitions: &[Definition]) -> Table {
             definition.durability.to_string(),
             definition.shards.len().to_string(),
             replicas.to_string(),
+            definition.epoch.0.to_string(),
         ]);
     }
     table
@@ -215,7 +217,8 @@ fn place(db: &Database, node: quorate::NodeId) -> String {
     format!("{} ({site})", known.address)
 }
 
-fn to_json(db: &Database, definition: &Definition) -> serde_json::Value {
+/// A keyspace and where its shards are, for programs.
+pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Value {
     let shards: Vec<_> = definition
         .shards
         .iter()
@@ -232,6 +235,7 @@ fn to_json(db: &Database, definition: &Definition) -> serde_json::Value {
     json!({
         "name": definition.name,
         "id": definition.id.0,
+        "epoch": definition.epoch.0,
         "isolation": definition.isolation.name(),
         "baseline": definition.comparison.as_ref().map(|comparison| comparison.system.name()),
         "durability": definition.durability.name(),

@@ -57,7 +57,7 @@ impl Drop for Dev {
 }
 
 /// The first of three neighbouring ports that are free at the moment.
-fn three_free_ports() -> String {
+pub(crate) fn three_free_ports() -> String {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = first.local_addr().unwrap().port();

@@ -2,6 +2,7 @@
 
 mod checking;
 mod clusters;
+mod sites;
 mod torturing;
 mod usage;
 

@@ -141,6 +141,12 @@ impl Catalogue {
         Some(reading)
     }
 
+    /// Up to which revision the copy is known to hold everything; none as long as it is not whole.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        let watched = self.driver.machine().machine().watched(KEYSPACES)?;
+        watched.keys().map(|_| watched.revision())
+    }
+
     fn step(&mut self, time: Time, input: InputOf<Speaker>, outgoing: &mut Outgoing<'_, '_>) {
         let Catalogue { driver, client, events, .. } = self;
         driver.step(time, input, &mut ToWorld { client: *client, events, outgoing });

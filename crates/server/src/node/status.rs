@@ -31,6 +31,8 @@ pub struct Status {
     pub uptime_seconds: f64,
     /// The processor time that the whole process has used, in seconds.
     pub cpu_seconds: f64,
+    /// How often the catalogue was written, as far as this node knows; none before it has heard of it.
+    pub catalogue_revision: Option<u64>,
     /// Messages from clients that were refused because of overload.
     pub refused_messages: u64,
     /// What the connections have carried.
@@ -171,6 +173,7 @@ impl Node {
             problems,
             uptime_seconds: turn.time.now.as_nanos() as f64 / 1e9,
             cpu_seconds: process::cpu_time().as_secs_f64(),
+            catalogue_revision: self.catalogue.revision().map(|revision| revision.0),
             refused_messages: self.refused,
             transport: transport(turn),
             log: self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum()),

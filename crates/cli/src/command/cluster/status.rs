@@ -1,23 +1,71 @@
 //! `quorate cluster status`.
 
 use quorate::Database;
+use quorate::topology::Keyspace as Definition;
+use quorate_server::SYSTEM_KEYSPACE;
+use serde::Serialize;
 use serde_json::json;
 
-use super::survey::{ShardView, Survey, survey};
+use super::super::keyspace;
+use super::survey::{NodeView, ReplicaView, ShardView, Survey, survey};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table, print_json};
 
-/// Prints how the cluster is: bad unless every replica of every shard serves.
+/// How the configuration service is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct ConfigurationView {
+    verdict: &'static str,
+    /// The nodes that hold it, by replica index.
+    members: Vec<u16>,
+    /// The node that leads it, if one that answers says that it does.
+    leader: Option<u16>,
+    /// How often it was written, as far as any node that answers knows.
+    revision: Option<u64>,
+    /// Why it did not say which keyspaces there are, if it did not.
+    problem: Option<String>,
+}
+
+/// Prints how the cluster is: bad unless every replica of every shard serves, and the configuration service answers.
 pub(super) async fn run(db: &Database, json: bool) -> Outcome {
     let survey = survey(db).await?;
-    let is_ok = survey.nodes.iter().all(|node| node.unreachable.is_none() && node.problems.is_empty())
+    let (keyspaces, problem) = match db.list().await {
+        Ok(keyspaces) => (Some(keyspaces), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let is_ok = keyspaces.is_some()
+        && survey.nodes.iter().all(|node| node.unreachable.is_none() && node.problems.is_empty())
         && survey.shards.iter().all(|shard| verdict(shard) == "served");
+    let configuration = configuration(&survey, problem);
     if json {
-        print_json(&json!({ "ok": is_ok, "nodes": survey.nodes, "shards": shards(&survey)? }))?;
+        let listed = |known: &Vec<Definition>| {
+            known.iter().map(|known| keyspace::to_json(db, known)).collect::<Vec<_>>()
+        };
+        print_json(&json!({
+            "ok": is_ok,
+            "configuration": configuration,
+            "nodes": survey.nodes,
+            "keyspaces": keyspaces.as_ref().map(listed),
+            "shards": shards(&survey)?,
+        }))?;
     } else {
-        println!("{}", text(&survey));
+        println!("{}", text(&survey, &configuration, keyspaces.as_deref()));
     }
     Ok(Verdict::good_if(is_ok))
+}
+
+/// What the nodes that answer say of the configuration service.
+fn configuration(survey: &Survey, problem: Option<String>) -> ConfigurationView {
+    let shard = survey.shards.iter().find(|shard| shard.keyspace == SYSTEM_KEYSPACE);
+    let replicas = shard.map_or(&[][..], |shard| &shard.replicas);
+    // Who is cut off may not have heard of a later view that another one leads.
+    let leads = |replica: &&ReplicaView| replica.leads;
+    ConfigurationView {
+        verdict: shard.map_or("not served", verdict),
+        members: replicas.iter().map(|replica| replica.node).collect(),
+        leader: replicas.iter().filter(leads).max_by_key(|replica| replica.view).map(|replica| replica.node),
+        revision: survey.nodes.iter().filter_map(|node| node.catalogue_revision).max(),
+        problem,
+    }
 }
 
 /// How a shard is, in a word or a few.
@@ -44,23 +92,64 @@ fn shards(survey: &Survey) -> Result<Vec<serde_json::Value>, Failure> {
     survey.shards.iter().map(with_verdict).collect::<Result<_, serde_json::Error>>().map_err(Failure::failed)
 }
 
-fn text(survey: &Survey) -> String {
+fn text(survey: &Survey, configuration: &ConfigurationView, keyspaces: Option<&[Definition]>) -> String {
+    let mut text = format!("{}\n\n{}\n\n", configuration_line(configuration), node_table(&survey.nodes));
+    if let Some(keyspaces) = keyspaces {
+        text.push_str(&format!("{}\n\n", keyspace::table(keyspaces)));
+    }
+    text.push_str(&shard_table(survey).to_string());
+    for node in &survey.nodes {
+        for problem in node.unreachable.iter().chain(&node.problems) {
+            text.push_str(&format!("\nnode {}: {problem}", node.node));
+        }
+    }
+    if let Some(problem) = &configuration.problem {
+        text.push_str(&format!("\nconfiguration service: {problem}"));
+    }
+    text
+}
+
+fn configuration_line(configuration: &ConfigurationView) -> String {
+    let ConfigurationView { verdict, members, leader, revision, .. } = configuration;
+    let members: Vec<_> = members.iter().map(u16::to_string).collect();
+    let leader = leader.map_or("nobody leads".to_owned(), |leader| format!("node {leader} leads"));
+    let revision = revision.map_or(String::new(), |revision| format!(", revision {revision}"));
+    format!("configuration service: {verdict}, on nodes {}; {leader}{revision}", members.join(", "))
+}
+
+fn node_table(views: &[NodeView]) -> Table {
     let mut nodes = Table::new(&[
         ("node", Align::Right),
         ("site", Align::Left),
         ("address", Align::Left),
-        ("answers", Align::Left),
+        ("up for", Align::Left),
         ("data directory", Align::Left),
     ]);
-    for node in &survey.nodes {
+    for node in views {
         nodes.row([
             node.node.to_string(),
             node.site.clone(),
             node.address.clone(),
-            if node.unreachable.is_none() { "yes" } else { "no" }.to_owned(),
+            node.up_seconds.map_or("does not answer".to_owned(), span),
             node.data_directory.clone().unwrap_or_default(),
         ]);
     }
+    nodes
+}
+
+/// A span of time, in its greatest unit and the next.
+fn span(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, _, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+fn shard_table(survey: &Survey) -> Table {
     let mut shards = Table::new(&[
         ("shard", Align::Right),
         ("keyspace", Align::Left),
@@ -68,7 +157,7 @@ fn text(survey: &Survey) -> String {
         ("replicas: node, state", Align::Left),
     ]);
     for shard in &survey.shards {
-        let replica = |replica: &super::survey::ReplicaView| {
+        let replica = |replica: &ReplicaView| {
             let accepted = if replica.accepted_losses.is_empty() { "" } else { " (after an accepted loss)" };
             let leads = if replica.leads { " (leads)" } else { "" };
             format!("{} {}{leads}{accepted}", replica.node, replica.state)
@@ -81,19 +170,26 @@ fn text(survey: &Survey) -> String {
             replicas.join(", "),
         ]);
     }
-    let mut text = format!("{nodes}\n\n{shards}");
-    for node in &survey.nodes {
-        for problem in node.unreachable.iter().chain(&node.problems) {
-            text.push_str(&format!("\nnode {}: {problem}", node.node));
-        }
-    }
-    text
+    shards
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::survey::ReplicaView;
     use super::*;
+
+    #[test]
+    fn spans_are_told_in_two_units() {
+        let table = [
+            (0.9, "0 s"),
+            (59.0, "59 s"),
+            (61.0, "1 min 1 s"),
+            (7_260.0, "2 h 1 min"),
+            (90_000.0, "1 d 1 h"),
+        ];
+        for (seconds, expected) in table {
+            assert_eq!(span(seconds), expected);
+        }
+    }
 
     #[test]
     fn verdicts_as_a_table() {

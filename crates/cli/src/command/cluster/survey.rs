@@ -23,6 +23,10 @@ pub(super) struct NodeView {
     /// Why it does not answer, if it does not.
     pub(super) unreachable: Option<String>,
     pub(super) data_directory: Option<String>,
+    /// For how long its process has been running.
+    pub(super) up_seconds: Option<f64>,
+    /// Up to which revision it knows the catalogue.
+    pub(super) catalogue_revision: Option<u64>,
     pub(super) problems: Vec<String>,
 }
 
@@ -53,6 +57,8 @@ pub(super) struct ReplicaView {
 #[derive(Deserialize)]
 struct NodeStatus {
     data_directory: String,
+    uptime_seconds: f64,
+    catalogue_revision: Option<u64>,
     problems: Vec<String>,
     replicas: Vec<ReplicaStatus>,
 }
@@ -97,11 +103,15 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
             address: node.address.clone(),
             unreachable: None,
             data_directory: None,
+            up_seconds: None,
+            catalogue_revision: None,
             problems: Vec::new(),
         };
         match status(db, node.id).await? {
             Ok(status) => {
                 view.data_directory = Some(status.data_directory);
+                view.up_seconds = Some(status.uptime_seconds);
+                view.catalogue_revision = status.catalogue_revision;
                 view.problems = status.problems;
                 said.insert(node.id.0, status.replicas);
             }

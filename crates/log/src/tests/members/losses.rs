@@ -66,7 +66,7 @@ fn a_sleeper_goes_on_with_what_a_survivor_knows() {
     start_with(&mut world, 0, Vec::new());
     start_with(&mut world, 1, Vec::new());
     world.pass(100);
-    assert_eq!(status(&world, 2), Status::ViewChanging, "nobody goes on with it");
+    assert_eq!(status(&world, 1), Status::Recovering, "one survivor helps nobody");
     let sleeper = Fact::asleep_since_creation(Membership::first(world.memberships[0].group()), View(1_000));
     start_with(&mut world, 1, sleeper);
     world.pass(400);
