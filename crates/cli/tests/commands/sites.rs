@@ -83,7 +83,7 @@ fn a_site_is_lost_and_everything_goes_on_and_without_two_what_is_there_is_served
     sites.lose(0);
     let during = sites.shell("keyspace create during; put carol 3; get carol; use before; get alice");
     assert_eq!(during.code, 0, "{}", during.err);
-    assert!(during.out.ends_with("3\n1\n"), "{}", during.out);
+    assert!(during.out.ends_with("3\nusing before\n1\n"), "{}", during.out);
     let status = sites.run(&["cluster", "status", "--json"]);
     let json = status.json();
     assert_eq!((status.code, json["ok"].as_bool()), (1, Some(false)), "one is missing");
@@ -110,7 +110,7 @@ fn a_site_is_lost_and_everything_goes_on_and_without_two_what_is_there_is_served
     assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
     // Its only replica is here, and where that is everybody knows.
     let near = sites.shell("use near; get bob; put bob 4; get bob");
-    assert_eq!((near.code, near.out.as_str()), (0, "2\nok\n4\n"), "{}", near.err);
+    assert_eq!((near.code, near.out.as_str()), (0, "using near\n2\nok\n4\n"), "{}", near.err);
     let status = sites.run(&["cluster", "status", "--json"]).json();
     assert_eq!(status["configuration"]["verdict"], "not served", "{status}");
     assert!(status["configuration"]["problem"].as_str().is_some(), "{status}");
