@@ -2,12 +2,12 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `keyspace/<name>` | the [`Keyspace`](quorate_core::topology::Keyspace), encoded |
+//! | `keyspace/<name>` | the [`Keyspace`], encoded |
 //! | `next/keyspace` | the id of the next keyspace, four bytes, the least significant first |
 //! | `next/shard` | the id of the next shard, likewise |
 //! | `site/<id>` | the name of a site |
-//! | `node/<id>` | the [`Node`](quorate_core::topology::Node), encoded |
-//! | `group/<shard>` | the [`Membership`](quorate_log::Membership) of a log that is in no keyspace's definition, encoded |
+//! | `node/<id>` | the [`Node`], encoded |
+//! | `group/<shard>` | the [`Membership`] of a log that is in no keyspace's definition, encoded |
 //! | `option/<keyspace>/<name>` | an option of a keyspace, as text |
 //! | `container/<keyspace>/<id>` | the node that holds a container, as a counter; bound to its lease |
 //!
