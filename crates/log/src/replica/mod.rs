@@ -156,7 +156,7 @@ impl<P: Payload> Fact<P> {
         let lives = BTreeMap::new();
         let installed =
             Fact::ViewInstalled { view: first, kept: start, last: start, from_state: None, beginning, lives };
-        vec![installed, Fact::ViewEntered(view)]
+        vec![installed, Fact::ViewEntered(View(view.0 + 1))]
     }
 }
 
