@@ -135,13 +135,13 @@ pub(crate) const CRATES: [Crate; 21] = [
     Crate {
         package: CLIENT,
         folder: "crates/client",
-        may_import: &[CORE, LOG, CONFIGURATION, TAPIR, BASELINES, WIRE, RUNTIME],
+        may_import: &[CORE, LOG, CONFIGURATION, TAPIR, BASELINES, QWSTORE, WIRE, RUNTIME],
         kind: Kind::Host,
     },
     Crate {
         package: SERVER,
         folder: "crates/server",
-        may_import: &[CORE, STORE, STORAGE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, WIRE, RUNTIME],
+        may_import: &[CORE, STORE, STORAGE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, QWSTORE, WIRE, RUNTIME],
         kind: Kind::Host,
     },
     Crate {

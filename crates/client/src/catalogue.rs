@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use quorate_core::comparison::{Comparison, System};
+use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{
     CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition,
 };
@@ -39,9 +39,9 @@ pub struct KeyspaceOptions {
     /// How far the clocks of all clients are apart at most, if that is known, up to [`CLOCK_BOUND_MAX`]. Commits then take as
     /// long at least, timestamps follow real time, and [`Keyspace::read_now`](crate::Keyspace::read_now) is possible.
     pub clock_bound: Option<Duration>,
-    /// The comparison system that runs it in place of its isolation's protocol, for measurements. No system for data that
-    /// matters: replicas of it that have lost their records with a majority of their group do not come back.
-    pub comparison: Option<System>,
+    /// The comparison system that runs it in place of its isolation's protocol, for measurements. The quorum store has no
+    /// transactions and promises nothing. No system is for data that matters: replicas of it that have lost their records with a majority of their group do not come back.
+    pub comparison: Option<Rival>,
 }
 
 impl KeyspaceOptions {
@@ -138,8 +138,8 @@ pub(crate) async fn create(
     let mut shards = place(options.shards, first_shard)?;
     let end = first_shard + shards.len() as u32;
     let mut service = None;
-    if let Some(system) = options.comparison {
-        if system.has_service() {
+    if let Some(rival) = options.comparison {
+        if rival.has_service() {
             service = place(1, end)?.pop();
         }
         // The first replica of a group leads it, and each node is to lead as many as any other.
@@ -148,7 +148,7 @@ pub(crate) async fn create(
         }
     }
     let next_shard = end + service.iter().len() as u32;
-    let comparison = options.comparison.map(|system| Comparison { system, service });
+    let comparison = options.comparison.map(|rival| Comparison { rival, service });
     let definition = Definition {
         id: KeyspaceId(id),
         name: name.to_owned(),

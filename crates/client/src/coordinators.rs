@@ -8,6 +8,7 @@ use std::convert::Infallible;
 
 use quorate_baselines::{Coordinator as Baseline, CoordinatorConfig, Replica};
 use quorate_core::command::{Command, Event, Routes};
+use quorate_core::comparison::Rival;
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::InputOf;
 use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, Machine, ShardId, TransactionId};
@@ -36,7 +37,8 @@ type Comparison = Guest<Baseline, Replica>;
 enum Whose {
     Tapir,
     Configuration,
-    /// The one of a comparison system, by its place.
+    QwStore,
+    /// The one of a comparison system on replicated logs, by its place.
     Comparison(usize),
 }
 
@@ -45,6 +47,7 @@ pub(crate) struct Coordinators {
     client: ClientId,
     tapir: Driver<Coordinator>,
     configuration: Driver<Configuration>,
+    qwstore: Driver<quorate_qwstore::Coordinator>,
     comparisons: Vec<Driver<Comparison>>,
     // Whose something is; what is not here is TAPIR's.
     keyspaces: FixedMap<KeyspaceId, Whose>,
@@ -60,10 +63,12 @@ impl Coordinators {
             resend_timeout: tapir.resend_timeout,
             ..quorate_configuration::CoordinatorConfig::new(client)
         };
+        let qwstore = quorate_qwstore::CoordinatorConfig::new(client);
         Coordinators {
             client,
             tapir: Driver::new(Coordinator::restore(tapir, []), client.0),
             configuration: Driver::new(Guest::restore(configuration, []), client.0),
+            qwstore: Driver::new(quorate_qwstore::Coordinator::restore(qwstore, []), client.0),
             comparisons: Vec::new(),
             keyspaces: FixedMap::from_iter([(SYSTEM_KEYSPACE_ID, Whose::Configuration)]),
             shards: FixedMap::from_iter([(SYSTEM_SHARD, Whose::Configuration)]),
@@ -75,12 +80,14 @@ impl Coordinators {
     pub(crate) fn start(&mut self, time: Time, world: &mut impl World) {
         self.tapir.step(time, Input::Start, &mut Carries { world, open: None });
         self.step_configuration(time, Input::Start, world);
+        self.step_qwstore(time, Input::Start, world);
     }
 
     /// True if they have nothing to do and nothing to tell.
     pub(crate) fn is_idle(&self) -> bool {
         self.tapir.machine().is_empty()
             && self.configuration.machine().machine().is_empty()
+            && self.qwstore.machine().is_empty()
             && self.comparisons.iter().all(|coordinator| coordinator.machine().machine().is_empty())
     }
 
@@ -91,6 +98,7 @@ impl Coordinators {
                 self.tapir.step(time, Input::Command(command), &mut Carries { world, open: None })
             }
             Whose::Configuration => self.step_configuration(time, Input::Command(command), world),
+            Whose::QwStore => self.step_qwstore(time, Input::Command(command), world),
             Whose::Comparison(slot) => self.step_comparison(time, slot, Input::Command(command), world),
         }
     }
@@ -118,8 +126,9 @@ impl Coordinators {
             ProtocolMessage::Configuration(message) => {
                 self.step_configuration(time, Input::Message { from, epoch, message }, world);
             }
-            // No coordinator here speaks with these.
-            ProtocolMessage::QwStore(_) => {}
+            ProtocolMessage::QwStore(message) => {
+                self.step_qwstore(time, Input::Message { from, epoch, message }, world);
+            }
         }
     }
 
@@ -127,6 +136,7 @@ impl Coordinators {
     pub(crate) fn fire_timers(&mut self, time: Time, world: &mut impl World) {
         self.tapir.fire_timers(time, &mut Carries { world, open: None });
         self.configuration.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
+        self.qwstore.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
         for coordinator in &mut self.comparisons {
             coordinator.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
         }
@@ -135,7 +145,12 @@ impl Coordinators {
     /// When the next timer is due.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
         let comparisons = self.comparisons.iter_mut().filter_map(Driver::next_deadline);
-        comparisons.chain(self.tapir.next_deadline()).chain(self.configuration.next_deadline()).min()
+        let configuration = self.configuration.next_deadline();
+        comparisons
+            .chain(self.tapir.next_deadline())
+            .chain(configuration)
+            .chain(self.qwstore.next_deadline())
+            .min()
     }
 
     /// Whose a command is. A transaction that does not begin with TAPIR is noted.
@@ -163,16 +178,20 @@ impl Coordinators {
         known.unwrap_or(Whose::Tapir)
     }
 
-    /// Who runs a keyspace. A comparison system gets a coordinator when it is first heard of.
+    /// Who runs a keyspace. A comparison system on replicated logs gets a coordinator when it is first heard of.
     fn learn(&mut self, time: Time, routes: &Routes, world: &mut impl World) -> Whose {
         let keyspace = &routes.keyspace;
         let known = self.keyspaces.get(&keyspace.id).copied();
         let whose = match (known, &keyspace.comparison) {
             (Some(whose), _) => whose,
             (None, None) => return Whose::Tapir,
-            (None, Some(quorate_core::comparison::Comparison { system, service })) => {
-                let service = service.as_ref().map(|group| (group.id, group.group_size()));
-                let config = CoordinatorConfig { service, ..CoordinatorConfig::new(self.client, *system) };
+            (None, Some(comparison)) => {
+                let Rival::OnLog(system) = comparison.rival else {
+                    self.keyspaces.insert(keyspace.id, Whose::QwStore);
+                    return self.learn(time, routes, world);
+                };
+                let service = comparison.service.as_ref().map(|group| (group.id, group.group_size()));
+                let config = CoordinatorConfig { service, ..CoordinatorConfig::new(self.client, system) };
                 let slot = self.comparisons.len();
                 self.comparisons.push(Driver::new(Guest::restore(config, []), self.client.0 ^ slot as u64));
                 self.keyspaces.insert(keyspace.id, Whose::Comparison(slot));
@@ -186,6 +205,15 @@ impl Coordinators {
 
     fn step_configuration(&mut self, time: Time, input: InputOf<Configuration>, world: &mut impl World) {
         self.configuration.step(time, input, &mut Carries { world, open: Some(&mut self.open) });
+    }
+
+    fn step_qwstore(
+        &mut self,
+        time: Time,
+        input: InputOf<quorate_qwstore::Coordinator>,
+        world: &mut impl World,
+    ) {
+        self.qwstore.step(time, input, &mut Carries { world, open: Some(&mut self.open) });
     }
 
     fn step_comparison(

@@ -67,7 +67,7 @@ pub use error::{Error, Invalid, MissingReplica, Result};
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use options::Options;
 pub use quorate_core::command::Outcome;
-pub use quorate_core::comparison::System;
+pub use quorate_core::comparison::{Rival, System};
 pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,

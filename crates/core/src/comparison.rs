@@ -104,12 +104,101 @@ impl FromStr for System {
     }
 }
 
-/// What runs a keyspace that is there to be measured: a comparison system, in place of the protocol of its isolation. It
-/// promises what that isolation promises.
+/// Whatever can run a keyspace to be compared with ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rival {
+    /// A transactional system on replicated logs. It promises what the isolation of its keyspace promises.
+    OnLog(System),
+    /// The quorum store without transactions of the TAPIR paper (section 7.1). It promises nothing.
+    QwStore,
+}
+
+impl Rival {
+    /// Each of them.
+    pub const ALL: [Rival; 6] = [
+        Rival::OnLog(System::TxnLock),
+        Rival::OnLog(System::TxnOcc),
+        Rival::OnLog(System::SpanLock),
+        Rival::OnLog(System::SpanOcc),
+        Rival::OnLog(System::Sinfonia),
+        Rival::QwStore,
+    ];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rival::OnLog(system) => system.name(),
+            Rival::QwStore => "qwstore",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub const fn what(self) -> &'static str {
+        match self {
+            Rival::OnLog(system) => system.what(),
+            Rival::QwStore => "reads anywhere, writes everywhere, and no transactions",
+        }
+    }
+
+    /// The transactional system, if it is one.
+    pub const fn on_log(self) -> Option<System> {
+        match self {
+            Rival::OnLog(system) => Some(system),
+            Rival::QwStore => None,
+        }
+    }
+
+    /// True if a group without keys belongs to each keyspace that it runs.
+    pub const fn has_service(self) -> bool {
+        matches!(self, Rival::OnLog(system) if system.has_service())
+    }
+}
+
+impl From<System> for Rival {
+    fn from(system: System) -> Self {
+        Rival::OnLog(system)
+    }
+}
+
+impl fmt::Display for Rival {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for Rival {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Rival::ALL.into_iter().find(|rival| rival.name() == name).ok_or_else(|| UnknownName {
+            what: "baseline",
+            given: name.to_owned(),
+            choices: Rival::ALL.map(Rival::name).join(", "),
+        })
+    }
+}
+
+/// What runs a keyspace that is there to be measured, in place of the protocol of its isolation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// The system.
-    pub system: System,
+    /// Who runs it.
+    pub rival: Rival,
     /// The group that is the timestamp server or the coordinator, where the system has one. It holds no keys.
     pub service: Option<Shard>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rivals_are_named_once_and_found_by_name() {
+        for rival in Rival::ALL {
+            assert_eq!(rival.name().parse::<Rival>(), Ok(rival));
+            assert_eq!(rival.on_log().map(Rival::from), Some(rival).filter(|rival| *rival != Rival::QwStore));
+        }
+        assert_eq!(Rival::ALL.iter().filter_map(|rival| rival.on_log()).collect::<Vec<_>>(), System::ALL);
+        let error = "tapir".parse::<Rival>().unwrap_err();
+        assert!(error.choices.contains("sinfonia") && error.choices.contains("qwstore"));
+    }
 }

@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_timestamp_server_is_a_group_that_holds_no_keys() {
         let shard = |id| Shard { id: ShardId(id), replicas: vec![NodeId(0)] };
-        let comparison = Comparison { system: System::TxnOcc, service: Some(shard(9)) };
+        let comparison = Comparison { rival: System::TxnOcc.into(), service: Some(shard(9)) };
         let keyspace = Keyspace {
             id: KeyspaceId(1),
             name: String::new(),

@@ -29,7 +29,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use quorate_core::comparison::System;
+use quorate_core::comparison::Rival;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, UnknownName};
 use quorate_core::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
 use quorate_tapir::KeyspaceShards;
@@ -193,7 +193,7 @@ pub(crate) struct Placement {
     /// The guarantee that the keyspace gives.
     pub(crate) isolation: Isolation,
     /// The comparison system that runs it in place of that isolation's protocol, if one does.
-    pub(crate) comparison: Option<System>,
+    pub(crate) comparison: Option<Rival>,
     /// What acknowledged writes survive.
     pub(crate) durability: Durability,
     /// The nodes of its group, by replica index.
@@ -209,7 +209,7 @@ impl Placement {
     pub(crate) fn protocol(&self) -> Protocol {
         match (self.keyspace, self.comparison, self.isolation) {
             (SYSTEM_KEYSPACE_ID, ..) => Protocol::Configuration,
-            (_, Some(system), _) => Protocol::Comparison(system),
+            (_, Some(rival), _) => Protocol::Comparison(rival),
             (_, None, Isolation::Strict) => Protocol::Tapir,
         }
     }
@@ -223,7 +223,7 @@ impl Placement {
                 keyspace: keyspace.id,
                 keyspace_name: keyspace.name.clone(),
                 isolation: keyspace.isolation,
-                comparison: keyspace.comparison.as_ref().map(|comparison| comparison.system),
+                comparison: keyspace.comparison.as_ref().map(|comparison| comparison.rival),
                 durability: keyspace.durability,
                 nodes: shard.replicas.clone(),
                 shards: shards_of(keyspace),
@@ -241,7 +241,7 @@ pub(crate) enum Protocol {
     /// The configuration service.
     Configuration,
     /// A comparison system.
-    Comparison(System),
+    Comparison(Rival),
 }
 
 impl Protocol {
@@ -250,7 +250,7 @@ impl Protocol {
         match self {
             Protocol::Tapir => "tapir",
             Protocol::Configuration => "configuration",
-            Protocol::Comparison(system) => system.name(),
+            Protocol::Comparison(rival) => rival.name(),
         }
     }
 }
@@ -412,7 +412,7 @@ impl MarkerFile {
             keyspace: placement.keyspace.0,
             keyspace_name: placement.keyspace_name.clone(),
             isolation: placement.isolation.name().to_owned(),
-            baseline: placement.comparison.map(|system| system.name().to_owned()),
+            baseline: placement.comparison.map(|rival| rival.name().to_owned()),
             durability: placement.durability.name().to_owned(),
             shard: placement.replica.shard.0,
             index: placement.replica.index.0,

@@ -38,7 +38,7 @@ message!(Shard, "Shard", {
 }, check validate_shard);
 
 message!(Comparison, "Comparison", {
-    1 system: Varint,
+    1 rival: Varint,
     2 service: Optional<Nested>,
 }, check validate_comparison);
 
@@ -55,7 +55,7 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
 }
 
 fn validate_comparison(comparison: &Comparison) -> Result<(), Fault> {
-    if comparison.service.is_some() == comparison.system.has_service() {
+    if comparison.service.is_some() == comparison.rival.has_service() {
         Ok(())
     } else {
         Err(Fault::Meaningless("a group that serves a system without one, or none where there is one"))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options, System};
+use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options, Rival};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ pub(crate) struct BenchArguments {
     isolation: Isolation,
     /// Measure this comparison system; see --list.
     #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["isolation", "no_deadline_ordering"])]
-    baseline: Option<System>,
+    baseline: Option<Rival>,
     /// Set an option of the section [log] of the servers, to tune a comparison system; see `quorate server --print-config`.
     #[arg(long, value_name = "OPTION=NUMBER", value_parser = log_option, requires = "baseline", conflicts_with = "connect")]
     log: Vec<(String, u64)>,
@@ -188,7 +188,8 @@ impl BenchArguments {
     /// under way at once are more in each, and that is the best that these systems can do.
     fn log(&self) -> BTreeMap<String, u64> {
         const IN_FLIGHT_MAX: u64 = 2;
-        let tuned = self.baseline.map(|_| ("in_flight_max".to_owned(), IN_FLIGHT_MAX));
+        let stands_on_logs = self.baseline.and_then(Rival::on_log);
+        let tuned = stands_on_logs.map(|_| ("in_flight_max".to_owned(), IN_FLIGHT_MAX));
         tuned.into_iter().chain(self.log.iter().cloned()).collect()
     }
 
@@ -286,7 +287,7 @@ impl BenchArguments {
         Report {
             workload: workload.name(),
             isolation: self.baseline.is_none().then_some(self.isolation.name()),
-            baseline: self.baseline.map(System::name),
+            baseline: self.baseline.map(Rival::name),
             clients: self.clients,
             seconds: round(costs.seconds, 3),
             committed: tally.committed,
@@ -374,8 +375,8 @@ fn list(json: bool) -> Outcome {
         }
         println!("{table}");
         let mut table = Table::new(&[("baseline", Align::Left), ("what", Align::Left)]);
-        for system in System::ALL {
-            table.row([system.name().to_owned(), system.what().to_owned()]);
+        for rival in Rival::ALL {
+            table.row([rival.name().to_owned(), rival.what().to_owned()]);
         }
         println!("{table}");
     }
@@ -405,6 +406,7 @@ mod tests {
         let tuned = ["--embedded", "--baseline", "txn-occ"];
         assert_eq!(parse(&["--embedded"]).unwrap(), options(&[]));
         assert_eq!(parse(&tuned).unwrap(), options(&[("in_flight_max", 2)]));
+        assert_eq!(parse(&["--embedded", "--baseline", "qwstore"]).unwrap(), options(&[]), "it has no log");
         let told = [&tuned[..], &["--log", "in_flight_max=9", "--log", "beat_ms=7"]].concat();
         assert_eq!(parse(&told).unwrap(), options(&[("beat_ms", 7), ("in_flight_max", 9)]));
         for wrong in ["in_flight_max", "in_flight_max=x"] {

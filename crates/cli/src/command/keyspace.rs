@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use quorate::topology::Keyspace as Definition;
-use quorate::{Database, Durability, Isolation, KeyspaceOptions, System};
+use quorate::{Database, Durability, Isolation, KeyspaceOptions, Rival};
 use serde_json::json;
 
 use super::ConnectArguments;
@@ -91,7 +91,7 @@ pub(crate) struct CreateArguments {
     clock_bound_ms: Option<u64>,
     /// Let this comparison system run it. Hidden: `quorate bench --baseline` measures one, and nothing else needs it.
     #[arg(long, hide = true, value_name = "SYSTEM")]
-    baseline: Option<System>,
+    baseline: Option<Rival>,
 }
 
 impl CreateArguments {
@@ -206,7 +206,10 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
 fn isolation(definition: &Definition) -> String {
     match &definition.comparison {
         None => definition.isolation.to_string(),
-        Some(comparison) => format!("{} ({})", definition.isolation, comparison.system),
+        Some(comparison) => match comparison.rival {
+            Rival::OnLog(system) => format!("{} ({system})", definition.isolation),
+            Rival::QwStore => "none (qwstore)".to_owned(),
+        },
     }
 }
 
@@ -237,7 +240,7 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
         "id": definition.id.0,
         "epoch": definition.epoch.0,
         "isolation": definition.isolation.name(),
-        "baseline": definition.comparison.as_ref().map(|comparison| comparison.system.name()),
+        "baseline": definition.comparison.as_ref().map(|comparison| comparison.rival.name()),
         "durability": definition.durability.name(),
         "clock_bound_us": definition.clock_bound.map(|bound| bound.as_micros() as u64),
         "shards": shards,

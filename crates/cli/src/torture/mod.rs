@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, System};
+use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, Rival, System};
 use quorate_checker::{Level, Report, check};
 use quorate_workloads::{Parameters, WorkloadKind};
 
@@ -198,7 +198,7 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
         durability: options.durability,
         shards: options.shards,
         replicas: Some(options.nodes),
-        comparison: options.baseline,
+        comparison: options.baseline.map(Rival::from),
         ..KeyspaceOptions::new(Isolation::Strict)
     };
     progress.say(format!(

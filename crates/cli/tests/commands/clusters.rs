@@ -231,9 +231,14 @@ fn a_benchmark_starts_servers_measures_them_and_records_what_happened() {
 
 #[test]
 fn comparison_systems_are_measured_in_the_same_way() {
-    for (system, shards) in
-        [("txn-lock", "2"), ("txn-occ", "2"), ("span-lock", "1"), ("span-occ", "1"), ("sinfonia", "2")]
-    {
+    for (system, shards) in [
+        ("txn-lock", "2"),
+        ("txn-occ", "2"),
+        ("span-lock", "1"),
+        ("span-occ", "1"),
+        ("sinfonia", "2"),
+        ("qwstore", "2"),
+    ] {
         let json = measure(&["--baseline", system, "--shards", shards]);
         assert_eq!((json["baseline"].as_str(), json.get("isolation")), (Some(system), None));
     }

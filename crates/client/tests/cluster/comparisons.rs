@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
-use quorate::{Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, System};
+use quorate::{
+    Database, Durability, Error, Invalid, Isolation, Keyspace, KeyspaceOptions, Outcome, Rival, System,
+};
 
 use crate::support::{Cluster, accounts, increment, number};
 
-async fn create(db: &Database, system: System) -> Keyspace {
+async fn create(db: &Database, rival: impl Into<Rival>) -> Keyspace {
+    let rival = rival.into();
     let options = KeyspaceOptions {
         shards: 2,
         durability: Durability::Sync,
-        comparison: Some(system),
+        comparison: Some(rival),
         ..KeyspaceOptions::new(Isolation::Strict)
     };
-    db.create_keyspace(system.name(), options).await.unwrap()
+    db.create_keyspace(rival.name(), options).await.unwrap()
 }
 
 /// Increments, with patience for leaders that change.
@@ -60,7 +63,7 @@ async fn every_system_runs_transactions_beside_the_others() {
     for definition in db.list().await.unwrap() {
         let Some(comparison) = &definition.comparison else { continue };
         let first: Vec<_> = definition.groups().map(|group| group.replicas[0].0).collect();
-        let expected = if comparison.system.has_service() { vec![0, 1, 2] } else { vec![0, 1] };
+        let expected = if comparison.rival.has_service() { vec![0, 1, 2] } else { vec![0, 1] };
         assert_eq!(first, expected, "{} has its leaders on different nodes", definition.name);
     }
     for system in System::ALL {
@@ -68,6 +71,41 @@ async fn every_system_runs_transactions_beside_the_others() {
         let error = db.keyspace(system.name()).await.unwrap_err();
         assert!(matches!(error, Error::Invalid(Invalid::NoSuchKeyspace { .. })), "{error}");
     }
+}
+
+/// What it does not promise is shown in the simulator; here only that it is served.
+#[tokio::test]
+async fn the_quorum_store_takes_what_is_put_and_has_no_transactions() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let keyspace = create(&db, Rival::QwStore).await;
+    let mut txn = keyspace.begin().await.unwrap();
+    for key in ["alice", "bob", "carol"] {
+        txn.put(key, "1").unwrap();
+    }
+    txn.commit().await.unwrap();
+    assert_eq!(increment(&keyspace, "bob").await.unwrap(), 2);
+    keyspace.transact(async |txn| txn.delete("carol")).await.unwrap();
+    let mut txn = keyspace.begin().await.unwrap();
+    txn.put("dave", "1").unwrap();
+    txn.abort().await.unwrap();
+    // A put leaves at once, and is not taken back. It may still be on its way to the nearest replica.
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while keyspace.get("dave").await.unwrap().is_none() {
+        assert!(tokio::time::Instant::now() < deadline, "what was put before the abort arrives");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let page = keyspace.scan("", "", 10).await.unwrap();
+    let found: Vec<_> = page.entries.iter().map(|(key, value)| (key.to_vec(), number(value))).collect();
+    assert_eq!(found, [(b"alice".to_vec(), 1), (b"bob".to_vec(), 2), (b"dave".to_vec(), 1)]);
+    // It goes on without one node, and knows after a restart of all what was put.
+    cluster.crash(2);
+    assert_eq!(count_up(&keyspace, "bob").await, 3);
+    (0..2).for_each(|node| cluster.crash(node));
+    (0..3).for_each(|node| cluster.restart(node));
+    let db = cluster.connect().await;
+    assert_eq!(count_up(&db.keyspace("qwstore").await.unwrap(), "bob").await, 4);
+    db.drop_keyspace("qwstore").await.unwrap();
 }
 
 #[tokio::test]

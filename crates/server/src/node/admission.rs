@@ -8,6 +8,7 @@ use quorate_baselines::Message as Baseline;
 use quorate_configuration::Message as Configuration;
 use quorate_core::ClientId;
 use quorate_log::Part;
+use quorate_qwstore::Message as QwStore;
 use quorate_tapir::Message;
 use quorate_tapir::message::Tapir;
 use quorate_wire::catalogue::validate_put;
@@ -32,10 +33,11 @@ pub(crate) fn classify(message: &ProtocolMessage) -> Class {
         ProtocolMessage::Tapir(message) => classify_tapir(message),
         ProtocolMessage::Baseline(Part::Own(message)) => classify_baseline(message),
         ProtocolMessage::Configuration(Part::Own(message)) => classify_configuration(message),
-        // Only replicas say the first two, and to whom others do it means nothing; nobody here is told the last.
-        ProtocolMessage::Baseline(Part::Log(_))
-        | ProtocolMessage::Configuration(Part::Log(_))
-        | ProtocolMessage::QwStore(_) => Class::Always,
+        ProtocolMessage::QwStore(message) => classify_qwstore(message),
+        // Only replicas say these, and to whom others do it means nothing.
+        ProtocolMessage::Baseline(Part::Log(_)) | ProtocolMessage::Configuration(Part::Log(_)) => {
+            Class::Always
+        }
     }
 }
 
@@ -48,6 +50,15 @@ fn classify_tapir(message: &Message) -> Class {
         | Message::QuorumRead { .. }
         | Message::QuorumScan { .. } => Class::Early,
         Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus { .. }) => Class::Prepare,
+        _ => Class::Always,
+    }
+}
+
+/// A put is all that a transaction wants of a replica: nothing is held for it that it could free.
+fn classify_qwstore(message: &QwStore) -> Class {
+    match message {
+        QwStore::Read { .. } | QwStore::Scan { .. } => Class::Early,
+        QwStore::Ir(quorate_ir::Message::ProposeInconsistent { .. }) => Class::Prepare,
         _ => Class::Always,
     }
 }
@@ -215,6 +226,24 @@ mod tests {
         ];
         for (message, class) in table {
             assert_eq!(classify(&message.clone().into()), class, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn new_work_of_the_quorum_store_waits() {
+        let (transaction, key) = (TransactionId::default(), quorate_core::Key::from("k"));
+        let range = KeyRange { from: "k".into(), to: None };
+        let id = OperationId { transaction, number: OperationId::INCONSISTENT };
+        let (value, timestamp) = (None, Timestamp::ZERO);
+        let operation = Arc::new(quorate_qwstore::message::Put { key: key.clone(), value, timestamp });
+        let table = [
+            (QwStore::Read { transaction, key }, Class::Early),
+            (QwStore::Scan { transaction, request: 1, range, limit: 1 }, Class::Early),
+            (QwStore::Ir(quorate_ir::Message::ProposeInconsistent { id, operation }), Class::Prepare),
+            (QwStore::Ir(quorate_ir::Message::HigherView { view: quorate_core::View(1) }), Class::Always),
+        ];
+        for (message, class) in table {
+            assert_eq!(classify(&ProtocolMessage::QwStore(message.clone())), class, "{message:?}");
         }
     }
 

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use quorate_core::comparison::Rival;
 use quorate_core::machine::InputOf;
 use quorate_core::{Address, ClientId, Epoch, Input, Instant, ReplicaId, View};
 use quorate_log::Member;
@@ -126,7 +127,12 @@ fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Run
     match order.placement.protocol() {
         Protocol::Tapir => Running::<Replica>::build((), order, data, logs),
         Protocol::Configuration => Running::<Configuration>::build(((), order.log), order, data, logs),
-        Protocol::Comparison(system) => Running::<Baseline>::build((system, order.log), order, data, logs),
+        Protocol::Comparison(Rival::OnLog(system)) => {
+            Running::<Baseline>::build((system, order.log), order, data, logs)
+        }
+        Protocol::Comparison(Rival::QwStore) => {
+            Running::<quorate_qwstore::Replica>::build((), order, data, logs)
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod baseline;
 mod configuration;
 mod member;
+mod qwstore;
 mod tapir;
 
 use quorate_core::quorum::InvalidGroupSize;

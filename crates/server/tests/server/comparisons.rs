@@ -26,7 +26,7 @@ async fn create(cluster: &Cluster, client: &mut Client, durability: Durability) 
         name: "compared".to_owned(),
         durability,
         shards: vec![group(KEYS, [0, 1, 2])],
-        comparison: Some(Comparison { system: System::TxnOcc, service }),
+        comparison: Some(Comparison { rival: System::TxnOcc.into(), service }),
         ..cluster.system().clone()
     };
     client.write(cluster.system(), "keyspace/compared", Some(quorate_wire::encode(&keyspace))).await;

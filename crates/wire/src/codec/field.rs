@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::comparison::System;
+use quorate_core::comparison::{Rival, System};
 use quorate_core::log::Position;
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
@@ -378,19 +378,20 @@ impl Scalar for Durability {
 }
 
 /// Zero is not used: a missing system is refused.
-impl Scalar for System {
+impl Scalar for Rival {
     fn to_u64(&self) -> u64 {
         match self {
-            System::TxnLock => 1,
-            System::TxnOcc => 2,
-            System::SpanLock => 3,
-            System::SpanOcc => 4,
-            System::Sinfonia => 5,
+            Rival::OnLog(System::TxnLock) => 1,
+            Rival::OnLog(System::TxnOcc) => 2,
+            Rival::OnLog(System::SpanLock) => 3,
+            Rival::OnLog(System::SpanOcc) => 4,
+            Rival::OnLog(System::Sinfonia) => 5,
+            Rival::QwStore => 6,
         }
     }
 
     fn from_u64(number: u64) -> Option<Self> {
-        System::ALL.into_iter().find(|system| system.to_u64() == number)
+        Rival::ALL.into_iter().find(|rival| rival.to_u64() == number)
     }
 }
 

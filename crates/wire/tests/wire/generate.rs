@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use quorate_core::command::Outcome;
-use quorate_core::comparison::{Comparison, System};
+use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{
@@ -512,8 +512,8 @@ pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
     let replicas = prop_oneof![Just(1usize), Just(3), Just(5)]
         .prop_flat_map(|replicas| vec(any::<u16>().prop_map(NodeId), replicas));
     let shard = (small(), replicas).prop_map(|(id, replicas)| Shard { id: ShardId(id), replicas }).boxed();
-    let comparison = (select(System::ALL.to_vec()), shard.clone())
-        .prop_map(|(system, shard)| Comparison { system, service: system.has_service().then_some(shard) });
+    let comparison = (select(Rival::ALL.to_vec()), shard.clone())
+        .prop_map(|(rival, shard)| Comparison { rival, service: rival.has_service().then_some(shard) });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Memory)];
     let clock_bound = of((0..=1_000_000_u64).prop_map(Duration::from_micros));
     (small(), text(), durability, vec(shard, 1..4), epoch(), clock_bound, of(comparison))

@@ -366,17 +366,17 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
 #[test]
 fn comparison_systems_with_the_wrong_groups_are_refused() {
     use quorate_core::NodeId;
-    use quorate_core::comparison::{Comparison, System};
+    use quorate_core::comparison::{Comparison, Rival, System};
     use quorate_core::topology::Shard;
     let service = Shard { id: ShardId(1), replicas: vec![NodeId(0)] };
-    for system in System::ALL {
-        let comparison = |service| Comparison { system, service };
+    for rival in Rival::ALL {
+        let comparison = |service| Comparison { rival, service };
         let with = decode::<Comparison>(&encode(&comparison(Some(service.clone()))));
         let without = decode::<Comparison>(&encode(&comparison(None)));
-        assert_eq!(with.is_ok(), system.has_service(), "{system}");
-        assert_eq!(without.is_ok(), !system.has_service(), "{system}");
+        assert_eq!(with.is_ok(), rival.has_service(), "{rival}");
+        assert_eq!(without.is_ok(), !rival.has_service(), "{rival}");
     }
-    let error = decode::<Comparison>(&encode(&Comparison { system: System::TxnOcc, service: None }));
+    let error = decode::<Comparison>(&encode(&Comparison { rival: System::TxnOcc.into(), service: None }));
     assert!(error.unwrap_err().to_string().contains("without one"));
 }
 

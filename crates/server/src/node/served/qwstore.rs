@@ -1,0 +1,71 @@
+//! Replicas of the quorum store without transactions.
+
+use quorate_core::{ClientId, Machine, View};
+use quorate_ir::Status;
+use quorate_qwstore::{Record, Replica, ReplicaConfig, ReplicaEvent};
+
+use super::super::log::LogError;
+use super::{Activity, Health, News, Served, group_of};
+use crate::data::{Boot, Placement};
+
+impl Served for Replica {
+    type Kind = ();
+
+    fn build(
+        (): Self::Kind,
+        placement: &Placement,
+        boot: Boot,
+        records: Vec<Record>,
+    ) -> Result<Self, LogError> {
+        let boot = match boot {
+            Boot::Initialise => quorate_qwstore::Boot::Initialise,
+            Boot::Rejoin => quorate_qwstore::Boot::Rejoin,
+        };
+        let Placement { replica, epoch, .. } = *placement;
+        let config = ReplicaConfig { epoch, ..ReplicaConfig::new(replica, group_of(placement)?, boot) };
+        Ok(Replica::restore(config, records))
+    }
+
+    /// What was measured is not worth it: such a keyspace is dropped.
+    fn asleep_since_creation(_: &Placement, _: View) -> Result<Option<Vec<Record>>, LogError> {
+        Ok(None)
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            activity: match self.status() {
+                Status::Normal => Activity::Normal,
+                Status::ViewChanging => Activity::ViewChanging,
+                Status::Recovering => Activity::Recovering,
+            },
+            view: self.view(),
+            leads: false,
+            prepared: 0,
+            record_len: self.record_len(),
+            recoveries: 0,
+        }
+    }
+
+    /// Nobody holds anything for anybody.
+    fn load(&self, _: Option<ClientId>) -> usize {
+        0
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// It knows puts, and not which transaction they belong to.
+    fn decided(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn news(event: &ReplicaEvent) -> Option<News> {
+        Some(match event {
+            ReplicaEvent::Normal { view } => News::Normal(*view),
+            ReplicaEvent::ViewChanging { view } => News::ViewChanging(*view),
+            ReplicaEvent::Outdated { epoch } => News::Outdated(*epoch),
+            ReplicaEvent::Lost { lost } => News::Lost(*lost),
+        })
+    }
+}
