@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use quorate_core::ClientId;
-use quorate_wire::{Directory, FrameReader, FrameWriter, Hello, Packet, Peer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use quorate_runtime::conversation::{Conversation, Trouble};
+use quorate_wire::{Directory, Hello, Packet, Peer};
 
 use crate::error::Error;
 
@@ -16,14 +15,6 @@ pub(crate) struct Discovered {
     pub(crate) cluster: u64,
     /// Sites, nodes and the catalogue.
     pub(crate) directory: Directory,
-}
-
-/// Why a node did not say it.
-enum Trouble {
-    /// It could not be reached, or went away.
-    Unreachable(String),
-    /// It answered in a way that will not change by asking again.
-    Refused(String),
 }
 
 /// Asks the addresses one after the other until one answers.
@@ -52,50 +43,23 @@ pub(crate) async fn discover(
 }
 
 async fn ask(address: &str, client: ClientId, site: &str) -> Result<Discovered, Trouble> {
-    let unreachable = |error: std::io::Error| Trouble::Unreachable(error.to_string());
-    let mut socket = TcpStream::connect(address).await.map_err(unreachable)?;
     let hello = Hello { cluster: 0, peer: Peer::Client(client), site: site.to_owned() };
-    socket.write_all(&frame(&Packet::Hello(hello))?).await.map_err(unreachable)?;
-    let mut reader = FrameReader::new();
-    let (mut cluster, mut request) = (None, None);
+    let (mut node, welcome) = Conversation::begin(address, hello).await?;
+    node.say(&Packet::DirectoryRequest).await?;
     loop {
-        while let Some(packets) = reader.next_frame().map_err(|error| Trouble::Refused(error.to_string()))? {
-            for packet in packets {
-                match packet.map_err(|error| Trouble::Refused(error.to_string()))? {
-                    Packet::Welcome(welcome) => {
-                        cluster = Some(welcome.cluster);
-                        request = Some(frame(&Packet::DirectoryRequest)?);
-                    }
-                    Packet::Goodbye { reason } => return Err(Trouble::Refused(reason)),
-                    Packet::Directory(directory) => {
-                        let cluster = cluster.ok_or_else(|| {
-                            Trouble::Refused("it told its directory before saying who it is".to_owned())
-                        })?;
-                        return Ok(Discovered { cluster, directory });
-                    }
-                    _ => {}
-                }
-            }
-        }
-        if let Some(request) = request.take() {
-            socket.write_all(&request).await.map_err(unreachable)?;
-        }
-        if socket.read_buf(reader.space(16 * 1024)).await.map_err(unreachable)? == 0 {
-            return Err(Trouble::Unreachable("it closed the connection".to_owned()));
+        if let Packet::Directory(directory) = node.hear().await? {
+            return Ok(Discovered { cluster: welcome.cluster, directory });
         }
     }
 }
 
-fn frame(packet: &Packet) -> Result<bytes::BytesMut, Trouble> {
-    let mut writer = FrameWriter::new();
-    writer.push(packet).map_err(|error| Trouble::Refused(error.to_string()))?;
-    Ok(writer.take())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use quorate_wire::FrameWriter;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
+
+    use super::*;
 
     async fn answering(bytes: Vec<u8>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

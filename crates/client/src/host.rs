@@ -298,6 +298,8 @@ impl Host for ClientHost {
             | Packet::DirectoryRequest
             | Packet::Directory(_)
             | Packet::StatusRequest
+            | Packet::Join { .. }
+            | Packet::JoinReply { .. }
             | Packet::AcceptLoss { .. } => {
                 return Err(Violation("a server said what only a client or a handshake says".into()));
             }

@@ -17,6 +17,7 @@
 //!   [`Host`], the code that owns the drivers. All of it is tasks on the tokio runtime of whoever
 //!   starts it; the host stands behind one mutex, which on a `current_thread` runtime is never contended, so a call of
 //!   a user steps the coordinator in place, without a hop to another task or thread.
+//! * [`conversation`]: a few questions to one node, for whoever has no transport yet.
 //! * [`wan`]: emulated wide-area delay between sites.
 //! * [`clock`]: the two kinds of time, read once per turn.
 //!
@@ -56,6 +57,7 @@
 //! ```
 
 pub mod clock;
+pub mod conversation;
 pub mod driver;
 pub mod transport;
 pub mod wan;

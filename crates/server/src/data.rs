@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   identity.toml                   cluster, node, a random incarnation; written once, by explicit initialisation
+//!   nodes.toml                      the sites and nodes of the cluster, as they were when this node knew last
 //!   lock                            locked while a server uses the directory
 //!   replicas/shard-7-r1/
 //!     replica.toml                  the marker: this replica has been created here, and how it begins without records
@@ -30,11 +31,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use quorate_core::comparison::Rival;
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, UnknownName};
-use quorate_core::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
+use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology, UnknownName};
+use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 use quorate_tapir::KeyspaceShards;
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
+
+use crate::config::system_keyspace;
 
 /// The version of the layout of a data directory that this program reads and writes. In the first one the catalogue was a
 /// keyspace of TAPIR.
@@ -331,6 +334,30 @@ impl DataDirectory {
         &self.path
     }
 
+    /// Which node of which cluster a directory belongs to; none if it is not there.
+    pub(crate) fn owner(path: &Path) -> Result<Option<(u64, NodeId)>, DataError> {
+        let identity = path.join("identity.toml");
+        if !exists(&identity)? {
+            return Ok(None);
+        }
+        let IdentityFile { cluster, node, .. } = read(&identity)?;
+        Ok(Some((cluster, NodeId(node))))
+    }
+
+    /// Notes the sites and nodes of the cluster, and where the catalogue is.
+    pub(crate) fn remember(&self, topology: &Topology, system: &Keyspace) -> Result<(), DataError> {
+        write_durably(&self.path.join("nodes.toml"), &NodesFile::new(topology, system))
+    }
+
+    /// The sites and nodes that were noted last in a directory, and where the catalogue is; none if none were.
+    pub(crate) fn remembered(path: &Path) -> Result<Option<(Topology, Keyspace)>, DataError> {
+        let nodes = path.join("nodes.toml");
+        match exists(&nodes)? {
+            true => read::<NodesFile>(&nodes)?.restore(&nodes).map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// The replicas that have been created here.
     pub(crate) fn replicas(&self) -> Result<Vec<Placement>, DataError> {
         let directory = self.path.join("replicas");
@@ -441,6 +468,45 @@ impl MarkerFile {
             shards: self.shards.map(|[first, count]| KeyspaceShards { first: ShardId(first), count }),
             epoch: Epoch(self.epoch),
         })
+    }
+}
+
+/// The sites and nodes, and the nodes that hold the catalogue.
+#[derive(Serialize, Deserialize)]
+struct NodesFile {
+    format: u32,
+    sites: Vec<String>,
+    /// The site of each node, and where it is found.
+    nodes: Vec<(u16, String)>,
+    system: Vec<u16>,
+    durability: String,
+}
+
+impl NodesFile {
+    fn new(topology: &Topology, system: &Keyspace) -> Self {
+        NodesFile {
+            format: FORMAT,
+            sites: topology.sites.clone(),
+            nodes: topology.nodes.iter().map(|node| (node.site.0, node.address.clone())).collect(),
+            system: system.shards[0].replicas.iter().map(|node| node.0).collect(),
+            durability: system.durability.name().to_owned(),
+        }
+    }
+
+    fn restore(self, path: &Path) -> Result<(Topology, Keyspace), DataError> {
+        let damaged = |reason: String| DataError::Damaged { path: path.to_owned(), reason };
+        let NodesFile { sites, nodes, system, durability, .. } = self;
+        if let Some((site, _)) = nodes.iter().find(|(site, _)| usize::from(*site) >= sites.len()) {
+            return Err(damaged(format!("a node in site {site} of {}", sites.len())));
+        }
+        let known = |node: &u16| usize::from(*node) < nodes.len();
+        if GroupSize::new(system.len()).is_err() || !system.iter().all(known) {
+            return Err(damaged(format!("the catalogue on the nodes {system:?} of {}", nodes.len())));
+        }
+        let durability = durability.parse().map_err(|error: UnknownName| damaged(error.to_string()))?;
+        let node = |((site, address), id)| Node { id: NodeId(id), site: SiteId(site), address };
+        let topology = Topology { nodes: nodes.into_iter().zip(0..).map(node).collect(), sites };
+        Ok((topology, system_keyspace(system.into_iter().map(NodeId).collect(), durability)))
     }
 }
 

@@ -13,6 +13,7 @@
 //! | file | role |
 //! |---|---|
 //! | `config` | what a node is told, and every limit |
+//! | `join` | which node it is, and who the others are |
 //! | `data` | whose data directory it is, and how a replica begins |
 //! | `node` | the replicas, the catalogue, admission, status |
 //! | `server` | the node's thread, from start to drain |
@@ -21,6 +22,7 @@
 mod config;
 mod data;
 mod http;
+mod join;
 mod metrics;
 mod node;
 mod process;
@@ -28,6 +30,7 @@ mod server;
 
 pub use config::{Config, ConfigError, Limits, LogOptions, print_config};
 pub use data::{DataError, Initialise};
+pub use join::JoinError;
 pub use node::{LogStatus, ReplicaStatus, Status, TransportStatus};
 pub use quorate_wire::catalogue::SYSTEM_KEYSPACE;
 pub use server::{Failed, Server, Sockets, StartError};

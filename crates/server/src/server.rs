@@ -1,12 +1,14 @@
 //! Starting and stopping a node: one thread with one event loop, and a second, small one for HTTP.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use quorate_core::topology::{Node as Place, Topology};
 use quorate_core::{ClientId, NodeId};
-use quorate_runtime::transport::{Options, Target, TurnWaker};
+use quorate_runtime::transport::{Dialled, Options, Target, TurnWaker};
 use quorate_runtime::{Clock, Transport};
 use quorate_wire::Peer;
 use tokio::runtime::{Builder, Runtime};
@@ -15,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Initialise};
 use crate::http::HttpServer;
+use crate::join::{JoinError, Settled, settle};
 use crate::node::{DrainState, Logs, Node, Status};
 
 /// How long a node waits for the others before its replicas start without them.
@@ -32,6 +35,9 @@ pub enum StartError {
     /// Its data directory cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// It is to join a cluster and cannot.
+    #[error(transparent)]
+    Join(#[from] JoinError),
     /// It cannot listen.
     #[error("cannot listen on {address}: {source}; choose another address, or stop what uses it")]
     Listen {
@@ -99,9 +105,11 @@ impl Server {
         initialise: Initialise,
         sockets: Sockets,
     ) -> Result<Server, StartError> {
+        let Settled { config, initialise, hints } = settle(config, initialise, ClientId(random()?.max(1)))?;
         let config = Arc::new(config);
         let (cluster, node) = (config.cluster, config.node);
         let data = DataDirectory::open(&config.data_directory, cluster, node, initialise, random()?)?;
+        data.remember(&config.topology, &config.system)?;
         let listener = match sockets.node {
             Some(listener) => listener,
             None => bind(config.listen_address())?,
@@ -130,7 +138,7 @@ impl Server {
         let thread = std::thread::Builder::new().name(config.node.to_string()).spawn({
             let (transport, config) = (transport.clone(), Arc::clone(&config));
             move || {
-                let result = run(runtime, transport, turns, listener, &config, stop_asked);
+                let result = run(runtime, transport, turns, listener, &config, hints, stop_asked);
                 has_stopped.send_replace(true);
                 result
             }
@@ -206,6 +214,7 @@ fn run(
     turns: tokio::task::JoinHandle<()>,
     listener: TcpListener,
     config: &Config,
+    hints: Vec<Place>,
     stop: oneshot::Receiver<Stop>,
 ) -> Result<(), Failed> {
     let result = runtime.block_on(async {
@@ -214,12 +223,16 @@ fn run(
             Failed
         })?;
         transport.listen(listener);
-        let dialled = dial_others(&transport, config);
+        let mut dialled = Dials { hints, dialled: BTreeMap::new() };
+        let topology = transport.with(|node, _| node.topology());
+        dialled.follow(&transport, config.node, &topology.borrow());
         connect(&transport).await;
         transport.with(|node, turn| node.start(turn));
         let result = tokio::select! {
             // The turn task ends only with the transport, or with a machine that has panicked.
             _ = turns => Err(Failed),
+            // So does this one: it ends with the node.
+            () = follow(&transport, config.node, topology, &mut dialled) => Err(Failed),
             // An error means that the handle is gone: as good as a crash.
             stop = stop => {
                 if let Ok(Stop::Drain) = stop {
@@ -236,11 +249,43 @@ fn run(
     result
 }
 
-fn dial_others(transport: &Transport<Node>, config: &Config) -> Vec<quorate_runtime::transport::Dialled> {
-    let others = config.topology.nodes.iter().filter(|node| node.id != config.node);
-    others
-        .map(|node| transport.dial(Target { address: node.address.clone(), expect: Some(node.id) }))
-        .collect()
+/// The standing wishes to be connected to the other nodes, where they are found.
+struct Dials {
+    /// Where they may be found besides, whatever is registered: they may all have moved before anybody could say so.
+    hints: Vec<Place>,
+    dialled: BTreeMap<(NodeId, String), Dialled>,
+}
+
+impl Dials {
+    /// Dials nodes that are new or are found elsewhere now, and hangs up where they were.
+    fn follow(&mut self, transport: &Transport<Node>, me: NodeId, topology: &Topology) {
+        let others = |node: &&Place| node.id != me && !node.address.is_empty();
+        let wanted: BTreeSet<_> = topology
+            .nodes
+            .iter()
+            .chain(&self.hints)
+            .filter(others)
+            .map(|node| (node.id, node.address.clone()))
+            .collect();
+        self.dialled.retain(|known, _| wanted.contains(known));
+        for (id, address) in wanted {
+            let target = Target { address: address.clone(), expect: Some(id) };
+            self.dialled.entry((id, address)).or_insert_with(|| transport.dial(target));
+        }
+    }
+}
+
+/// Dials whoever is registered, as long as the node lives.
+async fn follow(
+    transport: &Transport<Node>,
+    me: NodeId,
+    mut topology: watch::Receiver<Arc<Topology>>,
+    dialled: &mut Dials,
+) {
+    while topology.changed().await.is_ok() {
+        let topology = Arc::clone(&topology.borrow_and_update());
+        dialled.follow(transport, me, &topology);
+    }
 }
 
 /// Waits a moment until the other nodes can be reached: what replicas say first is lost otherwise, and repeated only

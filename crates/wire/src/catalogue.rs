@@ -67,6 +67,16 @@ pub fn node_key(node: NodeId) -> Key {
     Key::from(format!("node/{:05}", node.0))
 }
 
+/// The range of the keys of all sites.
+pub fn site_range() -> KeyRange {
+    KeyRange { from: Key::from("site/"), to: Some(Key::from("site0")) }
+}
+
+/// The range of the keys of all nodes.
+pub fn node_range() -> KeyRange {
+    KeyRange { from: Key::from("node/"), to: Some(Key::from("node0")) }
+}
+
 /// The key of a group of replicas that is in no keyspace's definition.
 pub fn group_key(shard: ShardId) -> Key {
     Key::from(format!("group/{:010}", shard.0))
@@ -170,6 +180,12 @@ mod tests {
         }
         assert!(!range.contains(NEXT_KEYSPACE_KEY));
         assert!(!range.contains(NEXT_SHARD_KEY));
+        for id in [0, u16::MAX] {
+            assert!(
+                site_range().contains(&site_key(SiteId(id))) && node_range().contains(&node_key(NodeId(id)))
+            );
+        }
+        assert!(!node_range().contains(NEXT_SHARD_KEY) && !site_range().contains(NEXT_SHARD_KEY));
     }
 
     #[test]

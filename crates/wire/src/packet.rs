@@ -71,6 +71,22 @@ pub enum Packet {
         /// The message that held what is not known, as it is called in the description of the wire format.
         message: String,
     },
+    /// Whoever wants to be a node → server: register me. Asking twice is asking once.
+    Join {
+        /// The name of its site, which may be new.
+        site: String,
+        /// Where it will be found, as `host:port`.
+        address: String,
+    },
+    /// The answer to [`Packet::Join`].
+    JoinReply {
+        /// Which node it is; none if it was refused.
+        node: Option<NodeId>,
+        /// True if it had been registered before: then it may have been part of the cluster, and must not begin empty.
+        is_known: bool,
+        /// Why it was refused, if it was.
+        refused: Option<String>,
+    },
 }
 
 /// A message of a protocol with its sender and receiver.
@@ -221,6 +237,8 @@ alternatives!(Packet, "Packet",
         12 AcceptLoss { 1 replica: Nested, 2 view: Varint }
         13 AcceptLossReply { 1 replica: Nested, 2 refused: Optional<Text> }
         14 Unsupported { 1 message: Text }
+        15 Join { 1 site: Text, 2 address: Text }
+        16 JoinReply { 1 node: Optional<Varint>, 2 is_known: Varint, 3 refused: Optional<Text> }
     },
     fields {
         1 Envelope: Nested,

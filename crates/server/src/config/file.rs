@@ -51,7 +51,7 @@ pub enum ConfigError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    node: Spanned<u16>,
+    node: Option<Spanned<u16>>,
     data_directory: PathBuf,
     listen: Option<Spanned<String>>,
     http: Option<Spanned<String>>,
@@ -72,6 +72,7 @@ struct File {
 struct FileCluster {
     name: String,
     id: Spanned<u64>,
+    join: Option<Spanned<Vec<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -168,12 +169,19 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         }
     }
     let topology = Topology { nodes: nodes(text, &file.nodes, &sites)?, sites };
-    let node = *file.node.get_ref();
-    if usize::from(node) >= topology.nodes.len() {
-        let known = topology.nodes.len();
-        let advice = format!("there is no node {node}: {known} [[nodes]] are listed, counted from 0");
-        return Err(mistake(text, file.node.span(), advice));
-    }
+    let (node, join) = match (&file.node, file.cluster.join) {
+        (Some(node), None) => (own_node(text, node, &topology)?, Vec::new()),
+        (None, Some(join)) => (NodeId(0), others(text, join, &topology)?),
+        (None, None) => {
+            let advice = "missing field `node`: which of the [[nodes]] this is, counted from 0; a node that joins others names \
+                          them in `join`";
+            return Err(mistake(text, file.cluster.id.span(), advice));
+        }
+        (Some(_), Some(join)) => {
+            let advice = "a node that joins others is told its number by them: leave out `node`, or `join`";
+            return Err(mistake(text, join.span(), advice));
+        }
+    };
     for address in [&file.listen, &file.http].into_iter().flatten() {
         validate_address(text, address)?;
     }
@@ -187,7 +195,8 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
     Ok(Config {
         cluster_name: file.cluster.name,
         cluster: file.cluster.id.into_inner(),
-        node: NodeId(node),
+        node,
+        join,
         system: system(text, &file.system, &topology)?,
         data_directory: file.data_directory,
         listen: file.listen.map(Spanned::into_inner),
@@ -197,6 +206,34 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         log: file.log.apply(text)?,
         topology,
     })
+}
+
+/// Which of the nodes this is.
+fn own_node(text: &str, node: &Spanned<u16>, topology: &Topology) -> Result<NodeId, ConfigError> {
+    let (known, id) = (topology.nodes.len(), *node.get_ref());
+    if usize::from(id) < known {
+        return Ok(NodeId(id));
+    }
+    let advice = format!("there is no node {id}: {known} [[nodes]] are listed, counted from 0");
+    Err(mistake(text, node.span(), advice))
+}
+
+/// Where the others are that this node joins.
+fn others(text: &str, join: Spanned<Vec<String>>, topology: &Topology) -> Result<Vec<String>, ConfigError> {
+    let span = join.span();
+    let join = join.into_inner();
+    if join.is_empty() {
+        return Err(mistake(text, span, "`join` must name the address of a node at least"));
+    }
+    if let Some(wrong) = join.iter().find(|address| !is_address(address)) {
+        return Err(mistake(text, span, format!("\"{wrong}\" is not an address: write host:port")));
+    }
+    if topology.nodes.len() != 1 {
+        let advice =
+            "a node that joins others lists itself alone in [[nodes]]: it learns of the others from them";
+        return Err(mistake(text, span, advice));
+    }
+    Ok(join)
 }
 
 fn nodes(text: &str, nodes: &[FileNode], sites: &[String]) -> Result<Vec<Node>, ConfigError> {
@@ -295,14 +332,16 @@ fn matrix(text: &str, name: &Spanned<String>, topology: &Topology) -> Result<Arc
 
 fn validate_address(text: &str, address: &Spanned<String>) -> Result<(), ConfigError> {
     let given = address.get_ref();
-    let valid =
-        given.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-    if valid {
+    if is_address(given) {
         Ok(())
     } else {
         let advice = format!("\"{given}\" is not an address: write host:port, like \"127.0.0.1:7400\"");
         Err(mistake(text, address.span(), advice))
     }
+}
+
+fn is_address(given: &str) -> bool {
+    given.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
 fn mistake(text: &str, span: Range<usize>, mistake: impl Into<String>) -> ConfigError {

@@ -14,7 +14,6 @@ use quorate_core::topology::{Keyspace, Node, Topology};
 use quorate_runtime::wan::Matrix;
 
 pub use file::ConfigError;
-#[cfg(test)]
 pub(crate) use file::system_keyspace;
 pub use limits::Limits;
 pub use log::LogOptions;
@@ -40,6 +39,9 @@ pub struct Config {
     pub http: Option<String>,
     /// The delays between sites to emulate.
     pub wan: Option<Arc<Matrix>>,
+    /// Where other nodes are found, if this one is to join them: then `topology` names this node alone, which it is is asked
+    /// for, and so is what else is in the cluster.
+    pub join: Vec<String>,
     /// The bounds of every queue.
     pub limits: Limits,
     /// How replicated logs go by.

@@ -80,6 +80,27 @@ fn the_configuration_service_is_spread_over_the_sites() {
 }
 
 #[test]
+fn who_joins_lists_itself_and_some_others() {
+    let text = |join: &str, nodes: usize| {
+        let node = "[[nodes]]\nsite = \"mars\"\naddress = \"a:1\"\n".repeat(nodes);
+        format!(
+            "data_directory = \"d\"\nsites = [\"mars\"]\n[cluster]\nname = \"c\"\nid = 1\njoin = {join}\n{node}"
+        )
+    };
+    let config = Config::parse(&text("[\"b:1\", \"c:1\"]", 1)).unwrap();
+    assert_eq!((&config.join[..], config.own_site()), (&["b:1".to_owned(), "c:1".to_owned()][..], "mars"));
+    let table = [
+        ("[]", 1, "line 6: `join` must name"),
+        ("[\"b\"]", 1, "line 6: \"b\" is not an address"),
+        ("[\"b:1\"]", 2, "lists itself alone"),
+    ];
+    for (join, nodes, expected) in table {
+        let error = Config::parse(&text(join, nodes)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn mistakes_are_named_with_their_line() {
     let table = [
         ("node = 0", "node = 3", "line 4: there is no node 3: 3 [[nodes]] are listed"),
@@ -87,6 +108,7 @@ fn mistakes_are_named_with_their_line() {
         ("node = 0", "nodule = 0", "unknown field `nodule`"),
         ("node = 0\n", "", "missing field `node`"),
         ("id = 4242", "id = 0", "must not be 0"),
+        ("id = 4242", "id = 4242\njoin = [\"127.0.0.1:7400\"]", "leave out `node`, or `join`"),
         ("http = \"127.0.0.1:7500\"", "http = \"7500\"", "line 16: \"7500\" is not an address"),
         ("# listen = \"127.0.0.1:7400\"", "listen = \"7400\"", "line 12: \"7400\" is not an address"),
         ("site = \"asia\"", "site = \"mars\"", "the site \"mars\" is not one of: us, europe, asia"),

@@ -1,4 +1,4 @@
-//! How a node learns of keyspaces: it keeps a copy of their part of the configuration.
+//! How a node learns of keyspaces, sites and nodes, and registers nodes: it keeps a copy of these parts of the configuration.
 //!
 //! The copy may lag behind, which does no harm as long as it does not lag behind what this node has known in an earlier life:
 //! a keyspace that is hosted here and missing there was dropped, or has not come yet. So once after it has started, the node
@@ -12,22 +12,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_configuration::{
-    ConditionalWrite, Replica, Revision, Stored, Subscriber, SubscriberCommand, SubscriberConfig,
+    ConditionalWrite, Refusal, Replica, Revision, Stored, Subscriber, SubscriberCommand, SubscriberConfig,
     SubscriberEvent, WriteResult,
 };
 use quorate_core::machine::InputOf;
-use quorate_core::topology::Keyspace;
-use quorate_core::{Address, ClientId, Epoch, Input, Instant, Key, Machine, TransactionId};
+use quorate_core::topology::{Keyspace, Topology};
+use quorate_core::{Address, ClientId, Epoch, Input, Instant, Key, Machine, NodeId, TransactionId};
 use quorate_log::Guest;
 use quorate_log::member::MessageOf;
 use quorate_runtime::driver::{Carrier, Kept};
-use quorate_runtime::{Driver, Time};
-use quorate_wire::catalogue::keyspace_range;
+use quorate_runtime::{Driver, LinkId, Time};
+use quorate_wire::catalogue::{keyspace_range, node_range, site_range};
 
+use super::registry::{Joining, Registry};
 use super::routes::Outgoing;
+use crate::Config;
 
-/// The name of the watch of all keyspaces.
+// The names of the watches.
 const KEYSPACES: u64 = 0;
+const SITES: u64 = 1;
+const NODES: u64 = 2;
+
+/// How often somebody who wants to join is given a number that somebody else is given first.
+const JOIN_ATTEMPTS_MAX: u32 = 8;
 
 /// How long the node waits for its write before it asks for another, and after one that was refused.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,6 +57,9 @@ pub(crate) struct Reading {
     pub(crate) complete: bool,
 }
 
+/// What became of a write, as [`SubscriberEvent::Written`] says.
+type WriteOutcome = Result<WriteResult, Option<Refusal>>;
+
 /// A keyspace and which write has created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -57,38 +67,80 @@ pub(crate) struct Found {
     pub(crate) created: Revision,
 }
 
+/// Somebody who wants to be a node.
+#[derive(Clone, Debug)]
+struct Applicant {
+    /// Who has said so.
+    link: LinkId,
+    site: String,
+    address: String,
+    attempts: u32,
+}
+
+/// What somebody who wants to be a node is told: which it is, and whether it was that before; or why it is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Joined {
+    pub(crate) link: LinkId,
+    pub(crate) result: Result<(NodeId, bool), String>,
+}
+
+/// What a write is for.
+#[derive(Clone, Debug)]
+enum Purpose {
+    /// To be told a revision.
+    Start,
+    /// That this node is registered as it is, or all are of whom its file tells.
+    Register,
+    /// That an applicant becomes this node.
+    Join(Applicant, NodeId),
+}
+
 /// Keeps the copy.
 pub(crate) struct Catalogue {
     driver: Driver<Speaker>,
     client: ClientId,
+    config: Arc<Config>,
     /// The number of the last write.
     sequence: u64,
-    /// When the next write is due.
-    write_at: Option<Instant>,
+    /// The writes that are under way.
+    writes: BTreeMap<u64, Purpose>,
+    /// No write begins before.
+    not_before: Instant,
+    /// What is written relies on a copy of nodes that holds everything up to here.
+    relies_on: Revision,
     /// The revision of the write that has succeeded.
     started: Option<Revision>,
-    /// The copy has changed since it was taken last.
+    /// The copy of keyspaces, or that of sites and nodes, has changed since it was taken last.
     has_changed: bool,
+    nodes_have_changed: bool,
+    applicants: VecDeque<Applicant>,
+    joined: Vec<Joined>,
     /// What the subscriber said in this step.
     events: VecDeque<SubscriberEvent>,
 }
 
 impl Catalogue {
-    /// The copy of a node that speaks as this client; `interval` is how often it asks for what it may have missed.
-    pub(crate) fn new(client: ClientId, system: &Keyspace, interval: Duration, seed: u64) -> Self {
-        let shard = &system.shards[0];
-        let config = SubscriberConfig {
+    /// The copy of a node that speaks as this client.
+    pub(crate) fn new(client: ClientId, config: Arc<Config>, seed: u64) -> Self {
+        let shard = &config.system.shards[0];
+        let subscriber = SubscriberConfig {
             resend_timeout: RESEND_TIMEOUT,
-            watch_interval: interval,
+            watch_interval: config.limits.catalogue_interval,
             ..SubscriberConfig::new(client, (shard.id, shard.group_size()))
         };
         Catalogue {
-            driver: Driver::new(Guest::restore(config, []), seed),
+            driver: Driver::new(Guest::restore(subscriber, []), seed),
             client,
+            config,
             sequence: 0,
-            write_at: None,
+            writes: BTreeMap::new(),
+            not_before: Instant::START,
+            relies_on: Revision::START,
             started: None,
             has_changed: false,
+            nodes_have_changed: false,
+            applicants: VecDeque::new(),
+            joined: Vec::new(),
             events: VecDeque::new(),
         }
     }
@@ -96,8 +148,14 @@ impl Catalogue {
     /// Begins to watch.
     pub(crate) fn start(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
         self.step(time, Input::Start, outgoing);
-        let watch = SubscriberCommand::Watch { watch: KEYSPACES, range: keyspace_range() };
-        self.step(time, Input::Command(watch), outgoing);
+        for (watch, range) in [(KEYSPACES, keyspace_range()), (SITES, site_range()), (NODES, node_range())] {
+            self.step(time, Input::Command(SubscriberCommand::Watch { watch, range }), outgoing);
+        }
+    }
+
+    /// Registers somebody who wants to be a node, as soon as that can be. Answered by [`Catalogue::take_joined`].
+    pub(crate) fn join(&mut self, link: LinkId, site: String, address: String) {
+        self.applicants.push_back(Applicant { link, site, address, attempts: 0 });
     }
 
     /// A message for the subscriber has arrived.
@@ -112,23 +170,80 @@ impl Catalogue {
         self.step(time, Input::Message { from, epoch, message }, outgoing);
     }
 
-    /// Fires timers, and writes if that is due.
+    /// Fires timers, and writes what is to be written.
     pub(crate) fn on_turn_end(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
         let Catalogue { driver, client, events, .. } = self;
         driver.fire_timers(time, &mut ToWorld { client: *client, events, outgoing });
         self.take_events(time.now);
-        if self.write_at.take_if(|at| *at <= time.now).is_some() {
+        // One at a time: each relies on what the one before has led to.
+        if self.not_before > time.now || !self.writes.is_empty() {
+            return;
+        }
+        self.not_before = Instant::START;
+        if let Some((purpose, write)) = self.next_write() {
             self.sequence += 1;
+            self.writes.insert(self.sequence, purpose);
             let transaction = TransactionId { client: self.client, sequence: self.sequence, attempt: 0 };
-            let write = Arc::new(ConditionalWrite::default());
-            let command = SubscriberCommand::Write { transaction, write, patience: PATIENCE };
+            let command =
+                SubscriberCommand::Write { transaction, write: Arc::new(write), patience: PATIENCE };
             self.step(time, Input::Command(command), outgoing);
         }
     }
 
+    /// What is to be written next, if anything is.
+    fn next_write(&mut self) -> Option<(Purpose, ConditionalWrite)> {
+        // Not before something was read: a write of somebody who knows nothing of the log may be one of long ago.
+        self.keys(KEYSPACES)?;
+        if self.started.is_none() {
+            return Some((Purpose::Start, ConditionalWrite::default()));
+        }
+        let registry = self.registry()?;
+        let Config { topology, node, system, .. } = &*self.config;
+        if let Some(write) = registry.registration(topology, *node, system) {
+            return Some((Purpose::Register, write));
+        }
+        while let Some(applicant) = self.applicants.pop_front() {
+            let link = applicant.link;
+            let result = match self.registry()?.join(&applicant.site, &applicant.address) {
+                Ok(Joining::New(node, write)) => return Some((Purpose::Join(applicant, node), write)),
+                Ok(Joining::Known(node)) => Ok((node, true)),
+                Err(reason) => Err(reason),
+            };
+            self.joined.push(Joined { link, result });
+        }
+        None
+    }
+
+    fn keys(&self, watch: u64) -> Option<&BTreeMap<Key, Stored>> {
+        self.driver.machine().machine().watched(watch)?.keys()
+    }
+
+    /// The copies of sites and nodes, if they hold everything that is relied on.
+    fn registry(&self) -> Option<Registry<'_>> {
+        let nodes = self.driver.machine().machine().watched(NODES)?;
+        let nodes = nodes.keys().filter(|_| nodes.revision() >= self.relies_on)?;
+        Some(Registry { sites: self.keys(SITES)?, nodes })
+    }
+
     /// When a turn is wanted.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
-        [self.driver.next_deadline(), self.write_at].into_iter().flatten().min()
+        // Whatever else there is to write comes with a message.
+        let pause = (self.not_before > Instant::START).then_some(self.not_before);
+        [self.driver.next_deadline(), pause].into_iter().flatten().min()
+    }
+
+    /// Who has joined, or was refused, since this was asked last.
+    pub(crate) fn take_joined(&mut self) -> Vec<Joined> {
+        std::mem::take(&mut self.joined)
+    }
+
+    /// The sites and nodes that are registered, if that has changed since this was asked last.
+    pub(crate) fn take_topology(&mut self) -> Option<Topology> {
+        let nodes = self.driver.machine().machine().watched(NODES)?;
+        let is_current = self.started.is_some_and(|started| nodes.revision() >= started);
+        let topology = self.registry().filter(|_| self.nodes_have_changed && is_current)?.topology()?;
+        self.nodes_have_changed = false;
+        Some(topology)
     }
 
     /// What is known, if that has changed since this was asked last.
@@ -156,19 +271,45 @@ impl Catalogue {
     fn take_events(&mut self, now: Instant) {
         while let Some(event) = self.events.pop_front() {
             match event {
-                SubscriberEvent::Loaded { .. } | SubscriberEvent::Changed { .. } => {
-                    self.has_changed = true;
-                    if self.sequence == 0 {
-                        // Not before: a write of somebody who knows nothing of the log may be one of long ago.
-                        self.write_at = Some(now);
+                SubscriberEvent::Loaded { watch, .. } | SubscriberEvent::Changed { watch, .. } => {
+                    *(if watch == KEYSPACES {
+                        &mut self.has_changed
+                    } else {
+                        &mut self.nodes_have_changed
+                    }) = true;
+                }
+                SubscriberEvent::Written { transaction, result } => {
+                    self.not_before = Instant::START;
+                    if let Some(purpose) = self.writes.remove(&transaction.sequence) {
+                        self.on_written(purpose, result, now);
                     }
                 }
-                SubscriberEvent::Written { result, .. } => match result {
-                    Ok(WriteResult::Written { revision }) => self.started = Some(revision),
-                    _ => self.write_at = Some(now + PAUSE),
-                },
                 SubscriberEvent::Held { .. } | SubscriberEvent::Lost { .. } => {}
             }
+        }
+    }
+
+    fn on_written(&mut self, purpose: Purpose, result: WriteOutcome, now: Instant) {
+        match (purpose, result) {
+            (Purpose::Start, Ok(WriteResult::Written { revision })) => self.started = Some(revision),
+            (Purpose::Register, Ok(WriteResult::Written { revision })) => self.relies_on = revision,
+            (Purpose::Join(applicant, node), Ok(WriteResult::Written { revision })) => {
+                self.relies_on = revision;
+                self.joined.push(Joined { link: applicant.link, result: Ok((node, false)) });
+            }
+            // Somebody else was first: the copy will say so.
+            (Purpose::Register, Ok(WriteResult::NotHeld { .. })) => self.not_before = now + PAUSE,
+            (Purpose::Join(applicant, _), Ok(WriteResult::NotHeld { .. }))
+                if applicant.attempts < JOIN_ATTEMPTS_MAX =>
+            {
+                self.not_before = now + PAUSE;
+                self.applicants.push_back(Applicant { attempts: applicant.attempts + 1, ..applicant });
+            }
+            (Purpose::Join(applicant, _), _) => {
+                let result = Err("the configuration service does not answer: try again".to_owned());
+                self.joined.push(Joined { link: applicant.link, result });
+            }
+            (Purpose::Start | Purpose::Register, _) => self.not_before = now + PAUSE,
         }
     }
 }

@@ -6,7 +6,8 @@
 //! | `hosted` | one replica: machine, log, health |
 //! | `building` | replicas that are not ready yet |
 //! | `log` | its log, and how syncs are reported |
-//! | `catalogue` | which keyspaces there are |
+//! | `catalogue` | which keyspaces, sites and nodes there are |
+//! | `registry` | how sites and nodes are registered |
 //! | `routes` | where messages go |
 //! | `admission` | what is refused under load |
 //! | `service` | replicas that do not serve before an operator acts |
@@ -17,6 +18,7 @@ mod building;
 mod catalogue;
 mod hosted;
 mod log;
+mod registry;
 mod routes;
 mod served;
 mod service;
@@ -26,16 +28,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
+use quorate_core::topology::Topology;
 use quorate_core::{Address, ClientId, Instant, Random, ReplicaId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
+use tokio::sync::watch;
 
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Placement};
 use admission::{Class, Load, classify, prepares_for, refusal_of_write};
 use building::{Builder, Order, Origin};
-use catalogue::{Catalogue, Found, Reading};
+use catalogue::{Catalogue, Found, Joined, Reading};
 use hosted::{Hosted, Runs, State, Stepped};
 pub(crate) use log::Logs;
 use routes::{Outgoing, Routes};
@@ -63,6 +67,8 @@ pub(crate) struct Node {
     logs: Logs,
     waker: TurnWaker,
     routes: Routes,
+    /// The sites and nodes, as they are registered; before that is known, as they were, or as the file says.
+    topology: watch::Sender<Arc<Topology>>,
     replicas: FixedMap<ReplicaId, Hosted>,
     builder: Builder,
     catalogue: Catalogue,
@@ -100,8 +106,8 @@ impl Node {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
         routes.learn(&config.system);
-        let interval = config.limits.catalogue_interval;
-        let catalogue = Catalogue::new(client, &config.system, interval, seeds.next_u64());
+        let catalogue = Catalogue::new(client, Arc::clone(&config), seeds.next_u64());
+        let topology = watch::Sender::new(Arc::new(config.topology.clone()));
         let data = Arc::new(data);
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
         let mut node = Node {
@@ -110,6 +116,7 @@ impl Node {
             logs,
             waker,
             routes,
+            topology,
             replicas: FixedMap::default(),
             builder,
             catalogue,
@@ -142,7 +149,12 @@ impl Node {
 
     /// True if every other node can be reached.
     pub(crate) fn is_connected(&self) -> bool {
-        self.config.topology.nodes.iter().all(|node| self.routes.is_connected(node.id))
+        self.topology.borrow().nodes.iter().all(|node| self.routes.is_connected(node.id))
+    }
+
+    /// The sites and nodes, now and whenever that changes.
+    pub(crate) fn topology(&self) -> watch::Receiver<Arc<Topology>> {
+        self.topology.subscribe()
     }
 
     /// Starts every machine. Before, whatever arrives is dropped.
@@ -418,6 +430,23 @@ impl Node {
         }
     }
 
+    /// Takes in the sites and nodes that are registered.
+    fn set_topology(&mut self, topology: Topology) {
+        if **self.topology.borrow() == topology {
+            return;
+        }
+        tracing::info!(
+            sites = topology.sites.len(),
+            nodes = topology.nodes.len(),
+            "the nodes of the cluster have changed"
+        );
+        self.routes.set_nodes(topology.nodes.len());
+        if let Err(error) = self.data.remember(&topology, &self.config.system) {
+            tracing::error!(%error, "where the other nodes are cannot be remembered; after a restart the file counts");
+        }
+        self.topology.send_replace(Arc::new(topology));
+    }
+
     fn forget_dropped(&mut self, reading: &Reading) -> bool {
         let is_known = |placement: &Placement| {
             placement.keyspace == self.config.system.id
@@ -446,8 +475,9 @@ impl Node {
 impl Host for Node {
     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
         match remote.identity {
-            Peer::Node(node) if usize::from(node.0) >= self.config.topology.nodes.len() => {
-                turn.close(link, format!("{node} is not in the configuration of this cluster"));
+            // One that has just joined tries again.
+            Peer::Node(node) if usize::from(node.0) >= self.topology.borrow().nodes.len() => {
+                turn.close(link, format!("{node} is not known to be a node of this cluster"));
             }
             Peer::Node(node) => {
                 let was_connected = self.routes.is_connected(node);
@@ -476,7 +506,8 @@ impl Host for Node {
         match packet {
             Packet::Envelope(envelope) => self.on_envelope(link, envelope, turn)?,
             Packet::DirectoryRequest => {
-                let (topology, system) = (self.config.topology.clone(), self.config.system.clone());
+                let (topology, system) =
+                    (Topology::clone(&self.topology.borrow()), self.config.system.clone());
                 turn.send(link, &Packet::Directory(Directory { topology, system }));
             }
             Packet::StatusRequest => {
@@ -487,13 +518,15 @@ impl Host for Node {
                 let refused = self.accept_loss(replica, view).err();
                 turn.send(link, &Packet::AcceptLossReply { replica, refused });
             }
+            Packet::Join { site, address } => self.catalogue.join(link, site, address),
             // Said by servers to clients; between servers they mean nothing.
             Packet::Busy { .. }
             | Packet::CatalogueChanged
             | Packet::Directory(_)
             | Packet::Status { .. }
             | Packet::ReplicaService { .. }
-            | Packet::AcceptLossReply { .. } => {}
+            | Packet::AcceptLossReply { .. }
+            | Packet::JoinReply { .. } => {}
             // The transport deals with these.
             Packet::Hello(_) | Packet::Welcome(_) | Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
         }
@@ -508,8 +541,18 @@ impl Host for Node {
         self.take_in_ready(turn);
         self.release_durable(turn);
         self.fire_timers(turn);
-        self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
         self.deliver_here(turn);
+        self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
+        if let Some(topology) = self.catalogue.take_topology() {
+            self.set_topology(topology);
+        }
+        for Joined { link, result } in self.catalogue.take_joined() {
+            let (node, is_known, refused) = match result {
+                Ok((node, is_known)) => (Some(node), is_known, None),
+                Err(reason) => (None, false, Some(reason)),
+            };
+            turn.send(link, &Packet::JoinReply { node, is_known, refused });
+        }
         if let Some(reading) = self.catalogue.take_reading() {
             self.apply(reading, turn);
         }

@@ -76,6 +76,11 @@ impl Routes {
         self.shards.remove(&shard);
     }
 
+    /// There are so many nodes: never fewer than before.
+    pub(crate) fn set_nodes(&mut self, nodes: usize) {
+        self.nodes.resize(nodes.max(self.nodes.len()), NodeLinks::default());
+    }
+
     /// A connection to another node is up.
     pub(crate) fn set_node(&mut self, node: NodeId, link: LinkId, was_dialled: bool) {
         if let Some(known) = self.nodes.get_mut(usize::from(node.0)) {

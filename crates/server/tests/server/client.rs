@@ -69,7 +69,8 @@ where
         let mut shards = self.world.keyspaces.iter().flat_map(|routes| &routes.keyspace.shards);
         let shard = shards.find(|shard| shard.id == replica.shard).expect("a known shard");
         let node = shard.replicas[usize::from(replica.index.0)];
-        if let Some(link) = self.world.links[usize::from(node.0)] {
+        // Whoever was not named when the client connected is not reached.
+        if let Some(link) = self.world.links.get(usize::from(node.0)).copied().flatten() {
             let envelope = Envelope { from: self.world.id.into(), to, epoch, message: message.into() };
             self.turn.send(link, &Packet::Envelope(envelope));
         }

@@ -3,6 +3,7 @@
 mod client;
 mod cluster;
 mod comparisons;
+mod joining;
 mod keyspaces;
 mod losses;
 mod operations;

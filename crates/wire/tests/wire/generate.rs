@@ -586,6 +586,10 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         (replica(), number()).prop_map(|(replica, view)| Packet::AcceptLoss { replica, view: View(view) }),
         (replica(), of(text())).prop_map(|(replica, refused)| Packet::AcceptLossReply { replica, refused }),
         text().prop_map(|message| Packet::Unsupported { message }),
+        (text(), text()).prop_map(|(site, address)| Packet::Join { site, address }),
+        (of(any::<u16>()), any::<bool>(), of(text())).prop_map(|(node, is_known, refused)| {
+            Packet::JoinReply { node: node.map(NodeId), is_known, refused }
+        }),
     ];
     prop_oneof![8 => envelope.boxed(), 3 => others.boxed(), 1 => of_operators.boxed()].boxed()
 }

@@ -611,6 +611,12 @@ messages! {
         #[prost(uint64, tag = 2)] view: u64,
     }
     struct Unsupported { #[prost(string, tag = 1)] message: String }
+    struct Join { #[prost(string, tag = 1)] site: String, #[prost(string, tag = 2)] address: String }
+    struct JoinReply {
+        #[prost(uint32, optional, tag = 1)] node: Option<u32>,
+        #[prost(bool, tag = 2)] is_known: bool,
+        #[prost(string, optional, tag = 3)] refused: Option<String>,
+    }
     struct AcceptLossReply {
         #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
         #[prost(string, optional, tag = 2)] refused: Option<String>,
@@ -653,7 +659,7 @@ choices! {
         3 Configuration(configuration::Member),
         4 QwStore(qwstore::QwStore),
     }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -668,5 +674,7 @@ choices! {
         12 AcceptLoss(AcceptLoss),
         13 AcceptLossReply(AcceptLossReply),
         14 Unsupported(Unsupported),
+        15 Join(Join),
+        16 JoinReply(JoinReply),
     }
 }

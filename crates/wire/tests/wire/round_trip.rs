@@ -90,6 +90,8 @@ fn the_generators_reach_every_variant() {
         "AcceptLoss",
         "AcceptLossReply",
         "Unsupported",
+        "Join",
+        "JoinReply",
         "Node",
         "Client",
         "Read",
