@@ -244,3 +244,22 @@ impl<P: Payload> Replica<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_wait_for_transfers_but_not_for_ever() {
+        let mut snapshots = Snapshots::<u64>::default();
+        assert_eq!(snapshots.needed_by_transfers(Position(50)), Position(50), "nobody is given anything");
+        for (receiver, base) in [(1, 30), (2, 10)] {
+            let frozen = Frozen { base: Position(base), view: View(0), state: (Vec::new(), 0) };
+            let transfer = Transfer { frozen, made: 0, last: None, silences: 0 };
+            snapshots.transfers.insert(ReplicaIndex(receiver), transfer);
+        }
+        assert_eq!(snapshots.needed_by_transfers(Position(50)), Position(10));
+        let most = Position(KEPT_FOR_TRANSFERS_MAX + 20);
+        assert_eq!(snapshots.needed_by_transfers(most), Position(20), "it is too slow");
+    }
+}
