@@ -43,15 +43,30 @@ id!(
     "shard"
 );
 id!(
-    /// The position of a replica in its group, below the group's size.
+    /// The name of a replica in its group, for as long as the group exists: as long as its replicas are those that it was
+    /// created with, they are counted from zero.
     ReplicaIndex(u8),
     "r"
 );
-id!(
-    /// A view of a replication group: replicas that answer in the same view hold the same base record.
-    View(u64),
-    "v"
-);
+/// A view of a replication group: replicas that answer in the same view hold the same base record.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct View(pub u64);
+
+impl fmt::Display for View {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.epoch() > Epoch::FIRST {
+            write!(formatter, "{}", self.epoch())?;
+        }
+        write!(formatter, "v{}", self.within_epoch())
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
 id!(
     /// The membership of a keyspace: grows by one with every change of who its replicas are. Every message and every
     /// durable record carries it, so that nothing said under one membership counts under another.
@@ -66,10 +81,33 @@ id!(
     "b"
 );
 
+/// The views of an epoch begin at its number times this, so that they are greater than those of all earlier epochs.
+const VIEWS_PER_EPOCH: u64 = 1 << 32;
+
 impl View {
     /// The view that follows.
     pub const fn next(self) -> View {
         View(self.0 + 1)
+    }
+
+    /// The first view of a group whose replicas are as they are since an epoch.
+    pub const fn first_of(since: Epoch) -> View {
+        View(since.0 as u64 * VIEWS_PER_EPOCH)
+    }
+
+    /// The epoch since which the replicas are as they are in this view.
+    pub const fn epoch(self) -> Epoch {
+        Epoch((self.0 / VIEWS_PER_EPOCH) as u32)
+    }
+
+    /// How many views of the epoch come before.
+    pub const fn within_epoch(self) -> u64 {
+        self.0 % VIEWS_PER_EPOCH
+    }
+
+    /// True if this is a view of an epoch. No group comes to half of the views that one has.
+    pub const fn is_of(self, epoch: Epoch) -> bool {
+        self.epoch().0 == epoch.0 && self.within_epoch() < VIEWS_PER_EPOCH / 2
     }
 }
 
@@ -181,5 +219,22 @@ impl From<ReplicaId> for Address {
 impl From<ClientId> for Address {
     fn from(client: ClientId) -> Self {
         Address::Client(client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_of_an_epoch_come_after_all_earlier_ones() {
+        let first = View::first_of(Epoch(3));
+        assert!(first > View(View::first_of(Epoch(2)).0 + 1_000_000));
+        assert_eq!((first.epoch(), first.next().within_epoch()), (Epoch(3), 1));
+        assert!(first.is_of(Epoch(3)) && View(first.0 + 1_000_000).is_of(Epoch(3)));
+        assert!(!View(first.0 - 1).is_of(Epoch(2)), "one more would be of the next epoch");
+        assert!(!View(first.0 - 1).is_of(Epoch(3)) && !View::first_of(Epoch(4)).is_of(Epoch(3)));
+        assert_eq!(View(7).epoch(), Epoch::FIRST);
+        assert_eq!([View(7).to_string(), first.next().to_string()], ["v7", "e3v1"]);
     }
 }

@@ -4,7 +4,7 @@
 //! state machine. Input goes in, typed effects come out into an [`Outbox`] that the caller owns, and two drivers (the
 //! simulator and the server's runtime) run the same machines. Everything else in this crate is what machines talk
 //! about: [`id`]s, the two kinds of [`time`], [`timestamp`]s, [`transaction`]s and their limits, the [`command`]s of clients,
-//! [`quorum`] arithmetic and the [`topology`] of a cluster. [`log`] is the port through which machines use a replicated log.
+//! [`quorum`] arithmetic, the [`members`] of groups and the [`topology`] of a cluster. [`log`] is the port through which machines use a replicated log.
 //!
 //! This crate has no I/O, threads, clocks, unseeded randomness or iteration over hash order, and neither may anything
 //! that is built from it alone.
@@ -16,6 +16,7 @@ pub mod id;
 pub mod key;
 pub mod log;
 pub mod machine;
+pub mod members;
 pub mod quorum;
 pub mod random;
 pub mod time;
@@ -29,6 +30,7 @@ pub use id::{
 };
 pub use key::Key;
 pub use machine::{Context, Effect, Input, Machine, Outbox};
+pub use members::{Groups, Members, Succession, Tenure};
 pub use quorum::GroupSize;
 pub use random::Random;
 pub use time::{ClockTime, Instant};

@@ -46,7 +46,7 @@ impl<P: Payload> Replica<P> {
     pub(super) fn is_ending(&self) -> bool {
         let epoch = self.membership().epoch();
         let last = self.entries.get(self.entries.last());
-        last.is_some_and(|last| last.payload.next_group().is_some() && Membership::is_of(epoch, last.view))
+        last.is_some_and(|last| last.payload.next_group().is_some() && last.view.is_of(epoch))
     }
 
     /// With what the next epoch begins, if this one has ended.

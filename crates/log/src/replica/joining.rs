@@ -6,7 +6,7 @@ use quorate_core::{ReplicaIndex, View};
 use super::recovery::Recovery;
 use super::{Beginning, Fact, Host, Replica, Status};
 use crate::entries::{Entries, Entry, Shape};
-use crate::{Membership, Message, Payload};
+use crate::{Message, Payload};
 
 /// After so many silences who wants a log asks somebody else.
 const SILENCES_MAX: u32 = 3;
@@ -235,7 +235,7 @@ impl<P: Payload> Replica<P> {
         }
         if matches!(self.recovery, Some(Recovery::Arriving)) {
             let arrival = self.view_of_arrival(base, base_view);
-            if base < self.beginning.base || !Membership::is_of(self.membership().epoch(), arrival) {
+            if base < self.beginning.base || !arrival.is_of(self.membership().epoch()) {
                 return;
             }
             if arrival == base_view && self.leader(arrival) == self.me {

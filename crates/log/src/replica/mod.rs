@@ -535,7 +535,7 @@ impl<P: Payload> Replica<P> {
     ) {
         self.note_heard(from, host.now());
         self.flush(host);
-        if from == self.me || message.view().is_some_and(|view| !Membership::is_of(epoch, view)) {
+        if from == self.me || message.view().is_some_and(|view| !view.is_of(epoch)) {
             return;
         }
         if let Message::EpochBegun { membership, shape } = message {
