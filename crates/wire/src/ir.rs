@@ -81,6 +81,7 @@ macro_rules! on_ir {
             12 ViewQuery { 1 nonce: Varint, 2 life: Varint }
             13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint, 4 life: Varint }
             14 PartsMissing { 1 view: Varint, 2 series: Varint, 3 missing: Repeated<Nested> }
+            15 Arrived {}
         });
     };
 }

@@ -28,6 +28,7 @@ pub mod codec;
 mod configuration;
 mod error;
 pub mod frame;
+mod groups;
 mod ir;
 mod log;
 pub mod packet;

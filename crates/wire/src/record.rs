@@ -33,6 +33,7 @@ alternatives!(Record, "tapir.Record", messages {
     16 SnapshotPage { 1 state: Nested }
     17 SnapshotEnded { 1 floor: Nested }
     18 LifeNoted { 1 replica: Varint, 2 life: Varint }
+    19 EpochEntered { 1 groups: Nested }
     30 ReadsPromised { 1 until: Nested }
 });
 

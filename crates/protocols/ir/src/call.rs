@@ -2,14 +2,15 @@
 //!
 //! Pure bookkeeping. It sends nothing; the coordinator that owns a call asks for its progress after each reply and acts.
 
-use quorate_core::{GroupSize, ReplicaIndex, View};
+use quorate_core::{Members, ReplicaIndex, View};
 
 use crate::{Mistake, Operations};
 
 /// A consensus operation on its way to a verdict.
 #[derive(Clone, Debug)]
 pub struct ConsensusCall<O: Operations> {
-    group: GroupSize,
+    group: Members,
+    /// By the place of a replica in the group, as all that is counted here.
     replies: Vec<Option<Reply<O::Verdict>>>,
     finalizing: Option<Finalizing<O::Verdict>>,
     mistake: Option<Mistake>,
@@ -61,7 +62,8 @@ pub enum ConsensusProgress<V> {
 
 impl<O: Operations> ConsensusCall<O> {
     /// A call to a group that has not replied yet.
-    pub fn new(group: GroupSize) -> Self {
+    pub fn new(group: impl Into<Members>) -> Self {
+        let group = group.into();
         ConsensusCall { group, replies: vec![None; group.replicas()], finalizing: None, mistake: None }
     }
 
@@ -72,7 +74,7 @@ impl<O: Operations> ConsensusCall<O> {
 
     /// Takes a reply. A reply of a lower view than an earlier one of the same replica is late and ignored.
     pub fn on_reply(&mut self, from: ReplicaIndex, view: View, verdict: O::Verdict, finalized: bool) {
-        let Some(slot) = self.replies.get_mut(usize::from(from.0)) else { return };
+        let Some(slot) = self.group.position(from).map(|place| &mut self.replies[place]) else { return };
         if slot.as_ref().is_some_and(|known| known.view > view) {
             return;
         }
@@ -92,10 +94,7 @@ impl<O: Operations> ConsensusCall<O> {
         verdict: Option<O::Verdict>,
         finalized: bool,
     ) {
-        let index = usize::from(from.0);
-        if index >= self.replies.len() {
-            return;
-        }
+        let Some(index) = self.group.position(from) else { return };
         if let Some(finalizing) = &mut self.finalizing
             && (finalizing.view == view || self.mistake == Some(Mistake::MixesViews))
             && verdict.as_ref() == Some(&finalizing.verdict)
@@ -153,7 +152,7 @@ impl<O: Operations> ConsensusCall<O> {
         let replies = self.replies.iter().enumerate();
         replies
             .filter(move |(_, reply)| reply.as_ref().is_some_and(agrees))
-            .map(|(index, _)| ReplicaIndex(index as u8))
+            .map(|(place, _)| self.group.at(place))
     }
 
     /// The replicas that have not replied in the greatest view: the proposal must reach them again.
@@ -163,7 +162,7 @@ impl<O: Operations> ConsensusCall<O> {
             .iter()
             .enumerate()
             .filter(move |(_, reply)| reply.as_ref().is_none_or(|reply| Some(reply.view) < view))
-            .map(|(index, _)| ReplicaIndex(index as u8))
+            .map(|(place, _)| self.group.at(place))
     }
 
     /// The replicas whose reply shows that they lag behind the greatest view (T22).
@@ -173,7 +172,7 @@ impl<O: Operations> ConsensusCall<O> {
             .iter()
             .enumerate()
             .filter(move |(_, reply)| reply.as_ref().is_some_and(|reply| Some(reply.view) < view))
-            .map(|(index, _)| ReplicaIndex(index as u8))
+            .map(|(place, _)| self.group.at(place))
     }
 
     /// Notes that FINALIZE with this verdict has been sent to the replicas of `view`.
@@ -185,7 +184,7 @@ impl<O: Operations> ConsensusCall<O> {
     pub fn unconfirmed(&self) -> Option<(&O::Verdict, View, impl Iterator<Item = ReplicaIndex> + '_)> {
         let finalizing = self.finalizing.as_ref()?;
         let missing = finalizing.confirmed.iter().enumerate().filter(|(_, confirmed)| !**confirmed);
-        Some((&finalizing.verdict, finalizing.view, missing.map(|(index, _)| ReplicaIndex(index as u8))))
+        Some((&finalizing.verdict, finalizing.view, missing.map(|(place, _)| self.group.at(place))))
     }
 
     /// How many replies alike are final by themselves.
@@ -244,19 +243,21 @@ impl<O: Operations> ConsensusCall<O> {
 /// An inconsistent operation on its way into f + 1 records.
 #[derive(Clone, Debug)]
 pub struct InconsistentCall {
-    group: GroupSize,
+    group: Members,
+    /// By the place of a replica in the group.
     recorded: Vec<Option<View>>,
 }
 
 impl InconsistentCall {
     /// A call to a group that has not replied yet.
-    pub fn new(group: GroupSize) -> Self {
+    pub fn new(group: impl Into<Members>) -> Self {
+        let group = group.into();
         InconsistentCall { group, recorded: vec![None; group.replicas()] }
     }
 
     /// Takes a reply or a CONFIRM of a replica that holds the operation.
     pub fn on_reply(&mut self, from: ReplicaIndex, view: View) {
-        if let Some(slot) = self.recorded.get_mut(usize::from(from.0)) {
+        if let Some(slot) = self.group.position(from).map(|place| &mut self.recorded[place]) {
             *slot = (*slot).max(Some(view));
         }
     }
@@ -277,12 +278,14 @@ impl InconsistentCall {
             .iter()
             .enumerate()
             .filter(move |(_, recorded)| recorded.is_none() || **recorded < greatest)
-            .map(|(index, _)| ReplicaIndex(index as u8))
+            .map(|(place, _)| self.group.at(place))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::GroupSize;
+
     use super::*;
 
     #[test]

@@ -190,6 +190,9 @@ pub enum Message<O: Operations> {
         /// The parts that have not arrived, ascending; perhaps not all of them.
         missing: Vec<PartRange>,
     },
+    /// Member → a replica that was one before the last change, whenever that one goes on with view changes: I have, durably, the
+    /// record of a view of this epoch. From f + 1 members: nobody needs the records from before the change any more.
+    Arrived,
     /// A replica without its record → every other replica: in which view are you? (T23) Note, durably, that this is my life: what
     /// I have said in earlier ones counts no more.
     ViewQuery {

@@ -24,6 +24,15 @@ pub enum Mistake {
     /// T32: of the operations of a transaction a view change goes by the latest, whatever a backup coordinator has made
     /// final.
     LatestOperationCounts,
+    /// T42: new members begin with what f + 1 of them have, whoever was there before.
+    HandsOverFromTooFew,
+    /// T43: a new member takes part before it has what the others know.
+    ServesEmpty,
+    /// T44: what travels beside the record is not handed over to the members of the next epoch.
+    SupplementStaysBehind,
+    /// T45: new members begin with what those have who were members before the last change, as if nothing had been agreed on
+    /// since.
+    HandsOverFromTooEarly,
     /// T46: nobody notes that a replica has lost its record, so that what it handed over before may count.
     ForgetsLives,
 }

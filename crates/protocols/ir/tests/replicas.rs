@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::{
-    Address, Ballot, ClientId, GroupSize, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
-    View,
+    Address, Ballot, ClientId, Epoch, GroupSize, Members, Random, ReplicaId, ReplicaIndex, ShardId,
+    Succession, Tenure, Timestamp, TransactionId, View,
 };
 use quorate_ir::{
     ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
@@ -167,6 +167,8 @@ impl Host<Numbers> for Desk<'_> {
 
     fn on_view_changing(&mut self, _: View) {}
 
+    fn on_retired(&mut self) {}
+
     fn on_lost(&mut self, _: usize) {}
 
     fn nonce(&mut self) -> u64 {
@@ -278,6 +280,7 @@ impl Group {
             Message::StartView { view, since, part, page, floor, state, .. } => {
                 replica.on_start_view(view, since, part, page, (), floor, state, desk);
             }
+            Message::Arrived => replica.on_arrived(peer, desk),
             Message::PartsMissing { view, series, missing } => {
                 replica.on_parts_missing(peer, view, series, &missing, desk);
             }
@@ -312,6 +315,26 @@ impl Group {
         }
     }
 
+    /// Goes on with these replicas; those that do not exist yet are created.
+    fn change_to(&mut self, succession: Succession) {
+        for index in 0..self.replicas.len() {
+            if self.replicas[index].0.status() != Status::Retired {
+                self.step(index, |replica, desk| replica.enter_epoch(succession, desk));
+            }
+        }
+        let known = self.replicas.len();
+        for index in succession.present.members.iter().filter(|index| usize::from(index.0) >= known) {
+            self.replicas.push((Replica::initialise(succession, index, TIMEOUT, 1), Set::default()));
+            self.step(usize::from(index.0), |replica, desk| replica.start(desk));
+        }
+    }
+
+    /// True as long as a replica is neither normal nor retired.
+    fn is_changing_groups(&self) -> bool {
+        let is_settled = |status| matches!(status, Status::Normal | Status::Retired);
+        !self.replicas.iter().all(|(replica, _)| is_settled(replica.status()))
+    }
+
     fn is_changing_views(&self) -> bool {
         self.replicas.iter().any(|(replica, _)| replica.status() != Status::Normal)
     }
@@ -343,6 +366,96 @@ fn a_view_change_takes_as_long_as_its_losses_however_many_parts_it_has() {
             assert_eq!(replica.record().len() as u64, OPERATIONS, "seed {seed}");
         }
     }
+}
+
+/// Who the members are from an epoch on, and who they were before.
+fn succession(previous: Tenure, since: u32, members: &[u8]) -> Succession {
+    let members = Members::new(members.iter().copied().map(ReplicaIndex)).unwrap();
+    Succession { previous: Some(previous), present: Tenure { since: Epoch(since), members } }
+}
+
+/// Whatever is lost on its way: every member ends up with all that the group knew, and whoever is none may go.
+#[test]
+fn a_group_goes_on_with_other_replicas_and_forgets_nothing() {
+    for seed in 1..=10 {
+        let mut group = Group::new(seed, 0.2);
+        let three = Succession::from(GROUP).present;
+        let grown = succession(three, 1, &[1, 2, 3, 4, 5]);
+        let shrunk = succession(grown.present, 3, &[3, 5, 6]);
+        for succession in [grown, shrunk] {
+            let limit = group.now + Duration::from_secs(60);
+            group.change_to(succession);
+            group.run(limit, Group::is_changing_groups);
+            assert!(!group.is_changing_groups(), "seed {seed}: it has no end");
+            for (index, (replica, set)) in group.replicas.iter().enumerate() {
+                let is_member = succession.present.members.contains(ReplicaIndex(index as u8));
+                assert_eq!(replica.status() == Status::Normal, is_member, "seed {seed}: r{index}");
+                assert!(!is_member || set.0.len() as u64 == OPERATIONS, "seed {seed}: r{index}");
+                assert!(!is_member || replica.view().is_of(succession.present.since));
+            }
+        }
+    }
+}
+
+/// A member that has nothing yet and one that has lost its record are not the same: the first counts, like whoever lags behind.
+#[test]
+fn who_has_lost_its_record_does_not_count_in_a_change() {
+    for counts in [true, false] {
+        let mut group = Group::new(1, 0.0);
+        let three = Succession::from(GROUP).present;
+        let succession = succession(three, 1, &[0, 3, 4]);
+        group.cut = (0..4).flat_map(|other| [(4, other), (other, 4)]).collect();
+        group.change_to(succession);
+        if !counts {
+            let lost = Replica::lost(succession, ReplicaIndex(3), TIMEOUT, 1);
+            group.replicas[3] = (lost, Set::default());
+            group.flying.clear();
+            group.step(3, |replica, desk| replica.start(desk));
+        }
+        group.run(Duration::from_secs(60), |_| true);
+        let is_normal = group.replicas[0].0.status() == Status::Normal;
+        assert_eq!(is_normal, counts, "r0 and r3 are two of three, r4 is silent");
+    }
+}
+
+/// Who comes back without its record after a change goes on to a view that somebody leads who is still there.
+#[test]
+fn who_has_lost_its_record_comes_back_when_those_before_are_gone() {
+    let succession = succession(Succession::from(GROUP).present, 1, &[0, 3, 4]);
+    for views in 0..5 {
+        let mut group = Group::new(1, 0.0);
+        group.change_to(succession);
+        group.run(Duration::from_secs(60), Group::is_changing_groups);
+        group.cut =
+            (0..5).flat_map(|other| [1, 2].map(|gone| [(gone, other), (other, gone)])).flatten().collect();
+        for _ in 0..views {
+            group.step(0, |replica, desk| replica.become_current(desk));
+            group.run(group.now + Duration::from_secs(60), Group::is_changing_groups);
+        }
+        group.replicas[3] = (Replica::lost(succession, ReplicaIndex(3), TIMEOUT, 1), Set::default());
+        group.step(3, |replica, desk| replica.start(desk));
+        let began = group.now;
+        group.run(began + Duration::from_secs(60), Group::is_changing_groups);
+        assert!(!group.is_changing_groups(), "after {views} views");
+        assert!(group.now - began < 4 * TIMEOUT, "after {views} views it took {:?}", group.now - began);
+    }
+}
+
+/// Who has been normal since the change does not follow one who is no member: it tells that one that it may go.
+#[test]
+fn who_is_no_member_does_not_keep_members_from_serving() {
+    let mut group = Group::new(1, 0.0);
+    let three = Succession::from(GROUP).present;
+    group.cut = vec![(2, 0), (2, 1), (2, 3)];
+    group.change_to(succession(three, 1, &[0, 1, 3]));
+    group.run(Duration::from_secs(20), |_| true);
+    let views = |group: &Group| [0, 1, 3].map(|index| group.replicas[index].0.view());
+    assert_eq!(group.replicas[2].0.status(), Status::ViewChanging, "nobody has heard it");
+    let before = views(&group);
+    group.cut.clear();
+    group.run(Duration::from_secs(400), |group| group.replicas[2].0.status() != Status::Retired);
+    assert_eq!(group.replicas[2].0.status(), Status::Retired);
+    assert_eq!(views(&group), before);
 }
 
 #[test]

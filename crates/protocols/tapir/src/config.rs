@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::{ClientId, Epoch, GroupSize, ReplicaId};
+use quorate_core::{ClientId, GroupSize, Groups, ReplicaId};
 
 use crate::replica::KeyspaceShards;
 use crate::rules::Rules;
@@ -18,7 +18,7 @@ pub(crate) const RETRY_AHEAD_MAX: Duration = Duration::from_secs(10);
 /// How a replica that has no records begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
-    /// The group is being created, by an explicit act: begin empty, in view 0.
+    /// The replica is being created, by an explicit act, with its group or to join it: begin empty.
     Initialise,
     /// The group exists, so records are missing: the disk is empty or durability is memory. Learn everything from the
     /// others before answering anybody.
@@ -30,12 +30,11 @@ pub enum Boot {
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub replica: ReplicaId,
-    /// The size of its group.
-    pub group: GroupSize,
     /// The shards of its keyspace: no transaction takes part in any other. None as long as they are not known.
     pub shards: Option<KeyspaceShards>,
-    /// The membership that this replica belongs to: it answers nobody who speaks under another.
-    pub epoch: Epoch,
+    /// Who the replicas of the keyspace are, as far as its host knows; what its records say counts if that is later. It
+    /// answers nobody who speaks under another epoch. Who brings a replica back that has lost its records gives it the latest.
+    pub groups: Groups,
     /// What to do without records.
     pub boot: Boot,
     /// The rules of validation: [`Rules::EXCLUSIVE`] outside tests.
@@ -71,13 +70,12 @@ pub struct ReplicaConfig {
 }
 
 impl ReplicaConfig {
-    /// The configuration of `replica` with the defaults that servers use.
+    /// The configuration of `replica` in groups of one size, with the defaults that servers use.
     pub fn new(replica: ReplicaId, group: GroupSize, boot: Boot) -> Self {
         ReplicaConfig {
             replica,
-            group,
             shards: None,
-            epoch: Epoch::FIRST,
+            groups: Groups::new(group),
             boot,
             rules: Rules::EXCLUSIVE,
             timestamp_ahead_max: Duration::from_secs(60),

@@ -50,5 +50,5 @@ pub use coordinator::{Coordinator, CoordinatorTimer};
 pub use message::{Message, Tapir};
 pub use quorate_ir::Status;
 pub use record::Record;
-pub use replica::{Handover, KeyspaceShards, Remains, Replica, ReplicaEvent, ReplicaTimer};
+pub use replica::{Handover, KeyspaceShards, Remains, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::{Ballot, ReplicaIndex, Timestamp, TransactionId, View};
+use quorate_core::{Ballot, Groups, ReplicaIndex, Timestamp, TransactionId, View};
 use quorate_ir::{OperationId, RecordPage};
 
 use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, Vote};
@@ -13,8 +13,13 @@ use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, V
 /// One durable fact about a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The replica was created, empty and in view 0, together with its whole group. Always the first record.
+    /// The replica was created, empty and in view 0, together with its whole group or to join it. Always the first record.
     Initialised,
+    /// The replica has gone on to this epoch, and never again says anything in an earlier one.
+    EpochEntered {
+        /// Who the replicas are in it.
+        groups: Groups,
+    },
     /// The replica has left its view for this one and never again answers in a lower one.
     ViewEntered {
         /// The view.

@@ -101,6 +101,16 @@ pub enum Plant {
     DisplacedForgotten,
     /// T40: of a range that was scanned at a timestamp only the keys are promised to stay as they were that were there.
     RangeNotPromised,
+    /// T41: a replica goes on to the next epoch without writing that down, and after a restart answers in the one before.
+    EpochForgotten,
+    /// T42: the members of an epoch begin with what f + 1 of them have, whoever was there before.
+    HandsOverFromTooFew,
+    /// T43: a new replica takes part before it has what the others know.
+    ServesEmpty,
+    /// T44: what readers and backup coordinators were promised is not handed over to the replicas of the next epoch.
+    PromisesStayBehind,
+    /// T45: an epoch is defined before the groups have arrived in the one before, and begins with what is older.
+    EpochDefinedEarly,
     /// T46: what a replica handed over before it lost its record counts afterwards.
     EarlierLivesCount,
 }
@@ -120,7 +130,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 38] = [
+    pub const ALL: [Plant; 43] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -158,6 +168,11 @@ impl Plant {
         Plant::FloorBelowAnother,
         Plant::DisplacedForgotten,
         Plant::RangeNotPromised,
+        Plant::EpochForgotten,
+        Plant::HandsOverFromTooFew,
+        Plant::ServesEmpty,
+        Plant::PromisesStayBehind,
+        Plant::EpochDefinedEarly,
         Plant::EarlierLivesCount,
     ];
 
@@ -238,6 +253,16 @@ impl Plant {
                 "what a later prepare displaced does not hold again when that comes to nothing"),
             Plant::RangeNotPromised => listed("T40", "6.1",
                 "of a range that was scanned at a timestamp only the keys that were there are promised to stay"),
+            Plant::EpochForgotten => listed("T41", "3.1",
+                "a replica that has gone on to the next epoch answers in the one before after a restart"),
+            Plant::HandsOverFromTooFew => listed("T42", "3.1",
+                "the replicas of an epoch begin with what a majority of them has, whoever was there before"),
+            Plant::ServesEmpty => listed("T43", "3.1",
+                "a new replica takes part before it has what the others know"),
+            Plant::PromisesStayBehind => listed("T44", "3.1",
+                "what readers and backup coordinators were promised is not handed over to the next epoch"),
+            Plant::EpochDefinedEarly => listed("T45", "3.1",
+                "an epoch is defined before the groups have arrived in the one before, and begins with what is older"),
             Plant::EarlierLivesCount => listed("T46", "3.2.2",
                 "what a replica handed over before it lost its record counts afterwards"),
         }
@@ -270,6 +295,10 @@ impl Plant {
             Plant::CommitOnArrival => Some(Mistake::RunsOnArrival),
             Plant::MajoritiesAreFast => Some(Mistake::MajoritiesAreFast),
             Plant::LaterPrepareSupersedes => Some(Mistake::LatestOperationCounts),
+            Plant::HandsOverFromTooFew => Some(Mistake::HandsOverFromTooFew),
+            Plant::ServesEmpty => Some(Mistake::ServesEmpty),
+            Plant::PromisesStayBehind => Some(Mistake::SupplementStaysBehind),
+            Plant::EpochDefinedEarly => Some(Mistake::HandsOverFromTooEarly),
             Plant::EarlierLivesCount => Some(Mistake::ForgetsLives),
             _ => None,
         }

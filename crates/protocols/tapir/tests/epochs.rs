@@ -7,7 +7,7 @@ use quorate_core::command::{Command, Event, Routes};
 use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyspaceId,
+    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Groups, Input, Instant, Key, KeyspaceId,
     Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_tapir::{Boot, Coordinator, CoordinatorConfig, Message, Replica, ReplicaConfig, ReplicaEvent};
@@ -27,7 +27,8 @@ fn step<M: Machine>(machine: &mut M, input: InputOf<M>) -> OutboxOf<M> {
 /// A replica of a new group, in this membership.
 fn replica(epoch: Epoch) -> Replica {
     let group = GroupSize::new(3).unwrap();
-    let config = ReplicaConfig { epoch, ..ReplicaConfig::new(REPLICA, group, Boot::Initialise) };
+    let groups = Groups { epoch, ..Groups::new(group) };
+    let config = ReplicaConfig { groups, ..ReplicaConfig::new(REPLICA, group, Boot::Initialise) };
     let mut replica = Replica::restore(config, []);
     step(&mut replica, Input::Start);
     replica

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::Outcome;
-use quorate_core::machine::OutboxOf;
+use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine, Outbox,
     Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
@@ -60,10 +60,7 @@ impl Leader {
         leader
     }
 
-    fn step(
-        &mut self,
-        input: Input<Message, ReplicaTimer, std::convert::Infallible>,
-    ) -> Vec<(Address, Message)> {
+    fn step(&mut self, input: InputOf<Replica>) -> Vec<(Address, Message)> {
         let mut outbox: OutboxOf<Replica> = Outbox::new();
         let (clock, mut random) = (ClockTime::from_micros(CLOCK_MICROS), Random::new(1));
         self.replica.step(&mut Context { now: self.now, clock, random: &mut random }, input, &mut outbox);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::machine::{OutboxOf, PersistToken};
+use quorate_core::machine::{InputOf, OutboxOf, PersistToken};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyRange, Machine,
     Outbox, Random, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
@@ -11,7 +11,7 @@ use quorate_core::{
 };
 use quorate_ir::{Message as Ir, OperationId};
 use quorate_tapir::message::Decision;
-use quorate_tapir::{Boot, Message, Record, Replica, ReplicaConfig, ReplicaTimer};
+use quorate_tapir::{Boot, Message, Record, Replica, ReplicaConfig};
 
 const CLIENT: ClientId = ClientId(7);
 const TRANSACTION: TransactionId = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
@@ -29,7 +29,7 @@ fn replica() -> Replica {
     Replica::restore(replica_config(), [])
 }
 
-fn step(replica: &mut Replica, input: Input<Message, ReplicaTimer, std::convert::Infallible>) -> Effects {
+fn step(replica: &mut Replica, input: InputOf<Replica>) -> Effects {
     let mut outbox: OutboxOf<Replica> = Outbox::new();
     let (clock, mut random) = (ClockTime::from_micros(CLOCK_MICROS), Random::new(1));
     replica.step(&mut Context { now: Instant::START, clock, random: &mut random }, input, &mut outbox);

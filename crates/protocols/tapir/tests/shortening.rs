@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::machine::OutboxOf;
+use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{
     Address, Ballot, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, Machine,
@@ -60,7 +60,7 @@ impl Shortening {
         shortening
     }
 
-    fn step(&mut self, input: Input<Message, ReplicaTimer, std::convert::Infallible>) {
+    fn step(&mut self, input: InputOf<Replica>) {
         let mut outbox: OutboxOf<Replica> = Outbox::new();
         let (clock, mut random) = (ClockTime::from_micros(1_000_000), Random::new(1));
         self.replica.step(&mut Context { now: self.now, clock, random: &mut random }, input, &mut outbox);

@@ -19,8 +19,9 @@ use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{
-    Address, Ballot, ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ReadVersion, ReplicaId,
-    ReplicaIndex, ShardId, SiteId, Timestamp, Transaction, TransactionId, View, Write,
+    Address, Ballot, ClientId, ClockTime, Epoch, GroupSize, Groups, Key, KeyRange, KeyspaceId, Members,
+    NodeId, ReadVersion, ReplicaId, ReplicaIndex, ShardId, SiteId, Succession, Tenure, Timestamp,
+    Transaction, TransactionId, View, Write,
 };
 use quorate_ir::{
     ConsensusEntry, Cursor, InconsistentEntry, Message as Ir, OperationEntries, OperationId, Part, PartRange,
@@ -254,6 +255,7 @@ fn ir() -> BoxedStrategy<Ir<Tapir>> {
             series,
             missing
         }),
+        Just(Ir::Arrived),
         (number(), number()).prop_map(|(nonce, life)| Ir::ViewQuery { nonce, life }),
         (number(), view(), any::<bool>(), number())
             .prop_map(|(nonce, view, lost, life)| Ir::ViewQueryReply { nonce, view, lost, life }),
@@ -449,9 +451,29 @@ fn checkpoint() -> BoxedStrategy<Message> {
     .boxed()
 }
 
+fn tenure() -> BoxedStrategy<Tenure> {
+    let members = (0..5_usize).prop_flat_map(|failures| btree_set(any::<u8>(), 2 * failures + 1));
+    let members =
+        members.prop_map(|members| Members::new(members.into_iter().map(ReplicaIndex)).expect("it is odd"));
+    (any::<u32>(), members).prop_map(|(since, members)| Tenure { since: Epoch(since), members }).boxed()
+}
+
+fn groups() -> BoxedStrategy<Groups> {
+    let succession =
+        (of(tenure()), tenure()).prop_map(|(previous, present)| Succession { previous, present });
+    let changed = btree_map(small().prop_map(ShardId), succession, 0..3);
+    (any::<u32>(), 0..5_usize, changed)
+        .prop_map(|(epoch, failures, changed)| {
+            let size = GroupSize::new(2 * failures + 1).expect("it is odd");
+            Groups { epoch: Epoch(epoch), size, changed }
+        })
+        .boxed()
+}
+
 pub(crate) fn record() -> BoxedStrategy<Record> {
     prop_oneof![
         Just(Record::Initialised),
+        groups().prop_map(|groups| Record::EpochEntered { groups }),
         view().prop_map(|view| Record::ViewEntered { view }),
         (operation_id(), prepare(), vote()).prop_map(|(id, prepare, vote)| Record::Voted {
             id,

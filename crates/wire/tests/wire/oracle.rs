@@ -215,7 +215,7 @@ messages! {
 }
 
 choices! {
-    Ir, "IrChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14" = IrChoice {
+    Ir, "IrChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15" = IrChoice {
         1 ProposeInconsistent(ProposeInconsistent),
         2 ProposeConsensus(ProposeConsensus),
         3 InconsistentReply(InconsistentReply),
@@ -230,6 +230,7 @@ choices! {
         12 ViewQuery(ViewQuery),
         13 ViewQueryReply(ViewQueryReply),
         14 PartsMissing(PartsMissing),
+        15 Arrived(Empty),
     }
 }
 
@@ -525,11 +526,26 @@ messages! {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(message, optional, tag = 2)] state: Option<StatePage>,
     }
+    struct Tenure {
+        #[prost(uint32, tag = 1)] since: u32,
+        #[prost(uint32, repeated, tag = 2)] members: Vec<u32>,
+    }
+    struct ChangedGroup {
+        #[prost(uint32, tag = 1)] shard: u32,
+        #[prost(message, optional, tag = 2)] previous: Option<Tenure>,
+        #[prost(message, optional, tag = 3)] present: Option<Tenure>,
+    }
+    struct Groups {
+        #[prost(uint32, tag = 1)] epoch: u32,
+        #[prost(uint32, tag = 2)] size: u32,
+        #[prost(message, repeated, tag = 3)] changed: Vec<ChangedGroup>,
+    }
+    struct EpochEntered { #[prost(message, optional, tag = 1)] groups: Option<Groups> }
     struct ReadsPromised { #[prost(message, optional, tag = 1)] until: Option<Timestamp> }
 }
 
 choices! {
-    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 30" = RecordChoice {
+    Record, "RecordChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 30" = RecordChoice {
         1 Initialised(Empty),
         2 ViewEntered(JustView),
         3 Voted(Voted),
@@ -548,6 +564,7 @@ choices! {
         16 SnapshotPage(SnapshotPage),
         17 SnapshotEnded(RaiseFloor),
         18 LifeNoted(LifeNoted),
+        19 EpochEntered(EpochEntered),
         30 ReadsPromised(ReadsPromised),
     }
 }

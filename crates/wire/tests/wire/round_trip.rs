@@ -135,6 +135,7 @@ fn the_generators_reach_every_variant() {
         "ViewQuery",
         "ViewQueryReply",
         "PartsMissing",
+        "Arrived",
         "Ok",
         "Abstain",
         "Abort",
@@ -150,6 +151,7 @@ fn the_generators_reach_every_variant() {
     assert_reached(generate::packet(), 6_000, &words);
     let words = [
         "Initialised",
+        "EpochEntered",
         "ViewEntered",
         "Voted",
         "VoteFinalized",
@@ -320,6 +322,7 @@ fn the_generators_reach_every_variant_of_the_quorum_store() {
         "ViewQuery",
         "ViewQueryReply",
         "PartsMissing",
+        "Arrived",
     ];
     assert_reached(generate::qwstore::message(), 1_000, &words);
     let words = [

@@ -1,11 +1,13 @@
 //! The replica's side of inconsistent replication.
 //!
 //! A replica is *normal* and serves, or it is *changing views* and silent, or it is *recovering*: it lost its record, so
-//! it neither leads nor contributes to a view change, and serves only after one (T6, T7, T23).
+//! it neither leads nor contributes to a view change, and serves only after one (T6, T7, T23). One that is no member any
+//! more is *retired*.
 //!
 //! A [`Replica`] is a part of a protocol's machine and not a machine by itself: the protocol lends it a [`Host`] through
 //! which it sends and persists, and which runs the operations.
 
+mod change;
 pub mod floor;
 mod operations;
 mod parts;
@@ -16,7 +18,9 @@ mod view_change;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_core::{Address, Ballot, GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
+use quorate_core::{
+    Address, Ballot, Epoch, Members, ReplicaIndex, Succession, Timestamp, TransactionId, View,
+};
 
 use crate::message::{Message, OperationId};
 use crate::record::{ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State};
@@ -34,6 +38,8 @@ pub enum Status {
     ViewChanging,
     /// Silent, without a record, until the others have passed theirs on.
     Recovering,
+    /// No member any more; what it had f + 1 members have.
+    Retired,
 }
 
 /// Something that a replica must keep across a crash.
@@ -236,6 +242,9 @@ pub trait Host<O: Operations> {
     /// The replica has fallen silent to change views.
     fn on_view_changing(&mut self, view: View);
 
+    /// The replica is no member any more, and nobody needs it.
+    fn on_retired(&mut self);
+
     /// So many replicas have lost their records that the group cannot recover by itself.
     fn on_lost(&mut self, lost: usize);
 
@@ -246,7 +255,11 @@ pub trait Host<O: Operations> {
 /// The replica's part in inconsistent replication.
 #[derive(Debug)]
 pub struct Replica<O: Operations> {
-    group: GroupSize,
+    succession: Succession,
+    /// The members of the group.
+    group: Members,
+    /// These, and those before them.
+    everybody: Vec<ReplicaIndex>,
     me: ReplicaIndex,
     status: Status,
     view: View,
@@ -268,23 +281,27 @@ pub struct Replica<O: Operations> {
 }
 
 impl<O: Operations> Replica<O> {
-    /// A replica of a group that is being created: empty, and normal in view 0.
+    /// A new replica, empty. In a group that is being created it is normal in view 0. In one that exists it is as one that was
+    /// there then and has heard of nothing since: what view 0 began with, which is nothing, it has.
     pub fn initialise(
-        group: GroupSize,
+        group: impl Into<Succession>,
         me: ReplicaIndex,
         view_change_timeout: Duration,
         page_bytes_max: usize,
     ) -> Self {
+        let succession = group.into();
         let mut record = Record::default();
         record.enter_lineage(None, View(0));
-        let change = ViewChange::new(group);
+        let is_first = succession.present.since == Epoch::FIRST;
         Replica {
-            group,
+            succession,
+            group: succession.present.members,
+            everybody: succession.everybody(),
             me,
-            status: Status::Normal,
+            status: if is_first { Status::Normal } else { Status::ViewChanging },
             view: View(0),
             record,
-            change,
+            change: ViewChange::default(),
             lives: BTreeMap::new(),
             restarted: false,
             view_change_timeout,
@@ -298,7 +315,7 @@ impl<O: Operations> Replica<O> {
 
     /// A replica without its record.
     pub fn lost(
-        group: GroupSize,
+        group: impl Into<Succession>,
         me: ReplicaIndex,
         view_change_timeout: Duration,
         page_bytes_max: usize,
@@ -337,8 +354,8 @@ impl<O: Operations> Replica<O> {
         &self.record
     }
 
-    /// The size of its group.
-    pub fn group(&self) -> GroupSize {
+    /// The members of its group.
+    pub fn group(&self) -> Members {
         self.group
     }
 
@@ -349,10 +366,11 @@ impl<O: Operations> Replica<O> {
         self.group.failures() <= 1 || self.makes(Mistake::RunsOnArrival)
     }
 
-    /// The other replicas of the group.
+    /// The other replicas of the group; and those before them, as long as they are needed.
     fn others(&self) -> impl Iterator<Item = ReplicaIndex> + use<O> {
         let me = self.me;
-        (0..self.group.replicas()).map(|index| ReplicaIndex(index as u8)).filter(move |index| *index != me)
+        let others = if self.has_arrived() { self.group.as_slice().to_vec() } else { self.everybody.clone() };
+        others.into_iter().filter(move |index| *index != me)
     }
 
     /// Takes back, while the machine is rebuilt, one fact that had been persisted. The host repeats the effects of

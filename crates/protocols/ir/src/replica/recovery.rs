@@ -82,7 +82,7 @@ impl<O: Operations> Replica<O> {
         life: u64,
         host: &mut H,
     ) {
-        let is_member = self.others().any(|other| other == from);
+        let is_member = from != self.me && self.group.contains(from);
         let forgets = self.makes(Mistake::ForgetsLives);
         let Some(query) = self.change.query.as_mut().filter(|query| query.nonce == nonce && is_member) else {
             return;
@@ -108,8 +108,9 @@ impl<O: Operations> Replica<O> {
             return;
         }
         self.change.query = None;
-        let mut view = view.max(self.view).next();
-        if self.leader_of(view) == self.me {
+        let mut view = view.max(self.view).next().max(View::first_of(self.since()));
+        // Those before the members may be gone, and it would follow nobody who passes over them.
+        while self.leader_of(view) == self.me || !self.group.contains(self.leader_of(view)) {
             view = view.next();
         }
         self.enter_view_change(view, host);

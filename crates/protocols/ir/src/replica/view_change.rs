@@ -12,11 +12,13 @@
 //! A replica whose log is intact changes views after every restart, so it comes back current. How one comes back that has
 //! lost its record says [`recovery`](super::recovery).
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use quorate_core::{GroupSize, ReplicaIndex, Timestamp, TransactionId, View};
+use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
 
+use super::change::Count;
 use super::parts::{Collected, Cut, Received, transfer_time};
 use super::recovery::Query;
 use super::{Fact, Host, Replica, Status, Upcalls};
@@ -54,17 +56,19 @@ pub(super) struct ViewChange<O: Operations> {
     /// How long what was handed over may be on its way.
     transfer: Duration,
     /// Views tried in a row without success; each makes the next wait longer.
-    failed_views: u32,
+    pub(super) failed_views: u32,
     /// Who has been heard since this replica gave up a view, and who in the time from the one before until then.
     heard: [BTreeSet<ReplicaIndex>; 2],
     /// What this replica hands over to the leader of the view.
     handed_over: Option<Cut<O>>,
     /// As the leader, for each replica, what it was sent of the record, if that did not fit into one part.
-    passed_on: Vec<Option<PassedOn<O>>>,
-    contributions: Vec<Option<Contribution<O>>>,
+    passed_on: BTreeMap<ReplicaIndex, PassedOn<O>>,
+    contributions: BTreeMap<ReplicaIndex, Contribution<O>>,
     start_view: Option<Collected<O>>,
     restored: Option<(View, Received<O>)>,
     pub(super) query: Option<Query>,
+    /// The members that have said that they have the record of a view of the present epoch.
+    pub(super) arrived: BTreeSet<ReplicaIndex>,
 }
 
 #[derive(Debug)]
@@ -99,13 +103,13 @@ struct Receiver {
 /// How many replicas have handed over their records to the leader of a view, itself among them.
 struct Heard {
     /// Those that it is not behind.
-    followers: usize,
+    followers: Count,
     /// The others.
-    ahead: usize,
+    ahead: Count,
 }
 
-impl<O: Operations> ViewChange<O> {
-    pub(super) fn new(group: GroupSize) -> Self {
+impl<O: Operations> Default for ViewChange<O> {
+    fn default() -> Self {
         ViewChange {
             attempts: 0,
             stalls: 0,
@@ -113,30 +117,31 @@ impl<O: Operations> ViewChange<O> {
             failed_views: 0,
             heard: Default::default(),
             handed_over: None,
-            passed_on: (0..group.replicas()).map(|_| None).collect(),
-            contributions: (0..group.replicas()).map(|_| None).collect(),
+            passed_on: BTreeMap::new(),
+            contributions: BTreeMap::new(),
             start_view: None,
             restored: None,
             query: None,
+            arrived: BTreeSet::new(),
         }
     }
+}
 
+impl<O: Operations> ViewChange<O> {
     pub(super) fn forget(&mut self) {
         self.attempts = 0;
         self.stalls = 0;
         self.transfer = Duration::ZERO;
         self.handed_over = None;
-        self.passed_on.iter_mut().for_each(|slot| *slot = None);
+        self.passed_on.clear();
         self.start_view = None;
         self.query = None;
-        self.contributions.iter_mut().for_each(|slot| *slot = None);
+        self.contributions.clear();
     }
 
     /// What a replica has handed over counts no more.
     pub(super) fn forget_contribution(&mut self, replica: ReplicaIndex) {
-        if let Some(slot) = self.contributions.get_mut(usize::from(replica.0)) {
-            *slot = None;
-        }
+        self.contributions.remove(&replica);
     }
 
     /// How often this replica repeats what it says before it tries the next view. A replica that hears nobody, or not the
@@ -179,25 +184,28 @@ impl<O: Operations> ViewChange<O> {
 }
 
 impl<O: Operations> Replica<O> {
-    pub(super) fn leader_of(&self, view: View) -> ReplicaIndex {
-        ReplicaIndex((view.0 % self.group.replicas() as u64) as u8)
-    }
-
     /// Begins after a construction: nothing for a new group, a view change for a restarted replica, questions for one
     /// that has lost its record.
     pub fn start<H: Host<O>>(&mut self, host: &mut H) {
+        if !self.takes_part() {
+            return self.retire(host);
+        }
         match self.status {
             Status::Normal => host.on_normal(self.view),
+            Status::ViewChanging if self.makes(Mistake::ServesEmpty) && !self.restarted => {
+                self.serve_empty(host)
+            }
             Status::ViewChanging => self.enter_next_view(host),
             Status::Recovering => self.send_view_query(host),
+            Status::Retired => host.on_retired(),
         }
     }
 
     /// Tries the next view; one that another replica leads, if there is another.
     fn enter_next_view<H: Host<O>>(&mut self, host: &mut H) {
-        let mut view = self.view.next();
-        if self.leader_of(view) == self.me && self.group.replicas() > 1 {
-            view = view.next();
+        let mut view = self.useful(self.view.next());
+        if self.leader_of(view) == self.me && self.everybody.len() > 1 {
+            view = self.useful(view.next());
         }
         self.enter_view_change(view, host);
     }
@@ -258,7 +266,7 @@ impl<O: Operations> Replica<O> {
                 floor: self.floor,
                 complete: self.complete,
             };
-            self.change.contributions[usize::from(self.me.0)] = Some(contribution);
+            self.change.contributions.insert(self.me, contribution);
             host.set_view_change_timer(self.attempt_timeout());
             self.try_lead(host);
             return;
@@ -316,10 +324,9 @@ impl<O: Operations> Replica<O> {
     /// Asks for what has not arrived of messages of which something has.
     fn send_parts_missing<H: Host<O>>(&self, host: &mut H) {
         let leader = self.change.start_view.iter().map(|collected| (self.leader_of(self.view), collected));
-        let others = self.change.contributions.iter().zip(0..).filter_map(|(slot, index)| {
-            let contribution = slot.as_ref().filter(|known| !known.collected.is_complete())?;
-            Some((ReplicaIndex(index), &contribution.collected))
-        });
+        let incomplete = |known: &&Contribution<O>| !known.collected.is_complete();
+        let others = self.change.contributions.iter().filter(|(_, known)| incomplete(known));
+        let others = others.map(|(index, contribution)| (*index, &contribution.collected));
         for (sender, collected) in leader.chain(others) {
             let (view, series, missing) = (self.view, collected.series(), collected.missing());
             host.send_to_replica(sender, Message::PartsMissing { view, series, missing });
@@ -338,9 +345,9 @@ impl<O: Operations> Replica<O> {
         if view != self.view {
             return;
         }
-        let cut = if self.status == Status::Normal {
-            let passed_on = self.change.passed_on.get_mut(usize::from(from.0)).and_then(Option::as_mut);
-            passed_on.map(|passed_on| {
+        let has_started = self.has_started();
+        let cut = if has_started {
+            self.change.passed_on.get_mut(&from).map(|passed_on| {
                 passed_on.is_asked_for = true;
                 &passed_on.cut
             })
@@ -351,21 +358,22 @@ impl<O: Operations> Replica<O> {
         for part in &parts {
             host.send_to_replica(from, (*part).clone());
         }
-        if !parts.is_empty() && self.status != Status::Normal {
+        if !parts.is_empty() && !has_started {
             // The leader is there, and busy with what it has been sent.
             self.on_transfer_progress(true, host);
         }
     }
 
     /// The last view in which the replica was normal; none if it has lost its record.
-    fn last_normal(&self) -> Option<View> {
+    pub(super) fn last_normal(&self) -> Option<View> {
         if self.status == Status::Recovering { None } else { self.record.last_normal() }
     }
 
     /// The view change takes too long: repeat, and after a few times try the next view.
     pub fn on_view_change_timeout<H: Host<O>>(&mut self, host: &mut H) {
         match self.status {
-            Status::Normal => self.forget_passed_on(host),
+            Status::Normal | Status::Retired => self.forget_passed_on(host),
+            Status::ViewChanging if self.has_started() => self.await_arrival(host),
             Status::Recovering if self.change.query.is_some() => self.send_view_query(host),
             Status::ViewChanging if self.is_too_far_behind() => self.enter_next_view(host),
             Status::ViewChanging | Status::Recovering => {
@@ -381,7 +389,7 @@ impl<O: Operations> Replica<O> {
                         self.send_view_query(host);
                     } else {
                         // Also one that this replica leads itself: it may be the only one that can.
-                        self.enter_view_change(self.view.next(), host);
+                        self.enter_view_change(self.useful(self.view.next()), host);
                     }
                 } else {
                     for other in self.others() {
@@ -396,12 +404,12 @@ impl<O: Operations> Replica<O> {
 
     /// Another replica is changing views: join it, or tell it where this one is.
     pub fn on_start_view_change<H: Host<O>>(&mut self, from: ReplicaIndex, view: View, host: &mut H) {
-        if self.status == Status::Recovering {
+        if matches!(self.status, Status::Recovering | Status::Retired) || self.answers_earlier(from, host) {
             return;
         }
         self.change.note_heard(from);
         if view > self.view {
-            self.enter_view_change(view, host);
+            self.enter_view_change(self.useful(view), host);
         } else if view < self.view {
             self.send_higher_view(from, host);
         }
@@ -416,7 +424,7 @@ impl<O: Operations> Replica<O> {
             to,
             match self.status {
                 Status::ViewChanging => Message::StartViewChange { view },
-                Status::Normal | Status::Recovering => Message::HigherView { view },
+                Status::Normal | Status::Recovering | Status::Retired => Message::HigherView { view },
             },
         );
     }
@@ -437,7 +445,11 @@ impl<O: Operations> Replica<O> {
         lives: &BTreeMap<ReplicaIndex, u64>,
         host: &mut H,
     ) {
-        if self.status == Status::Recovering || usize::from(from.0) >= self.group.replicas() {
+        let is_late = self.status == Status::Retired && view != self.view;
+        if self.status == Status::Recovering || is_late || !self.is_peer(from) {
+            return;
+        }
+        if self.answers_earlier(from, host) {
             return;
         }
         self.change.note_heard(from);
@@ -451,9 +463,9 @@ impl<O: Operations> Replica<O> {
         if self.leader_of(view) != self.me {
             return;
         }
-        if self.status == Status::Normal {
-            // One answer per question, not per part of it.
-            if part.index == 0 {
+        if self.has_started() {
+            // One answer per question, not per part of it; and to members only.
+            if part.index == 0 && self.group.contains(from) {
                 let receiver = Receiver { index: from, last_normal, lineage, complete };
                 self.send_start_view(receiver, host);
             }
@@ -463,12 +475,16 @@ impl<O: Operations> Replica<O> {
         if lives.get(&from).copied().unwrap_or(0) < self.life_of(from) {
             return;
         }
-        let slot = &mut self.change.contributions[usize::from(from.0)];
-        let contribution = match slot {
-            Some(known) if known.last_normal == last_normal && known.collected.belongs(part) => known,
-            _ => {
-                let collected = Collected::new(part);
-                slot.insert(Contribution { last_normal, lineage, supplement, collected, floor, complete })
+        let collected = Collected::new(part);
+        let news = Contribution { last_normal, lineage, supplement, collected, floor, complete };
+        let contribution = match self.change.contributions.entry(from) {
+            Entry::Vacant(slot) => slot.insert(news),
+            Entry::Occupied(slot) => {
+                let known = slot.into_mut();
+                if known.last_normal != last_normal || !known.collected.belongs(part) {
+                    *known = news;
+                }
+                known
             }
         };
         let is_new = contribution.collected.add(part, page, None);
@@ -481,16 +497,16 @@ impl<O: Operations> Replica<O> {
     /// Starts the view if f + 1 replicas that know their record have handed it over, none of which is ahead of this one.
     /// Those that are count as if they had not been heard: of what has succeeded, one of any f + 1 knows.
     fn try_lead<H: Host<O>>(&mut self, host: &mut H) {
-        let handed_over = self.change.contributions.iter().flatten();
-        let lost = handed_over.filter(|known| known.last_normal.is_none()).count();
-        if lost > self.group.failures() {
-            host.on_lost(lost);
+        let lost = self.change.contributions.iter().filter(|(_, known)| known.last_normal.is_none());
+        let lost = self.count(lost.map(|(index, _)| *index));
+        if lost.members > self.group.failures() {
+            host.on_lost(lost.members);
             return;
         }
         let Heard { followers, ahead } = self.heard();
-        if followers >= self.group.majority() {
+        if self.suffice(followers, self.last_normal()) {
             self.lead(host);
-        } else if ahead > self.group.failures() {
+        } else if ahead.members > self.group.failures() {
             // One that lacks nothing will lead a later view.
             self.enter_next_view(host);
         }
@@ -503,17 +519,20 @@ impl<O: Operations> Replica<O> {
             .change
             .contributions
             .iter()
-            .flatten()
-            .filter(|known| known.collected.is_complete() && (known.last_normal.is_some() || counts_lost))
-            .partition(|known| self.is_behind(known));
-        Heard { followers: followers.len(), ahead: ahead.len() }
+            .filter(|(_, known)| {
+                known.collected.is_complete() && (known.last_normal.is_some() || counts_lost)
+            })
+            .partition(|(_, known)| self.is_behind(known));
+        let count = |known: Vec<(&ReplicaIndex, _)>| self.count(known.into_iter().map(|(index, _)| *index));
+        Heard { followers: count(followers), ahead: count(ahead) }
     }
 
     /// True if this replica could lead if it were not behind. Others may come that are no further: it waits for them, but
     /// not for long.
     fn is_too_far_behind(&self) -> bool {
         let Heard { followers, ahead } = self.heard();
-        ahead > 0 && followers + ahead >= self.group.majority()
+        let greatest = self.change.contributions.values().filter_map(|known| known.last_normal).max();
+        ahead.anybody() && self.suffice(followers.with(ahead), greatest)
     }
 
     /// True if this replica lacks the base of what another one has handed over, or what that one has collected.
@@ -527,12 +546,10 @@ impl<O: Operations> Replica<O> {
         let contributions = std::mem::take(&mut self.change.contributions);
         let mut tails = Vec::new();
         let mut receivers = Vec::new();
-        for (index, contribution) in contributions.into_iter().enumerate() {
-            self.change.contributions.push(None);
-            let Some(contribution) = contribution else { continue };
-            if index != usize::from(self.me.0) {
+        for (index, contribution) in contributions {
+            if index != self.me && self.group.contains(index) {
                 receivers.push(Receiver {
-                    index: ReplicaIndex(index as u8),
+                    index,
                     last_normal: contribution.last_normal,
                     lineage: contribution.lineage,
                     complete: contribution.complete,
@@ -560,7 +577,7 @@ impl<O: Operations> Replica<O> {
     /// Settles everything in the tails: first what is final, then what may be, then the rest.
     fn merge<H: Host<O>>(&mut self, tails: &[RecordPage<O>], host: &mut H) -> RecordPage<O> {
         let doubts = self.makes(Mistake::DoubtsFastVerdicts);
-        let witnesses = if doubts { usize::MAX } else { self.group.fast_witnesses() };
+        let witnesses = if doubts { usize::MAX } else { self.voters().fast_witnesses() };
         let merge =
             if self.makes(Mistake::LatestOperationCounts) { merge_tails_by_latest } else { merge_tails };
         let merged = merge(tails, witnesses);
@@ -629,7 +646,6 @@ impl<O: Operations> Replica<O> {
         host: &mut H,
     ) {
         let view = self.view;
-        self.status = Status::Normal;
         self.restarted = false;
         self.change.forget();
         self.change.failed_views = 0;
@@ -643,6 +659,12 @@ impl<O: Operations> Replica<O> {
         }
         let supplement = host.protocol().supplement();
         host.persist(Fact::ViewInstalled { view, since, supplement, floor });
+        if !self.is_member() {
+            // It is none of those who serve, and waits until enough of them do.
+            host.set_view_change_timer(self.attempt_timeout());
+            return;
+        }
+        self.status = Status::Normal;
         host.cancel_view_change_timer();
         // Last, so that nobody hears of it before it is durable.
         host.on_normal(view);
@@ -650,8 +672,9 @@ impl<O: Operations> Replica<O> {
 
     /// Sends a replica what it lacks of this view's record, and state in place of what has been collected of it.
     fn send_start_view<H: Host<O>>(&mut self, to: Receiver, host: &mut H) {
-        let slot = usize::from(to.index.0);
-        if let Some(passed_on) = self.change.passed_on[slot].as_mut().filter(|known| known.receiver == to) {
+        let slot = to.index;
+        let passed_on = self.change.passed_on.get_mut(&slot);
+        if let Some(passed_on) = passed_on.filter(|known| known.receiver == to) {
             // It is on its way, or some of it has been lost: then the receiver will say what.
             passed_on.is_asked_for = true;
             host.send_to_replica(to.index, passed_on.cut.first().clone());
@@ -662,7 +685,11 @@ impl<O: Operations> Replica<O> {
             host.send_to_replica(to.index, part.clone());
         }
         let passed_on = PassedOn { receiver: to, cut, transfer, is_asked_for: true };
-        self.change.passed_on[slot] = Some(passed_on).filter(|passed_on| !passed_on.cut.is_whole());
+        if passed_on.cut.is_whole() {
+            self.change.passed_on.remove(&slot);
+        } else {
+            self.change.passed_on.insert(slot, passed_on);
+        }
         self.set_passed_on_timer(host);
     }
 
@@ -680,7 +707,9 @@ impl<O: Operations> Replica<O> {
         let bytes: usize = beyond.entries.iter().map(|(_, entries)| H::Protocol::entry_bytes(entries)).sum();
         let beyond = split_page(beyond, self.page_bytes_max, H::Protocol::entry_bytes);
         pages.extend(beyond.into_iter().map(|page| (page, None)));
-        let supplement = host.protocol().supplement();
+        let joins = to.last_normal.is_none_or(|view| view.epoch() < self.since());
+        let stays_behind = joins && self.makes(Mistake::SupplementStaysBehind);
+        let supplement = if stays_behind { O::Supplement::default() } else { host.protocol().supplement() };
         let view = self.view;
         let cut = Cut::new(
             pages,
@@ -694,18 +723,13 @@ impl<O: Operations> Replica<O> {
     }
 
     /// Drops what nobody asks for any more: its receiver has all of it, or has gone.
-    fn forget_passed_on<H: Host<O>>(&mut self, host: &mut H) {
-        for slot in &mut self.change.passed_on {
-            let was_asked_for = |known: &mut PassedOn<O>| std::mem::replace(&mut known.is_asked_for, false);
-            if !slot.as_mut().is_some_and(was_asked_for) {
-                *slot = None;
-            }
-        }
+    pub(super) fn forget_passed_on<H: Host<O>>(&mut self, host: &mut H) {
+        self.change.passed_on.retain(|_, known| std::mem::replace(&mut known.is_asked_for, false));
         self.set_passed_on_timer(host);
     }
 
     fn set_passed_on_timer<H: Host<O>>(&self, host: &mut H) {
-        if let Some(transfer) = self.change.passed_on.iter().flatten().map(|kept| kept.transfer).max() {
+        if let Some(transfer) = self.change.passed_on.values().map(|kept| kept.transfer).max() {
             host.set_view_change_timer(self.view_change_timeout * TIMEOUTS_KEPT + transfer);
         }
     }
@@ -723,8 +747,8 @@ impl<O: Operations> Replica<O> {
         state: Option<O::State>,
         host: &mut H,
     ) {
-        let is_late = view < self.view || (view == self.view && self.status == Status::Normal);
-        if is_late || view > self.view && self.status == Status::Recovering {
+        let is_late = view < self.view || (view == self.view && self.has_started());
+        if is_late || !self.is_member() || view > self.view && self.status == Status::Recovering {
             return;
         }
         if view > self.view {

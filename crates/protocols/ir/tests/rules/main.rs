@@ -211,6 +211,8 @@ impl Host<Times> for Desk {
 
     fn on_view_changing(&mut self, _: View) {}
 
+    fn on_retired(&mut self) {}
+
     fn on_lost(&mut self, lost: usize) {
         self.lost.push(lost);
     }

@@ -89,6 +89,9 @@ impl Host<QwStore> for Desk<'_> {
         self.outbox.emit(ReplicaEvent::ViewChanging { view });
     }
 
+    /// Its groups never change.
+    fn on_retired(&mut self) {}
+
     fn on_lost(&mut self, lost: usize) {
         self.outbox.emit(ReplicaEvent::Lost { lost });
     }

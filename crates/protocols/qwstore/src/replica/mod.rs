@@ -368,7 +368,7 @@ impl Replica {
             Ir::ViewQueryReply { nonce, view, lost, life } => {
                 ir.on_view_query_reply(peer, nonce, view, lost, life, desk);
             }
-            // Puts have been dealt with; they need no FINALIZE, and there is nothing else to agree on.
+            // Its groups never change. Puts have been dealt with; they need no FINALIZE, and there is nothing else to agree on.
             Ir::ProposeInconsistent { .. }
             | Ir::ProposeConsensus { .. }
             | Ir::InconsistentReply { .. }
@@ -376,6 +376,7 @@ impl Replica {
             | Ir::FinalizeInconsistent { .. }
             | Ir::FinalizeConsensus { .. }
             | Ir::Confirm { .. }
+            | Ir::Arrived
             | Ir::HigherView { .. } => {}
         });
     }

@@ -85,6 +85,7 @@ fn ir(message: &Ir<QwStore>) -> String {
             format!("START-VIEW {view}: {}{}", page(base), state(known.as_ref()))
         }
         Ir::PartsMissing { view, missing, .. } => format!("parts missing of {view}: {missing:?}"),
+        Ir::Arrived => unreachable!("its groups never change"),
         Ir::ViewQuery { life: 0, .. } => "which life is this?".to_owned(),
         Ir::ViewQuery { life, .. } => format!("life {life}; which view?"),
         Ir::ViewQueryReply { view, lost, life, .. } => {

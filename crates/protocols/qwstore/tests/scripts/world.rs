@@ -522,6 +522,7 @@ impl World {
             Status::Normal => "normal",
             Status::ViewChanging => "changing views",
             Status::Recovering => "recovering",
+            Status::Retired => unreachable!("its groups never change"),
         };
         let (recorded, records) = (replica.record_len(), self.disks.get(&id).map_or(0, Vec::len));
         log.push(format!("{who} {status} in {}: {recorded} puts, {records} records", replica.view()));

@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::{ClockTime, GroupSize, Instant, ReplicaId, ShardId};
+use quorate_core::{ClockTime, GroupSize, Instant, Members, ReplicaId, ShardId};
 
 use super::replicas;
 
@@ -88,7 +88,7 @@ impl Deadlines {
     /// None if there is a shard of which too little is known.
     fn estimate(
         &self,
-        shards: impl Iterator<Item = (ShardId, GroupSize)>,
+        shards: impl Iterator<Item = (ShardId, Members)>,
         is_expected: impl Fn(ReplicaId) -> bool,
         quorum: fn(GroupSize) -> usize,
     ) -> Option<Estimate> {
@@ -104,7 +104,7 @@ impl Deadlines {
             }
             known.sort_unstable();
             let plausible = plausible_ahead(&known);
-            for (micros, round_trip) in known.into_iter().take(quorum(group)) {
+            for (micros, round_trip) in known.into_iter().take(quorum(group.size())) {
                 let micros = micros.min(plausible);
                 let so_far = all.get_or_insert(Estimate { ahead_needed: micros, round_trip });
                 so_far.ahead_needed = so_far.ahead_needed.max(micros);
@@ -117,7 +117,7 @@ impl Deadlines {
     /// True if a round trip to these shards takes so long that conflicts there are worth waiting for.
     pub(super) fn is_far(
         &self,
-        shards: impl Iterator<Item = (ShardId, GroupSize)>,
+        shards: impl Iterator<Item = (ShardId, Members)>,
         is_expected: impl Fn(ReplicaId) -> bool,
         far: Duration,
     ) -> bool {
@@ -134,7 +134,7 @@ impl Deadlines {
     pub(super) fn clock(
         &self,
         clock: ClockTime,
-        shards: impl Iterator<Item = (ShardId, GroupSize)>,
+        shards: impl Iterator<Item = (ShardId, Members)>,
         is_expected: impl Fn(ReplicaId) -> bool,
         quorum: fn(GroupSize) -> usize,
         far: Duration,
@@ -205,7 +205,7 @@ mod tests {
     ) -> i64 {
         let clock = ClockTime::from_micros(1_000_000);
         let expected = |replica: ReplicaId| !silent.contains(&replica.index.0);
-        let deadline = deadlines.clock(clock, [(SHARD, group)].into_iter(), expected, quorum, FAR);
+        let deadline = deadlines.clock(clock, [(SHARD, group.into())].into_iter(), expected, quorum, FAR);
         deadline.as_micros() as i64 - 1_000_000
     }
 
@@ -256,8 +256,9 @@ mod tests {
 
     #[test]
     fn what_is_far_is_measured_unless_everything_is() {
-        let is_far =
-            |deadlines: &Deadlines, far| deadlines.is_far([(SHARD, group(3))].into_iter(), |_| true, far);
+        let is_far = |deadlines: &Deadlines, far| {
+            deadlines.is_far([(SHARD, group(3).into())].into_iter(), |_| true, far)
+        };
         assert!(is_far(&measured(&[1, 2, 3], 6), FAR) && !is_far(&measured(&[1, 2, 3], 4), FAR));
         assert!(!is_far(&Deadlines::default(), FAR) && is_far(&Deadlines::default(), Duration::ZERO));
     }

@@ -202,6 +202,35 @@ impl Coordinator {
         self.unreachable = unreachable;
     }
 
+    /// Others hold what this transaction has asked for: they are asked.
+    pub(super) fn execute_elsewhere(
+        &mut self,
+        id: TransactionId,
+        routes: &Arc<Routes>,
+        now: Instant,
+        outbox: &mut Out,
+    ) {
+        let Some(execution) = self.execution(id) else { return };
+        if execution.routes.keyspace.id != routes.keyspace.id {
+            return;
+        }
+        execution.routes = routes.clone();
+        for read in &mut execution.pending_reads {
+            (read.asked, read.waits_at) = (0, None);
+        }
+        for scan in &mut execution.pending_scans {
+            scan.asked = 0;
+        }
+        let keys: Vec<Key> = execution.pending_reads.iter().map(|read| read.key.clone()).collect();
+        let requests: Vec<u32> = execution.pending_scans.iter().map(|scan| scan.request).collect();
+        for key in keys {
+            self.ask_to_read(id, &key, now, outbox);
+        }
+        for request in requests {
+            self.ask_to_scan(id, request, now, outbox);
+        }
+    }
+
     /// A replica lets a read wait for its turn.
     pub(super) fn on_read_waits(&mut self, from: ReplicaId, id: TransactionId, key: &Key, now: Instant) {
         let Some(execution) = self.execution(id) else { return };

@@ -17,6 +17,7 @@
 //! | `prepare` | the prepare phase: votes, the slow path, retries, the decision |
 //! | `tell` | COMMIT and ABORT until f + 1 replicas of every shard hold them |
 //! | `resolve` | what became of a transaction that others settle |
+//! | `epochs` | what becomes of all that when a keyspace has other replicas |
 //! | `commit_wait` | when it is reported, where clocks are bounded |
 //! | `read_only` | read-only transactions: which way each goes |
 //! | `reading` | quorum reads and reads of validated versions |
@@ -25,6 +26,7 @@
 mod agreement;
 mod commit_wait;
 mod deadline;
+mod epochs;
 mod execution;
 mod prepare;
 mod read_only;
@@ -41,8 +43,8 @@ use quorate_core::command::Outcome;
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, ClockTime, Context, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, ReplicaId,
-    ReplicaIndex, ShardId, Timestamp, TransactionId,
+    Address, ClockTime, Context, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, Members, ReplicaId,
+    ShardId, Timestamp, TransactionId,
 };
 
 use crate::config::CoordinatorConfig;
@@ -89,7 +91,7 @@ pub struct Coordinator {
 /// The replicas of a shard, as this client knows them.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    size: GroupSize,
+    members: Members,
     keyspace: KeyspaceId,
     /// The membership that quorums are counted in.
     epoch: Epoch,
@@ -213,17 +215,6 @@ impl Coordinator {
         }
     }
 
-    /// True if a replica speaks under the membership that this coordinator counts quorums in. If it speaks under a later
-    /// one, the client is told that it has to learn of that.
-    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
-        let Some(group) = self.groups.get_mut(&from.shard) else { return false };
-        if epoch > group.newest_epoch {
-            group.newest_epoch = epoch;
-            outbox.emit(Event::Outdated { keyspace: group.keyspace });
-        }
-        epoch == group.epoch
-    }
-
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
         if !self.silent.is_empty() {
             self.silent.remove(&from);
@@ -307,18 +298,6 @@ impl Coordinator {
             | Message::RecordOutcome { .. }
             | Message::RecordOutcomeReply { .. } => {}
         }
-    }
-
-    fn on_route(&mut self, routes: Arc<Routes>, context: &Context<'_>, outbox: &mut Out) {
-        for shard in &routes.keyspace.shards {
-            let (keyspace, epoch) = (routes.keyspace.id, routes.keyspace.epoch);
-            let group = Group { size: shard.group_size(), keyspace, epoch, newest_epoch: epoch };
-            self.groups.insert(shard.id, group);
-            for replica in shard.replica_ids() {
-                self.probe(replica, context, outbox);
-            }
-        }
-        self.keyspaces.insert(routes.keyspace.id, routes);
     }
 
     fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &mut Context<'_>) {
@@ -484,7 +463,7 @@ impl Coordinator {
         if (self.config.deadlines || self.config.reads_in_turn)
             && self.deadlines.begin_probe(replica, context.now)
         {
-            let shard = [(replica.shard, self.groups[&replica.shard].size)].into_iter();
+            let shard = [(replica.shard, self.groups[&replica.shard].members)].into_iter();
             let deadlines =
                 self.config.deadlines && self.deadlines.is_far(shard, |_| true, self.config.far_round_trip);
             outbox.send(replica, Message::ClockProbe { sent: context.clock, deadlines });
@@ -507,7 +486,7 @@ impl Coordinator {
     ) -> Timestamp {
         let far = self.config.far_round_trip;
         let clock = if self.config.deadlines {
-            let groups = shards.map(|shard| (shard, self.groups[&shard].size));
+            let groups = shards.map(|shard| (shard, self.groups[&shard].members));
             self.deadlines.clock(clock, groups, |replica| self.is_expected(replica), quorum, far)
         } else {
             clock
@@ -517,7 +496,7 @@ impl Coordinator {
 
     /// True if reads of a shard had rather wait for their turn than find something halfway written.
     fn reads_in_turn(&self, shard: ShardId) -> bool {
-        let group = [(shard, self.groups[&shard].size)].into_iter();
+        let group = [(shard, self.groups[&shard].members)].into_iter();
         self.config.reads_in_turn && self.deadlines.is_far(group, |_| true, self.config.far_round_trip)
     }
 
@@ -545,6 +524,6 @@ fn give_up(open: &mut Open, id: TransactionId, participants: Vec<ShardId>, outbo
 }
 
 /// The replicas of a shard.
-fn replicas(shard: ShardId, group: GroupSize) -> impl Iterator<Item = ReplicaId> {
-    (0..group.replicas()).map(move |index| ReplicaId { shard, index: ReplicaIndex(index as u8) })
+fn replicas(shard: ShardId, group: Members) -> impl Iterator<Item = ReplicaId> {
+    group.iter().map(move |index| ReplicaId { shard, index })
 }

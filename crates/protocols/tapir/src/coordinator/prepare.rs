@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::Outcome;
 use quorate_core::{
-    Ballot, Context, GroupSize, Instant, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
+    Ballot, Context, GroupSize, Instant, Members, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     Transaction, TransactionId, View,
 };
 use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
@@ -36,7 +36,8 @@ pub(super) struct Preparing {
 #[derive(Debug)]
 struct Part {
     shard: ShardId,
-    group: GroupSize,
+    /// Those who vote on it.
+    group: Members,
     transaction: Arc<Transaction>,
     call: ConsensusCall<Tapir>,
     /// What those found that vote on a transaction which reads when it is prepared, and in which view.
@@ -75,7 +76,7 @@ impl Preparing {
         self.parts.iter().map(|part| part.shard).collect()
     }
 
-    fn groups(&self) -> impl Iterator<Item = (ShardId, GroupSize)> + '_ {
+    fn groups(&self) -> impl Iterator<Item = (ShardId, Members)> + '_ {
         self.parts.iter().map(|part| (part.shard, part.group))
     }
 
@@ -83,7 +84,6 @@ impl Preparing {
     fn shares(&self) -> Vec<Share> {
         let share = |part: &Part| Share {
             shard: part.shard,
-            group: part.group,
             transaction: part.transaction.clone(),
             prepared: part.call.supporters(&Vote::Ok).collect(),
         };
@@ -159,7 +159,7 @@ impl Coordinator {
             return self.fail(id, Failure::Unavailable { missing }, outbox);
         }
         let part = |(shard, transaction): (ShardId, Arc<Transaction>)| {
-            let group = self.groups[&shard].size;
+            let group = self.groups[&shard].members;
             let call = ConsensusCall::new(group).with_mistake(self.config.rules.mistake());
             Part {
                 shard,
@@ -198,10 +198,10 @@ impl Coordinator {
         }
         let mut missing = Vec::new();
         for shard in shards {
-            let group = self.groups[&shard].size;
+            let group = self.groups[&shard].members;
             let down: Vec<ReplicaId> =
                 replicas(shard, group).filter(|replica| self.unreachable.contains(replica)).collect();
-            if group.replicas() - down.len() < quorum(group) {
+            if group.replicas() - down.len() < quorum(group.size()) {
                 missing.extend(down);
             }
         }
@@ -218,7 +218,7 @@ impl Coordinator {
     /// Sends the prepare to every replica of every shard.
     fn send_prepare(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(preparing) = self.preparing(id) else { return };
-        let groups: Vec<(ShardId, GroupSize)> = preparing.groups().collect();
+        let groups: Vec<(ShardId, Members)> = preparing.groups().collect();
         for (shard, group) in groups {
             for replica in replicas(shard, group) {
                 self.probe(replica, context, outbox);
@@ -364,7 +364,7 @@ impl Coordinator {
                         let shard = part.shard;
                         self.silent.extend(part.call.missing().map(|index| ReplicaId { shard, index }));
                     }
-                    match decide_vote(part.call.verdicts(), part.group) {
+                    match decide_vote(part.call.verdicts(), part.group.size()) {
                         Vote::Retry(above) if may_retry(above) => part.settled = Some(Settled::Retry(above)),
                         Vote::Retry(_) => part.finalize(id, number, Vote::Abort, view, outbox),
                         vote => part.finalize(id, number, vote, view, outbox),
@@ -436,6 +436,27 @@ impl Coordinator {
         self.start_telling(prepare, outcome, timestamp, shares, context, outbox);
     }
 
+    /// Others vote from now on where nothing is final yet.
+    pub(super) fn prepare_elsewhere(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {
+        let (groups, mistake) = (&self.groups, self.config.rules.mistake());
+        let Some(Phase::Preparing(preparing)) = self.transactions.get_mut(&id).map(|open| &mut open.phase)
+        else {
+            return;
+        };
+        for part in preparing.parts.iter_mut().filter(|part| !part.is_final()) {
+            let group = groups[&part.shard].members;
+            if part.group != group {
+                part.group = group;
+                part.call = ConsensusCall::new(group).with_mistake(mistake);
+                part.quorum_at = None;
+                part.found.clear();
+                part.behind.clear();
+            }
+        }
+        preparing.sent_at = now;
+        preparing.repeat(id, outbox);
+    }
+
     /// Repeats what has had no answer.
     pub(super) fn attend_preparing(
         &mut self,
@@ -455,20 +476,7 @@ impl Coordinator {
         if context.now - preparing.sent_at >= preparing.resend_after {
             preparing.sent_at = context.now;
             preparing.resend_after = (preparing.resend_after * 2).min(resend_timeout * 8);
-            for part in
-                preparing.parts.iter().filter(|part| !matches!(part.settled, Some(Settled::Final { .. })))
-            {
-                for index in part.call.missing() {
-                    let replica = ReplicaId { shard: part.shard, index };
-                    outbox.send(replica, preparing.prepare_message(id, part));
-                }
-                if let Some((vote, view, unconfirmed)) = part.call.unconfirmed() {
-                    for index in unconfirmed {
-                        let replica = ReplicaId { shard: part.shard, index };
-                        outbox.send(replica, finalize_message(id, preparing.number, *vote, view));
-                    }
-                }
-            }
+            preparing.repeat(id, outbox);
         }
         let mut next = preparing.sent_at + preparing.resend_after;
         for quorum_at in
@@ -519,6 +527,21 @@ impl Preparing {
         self.parts.iter().map(Part::newest_found).collect()
     }
 
+    /// Sends again what has had no answer.
+    fn repeat(&self, id: TransactionId, outbox: &mut Out) {
+        for part in self.parts.iter().filter(|part| !part.is_final()) {
+            for index in part.call.missing() {
+                outbox.send(ReplicaId { shard: part.shard, index }, self.prepare_message(id, part));
+            }
+            if let Some((vote, view, unconfirmed)) = part.call.unconfirmed() {
+                for index in unconfirmed {
+                    let replica = ReplicaId { shard: part.shard, index };
+                    outbox.send(replica, finalize_message(id, self.number, *vote, view));
+                }
+            }
+        }
+    }
+
     fn prepare_message(&self, id: TransactionId, part: &Part) -> Message {
         Message::Ir(Ir::ProposeConsensus {
             id: OperationId { transaction: id, number: self.number },
@@ -552,6 +575,11 @@ impl Preparing {
 }
 
 impl Part {
+    /// True if the vote of the shard is final.
+    fn is_final(&self) -> bool {
+        matches!(self.settled, Some(Settled::Final { .. }))
+    }
+
     fn newest_found(&self) -> Option<Vec<FoundVersion>> {
         let Some(Settled::Final { view: settled_in, .. }) = self.settled else { return None };
         let mut told = self.found.values().filter(|(view, _)| *view == settled_in).map(|(_, found)| found);

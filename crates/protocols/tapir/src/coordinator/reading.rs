@@ -12,11 +12,12 @@ use quorate_coordinator::scan::{self, Entries};
 use quorate_core::command::{Committed, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedSet;
 use quorate_core::{
-    Context, GroupSize, Instant, Key, KeyRange, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
-    TransactionId, View,
+    Context, GroupSize, Instant, Key, KeyRange, Members, ReadVersion, ReplicaId, ReplicaIndex, ShardId,
+    Timestamp, TransactionId, View,
 };
 
 use super::agreement::{self, Progress};
+use super::epochs::members_of;
 use super::read_only::Wanted;
 use super::{Coordinator, Execution, Ir, Out, Phase, Report, finish, replicas};
 use crate::message::{FoundPage, FoundVersion, Message, SnapshotVersion, ValidatedVersion};
@@ -71,7 +72,7 @@ pub(super) struct Reading {
 #[derive(Debug)]
 struct Part {
     shard: ShardId,
-    group: GroupSize,
+    group: Members,
     /// The keys; of a range those that have been found in it.
     keys: Vec<Key>,
     /// The first key of the range that has not been read.
@@ -108,7 +109,7 @@ impl Reading {
         let part = |(id, keys)| {
             let shards = &routes.keyspace.shards;
             let position = shards.iter().position(|shard| shard.id == id).expect("keys belong to shards");
-            let (group, nearest) = (shards[position].group_size(), routes.nearest[position].clone());
+            let (group, nearest) = (members_of(routes, position), routes.nearest[position].clone());
             Part {
                 shard: id,
                 group,
@@ -332,6 +333,31 @@ impl Coordinator {
         self.read_as_any_other(id, wanted, context, outbox);
     }
 
+    /// Others hold what is to be read: they are asked for the same snapshot. What has been read already is part of it still:
+    /// whoever has answered has handed over what it had promised.
+    pub(super) fn read_elsewhere(
+        &mut self,
+        id: TransactionId,
+        routes: &Arc<Routes>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(reading) = self.reading(id) else { return };
+        if reading.routes.keyspace.id != routes.keyspace.id {
+            return;
+        }
+        reading.routes = routes.clone();
+        for part in &mut reading.parts {
+            let position = routes.keyspace.shards.iter().position(|shard| shard.id == part.shard);
+            let position = position.expect("no change takes a shard away");
+            (part.group, part.nearest) = (members_of(routes, position), routes.nearest[position].clone());
+        }
+        // What has not begun yet begins when it was to.
+        if reading.starts_at.is_none() {
+            self.begin_round(id, context, outbox);
+        }
+    }
+
     /// Asks for the snapshot, in every shard.
     fn begin_round(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         if self.lacks_quorum(id, context, outbox) {
@@ -400,7 +426,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let rules = self.config.rules;
-        let Some(group) = self.groups.get(&from.shard).map(|group| group.size) else { return };
+        let Some(group) = self.groups.get(&from.shard).map(|group| group.members) else { return };
         let down: Vec<ReplicaId> =
             replicas(from.shard, group).filter(|replica| self.unreachable.contains(replica)).collect();
         let Some(reading) = self.reading(id).filter(|reading| reading.round == round) else { return };
@@ -692,7 +718,7 @@ mod tests {
         };
         Part {
             shard: ShardId(1),
-            group: GroupSize::new(3).unwrap(),
+            group: GroupSize::new(3).unwrap().into(),
             keys: keys.iter().map(|name| key(name)).collect(),
             next: next.map(key),
             nearest: Vec::new(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate_core::command::Outcome;
-use quorate_core::{Context, GroupSize, Instant, ShardId, Timestamp, TransactionId};
+use quorate_core::{Context, Instant, ShardId, Timestamp, TransactionId};
 
 use super::{Coordinator, Open, Out, Phase, Report};
 use crate::message::Message;
@@ -16,7 +16,6 @@ pub(super) struct Resolving {
     pub(super) participants: Vec<ShardId>,
     /// It has not been proposed at a lower timestamp.
     timestamp: Timestamp,
-    group: GroupSize,
     /// What to tell the client if it turns out to be aborted, where that is more than a conflict.
     invalid: Option<Invalid>,
     /// True if it was to read when it was prepared: if it has committed, what it read is lost all the same.
@@ -82,9 +81,7 @@ impl Coordinator {
         invalid: Option<Invalid>,
         now: Instant,
     ) -> Resolving {
-        let group = self.groups[&participants[0]].size;
-        let reads_lost = false;
-        Resolving { participants, timestamp, group, invalid, reads_lost, attempts: 0, asked_at: now }
+        Resolving { participants, timestamp, invalid, reads_lost: false, attempts: 0, asked_at: now }
     }
 
     /// A replica no longer follows this coordinator, or gives it no vote: somebody else must settle the transaction.
@@ -114,7 +111,8 @@ impl Coordinator {
             return;
         };
         resolving.asked_at = now;
-        let backup = backup_replica(id, &resolving.participants, resolving.group, resolving.attempts);
+        let members = |shard: ShardId| self.groups[&shard].members;
+        let backup = backup_replica(id, &resolving.participants, members, resolving.attempts);
         resolving.attempts += 1;
         if let Some(backup) = backup {
             let (participants, timestamp) = (resolving.participants.clone(), resolving.timestamp);

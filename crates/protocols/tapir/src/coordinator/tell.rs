@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::Outcome;
 use quorate_core::{
-    Context, GroupSize, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
-    View,
+    Context, Instant, Members, ReplicaId, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
 };
 use quorate_ir::{InconsistentCall, OperationId};
 
@@ -32,7 +31,6 @@ pub(super) struct Telling {
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) shard: ShardId,
-    pub(super) group: GroupSize,
     pub(super) transaction: Arc<Transaction>,
     /// The replicas that voted OK on the last prepare, and so have its contents.
     pub(super) prepared: Vec<ReplicaIndex>,
@@ -41,7 +39,7 @@ pub(super) struct Share {
 #[derive(Debug)]
 struct Told {
     shard: ShardId,
-    group: GroupSize,
+    group: Members,
     transaction: Arc<Transaction>,
     recorded: InconsistentCall,
     executed: InconsistentCall,
@@ -59,6 +57,21 @@ impl Telling {
     /// Every shard that takes part, sorted.
     pub(super) fn participants(&self) -> Vec<ShardId> {
         self.shards.iter().map(|told| told.shard).collect()
+    }
+
+    /// Sends again what has had no answer.
+    fn repeat(&self, id: TransactionId, outbox: &mut Out) {
+        for told in &self.shards {
+            for index in told.recorded.missing() {
+                let message = decision_message(id, self.outcome, self.last, &told.transaction);
+                outbox.send(ReplicaId { shard: told.shard, index }, message);
+            }
+        }
+        if self.finalizing {
+            for replica in self.missing() {
+                outbox.send(replica, Message::Ir(Ir::FinalizeInconsistent { id: operation_id(id) }));
+            }
+        }
     }
 
     fn is_recorded(&self) -> bool {
@@ -97,9 +110,10 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let id = prepare.transaction;
-        let Some(open) = self.transactions.get_mut(&id) else { return };
         let mut shards = Vec::with_capacity(shares.len());
-        for Share { shard, group, transaction, prepared } in shares {
+        for Share { shard, transaction, prepared } in shares {
+            // Not those who have voted, if there are others since.
+            let group = self.groups[&shard].members;
             for replica in replicas(shard, group) {
                 outbox.send(
                     replica,
@@ -123,6 +137,7 @@ impl Coordinator {
             resends: 0,
             finalizing: false,
         };
+        let Some(open) = self.transactions.get_mut(&id) else { return };
         open.phase = Phase::Telling(Box::new(telling));
         self.wake_at(id, context.now + self.config.resend_timeout);
     }
@@ -157,6 +172,23 @@ impl Coordinator {
             }
         }
         self.forget_if_told(id);
+    }
+
+    /// Others have to know from now on.
+    pub(super) fn tell_others(&mut self, id: TransactionId, outbox: &mut Out) {
+        let groups = &self.groups;
+        let Some(Phase::Telling(telling)) = self.transactions.get_mut(&id).map(|open| &mut open.phase) else {
+            return;
+        };
+        for told in &mut telling.shards {
+            let group = groups[&told.shard].members;
+            if told.group != group {
+                let (recorded, executed) = (InconsistentCall::new(group), InconsistentCall::new(group));
+                (told.group, told.recorded, told.executed) = (group, recorded, executed);
+                telling.finalizing = false;
+            }
+        }
+        telling.repeat(id, outbox);
     }
 
     pub(super) fn on_decision_confirm(&mut self, from: ReplicaId, id: TransactionId, view: View) {
@@ -194,17 +226,7 @@ impl Coordinator {
             telling.resends += 1;
             telling.sent_at = context.now;
             telling.resend_after = (telling.resend_after * 2).min(resend_timeout * 8);
-            for told in &telling.shards {
-                for index in told.recorded.missing() {
-                    let message = decision_message(id, telling.outcome, telling.last, &told.transaction);
-                    outbox.send(ReplicaId { shard: told.shard, index }, message);
-                }
-            }
-            if telling.finalizing {
-                for replica in telling.missing() {
-                    outbox.send(replica, Message::Ir(Ir::FinalizeInconsistent { id: operation_id(id) }));
-                }
-            }
+            telling.repeat(id, outbox);
         }
         let next = telling.sent_at + telling.resend_after;
         Some(if context.now < abandon_at { next.min(abandon_at) } else { next })

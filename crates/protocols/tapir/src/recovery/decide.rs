@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_core::command::Outcome;
-use quorate_core::{Ballot, GroupSize, ReplicaIndex, ShardId, Timestamp, Transaction, View};
+use quorate_core::{Ballot, Members, ReplicaIndex, ShardId, Timestamp, Transaction, View};
 
 use crate::coordinator::decide_vote;
 use crate::message::{RecordedVote, Vote};
@@ -24,7 +24,9 @@ pub(super) struct ElectionReply {
 /// What the replicas of one shard told.
 #[derive(Clone, Debug)]
 pub(super) struct ShardReplies {
+    group: Members,
     rules: Rules,
+    /// Of each replica, by its place.
     replies: Vec<Option<ElectionReply>>,
 }
 
@@ -80,12 +82,15 @@ enum Support {
 }
 
 impl ShardReplies {
-    pub(super) fn new(group: GroupSize, rules: Rules) -> Self {
-        ShardReplies { rules, replies: vec![None; group.replicas()] }
+    pub(super) fn new(group: impl Into<Members>, rules: Rules) -> Self {
+        let group = group.into();
+        ShardReplies { group, rules, replies: vec![None; group.replicas()] }
     }
 
     pub(super) fn add(&mut self, from: ReplicaIndex, reply: ElectionReply) {
-        self.replies[usize::from(from.0)] = Some(reply);
+        if let Some(place) = self.group.position(from) {
+            self.replies[place] = Some(reply);
+        }
     }
 
     /// True if one of the replicas has collected what there was to know of the transaction, or would have.
@@ -132,7 +137,8 @@ impl ShardReplies {
         committed.or_else(voted)
     }
 
-    fn support(&self, group: GroupSize, candidate: Candidate) -> Support {
+    fn support(&self, candidate: Candidate) -> Support {
+        let group = self.group.size();
         let at = |reply: &ElectionReply| -> Option<RecordedVote> {
             reply.votes.iter().find(|vote| Candidate::of(vote) == candidate).cloned()
         };
@@ -174,7 +180,6 @@ impl ShardReplies {
 /// A transaction that is to be settled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case<'a> {
-    pub(super) group: GroupSize,
     pub(super) participants: &'a [ShardId],
     pub(super) backup: ShardId,
     /// True if a replica that holds the transaction named the participants: so the client that began it said itself.
@@ -190,7 +195,7 @@ pub(super) struct Case<'a> {
 /// either shows in any majority of promises. One that was reported in conflict has a final vote against it at a majority
 /// of one shard. Between these, what is decided here is what counts.
 pub(super) fn decide_recovery(case: &Case<'_>, replies: &BTreeMap<ShardId, ShardReplies>) -> Finding {
-    let Case { group, participants, backup, trusted, persists } = *case;
+    let Case { participants, backup, trusted, persists } = *case;
     let all = || replies.values().flat_map(|shard| shard.replies.iter().flatten());
     let said = participants_said(all());
     if let [elsewhere] = said[..]
@@ -205,8 +210,8 @@ pub(super) fn decide_recovery(case: &Case<'_>, replies: &BTreeMap<ShardId, Shard
     if aborted && trusted {
         return Finding::Follow { outcome: Outcome::Aborted, contents: BTreeMap::new() };
     }
-    let complete =
-        |shard: &ShardId| replies.get(shard).is_some_and(|known| known.current().count() >= group.majority());
+    let is_complete = |known: &ShardReplies| known.current().count() >= known.group.majority();
+    let complete = |shard: &ShardId| replies.get(shard).is_some_and(is_complete);
     if !participants.iter().all(complete) {
         return Finding::Wait;
     }
@@ -270,7 +275,7 @@ pub(super) fn decide_recovery(case: &Case<'_>, replies: &BTreeMap<ShardId, Shard
         // The client contradicts itself, and breaks nothing but its own transaction; what it holds must become free.
         return Finding::Abort;
     }
-    decide_by_votes(group, participants, replies, contents)
+    decide_by_votes(participants, replies, contents)
 }
 
 /// The lists of participants that prepares and commits carry: one, unless the client that began the transaction lies.
@@ -288,7 +293,6 @@ fn participants_said<'a>(replies: impl Iterator<Item = &'a ElectionReply>) -> Ve
 }
 
 fn decide_by_votes(
-    group: GroupSize,
     participants: &[ShardId],
     replies: &BTreeMap<ShardId, ShardReplies>,
     contents: impl Fn(Timestamp) -> Option<BTreeMap<ShardId, Arc<Transaction>>>,
@@ -302,7 +306,7 @@ fn decide_by_votes(
     let mut open = BTreeSet::new();
     for candidate in candidates {
         let Candidate { timestamp, number } = candidate;
-        let support = |shard: &ShardId| replies[shard].support(group, candidate);
+        let support = |shard: &ShardId| replies[shard].support(candidate);
         let supports: Vec<(ShardId, Support)> =
             participants.iter().map(|shard| (*shard, support(shard))).collect();
         if supports.iter().any(|(_, support)| *support == Support::Opposed) {
@@ -327,7 +331,7 @@ fn decide_by_votes(
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::ClientId;
+    use quorate_core::{ClientId, GroupSize};
 
     use super::*;
     use crate::message::Prepare;
@@ -388,9 +392,7 @@ mod tests {
             .enumerate()
             .map(|(index, text)| (ShardId(index as u32), shard(text, &participants)))
             .collect();
-        let group = GroupSize::new(shards[0].len()).unwrap();
-        let case =
-            Case { group, participants: &participants, backup: ShardId(0), trusted: true, persists: false };
+        let case = Case { participants: &participants, backup: ShardId(0), trusted: true, persists: false };
         match decide_recovery(&case, &replies) {
             Finding::Wait => "wait",
             Finding::Elsewhere(_) => "elsewhere",
@@ -445,7 +447,7 @@ mod tests {
     }
 
     fn case<'a>(participants: &'a [ShardId], trusted: bool, persists: bool) -> Case<'a> {
-        Case { group: GroupSize::new(3).unwrap(), participants, backup: ShardId(0), trusted, persists }
+        Case { participants, backup: ShardId(0), trusted, persists }
     }
 
     #[test]

@@ -29,8 +29,8 @@ use std::time::Duration;
 use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Ballot, ClientId, ClockTime, GroupSize, Instant, Random, ReplicaId, ReplicaIndex, ShardId,
-    Timestamp, Transaction, TransactionId, View,
+    Address, Ballot, ClientId, ClockTime, Groups, Instant, Members, Random, ReplicaId, ShardId, Timestamp,
+    Transaction, TransactionId, View,
 };
 use quorate_ir::{InconsistentCall, OperationId};
 
@@ -55,6 +55,9 @@ const ELECTIONS_PER_DOUBLING: u32 = 4;
 /// So often at most.
 const DOUBLINGS_MAX: u32 = 5;
 
+/// A shard has so many replicas at most, all that it ever had together.
+const REPLICAS_MAX: u32 = 256;
+
 /// Repetitions of one phase before the election is held again.
 const REPEATS_MAX: u32 = 3;
 
@@ -71,12 +74,13 @@ pub(crate) fn backup_shard(id: TransactionId, participants: &[ShardId]) -> Optio
 pub(crate) fn backup_replica(
     id: TransactionId,
     participants: &[ShardId],
-    group: GroupSize,
+    members: impl FnOnce(ShardId) -> Members,
     attempt: u64,
 ) -> Option<ReplicaId> {
     let shard = backup_shard(id, participants)?;
-    let index = (id.sequence.wrapping_add(attempt) % group.replicas() as u64) as u8;
-    Some(ReplicaId { shard, index: ReplicaIndex(index) })
+    let members = members(shard);
+    let place = id.sequence.wrapping_add(attempt) % members.replicas() as u64;
+    Some(ReplicaId { shard, index: members.at(place as usize) })
 }
 
 /// True if this can be the list of a transaction's participants: sorted, without repetition, neither empty nor huge.
@@ -90,8 +94,7 @@ pub(crate) fn valid_participants(participants: &[ShardId]) -> bool {
 #[derive(Debug)]
 pub(crate) struct Recoveries {
     me: ReplicaId,
-    /// All shards of a keyspace have groups of one size.
-    group: GroupSize,
+    groups: Groups,
     timeout: Duration,
     /// No prepare is let in whose timestamp lies further ahead of the clock at which the transaction was proposed first.
     proposals_ahead_max: Duration,
@@ -148,15 +151,16 @@ type Contents = BTreeMap<ShardId, Arc<Transaction>>;
 
 #[derive(Debug)]
 struct FinalizingShard {
+    group: Members,
     number: u32,
     view: View,
+    /// Of each replica, by its place.
     confirmed: Vec<bool>,
 }
 
 impl Recovery {
-    fn case(&self, group: GroupSize) -> Case<'_> {
+    fn case(&self) -> Case<'_> {
         Case {
-            group,
             participants: &self.participants,
             backup: self.backup,
             trusted: self.trusted,
@@ -184,13 +188,19 @@ type ReplicaOutbox = OutboxOf<Replica>;
 impl Recoveries {
     pub(crate) fn new(
         me: ReplicaId,
-        group: GroupSize,
+        groups: Groups,
         timeout: Duration,
         proposals_ahead_max: Duration,
         rules: Rules,
     ) -> Self {
         let clock = ClockTime::from_micros(0);
-        Recoveries { me, group, timeout, proposals_ahead_max, clock, rules, active: BTreeMap::new() }
+        Recoveries { me, groups, timeout, proposals_ahead_max, clock, rules, active: BTreeMap::new() }
+    }
+
+    /// The groups have changed. Whatever was under way is given up: it is asked for again.
+    pub(crate) fn enter_epoch(&mut self, groups: Groups) {
+        self.groups = groups;
+        self.active.clear();
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -198,15 +208,15 @@ impl Recoveries {
     }
 
     fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
-        (0..self.group.replicas()).map(move |index| ReplicaId { shard, index: ReplicaIndex(index as u8) })
+        self.groups.members(shard).iter().map(move |index| ReplicaId { shard, index })
     }
 
-    /// The smallest ballot above `other` that belongs to this replica.
+    /// The smallest ballot above `other` that belongs to this replica. Whatever groups it has been a member of, nobody else has
+    /// used it: promises outlive epochs.
     fn ballot_above(&self, other: Ballot) -> Ballot {
-        let n = self.group.replicas() as u32;
         let own = u32::from(self.me.index.0) + 1;
-        let rounds = (other.0 + n).saturating_sub(own) / n;
-        Ballot(own + rounds * n)
+        let rounds = (other.0.saturating_add(REPLICAS_MAX)).saturating_sub(own) / REPLICAS_MAX;
+        Ballot(own.saturating_add(rounds.saturating_mul(REPLICAS_MAX)))
     }
 
     /// Takes over a transaction, or notes one more who wants to know.
@@ -278,7 +288,7 @@ impl Recoveries {
         now: Instant,
         outbox: &mut ReplicaOutbox,
     ) {
-        if usize::from(from.index.0) >= self.group.replicas() {
+        if !self.groups.members(from.shard).contains(from.index) {
             return;
         }
         match message {
@@ -348,7 +358,7 @@ impl Recoveries {
         now: Instant,
         outbox: &mut ReplicaOutbox,
     ) {
-        let (group, rules) = (self.group, self.rules);
+        let (group, rules) = (self.groups.members(from.shard), self.rules);
         let Some(recovery) = self.active.get_mut(&id).filter(|recovery| recovery.ballot == ballot) else {
             return;
         };
@@ -364,7 +374,7 @@ impl Recoveries {
     fn decide(&mut self, id: TransactionId, now: Instant, outbox: &mut ReplicaOutbox) {
         let Some(recovery) = self.active.get_mut(&id) else { return };
         let Phase::Electing { replies } = &recovery.phase else { return };
-        match decide_recovery(&recovery.case(self.group), replies) {
+        match decide_recovery(&recovery.case(), replies) {
             Finding::Wait | Finding::Uncertain(_) => {}
             Finding::Elsewhere(participants) => {
                 self.pass_on(id, participants, self.me.into(), now, outbox);
@@ -387,10 +397,9 @@ impl Recoveries {
                 let shards = numbers
                     .into_iter()
                     .map(|(shard, (number, view))| {
-                        (
-                            shard,
-                            FinalizingShard { number, view, confirmed: vec![false; self.group.replicas()] },
-                        )
+                        let group = self.groups.members(shard);
+                        let confirmed = vec![false; group.replicas()];
+                        (shard, FinalizingShard { group, number, view, confirmed })
                     })
                     .collect();
                 recovery.phase =
@@ -415,7 +424,8 @@ impl Recoveries {
         let recovery = self.active.remove(&id).expect("it is what is passed on");
         if backup_shard(id, &participants) == Some(self.me.shard) {
             self.begin(id, participants, recovery.timestamp, asker, recovery.ballot, now, outbox);
-        } else if let Some(backup) = backup_replica(id, &participants, self.group, 0) {
+        } else if let Some(backup) = backup_replica(id, &participants, |shard| self.groups.members(shard), 0)
+        {
             let timestamp = recovery.timestamp;
             outbox.send(backup, Message::Recover { transaction: id, participants, timestamp });
         }
@@ -460,11 +470,12 @@ impl Recoveries {
             // It is late, or another verdict stands: the next sweep looks again.
             return;
         }
-        shard.confirmed[usize::from(from.index.0)] = true;
-        let majority = self.group.majority();
-        let confirmed =
-            |shard: &FinalizingShard| shard.confirmed.iter().filter(|confirmed| **confirmed).count();
-        if shards.values().all(|shard| confirmed(shard) >= majority) {
+        let Some(place) = shard.group.position(from.index) else { return };
+        shard.confirmed[place] = true;
+        let is_final = |shard: &FinalizingShard| {
+            shard.confirmed.iter().filter(|confirmed| **confirmed).count() >= shard.group.majority()
+        };
+        if shards.values().all(is_final) {
             let (outcome, contents) = (*outcome, std::mem::take(contents));
             self.enter_recording(id.transaction, outcome, contents, now, outbox);
         }
@@ -479,7 +490,8 @@ impl Recoveries {
         outbox: &mut ReplicaOutbox,
     ) {
         let Some(recovery) = self.active.get_mut(&id) else { return };
-        recovery.phase = Phase::Recording { outcome, contents, accepted: vec![None; self.group.replicas()] };
+        let replicas = self.groups.members(recovery.backup).replicas();
+        recovery.phase = Phase::Recording { outcome, contents, accepted: vec![None; replicas] };
         recovery.since = now;
         recovery.repeats = 0;
         self.send_record_outcome(id, outbox);
@@ -504,7 +516,8 @@ impl Recoveries {
         now: Instant,
         outbox: &mut ReplicaOutbox,
     ) {
-        let majority = self.group.majority();
+        let group = self.groups.members(from.shard);
+        let (majority, place) = (group.majority(), group.position(from.index));
         let Some(recovery) = self.active.get_mut(&id).filter(|recovery| recovery.ballot == ballot) else {
             return;
         };
@@ -512,7 +525,7 @@ impl Recoveries {
         if from.shard != recovery.backup {
             return;
         }
-        let slot = &mut accepted[usize::from(from.index.0)];
+        let Some(slot) = place.map(|place| &mut accepted[place]) else { return };
         *slot = (*slot).max(Some(view));
         let in_view = |view: View| accepted.iter().filter(|accepted| **accepted == Some(view)).count();
         if accepted.iter().flatten().any(|view| in_view(*view) >= majority) {
@@ -536,7 +549,7 @@ impl Recoveries {
         // A shard that has collected the commit needs not hear of it.
         let told = |shard: &&ShardId| outcome == Outcome::Aborted || contents.contains_key(shard);
         let calls = recovery.participants.iter().filter(told);
-        let calls = calls.map(|shard| (*shard, InconsistentCall::new(self.group))).collect();
+        let calls = calls.map(|shard| (*shard, InconsistentCall::new(self.groups.members(*shard)))).collect();
         // Whatever its coordinator has proposed or may propose lies below this, or gets no vote. A client that may have no
         // part in it must not have the outcome kept for ages.
         let first = if recovery.trusted { recovery.timestamp.micros } else { 0 };
@@ -584,8 +597,8 @@ impl Recoveries {
             return;
         }
         let recovery = self.active.remove(&id.transaction).expect("it was just looked at");
-        if self.group.failures() > 1 {
-            for shard in recovery.participants {
+        for shard in recovery.participants {
+            if self.groups.members(shard).failures() > 1 {
                 for replica in self.replicas(shard) {
                     outbox.send(replica, Message::Ir(quorate_ir::Message::FinalizeInconsistent { id }));
                 }
@@ -642,7 +655,7 @@ impl Recoveries {
     fn settle_uncertain(&self, id: TransactionId, outbox: &mut ReplicaOutbox) {
         let recovery = &self.active[&id];
         let Phase::Electing { replies } = &recovery.phase else { return };
-        if let Finding::Uncertain(shards) = decide_recovery(&recovery.case(self.group), replies) {
+        if let Finding::Uncertain(shards) = decide_recovery(&recovery.case(), replies) {
             for (shard, view) in shards {
                 for replica in self.replicas(shard) {
                     let message = quorate_ir::Message::HigherView { view: view.next() };
@@ -655,20 +668,26 @@ impl Recoveries {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::{GroupSize, ReplicaIndex};
+
     use super::*;
 
     #[test]
     fn ballots_of_replicas_never_meet() {
         let group = GroupSize::new(3).unwrap();
         let mut seen = BTreeSet::new();
-        for index in 0..3 {
+        for index in [0, 1, 2, 3, 254, 255] {
             let me = ReplicaId { shard: ShardId(1), index: ReplicaIndex(index) };
             let seconds = Duration::from_secs;
-            let recoveries = Recoveries::new(me, group, seconds(1), seconds(60), Rules::EXCLUSIVE);
+            let recoveries =
+                Recoveries::new(me, Groups::new(group), seconds(1), seconds(60), Rules::EXCLUSIVE);
             let mut ballot = Ballot::ORIGINAL;
             for _ in 0..5 {
                 let above = recoveries.ballot_above(ballot);
-                assert!(above > ballot && above.0 <= ballot.0 + 3, "{above} is the next above {ballot}");
+                assert!(
+                    above > ballot && above.0 <= ballot.0 + REPLICAS_MAX,
+                    "{above} is the next above {ballot}"
+                );
                 assert!(seen.insert(above), "{above} belongs to one replica");
                 ballot = above;
             }
@@ -679,7 +698,7 @@ mod tests {
     fn elections_in_vain_are_held_ever_more_seldom() {
         let (me, second) = (ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) }, Duration::from_secs(1));
         let group = GroupSize::new(3).unwrap();
-        let mut recoveries = Recoveries::new(me, group, second, 60 * second, Rules::EXCLUSIVE);
+        let mut recoveries = Recoveries::new(me, Groups::new(group), second, 60 * second, Rules::EXCLUSIVE);
         let (mut outbox, mut random) = (ReplicaOutbox::new(), Random::new(1));
         let id = TransactionId { client: ClientId(1), sequence: 1, attempt: 0 };
         let asker = ReplicaId { index: ReplicaIndex(1), ..me }.into();

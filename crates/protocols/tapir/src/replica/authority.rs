@@ -84,6 +84,7 @@ impl Replica {
             | Ir::DoViewChange { .. }
             | Ir::StartView { .. }
             | Ir::PartsMissing { .. }
+            | Ir::Arrived
             | Ir::ViewQuery { .. }
             | Ir::ViewQueryReply { .. } => false,
         }

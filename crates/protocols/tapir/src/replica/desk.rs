@@ -91,6 +91,10 @@ impl Host<Tapir> for Desk<'_> {
         self.outbox.emit(ReplicaEvent::ViewChanging { view });
     }
 
+    fn on_retired(&mut self) {
+        self.outbox.emit(ReplicaEvent::Retired);
+    }
+
     fn on_lost(&mut self, lost: usize) {
         self.outbox.emit(ReplicaEvent::Lost { lost });
     }

@@ -21,6 +21,7 @@
 //! | `shortening` | how the log is shortened |
 //! | `remains` | what it still remembers of what has ended |
 //! | `handover` | what it owes to others, in a view change and after a restart |
+//! | `epochs` | how it goes on with other replicas |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod agenda;
@@ -28,6 +29,7 @@ mod authority;
 mod checkpoint;
 mod currency;
 mod desk;
+mod epochs;
 mod handover;
 mod holds;
 mod participant;
@@ -42,13 +44,12 @@ mod validate;
 mod watched;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Context, Effect, Epoch, Input, Instant, Machine, Random, ReplicaIndex, Timestamp, Transaction,
-    TransactionId, View,
+    Address, Context, Effect, Epoch, Groups, Input, Instant, Machine, Random, ReplicaIndex, Timestamp,
+    Transaction, TransactionId, View,
 };
 use quorate_ir::{Fact, OperationId, Status, Upcalls};
 use quorate_store::{PreparedSet, Versions};
@@ -56,7 +57,7 @@ use quorate_store::{PreparedSet, Versions};
 use crate::config::{Boot, ReplicaConfig};
 use crate::message::{Decision, Message, Prepare, Supplement, Tapir};
 use crate::record::Record;
-use crate::recovery::{Recoveries, backup_replica};
+use crate::recovery::Recoveries;
 use crate::rules::Plant;
 use agenda::{Agenda, Request, Wants};
 pub use authority::KeyspaceShards;
@@ -85,6 +86,14 @@ pub enum ReplicaTimer {
     Sweep,
 }
 
+/// What a replica is told by its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplicaCommand {
+    /// Who the replicas of the keyspace are from now on. What holds of it is told at [`Groups::next`]; an epoch that is no
+    /// later than the present one is known already.
+    ChangeGroups(Groups),
+}
+
 /// What a replica tells its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaEvent {
@@ -103,6 +112,8 @@ pub enum ReplicaEvent {
         /// That membership.
         epoch: Epoch,
     },
+    /// It is no member of its group any more, and nobody needs it: its host may delete it.
+    Retired,
     /// So many replicas of the group have lost their records that the group cannot recover by itself: an operator must
     /// bring back the disk of one of them.
     Lost {
@@ -133,7 +144,11 @@ pub struct Replica {
     turns_timer: Option<Instant>,
     /// True if the replica's creation is not on disk yet.
     newborn: bool,
-    /// The greatest membership that it has heard of.
+    /// Who the replicas of the keyspace are.
+    groups: Groups,
+    /// The epoch of which the disk knows.
+    recorded_epoch: Epoch,
+    /// The greatest epoch that it has heard of.
     newest_epoch: Epoch,
 }
 
@@ -141,7 +156,7 @@ impl Machine for Replica {
     type Message = Message;
     type Timer = ReplicaTimer;
     type Record = Record;
-    type Command = Infallible;
+    type Command = ReplicaCommand;
     type Event = ReplicaEvent;
     type Config = ReplicaConfig;
 
@@ -151,16 +166,17 @@ impl Machine for Replica {
         let created = matches!(records.peek(), Some(Record::Initialised));
         let creates = config.boot == Boot::Initialise || config.rules.has(Plant::EmptyDiskBeginsAnew);
         let newborn = !restarted && creates;
-        let (group, me) = (config.group, config.replica.index);
+        let groups = config.groups.clone();
+        let (succession, me) = (groups.succession(config.replica.shard), config.replica.index);
         let build =
             if created || newborn { quorate_ir::Replica::initialise } else { quorate_ir::Replica::lost };
-        let ir = build(group, me, config.view_change_timeout, config.page_bytes_max);
+        let ir = build(succession, me, config.view_change_timeout, config.page_bytes_max);
         let mut replica = Replica {
             ir: ir.with_mistake(config.rules.mistake()),
             participant: Participant::new(config.rules),
             recoveries: Recoveries::new(
                 config.replica,
-                group,
+                groups.clone(),
                 config.recovery_timeout,
                 config.timestamp_ahead_max + config.retry_span,
                 config.rules,
@@ -179,7 +195,9 @@ impl Machine for Replica {
             turns: Turns::default(),
             turns_timer: None,
             newborn,
-            newest_epoch: config.epoch,
+            newest_epoch: groups.epoch,
+            recorded_epoch: Epoch::FIRST,
+            groups,
             config,
         };
         for record in shortening::since_last(records.collect()) {
@@ -199,13 +217,13 @@ impl Machine for Replica {
     }
 
     fn epoch(&self, _: Address) -> Epoch {
-        self.config.epoch
+        self.groups.epoch
     }
 
     fn step(
         &mut self,
         context: &mut Context<'_>,
-        input: Input<Message, ReplicaTimer, Infallible>,
+        input: Input<Message, ReplicaTimer, ReplicaCommand>,
         outbox: &mut OutboxOf<Self>,
     ) {
         self.participant.now = context.now;
@@ -213,7 +231,7 @@ impl Machine for Replica {
         let emitted_before = outbox.effects().len();
         match input {
             Input::Start => self.on_start(context, outbox),
-            Input::Message { from, epoch, message } if epoch == self.config.epoch => {
+            Input::Message { from, epoch, message } if epoch == self.groups.epoch => {
                 self.on_message(from, message, context, outbox);
             }
             Input::Message { from, epoch, .. } => self.on_other_epoch(from, epoch, outbox),
@@ -224,7 +242,9 @@ impl Machine for Replica {
             Input::Timer(ReplicaTimer::Agenda) => self.agenda_timer = None,
             Input::Timer(ReplicaTimer::Turn) => self.turns_timer = None,
             Input::Persisted(token) => self.promise.on_persisted(token),
-            Input::Command(never) => match never {},
+            Input::Command(ReplicaCommand::ChangeGroups(groups)) => {
+                self.on_change_groups(groups, context, outbox);
+            }
         }
         self.attend_agenda(context, outbox);
         self.attend_turns(context, outbox);
@@ -241,6 +261,7 @@ impl Replica {
         }
         let fact = match record {
             Record::Initialised => return,
+            Record::EpochEntered { groups } => return self.restore_epoch(groups),
             Record::Promised { transaction, promise } => {
                 self.participant.promises.insert(transaction, promise);
                 return;
@@ -309,6 +330,9 @@ impl Replica {
             outbox.persist(Record::Initialised);
             self.newborn = false;
         }
+        if self.groups.epoch > self.recorded_epoch {
+            self.write_epoch(outbox);
+        }
         outbox.set_timer(ReplicaTimer::Sweep, self.config.recovery_timeout / 4);
         self.with_desk(context.random, outbox, |ir, desk| ir.start(desk));
     }
@@ -336,18 +360,6 @@ impl Replica {
         self.participant
             .promises
             .retain(|id, _| record.inconsistent(*id).is_none_or(|known| !known.executed));
-    }
-
-    /// Something was said under another membership. It counts for nothing here: quorums of two memberships need not share
-    /// a replica.
-    fn on_other_epoch(&mut self, from: Address, epoch: Epoch, outbox: &mut OutboxOf<Self>) {
-        if epoch < self.config.epoch {
-            // Reveals nothing but the configuration, which this replica cannot forget.
-            outbox.send_unordered(from, Message::Outdated);
-        } else if epoch > self.newest_epoch {
-            self.newest_epoch = epoch;
-            outbox.emit(ReplicaEvent::Outdated { epoch });
-        }
     }
 
     fn on_message(
@@ -530,6 +542,10 @@ impl Replica {
                     ir.on_parts_missing(peer, view, series, &missing, desk);
                 });
             }
+            Ir::Arrived => {
+                let Some(peer) = peer else { return };
+                self.with_desk(context.random, outbox, |ir, desk| ir.on_arrived(peer, desk));
+            }
             Ir::ViewQuery { nonce, life } => {
                 let Some(peer) = peer else { return };
                 self.with_desk(context.random, outbox, |ir, desk| ir.on_view_query(peer, nonce, life, desk));
@@ -670,13 +686,11 @@ impl Replica {
         self.on_ir(from, Ir::ProposeInconsistent { id, operation }, context, outbox);
     }
 
-    /// The sender, if it is another member of this group: only those take part in view changes.
+    /// The sender, if it takes part in the view changes of this group.
     fn peer(&self, from: Address) -> Option<ReplicaIndex> {
         match from {
             Address::Replica(replica)
-                if replica.shard == self.config.replica.shard
-                    && replica != self.config.replica
-                    && usize::from(replica.index.0) < self.config.group.replicas() =>
+                if replica.shard == self.config.replica.shard && self.ir.is_peer(replica.index) =>
             {
                 Some(replica.index)
             }
@@ -722,7 +736,7 @@ impl Replica {
             self.asked.insert(id, timeouts);
             let participants = held.transaction.participants.clone();
             let timestamp = self.first_timestamp(id).unwrap_or(held.timestamp);
-            if let Some(backup) = backup_replica(id, &participants, self.config.group, timeouts) {
+            if let Some(backup) = self.backup_replica(id, &participants, timeouts) {
                 outbox.send(backup, Message::Recover { transaction: id, participants, timestamp });
             }
             asked += 1;

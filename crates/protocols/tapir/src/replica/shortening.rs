@@ -133,6 +133,7 @@ impl Replica {
         let read_floor = self.participant.reads.floor();
         let supplement = self.participant.contribution();
         outbox.persist(Record::SnapshotBinds { read_floor, supplement });
+        self.write_epoch(outbox);
         // Readers are answered up to here without a further record.
         outbox.persist(Record::ReadsPromised { until: self.promise.until() });
         self.snapshots.run = Some(Run { view: self.ir.view(), phase: Phase::Waiting });

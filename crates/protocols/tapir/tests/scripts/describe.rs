@@ -141,6 +141,7 @@ fn ir(message: &Ir<Tapir>) -> String {
             };
             format!("parts missing of {view}: {}", missing.iter().map(range).collect::<Vec<_>>().join(", "))
         }
+        Ir::Arrived => "arrived".to_owned(),
         Ir::ViewQuery { life: 0, .. } => "which life is this?".to_owned(),
         Ir::ViewQuery { life, .. } => format!("life {life}; which view?"),
         Ir::ViewQueryReply { view, lost, life, .. } => {

@@ -20,6 +20,8 @@
 //! | `repeat WHO` | delivers every message that WHO ever received once more |
 //! | `advance MILLISECONDS` | lets time pass; timers fire |
 //! | `crash WHO`, `restart WHO`, `lose WHO` | kills; brings back with its disk; brings back without |
+//! | `define 1 r0 r1 r3` | defines the next epoch, in which these are the replicas of shard 1 |
+//! | `go-on WHO` | tells a replica or client of the latest epoch; a replica that does not exist is created to join |
 //! | `unreachable c1 1/r0`, `reachable c1 1/r0` | tells a client that its connection to a replica is broken; is up again |
 //! | `show WHO` | what a replica holds |
 
@@ -57,7 +59,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 26] = [
+const PLANTED: [(&str, Plant, &str); 31] = [
     ("68_late_prepare_slips_below", Plant::PublishedRules, "  c1.1 COMMITTED at 10c1, fast path, 0 retries"),
     (
         "69_reads_keep_writers_above",
@@ -112,6 +114,15 @@ const PLANTED: [(&str, Plant, &str); 26] = [
         Plant::RangeNotPromised,
         "  c2.1 COMMITTED at 300c2, fast path, 0 retries",
     ),
+    ("86_a_restart_in_the_middle_of_a_change", Plant::EpochForgotten, "1/r0 normal in e1v1"),
+    ("83_a_change_keeps_what_has_committed", Plant::HandsOverFromTooFew, "  a = x @100c1"),
+    ("84_a_new_replica_waits_for_the_record", Plant::ServesEmpty, "  a = x @100c1"),
+    (
+        "87_what_readers_were_promised_is_handed_over",
+        Plant::PromisesStayBehind,
+        "  c2.1 COMMITTED at 400c2, fast path, 0 retries",
+    ),
+    ("89_nobody_is_counted_whose_group_was_passed_over", Plant::EpochDefinedEarly, "1/r3 normal in e2v1"),
 ];
 
 /// A script that goes the same way when its rule is broken would guard nothing.

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::command::{Command, Freshness, Routes};
+use quorate_core::machine::InputOf;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyRange,
-    KeyspaceId, Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Groups, Input, Instant, Key, KeyRange,
+    KeyspaceId, Machine, Members, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
+    TransactionId,
 };
 use quorate_tapir::{
-    Boot, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Plant, Record, Replica, ReplicaConfig,
-    ReplicaEvent, ReplicaTimer, Rules, Status,
+    Boot, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Plant, Record, Replica, ReplicaCommand,
+    ReplicaConfig, ReplicaEvent, ReplicaTimer, Rules, Status,
 };
 
 use super::describe;
@@ -24,7 +26,8 @@ pub(super) struct World {
     random: Random,
     rules: Rules,
     routes: Option<Arc<Routes>>,
-    group: GroupSize,
+    /// Who the replicas were at first, and who they are by the latest definition.
+    groups: [Groups; 2],
     /// Options that the scripts about them switch on.
     options: Options,
     clocks: BTreeMap<Address, u64>,
@@ -71,7 +74,7 @@ impl Default for World {
             random: Random::new(1),
             rules: Rules::EXCLUSIVE,
             routes: None,
-            group: GroupSize::new(3).unwrap(),
+            groups: [three(), three()],
             options: Options::default(),
             clocks: BTreeMap::new(),
             replicas: BTreeMap::new(),
@@ -86,6 +89,10 @@ impl Default for World {
             history: Vec::new(),
         }
     }
+}
+
+fn three() -> Groups {
+    Groups::new(GroupSize::new(3).unwrap())
 }
 
 /// `c1` or `1/r0`.
@@ -165,6 +172,8 @@ impl World {
             ["mend", from, to] => {
                 self.cut.remove(&(address(from), address(to)));
             }
+            ["define", shard, ref members @ ..] => self.define(shard, members),
+            ["go-on", who] => self.go_on(who, &mut log),
             ["reverse", who] => self.reverse(address(who)),
             ["drop", who] => self.drop_messages(address(who), &mut log),
             ["repeat", who] => {
@@ -197,8 +206,12 @@ impl World {
     }
 
     fn replica_config(&self, id: ReplicaId, boot: Boot) -> ReplicaConfig {
-        let config = ReplicaConfig::new(id, self.group, boot);
+        let [first, latest] = &self.groups;
+        let config = ReplicaConfig::new(id, first.size, boot);
+        // Who has its records need not be told which epoch it is in.
+        let is_told = boot == Boot::Initialise || self.disks.get(&id).is_none_or(Vec::is_empty);
         ReplicaConfig {
+            groups: if is_told { latest.clone() } else { first.clone() },
             rules: self.rules,
             deadline_ahead_max: self.options.deadline_ahead_max,
             prepare_wait_max: self.options.prepare_wait_max,
@@ -240,7 +253,8 @@ impl World {
                 _ => panic!("no such setting: {setting}"),
             }
         }
-        self.group = GroupSize::new(replicas).unwrap();
+        let groups = Groups::new(GroupSize::new(replicas).unwrap());
+        self.groups = [groups.clone(), groups];
         let nodes: Vec<NodeId> = (0..replicas as u16).map(NodeId).collect();
         let keyspace = Keyspace {
             id: KeyspaceId(1),
@@ -262,6 +276,37 @@ impl World {
         log.push(format!("{shards} shard(s) of {replicas} replicas"));
     }
 
+    /// Defines an epoch in which the replicas of a shard are these.
+    fn define(&mut self, shard: &str, members: &[&str]) {
+        let index = |word: &&str| ReplicaIndex(word[1..].parse().unwrap());
+        let members = Members::new(members.iter().map(index)).unwrap();
+        let shard = ShardId(shard.parse().unwrap());
+        self.groups[1] = self.groups[1].next([(shard, members)]);
+        let mut routes = Routes::clone(self.routes.as_ref().expect("a script begins with `cluster`"));
+        routes.keyspace.epoch = self.groups[1].epoch;
+        let position = routes.keyspace.shards.iter().position(|known| known.id == shard).unwrap();
+        routes.nearest[position] = members.iter().collect();
+        self.routes = Some(Arc::new(routes));
+    }
+
+    /// Somebody learns of the latest definition; a replica that does not exist yet is created by it.
+    fn go_on(&mut self, who: &str, log: &mut Vec<String>) {
+        match address(who) {
+            Address::Client(_) => {
+                let client = self.client(who, log);
+                let routes = self.routes.clone().expect("a script begins with `cluster`");
+                self.step_client(client, Input::Command(Command::Route(routes)), log);
+            }
+            Address::Replica(id) if !self.disks.contains_key(&id) => {
+                self.build_replica(id, Boot::Initialise, Vec::new(), log);
+            }
+            Address::Replica(id) => {
+                let groups = self.groups[1].clone();
+                self.step_replica(id, Input::Command(ReplicaCommand::ChangeGroups(groups)), log);
+            }
+        }
+    }
+
     fn build_replica(&mut self, id: ReplicaId, boot: Boot, records: Vec<Record>, log: &mut Vec<String>) {
         let config = self.replica_config(id, boot);
         self.replicas.insert(id, Replica::restore(config, records));
@@ -272,12 +317,7 @@ impl World {
         ClockTime::from_micros(self.clocks.get(&who).copied().unwrap_or(100))
     }
 
-    fn step_replica(
-        &mut self,
-        id: ReplicaId,
-        input: Input<Message, ReplicaTimer, std::convert::Infallible>,
-        log: &mut Vec<String>,
-    ) {
+    fn step_replica(&mut self, id: ReplicaId, input: InputOf<Replica>, log: &mut Vec<String>) {
         let clock = self.clock(id.into());
         let Some(replica) = self.replicas.get_mut(&id) else { return };
         let mut outbox = Outbox::new();
@@ -321,6 +361,7 @@ impl World {
                 Effect::Emit(ReplicaEvent::ViewChanging { view }) => {
                     log.push(format!("{} leaves for {view}", name(from)));
                 }
+                Effect::Emit(ReplicaEvent::Retired) => log.push(format!("{} is retired", name(from))),
                 Effect::Emit(ReplicaEvent::Outdated { epoch }) => {
                     log.push(format!("{} hears of {epoch}", name(from)));
                 }
@@ -598,6 +639,7 @@ impl World {
             Status::Normal => "normal",
             Status::ViewChanging => "changing views",
             Status::Recovering => "recovering",
+            Status::Retired => "retired",
         };
         log.push(format!("{} {status} in {}", name(who), replica.view()));
         for id in replica.prepared().ids() {

@@ -37,6 +37,7 @@ impl Served for Replica {
                 Status::Normal => Activity::Normal,
                 Status::ViewChanging => Activity::ViewChanging,
                 Status::Recovering => Activity::Recovering,
+                Status::Retired => Activity::Retired,
             },
             view: self.view(),
             leads: false,

@@ -1,6 +1,6 @@
 //! Replicas of TAPIR.
 
-use quorate_core::{ClientId, Machine, View};
+use quorate_core::{ClientId, Groups, Machine, View};
 use quorate_tapir::{Record, Replica, ReplicaConfig, ReplicaEvent, Status};
 
 use super::super::log::LogError;
@@ -22,7 +22,8 @@ impl Served for Replica {
         };
         let Placement { replica, epoch, shards, .. } = *placement;
         let group = group_of(placement)?;
-        let config = ReplicaConfig { epoch, shards, ..ReplicaConfig::new(replica, group, boot) };
+        let groups = Groups { epoch, ..Groups::new(group) };
+        let config = ReplicaConfig { groups, shards, ..ReplicaConfig::new(replica, group, boot) };
         Ok(Replica::restore(config, records))
     }
 
@@ -38,6 +39,7 @@ impl Served for Replica {
                 Status::Normal => Activity::Normal,
                 Status::ViewChanging => Activity::ViewChanging,
                 Status::Recovering => Activity::Recovering,
+                Status::Retired => Activity::Retired,
             },
             view: self.view(),
             leads: false,
@@ -65,6 +67,8 @@ impl Served for Replica {
             ReplicaEvent::ViewChanging { view } => News::ViewChanging(*view),
             ReplicaEvent::Outdated { epoch } => News::Outdated(*epoch),
             ReplicaEvent::Lost { lost } => News::Lost(*lost),
+            // Nothing depends on it as long as the catalogue does not change memberships.
+            ReplicaEvent::Retired => return None,
         })
     }
 }

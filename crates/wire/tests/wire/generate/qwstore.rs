@@ -86,6 +86,7 @@ fn ir() -> BoxedStrategy<Ir<QwStore>> {
         (view(), number(), vec(part_range(), 0..4))
             .prop_map(|(view, series, missing)| Ir::PartsMissing { view, series, missing })
             .boxed(),
+        Just(Ir::Arrived).boxed(),
         (number(), number()).prop_map(|(nonce, life)| Ir::ViewQuery { nonce, life }).boxed(),
         (number(), view(), any::<bool>(), number())
             .prop_map(|(nonce, view, lost, life)| Ir::ViewQueryReply { nonce, view, lost, life })

@@ -61,7 +61,7 @@ messages! {
 }
 
 choices! {
-    Ir, "IrChoice", "1, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14" = IrChoice {
+    Ir, "IrChoice", "1, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15" = IrChoice {
         1 ProposePut(ProposePut),
         3 InconsistentReply(InconsistentReply),
         5 FinalizeInconsistent(FinalizeInconsistent),
@@ -73,6 +73,7 @@ choices! {
         12 ViewQuery(ViewQuery),
         13 ViewQueryReply(ViewQueryReply),
         14 PartsMissing(PartsMissing),
+        15 Arrived(Empty),
     }
 }
 

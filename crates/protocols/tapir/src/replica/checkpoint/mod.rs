@@ -29,7 +29,6 @@ use quorate_ir::{Cursor, Status, Summary};
 use super::Replica;
 use crate::message::{Decision, Message};
 use crate::record::Record;
-use crate::recovery::backup_replica;
 use crate::rules::Plant;
 use participants::Question;
 
@@ -43,6 +42,13 @@ pub(super) struct Checkpoints {
     nonce: u64,
 }
 
+impl Checkpoints {
+    /// Those who were asked need not be members any more.
+    pub(super) fn give_up(&mut self) {
+        self.run = None;
+    }
+}
+
 /// A search for a floor.
 #[derive(Debug)]
 struct Run {
@@ -50,7 +56,7 @@ struct Run {
     /// Where the floor may come to lie.
     below: Timestamp,
     began: Instant,
-    /// For each replica of the group: below here it has committed what this one has, and the other way round, and
+    /// For each replica of the group, by its place: below here it has committed what this one has, and the other way round, and
     /// nothing is open at either. For this replica itself: below here nothing is open.
     compared: Vec<Cursor>,
     /// The replicas that have answered, and so refuse prepares below.
@@ -100,8 +106,8 @@ impl Run {
     }
 
     /// The greatest place below which `count` replicas, `me` among them, have compared everything.
-    fn compared_by(&self, me: ReplicaIndex, count: usize) -> Cursor {
-        let own = self.compared[usize::from(me.0)];
+    fn compared_by(&self, me: usize, count: usize) -> Cursor {
+        let own = self.compared[me];
         let mut all = self.compared.clone();
         all.sort_unstable_by(|one, other| other.cmp(one));
         all[count - 1].min(own)
@@ -133,8 +139,8 @@ impl Replica {
             self.checkpoints.run = None;
         }
         if self.checkpoints.run.is_none() {
-            let n = self.config.group.replicas() as u64;
-            let turn = (u64::from(self.config.replica.index.0) + n - view.0 % n) % n;
+            let n = self.ir.group().replicas() as u64;
+            let turn = (self.own_place() as u64 + n - view.0 % n) % n;
             let wait = self.config.checkpoint_interval * (turn as u32 + 1);
             if now - moved_at >= wait {
                 self.begin_checkpoint(context, outbox);
@@ -160,7 +166,7 @@ impl Replica {
             self.with_desk(context.random, outbox, |ir, desk| ir.raise_floor(below, desk));
             return;
         }
-        let n = self.config.group.replicas();
+        let n = self.ir.group().replicas();
         self.participant.committed_late = None;
         self.participant.looked_for = below;
         self.checkpoints.run = Some(Run {
@@ -177,19 +183,24 @@ impl Replica {
 
     fn send_gathers(&self, outbox: &mut OutboxOf<Self>) {
         let Some(run) = self.checkpoints.run.as_ref().filter(|run| run.chosen.is_none()) else { return };
-        let n = self.config.group.replicas() as u8;
-        for index in (0..n).map(ReplicaIndex).filter(|index| *index != self.config.replica.index) {
-            if run.compared[usize::from(index.0)] < start_of(run.below) || !run.refusing[usize::from(index.0)]
-            {
+        for (place, index) in self.ir.group().iter().enumerate() {
+            let is_other = index != self.config.replica.index;
+            if is_other && (run.compared[place] < start_of(run.below) || !run.refusing[place]) {
                 self.send_gather(run, index, outbox);
             }
         }
     }
 
     fn send_gather(&self, run: &Run, to: ReplicaIndex, outbox: &mut OutboxOf<Self>) {
-        let from = run.compared[usize::from(to.0)];
+        let Some(place) = self.ir.group().position(to) else { return };
+        let from = run.compared[place];
         let (view, floor, below) = (run.view, self.ir.floor(), run.below);
         self.send_to_peer(to, Message::Gather { view, floor, below, from }, outbox);
+    }
+
+    /// The place of this replica in its group, whose views it takes part in.
+    fn own_place(&self) -> usize {
+        self.ir.group().position(self.config.replica.index).expect("only members are normal")
     }
 
     fn send_to_peer(&self, to: ReplicaIndex, message: Message, outbox: &mut OutboxOf<Self>) {
@@ -307,7 +318,7 @@ impl Replica {
             };
             let Some((contents, timestamp)) = prepared.or(decided) else { continue };
             let participants = contents.participants.clone();
-            if let Some(backup) = backup_replica(transaction, &participants, self.config.group, attempt) {
+            if let Some(backup) = self.backup_replica(transaction, &participants, attempt) {
                 outbox.send(backup, Message::Recover { transaction, participants, timestamp });
             }
         }
@@ -326,7 +337,7 @@ impl Replica {
     ) {
         self.step_back_checkpoint();
         let Some(run) = &mut self.checkpoints.run else { return };
-        let index = usize::from(from.0);
+        let Some(index) = self.ir.group().position(from) else { return };
         if run.view != view || run.below != below || run.chosen.is_some() {
             return;
         }
@@ -395,7 +406,7 @@ impl Replica {
     /// Goes on with the search as far as the answers allow.
     fn advance_checkpoint(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         self.step_back_checkpoint();
-        let (group, me) = (self.config.group, self.config.replica.index);
+        let (group, me) = (self.ir.group(), self.own_place());
         let Some(run) = &mut self.checkpoints.run else { return };
         if run.view != self.ir.view() || run.chosen.is_some() {
             return;
@@ -407,10 +418,10 @@ impl Replica {
         }
         self.refuse_below(below, outbox);
         let Some(run) = &mut self.checkpoints.run else { return };
-        let own = run.compared[usize::from(me.0)];
+        let own = run.compared[me];
         let page = self.ir.record().summary(own, start_of(below), self.config.checkpoint_page_max);
         let end = page.next.unwrap_or(start_of(below));
-        run.compared[usize::from(me.0)] = page.open.first().copied().unwrap_or(end);
+        run.compared[me] = page.open.first().copied().unwrap_or(end);
         let patience = self.config.recovery_timeout * PATIENCE_TIMEOUTS;
         let everybody = run.compared_by(me, group.replicas());
         let is_patient = context.now - run.began < patience;
@@ -432,7 +443,7 @@ impl Replica {
         }
         let floor = reached.0;
         let mut complete = vec![false; group.replicas()];
-        complete[usize::from(me.0)] = true;
+        complete[me] = true;
         run.chosen = Some((floor, complete));
         self.complete_below(floor, context, outbox);
         self.send_complete(outbox);
@@ -442,10 +453,10 @@ impl Replica {
     fn send_complete(&self, outbox: &mut OutboxOf<Self>) {
         let Some(run) = &self.checkpoints.run else { return };
         let Some((floor, complete)) = &run.chosen else { return };
-        for (index, compared) in run.compared.iter().enumerate() {
-            if !complete[index] && *compared >= start_of(*floor) {
+        for (place, compared) in run.compared.iter().enumerate() {
+            if !complete[place] && *compared >= start_of(*floor) {
                 let message = Message::Complete { view: run.view, below: *floor };
-                self.send_to_peer(ReplicaIndex(index as u8), message, outbox);
+                self.send_to_peer(self.ir.group().at(place), message, outbox);
             }
         }
     }
@@ -470,8 +481,10 @@ impl Replica {
         }
         let Some(run) = self.checkpoints.run.as_mut().filter(|run| run.view == view) else { return };
         let Some((floor, complete)) = &mut run.chosen else { return };
-        if *floor == below {
-            complete[usize::from(from.0)] = true;
+        if *floor == below
+            && let Some(place) = self.ir.group().position(from)
+        {
+            complete[place] = true;
             self.raise_if_complete(context, outbox);
         }
     }
@@ -479,14 +492,14 @@ impl Replica {
     fn raise_if_complete(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         let Some(run) = &self.checkpoints.run else { return };
         let Some((floor, complete)) = run.chosen.clone() else { return };
-        if complete.iter().filter(|complete| **complete).count() < self.config.group.majority() {
+        if complete.iter().filter(|complete| **complete).count() < self.ir.group().majority() {
             return;
         }
         self.checkpoints.run = None;
         self.raise_floor(floor, context, outbox);
-        let me = usize::from(self.config.replica.index.0);
-        for (index, _) in complete.iter().enumerate().filter(|(index, complete)| **complete && *index != me) {
-            self.send_to_peer(ReplicaIndex(index as u8), Message::RaiseFloor { floor }, outbox);
+        let me = self.own_place();
+        for (place, _) in complete.iter().enumerate().filter(|(place, complete)| **complete && *place != me) {
+            self.send_to_peer(self.ir.group().at(place), Message::RaiseFloor { floor }, outbox);
         }
     }
 

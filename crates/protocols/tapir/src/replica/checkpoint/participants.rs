@@ -4,12 +4,11 @@
 //! needs no answer of one that has.
 
 use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, Context, Instant, ReplicaId, ReplicaIndex, ShardId, TransactionId, View};
+use quorate_core::{Address, Context, Instant, Members, ReplicaId, ShardId, TransactionId, View};
 use quorate_ir::{Cursor, Status};
 
 use super::RECOVERIES_ASKED_MAX;
 use crate::message::{Decision, Message};
-use crate::recovery::backup_replica;
 use crate::replica::Replica;
 
 /// Commits whose other participants are asked.
@@ -20,11 +19,20 @@ pub(super) struct Question {
     commits: Vec<(Cursor, Vec<ShardId>)>,
     /// Below here all commits are among those asked for.
     to: Cursor,
-    /// The answers of each other participant: of each replica, its view and what it misses.
-    answers: Vec<(ShardId, Vec<Option<Answer>>)>,
+    /// The answers of each other participant.
+    answers: Vec<Answers>,
 }
 
-/// What one replica of another participant has answered.
+/// What the replicas of another participant have answered.
+#[derive(Debug)]
+struct Answers {
+    shard: ShardId,
+    members: Members,
+    /// Of each replica, by its place.
+    given: Vec<Option<Answer>>,
+}
+
+/// What one replica has answered: its view and what it misses.
 #[derive(Clone, Debug)]
 struct Answer {
     view: View,
@@ -33,11 +41,12 @@ struct Answer {
 
 impl Question {
     /// The commits of which f + 1 replicas of every other participant, in one view, have not yet said that they know.
-    fn unconfirmed(&self, majority: usize) -> impl Iterator<Item = &(Cursor, Vec<ShardId>)> + '_ {
+    fn unconfirmed(&self) -> impl Iterator<Item = &(Cursor, Vec<ShardId>)> + '_ {
         let knows = move |shard: &ShardId, transaction: TransactionId| {
-            let Some((_, answers)) = self.answers.iter().find(|(other, _)| other == shard) else {
+            let Some(answers) = self.answers.iter().find(|other| other.shard == *shard) else {
                 return false;
             };
+            let (answers, majority) = (&answers.given, answers.members.majority());
             let in_view = |view: View| {
                 let known = |answer: &&Answer| answer.view == view && !answer.missing.contains(&transaction);
                 answers.iter().flatten().filter(known).count()
@@ -49,13 +58,13 @@ impl Question {
 
     /// Asks every replica of every other participant that has not answered, or did not know all.
     fn send(&self, outbox: &mut OutboxOf<Replica>) {
-        for (shard, answers) in &self.answers {
+        for Answers { shard, members, given } in &self.answers {
             let asked = |(_, shards): &&(Cursor, Vec<ShardId>)| shards.contains(shard);
             let transactions: Vec<Cursor> =
                 self.commits.iter().filter(asked).map(|(cursor, _)| *cursor).collect();
-            for (index, answer) in answers.iter().enumerate() {
+            for (index, answer) in members.iter().zip(given) {
                 if answer.as_ref().is_none_or(|answer| !answer.missing.is_empty()) {
-                    let to = ReplicaId { shard: *shard, index: ReplicaIndex(index as u8) };
+                    let to = ReplicaId { shard: *shard, index };
                     let (nonce, transactions) = (self.nonce, transactions.clone());
                     outbox.send(to, Message::AreDecided { nonce, transactions });
                 }
@@ -67,12 +76,11 @@ impl Question {
 impl Replica {
     /// Asks the other participants of a page of commits whether these may be forgotten here.
     pub(super) fn ask_participants(&mut self, to: Cursor, outbox: &mut OutboxOf<Self>) {
-        let majority = self.config.group.majority();
         let own = self.config.replica.shard;
         let Some(run) = &mut self.checkpoints.run else { return };
         loop {
             if let Some(question) = &run.question {
-                let unconfirmed = question.unconfirmed(majority).map(|(cursor, _)| *cursor).min();
+                let unconfirmed = question.unconfirmed().map(|(cursor, _)| *cursor).min();
                 run.confirmed = run.confirmed.max(unconfirmed.unwrap_or(question.to));
                 if unconfirmed.is_some() {
                     return;
@@ -101,8 +109,11 @@ impl Replica {
             shards.sort_unstable();
             shards.dedup();
             self.checkpoints.nonce += 1;
-            let unanswered = vec![None; self.config.group.replicas()];
-            let answers = shards.into_iter().map(|shard| (shard, unanswered.clone())).collect();
+            let unanswered = |shard| {
+                let members = self.groups.members(shard);
+                Answers { shard, members, given: vec![None; members.replicas()] }
+            };
+            let answers = shards.into_iter().map(unanswered).collect();
             let to = page.next.unwrap_or(to);
             run.question = Some(Question { nonce: self.checkpoints.nonce, commits, to, answers });
             run.question.iter().for_each(|question| question.send(outbox));
@@ -115,18 +126,18 @@ impl Replica {
         let Some(question) = &run.question else { return };
         question.send(outbox);
         let attempt = now.as_nanos() / (self.config.recovery_timeout.as_nanos().max(1) as u64);
-        let majority = self.config.group.majority();
-        let answered =
-            question.answers.iter().any(|(_, answers)| answers.iter().flatten().count() >= majority);
+        let have_answered =
+            |other: &Answers| other.given.iter().flatten().count() >= other.members.majority();
+        let answered = question.answers.iter().any(have_answered);
         for ((timestamp, transaction), _) in
-            question.unconfirmed(majority).filter(|_| answered).take(RECOVERIES_ASKED_MAX)
+            question.unconfirmed().filter(|_| answered).take(RECOVERIES_ASKED_MAX)
         {
             let Some(Decision::Commit { transaction: contents, .. }) = self.decision(*transaction) else {
                 continue;
             };
             let (transaction, timestamp) = (*transaction, *timestamp);
             let participants = contents.participants.clone();
-            if let Some(backup) = backup_replica(transaction, &participants, self.config.group, attempt) {
+            if let Some(backup) = self.backup_replica(transaction, &participants, attempt) {
                 outbox.send(backup, Message::Recover { transaction, participants, timestamp });
             }
         }
@@ -163,9 +174,11 @@ impl Replica {
     ) {
         let Some(run) = &mut self.checkpoints.run else { return };
         let Some(question) = run.question.as_mut().filter(|question| question.nonce == nonce) else { return };
-        let answers = question.answers.iter_mut().find(|(shard, _)| *shard == from.shard);
-        if let Some(slot) = answers.and_then(|(_, answers)| answers.get_mut(usize::from(from.index.0))) {
-            *slot = Some(Answer { view, missing });
+        let Some(answers) = question.answers.iter_mut().find(|other| other.shard == from.shard) else {
+            return;
+        };
+        if let Some(place) = answers.members.position(from.index) {
+            answers.given[place] = Some(Answer { view, missing });
             self.advance_checkpoint(context, outbox);
         }
     }

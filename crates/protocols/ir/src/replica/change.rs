@@ -1,0 +1,207 @@
+//! Going on with other replicas: how the members of a group are replaced while it serves.
+//!
+//! ```text
+//!   whoever learns of the change   falls silent, durably, and enters the first view of the epoch
+//!   everybody                      DoViewChange → leader: those before and the members, each in turn
+//!   leader                         f + 1 members, and f + 1 of those before: merge, as in any view change
+//!   leader                         StartView → the members: state and record, as for any replica that lags behind
+//!   member that has the record     Arrived → those before: f + 1 of them, and whoever is no member is retired
+//! ```
+//!
+//! *Source*: the paper leaves changes of membership open. This follows what "Viewstamped Replication Revisited" (section 7) and
+//! joint consensus in Raft have in common.
+//!
+//! *Why nothing that has succeeded is lost.* An operation succeeds with f + 1 replicas of one view, and so before or after
+//! the change, because views are numbered by the epoch in which they take place. Say that it was before. Of any f + 1 of
+//! those before one has recorded it, and hands it over, or hands over a record that has it from an earlier view; and from
+//! then on it takes part in no view of its epoch, so nothing succeeds there that it does not know. The merge settles what
+//! f + 1 of those before have handed over by their own quorums. Say that it was after, in a view of the members: a later view
+//! is started only from f + 1 of these, one of which was in that view or in one that follows from it, and then the
+//! records from before are not asked for any more.
+//!
+//! *Why no view is started twice.* Before a member takes part in a view of the epoch it is a replica that lags behind, as any
+//! other: it has given up all lower views, and can be counted. A new member has what view 0 began with. Only who has lost its
+//! record counts for nobody, and a change does not alter that.
+//!
+//! *Why the change ends.* Whoever is ahead of the others can lead: members and those before take turns. Who has the record
+//! of a view of the epoch passes over the turns of those who are no members, for they may be gone.
+//!
+//! What has to be true of a definition of an epoch is told at [`Groups::next`](quorate_core::Groups::next).
+
+use quorate_core::{Epoch, Members, ReplicaIndex, Succession, View};
+
+use super::{Host, Replica, Status};
+use crate::message::Message;
+use crate::{Mistake, Operations};
+
+/// How many replicas, of the members and of those before them; who is both is counted twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) members: usize,
+    pub(super) previous: usize,
+}
+
+impl Count {
+    /// True if there is anybody.
+    pub(super) fn anybody(self) -> bool {
+        self.members + self.previous > 0
+    }
+
+    /// Both together.
+    pub(super) fn with(self, other: Count) -> Count {
+        Count { members: self.members + other.members, previous: self.previous + other.previous }
+    }
+}
+
+impl<O: Operations> Replica<O> {
+    /// The epoch since which the members of the group are as they are, as far as is known here: its views are numbered
+    /// by it.
+    pub fn since(&self) -> Epoch {
+        self.succession.present.since
+    }
+
+    /// True if this replica is a member of its group.
+    pub fn is_member(&self) -> bool {
+        self.group.contains(self.me)
+    }
+
+    /// True if another replica takes part in view changes here.
+    pub fn is_peer(&self, other: ReplicaIndex) -> bool {
+        other != self.me && self.everybody.contains(&other)
+    }
+
+    /// True if this replica has the record of a view of its epoch.
+    pub fn has_arrived(&self) -> bool {
+        self.last_normal().is_some_and(|view| view.epoch() >= self.since())
+    }
+
+    /// True if this replica has the record of the view that it is in.
+    pub(super) fn has_started(&self) -> bool {
+        self.last_normal() == Some(self.view)
+    }
+
+    /// Who leads a view: each in turn, those before the members included.
+    pub(super) fn leader_of(&self, view: View) -> ReplicaIndex {
+        self.everybody[(view.within_epoch() % self.everybody.len() as u64) as usize]
+    }
+
+    /// The first view from this one on that can come to anything, as far as is known here.
+    pub(super) fn useful(&self, view: View) -> View {
+        let mut view = view.max(View::first_of(self.since()));
+        // Those before need not be there any more once members can do without them.
+        while self.has_arrived() && self.is_member() && !self.group.contains(self.leader_of(view)) {
+            view = view.next();
+        }
+        view
+    }
+
+    /// Counts replicas by what they are.
+    pub(super) fn count(&self, replicas: impl Iterator<Item = ReplicaIndex>) -> Count {
+        let mut count = Count::default();
+        for replica in replicas {
+            count.members += usize::from(self.group.contains(replica));
+            let previous = self.succession.previous.filter(|tenure| tenure.members.contains(replica));
+            count.previous += usize::from(previous.is_some());
+        }
+        count
+    }
+
+    /// True if so many suffice to start a view, the latest of whose records is that of the view `greatest`.
+    pub(super) fn suffice(&self, count: Count, greatest: Option<View>) -> bool {
+        if count.members < self.group.majority() {
+            return false;
+        }
+        let (Some(previous), Some(greatest)) = (self.succession.previous, greatest) else { return true };
+        if greatest.epoch() >= self.since() || self.makes(Mistake::HandsOverFromTooFew) {
+            return true;
+        }
+        // What was agreed on between its epoch and this one is with others: nobody should have gone on yet.
+        let is_latest = greatest.epoch() >= previous.since || self.makes(Mistake::HandsOverFromTooEarly);
+        is_latest && count.previous >= previous.members.majority()
+    }
+
+    /// Takes note, while the machine is rebuilt or before it starts, of who the members are.
+    pub fn set_succession(&mut self, succession: Succession) {
+        self.succession = succession;
+        self.group = succession.present.members;
+        self.everybody = succession.everybody();
+        self.change.arrived.clear();
+    }
+
+    /// The group goes on with other members, from an epoch on that is later than the present one. The host has made that
+    /// durable already: this replica never again takes part in what the members before agree on.
+    pub fn enter_epoch<H: Host<O>>(&mut self, succession: Succession, host: &mut H) {
+        assert!(succession.present.since > self.since(), "an epoch is left for a later one");
+        self.set_succession(succession);
+        self.change.forget();
+        self.change.failed_views = 0;
+        let first = View::first_of(self.since());
+        match self.status {
+            _ if !self.takes_part() => self.retire(host),
+            Status::Recovering => self.send_view_query(host),
+            Status::Normal | Status::ViewChanging | Status::Retired => {
+                self.status = Status::ViewChanging;
+                self.enter_view_change(first, host);
+            }
+        }
+    }
+
+    /// True if this replica is a member, or was one before the last change and can tell what was agreed on then.
+    pub(super) fn takes_part(&self) -> bool {
+        self.is_member() || self.status != Status::Recovering && self.everybody.contains(&self.me)
+    }
+
+    /// The group whose quorums settled what the record of this replica does not: that of its last view.
+    pub(super) fn voters(&self) -> Members {
+        match self.succession.previous {
+            Some(previous) if !self.has_arrived() => previous.members,
+            _ => self.group,
+        }
+    }
+
+    /// [`Mistake::ServesEmpty`]: a new member takes part in the first view of the epoch at once.
+    pub(super) fn serve_empty<H: Host<O>>(&mut self, host: &mut H) {
+        self.view = View::first_of(self.since());
+        self.record.enter_lineage(self.record.last_normal(), self.view);
+        self.status = Status::Normal;
+        host.on_normal(self.view);
+    }
+
+    /// True, and says so, if one of those before wants to go on with a change that is over.
+    pub(super) fn answers_earlier<H: Host<O>>(&self, from: ReplicaIndex, host: &mut H) -> bool {
+        let is_over = self.is_member() && self.has_arrived() && !self.group.contains(from);
+        if is_over {
+            host.send_to_replica(from, Message::Arrived);
+        }
+        is_over
+    }
+
+    /// A member has, durably, the record of a view of the epoch.
+    pub fn on_arrived<H: Host<O>>(&mut self, from: ReplicaIndex, host: &mut H) {
+        if self.is_member() || !self.group.contains(from) || self.status != Status::ViewChanging {
+            return;
+        }
+        self.change.arrived.insert(from);
+        if self.change.arrived.len() >= self.group.majority() {
+            self.retire(host);
+        }
+    }
+
+    /// This replica has led the view in which the members begin, and is none itself. It waits until enough of them have what
+    /// they were sent, and sends it again to those that ask.
+    pub(super) fn await_arrival<H: Host<O>>(&mut self, host: &mut H) {
+        self.forget_passed_on(host);
+        let view = self.view;
+        for member in self.group.iter().filter(|member| !self.change.arrived.contains(member)) {
+            host.send_to_replica(member, Message::StartViewChange { view });
+        }
+        host.set_view_change_timer(self.attempt_timeout());
+    }
+
+    pub(super) fn retire<H: Host<O>>(&mut self, host: &mut H) {
+        self.status = Status::Retired;
+        self.change.forget();
+        host.cancel_view_change_timer();
+        host.on_retired();
+    }
+}

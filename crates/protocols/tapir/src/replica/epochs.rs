@@ -1,0 +1,98 @@
+//! Going on with other replicas: epochs of the keyspace, and what becomes of what was under way when one ends.
+//!
+//! How a group hands over what it knows is told in [`quorate_ir::replica`]. What is beside it:
+//!
+//! * *Whoever waits*, for the time of a prepare or for a turn to read, is forgotten as in any view change, and asks again. The
+//!   replicas of a shard that goes on as it is keep them waiting.
+//! * *Recoveries* that this replica leads are given up: what it has been told of other shards was told by replicas that need not
+//!   be members any more. Whoever asked asks again, and the ballot will be a greater one: those of different replicas never
+//!   meet, in whatever epoch they were used.
+//! * *A search for a floor* is given up. What has been found, and what it made replicas promise, is handed over: that they
+//!   refuse new prepares, that they are complete, and their floors.
+//! * *Promises* to backup coordinators and to readers are handed over with the record, by f + 1 of those before, and bind every
+//!   member from its first view on.
+
+use quorate_core::machine::OutboxOf;
+use quorate_core::{Address, Context, Epoch, Groups, ReplicaId, ShardId, TransactionId};
+
+use super::{Replica, ReplicaEvent};
+use crate::message::Message;
+use crate::record::Record;
+use crate::recovery::backup_replica;
+use crate::rules::Plant;
+
+impl Replica {
+    /// Who the replicas of the keyspace are, as far as is known here.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The epoch since which the members of its group are as they are, if this replica is one of them and has taken part in a
+    /// view of theirs.
+    pub fn arrived_since(&self) -> Option<Epoch> {
+        (self.ir.is_member() && self.ir.has_arrived()).then(|| self.ir.since())
+    }
+
+    /// The epoch has ended.
+    pub(super) fn on_change_groups(
+        &mut self,
+        groups: Groups,
+        context: &mut Context<'_>,
+        outbox: &mut OutboxOf<Self>,
+    ) {
+        if groups.epoch <= self.groups.epoch {
+            return;
+        }
+        self.newest_epoch = self.newest_epoch.max(groups.epoch);
+        self.groups = groups;
+        self.write_epoch(outbox);
+        self.recoveries.enter_epoch(self.groups.clone());
+        self.checkpoints.give_up();
+        self.asked.clear();
+        let succession = self.groups.succession(self.config.replica.shard);
+        if succession.present.since > self.ir.since() {
+            self.with_desk(context.random, outbox, |ir, desk| ir.enter_epoch(succession, desk));
+        }
+    }
+
+    /// Before anything is said under the epoch: nothing that was said under an earlier one counts here any more.
+    pub(super) fn write_epoch(&mut self, outbox: &mut OutboxOf<Self>) {
+        if self.groups.epoch > Epoch::FIRST && !self.config.rules.has(Plant::EpochForgotten) {
+            self.recorded_epoch = self.groups.epoch;
+            outbox.persist(Record::EpochEntered { groups: self.groups.clone() });
+        }
+    }
+
+    /// Takes back, while the machine is rebuilt, which epoch it had gone on to.
+    pub(super) fn restore_epoch(&mut self, groups: Groups) {
+        self.recorded_epoch = groups.epoch;
+        if groups.epoch > self.groups.epoch {
+            self.newest_epoch = groups.epoch;
+            self.recoveries.enter_epoch(groups.clone());
+            self.ir.set_succession(groups.succession(self.config.replica.shard));
+            self.groups = groups;
+        }
+    }
+
+    /// Something was said under another membership. It counts for nothing here: quorums of two memberships need not share
+    /// a replica.
+    pub(super) fn on_other_epoch(&mut self, from: Address, epoch: Epoch, outbox: &mut OutboxOf<Self>) {
+        if epoch < self.groups.epoch {
+            // Reveals nothing but the configuration, which this replica cannot forget.
+            outbox.send_unordered(from, Message::Outdated);
+        } else if epoch > self.newest_epoch {
+            self.newest_epoch = epoch;
+            outbox.emit(ReplicaEvent::Outdated { epoch });
+        }
+    }
+
+    /// The backup coordinator to ask at the `attempt`-th time.
+    pub(super) fn backup_replica(
+        &self,
+        id: TransactionId,
+        participants: &[ShardId],
+        attempt: u64,
+    ) -> Option<ReplicaId> {
+        backup_replica(id, participants, |shard| self.groups.members(shard), attempt)
+    }
+}

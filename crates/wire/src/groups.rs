@@ -1,0 +1,84 @@
+//! Who the replicas of a keyspace are under one epoch.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{Epoch, GroupSize, Groups, Members, ReplicaIndex, ShardId, Succession, Tenure};
+
+use crate::codec::field::{Nested, Optional, Packed, Repeated, Varint};
+use crate::codec::table::{Through, message, through};
+use crate::error::Fault;
+
+/// A [`Tenure`] before its members were counted.
+pub(crate) struct Since {
+    since: Epoch,
+    members: Vec<ReplicaIndex>,
+}
+
+/// The [`Succession`] of one group.
+pub(crate) struct Changed {
+    shard: ShardId,
+    previous: Option<Tenure>,
+    present: Tenure,
+}
+
+/// [`Groups`] as a list.
+pub(crate) struct Listed {
+    epoch: Epoch,
+    size: u32,
+    changed: Vec<Changed>,
+}
+
+message!(Since, "Tenure", {
+    1 since: Varint,
+    2 members: Packed,
+});
+
+message!(Changed, "ChangedGroup", {
+    1 shard: Varint,
+    2 previous: Optional<Nested>,
+    3 present: Nested,
+});
+
+message!(Listed, "Groups", {
+    1 epoch: Varint,
+    2 size: Varint,
+    3 changed: Repeated<Nested>,
+});
+
+through!(Tenure, Since);
+through!(Groups, Listed);
+
+impl Through<Tenure> for Since {
+    fn of(tenure: &Tenure) -> Self {
+        Since { since: tenure.since, members: tenure.members.as_slice().to_vec() }
+    }
+
+    fn restore(self) -> Result<Tenure, Fault> {
+        let members = Members::new(self.members);
+        let members = members.map_err(|_| Fault::Meaningless("no group has such members"))?;
+        Ok(Tenure { since: self.since, members })
+    }
+}
+
+impl Through<Groups> for Listed {
+    fn of(groups: &Groups) -> Self {
+        let changed = groups.changed.iter().map(|(shard, Succession { previous, present })| Changed {
+            shard: *shard,
+            previous: *previous,
+            present: *present,
+        });
+        Listed { epoch: groups.epoch, size: groups.size.replicas() as u32, changed: changed.collect() }
+    }
+
+    fn restore(self) -> Result<Groups, Fault> {
+        let size = GroupSize::new(self.size as usize);
+        let size = size.map_err(|_| Fault::Meaningless("no group has such a size"))?;
+        let mut changed = BTreeMap::new();
+        for Changed { shard, previous, present } in self.changed {
+            if changed.insert(shard, Succession { previous, present }).is_some() {
+                return Err(Fault::Meaningless("a group is listed once"));
+            }
+        }
+        Ok(Groups { epoch: self.epoch, size, changed })
+    }
+}
