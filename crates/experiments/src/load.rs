@@ -213,7 +213,7 @@ impl Load {
                 Happening::Client(_, event) => self.on_event(event, cluster),
                 Happening::Alarm(Alarm::Session(session)) => self.begin_attempt(session, cluster),
                 // No faults are injected, and replicas have nothing to tell here.
-                Happening::Alarm(Alarm::Strike(_) | Alarm::Poll)
+                Happening::Alarm(Alarm::Strike(_) | Alarm::Membership(_) | Alarm::Poll)
                 | Happening::Server(..)
                 | Happening::Stopped(_)
                 | Happening::Crashed(..) => {}

@@ -8,12 +8,14 @@ use quorate_core::command::{Command, Routes};
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
-    ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex, ShardId, SiteId,
+    ClientId, ClockTime, Epoch, Groups, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex,
+    ShardId, SiteId,
 };
 use quorate_storage::LogError;
 
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
+use crate::membership::MembershipStep;
 use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, Scenario};
 use crate::system::{Seat, Shards, System};
@@ -31,6 +33,8 @@ pub enum Alarm {
     Session(usize),
     /// A fault strikes, or its effect ends.
     Strike(Strike),
+    /// A change of membership goes on.
+    Membership(MembershipStep),
     /// Time to look whether a phase is over.
     Poll,
 }
@@ -58,6 +62,12 @@ pub struct Cluster<S: System> {
     decayed: Vec<bool>,
     /// Per server: true once it has been normal.
     founded: Vec<bool>,
+    /// Per server: since when the members of its group were as they were when it took part last, durably.
+    arrived: Vec<Option<Epoch>>,
+    /// Per server: true once it was deleted, because it is no member any more.
+    deleted: Vec<bool>,
+    /// Who the replicas are, by the latest definition.
+    definition: Groups,
     /// The clients that are alive, as the world numbers them.
     live_clients: Vec<usize>,
     random: Random,
@@ -93,6 +103,9 @@ impl<S: System> Cluster<S> {
             lost: Vec::new(),
             decayed: Vec::new(),
             founded: Vec::new(),
+            arrived: Vec::new(),
+            deleted: Vec::new(),
+            definition: Groups::new(scenario.group),
             live_clients: Vec::new(),
             random,
             scenario,
@@ -105,18 +118,25 @@ impl<S: System> Cluster<S> {
     fn found(&mut self) {
         for shard in self.groups.clone() {
             for (replica, node) in shard.replica_ids().zip(&shard.replicas) {
-                let disk = match self.scenario.durability {
-                    Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),
-                    Durability::Memory => Disk::memory(),
-                };
-                let server = self.world.add_server(replica.into(), usize::from(node.0), disk);
-                self.replicas.push(replica);
-                self.lost.push(false);
-                self.decayed.push(false);
-                self.founded.push(false);
-                self.boot_server(server);
+                self.create_replica(replica, usize::from(node.0));
             }
         }
+    }
+
+    /// Boots a replica for the first time.
+    pub(crate) fn create_replica(&mut self, replica: ReplicaId, node: usize) {
+        let disk = match self.scenario.durability {
+            Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),
+            Durability::Memory => Disk::memory(),
+        };
+        let server = self.world.add_server(replica.into(), node, disk);
+        self.replicas.push(replica);
+        self.lost.push(false);
+        self.decayed.push(false);
+        self.founded.push(false);
+        self.arrived.push(None);
+        self.deleted.push(false);
+        self.boot_server(server);
     }
 
     /// The node of a client slot. The slot behind the last belongs to the auditor.
@@ -166,7 +186,8 @@ impl<S: System> Cluster<S> {
 
     /// The servers of a node.
     pub fn servers_of(&self, node: usize) -> Vec<usize> {
-        (0..self.world.servers()).filter(|server| self.world.node_of_server(*server) == node).collect()
+        let is_there = |server: &usize| !self.deleted[*server] && self.world.node_of_server(*server) == node;
+        (0..self.world.servers()).filter(is_there).collect()
     }
 
     /// True if the node is up. Nodes without replicas always are.
@@ -206,21 +227,19 @@ impl<S: System> Cluster<S> {
         self.live_clients.retain(|live| *live != client);
     }
 
-    fn routes(&self, site: usize) -> Routes {
+    pub(crate) fn routes(&self, site: usize) -> Routes {
         let delays = &self.scenario.site_delays[site];
         let nearest = |shard: &Shard| {
-            let mut order: Vec<(Duration, ReplicaIndex)> = shard
-                .replicas
-                .iter()
-                .enumerate()
-                .map(|(index, node)| (delays[self.site_of(usize::from(node.0))], ReplicaIndex(index as u8)))
-                .collect();
+            let members = self.members().filter(|server| self.replicas[*server].shard == shard.id);
+            let delay = |server: usize| delays[self.site_of(self.world.node_of_server(server))];
+            let mut order: Vec<(Duration, ReplicaIndex)> =
+                members.map(|server| (delay(server), self.replicas[server].index)).collect();
             order.sort_unstable();
             order.into_iter().map(|(_, index)| index).collect()
         };
         Routes {
             nearest: self.keyspace.shards.iter().map(nearest).collect(),
-            keyspace: self.keyspace.clone(),
+            keyspace: Keyspace { epoch: self.definition.epoch, ..self.keyspace.clone() },
         }
     }
 
@@ -231,10 +250,16 @@ impl<S: System> Cluster<S> {
         // Initialisation is an explicit act that is repeated until it is durable; after that, missing records are lost
         // records.
         let is_new = !self.founded[server] && !self.lost[server];
-        let seat = Seat { replica, is_new, shards: self.numbered_shards() };
+        // Who is new or has lost its records is told; others are told that who know better.
+        let is_told = is_new || self.lost[server];
+        let groups = if is_told { self.definition.clone() } else { Groups::new(self.scenario.group) };
+        let seat = Seat { replica, is_new, groups, shards: self.numbered_shards() };
         let machine = S::server(&self.scenario.settings, seat, records);
         self.world.boot_server(server, machine);
         self.hint(replica, true);
+        if !is_told && self.definition.epoch > Epoch::FIRST {
+            self.tell_later(MembershipStep::TellServer(server));
+        }
         true
     }
 
@@ -256,7 +281,7 @@ impl<S: System> Cluster<S> {
         }
         self.world.replace_disk(server);
         self.decayed[server] = false;
-        self.lost[server] = true;
+        self.lose(server);
         // It works as long as nothing else happens to it.
         self.world.open_disk(server).ok()
     }
@@ -267,7 +292,7 @@ impl<S: System> Cluster<S> {
             if self.world.server(server).is_some() {
                 self.world.crash_server(server, crash);
                 self.hint(self.replicas[server], false);
-                self.lost[server] |= self.scenario.durability == Durability::Memory;
+                self.forget_memory(server);
             }
         }
     }
@@ -276,7 +301,7 @@ impl<S: System> Cluster<S> {
     pub fn on_crashed(&mut self, server: usize, crash: Crash, restarts_after: Duration) {
         let node = self.world.node_of_server(server);
         self.hint(self.replicas[server], false);
-        self.lost[server] |= self.scenario.durability == Durability::Memory;
+        self.forget_memory(server);
         self.crash_node(node, crash);
         self.world.set_alarm(restarts_after, Alarm::Strike(Strike::End(Ending::Restart(node))));
     }
@@ -286,7 +311,7 @@ impl<S: System> Cluster<S> {
         for server in self.servers_of(node) {
             self.world.replace_disk(server);
             self.decayed[server] = false;
-            self.lost[server] = true;
+            self.lose(server);
         }
     }
 
@@ -318,6 +343,9 @@ impl<S: System> Cluster<S> {
     /// if there is no such disk.
     pub fn attach_wrong_disk(&mut self, node: usize) -> bool {
         let other = self.random.index(self.world.servers());
+        if self.deleted[other] {
+            return false;
+        }
         let Some(&server) = self.servers_of(node).iter().find(|server| **server != other) else {
             return false;
         };
@@ -359,22 +387,36 @@ impl<S: System> Cluster<S> {
 
     /// True if the replicas on a node may lose their records now: no group may miss more than f at a time.
     pub fn may_lose(&self, node: usize) -> bool {
-        self.servers_of(node).into_iter().all(|server| self.may_lose_records(server))
+        let servers = self.servers_of(node);
+        servers.iter().all(|server| self.may_lose_records(*server)) && self.may_lose_at_once(&servers)
     }
 
     fn may_lose_records(&self, server: usize) -> bool {
-        let shard = self.replicas[server].shard;
-        let lost = (0..self.world.servers())
-            .filter(|other| *other != server && self.replicas[*other].shard == shard)
-            .filter(|other| self.lost[*other] || self.decayed[*other])
-            .count();
-        self.founded[server] && lost < self.scenario.group.failures()
+        self.founded[server] && self.may_lose_at_once(&[server])
+    }
+
+    /// True if no group misses more than f of its members, if these lose their records together.
+    fn may_lose_at_once(&self, servers: &[usize]) -> bool {
+        servers.iter().all(|server| {
+            let shard = self.replicas[*server].shard;
+            self.groups_in_charge(shard).into_iter().all(|members| {
+                let of_group = |other: &usize| {
+                    self.replicas[*other].shard == shard && members.contains(self.replicas[*other].index)
+                };
+                let misses =
+                    |other: &usize| self.lost[*other] || self.decayed[*other] || servers.contains(other);
+                (0..self.world.servers()).filter(of_group).filter(misses).count() <= members.failures()
+            })
+        })
     }
 
     /// A replica has said that it is normal.
     pub fn on_normal(&mut self, server: usize) {
         self.lost[server] = false;
         self.founded[server] = true;
+        if let Some(since) = self.world.server(server).and_then(S::arrived_since) {
+            self.arrived[server] = self.arrived[server].max(Some(since));
+        }
     }
 
     /// Ends every fault: from here on the network carries everything and all nodes run.
@@ -401,12 +443,7 @@ impl<S: System> Cluster<S> {
 
     /// True if every replica on these nodes is normal and holds nothing prepared.
     pub fn is_quiet_on(&self, looks_at: impl Fn(usize) -> bool) -> bool {
-        let servers = (0..self.world.servers()).filter(|server| looks_at(self.world.node_of_server(*server)));
-        servers.map(|server| self.world.server(server)).all(|replica| {
-            replica.is_some_and(|replica| {
-                S::ailment(replica).is_none() && S::held(replica).is_empty() && S::waiting(replica) == 0
-            })
-        })
+        self.unquiet_on(looks_at).next().is_none()
     }
 
     /// True if these nodes suffice to go on by themselves: they host f + 1 replicas of each shard that have their records.
@@ -418,7 +455,10 @@ impl<S: System> Cluster<S> {
                     && !self.lost[*server]
                     && !self.decayed[*server]
             });
-            sound.count() >= self.scenario.group.majority()
+            let sound: Vec<ReplicaIndex> = sound.map(|server| self.replicas[server].index).collect();
+            self.groups_in_charge(shard.id).into_iter().all(|members| {
+                sound.iter().filter(|index| members.contains(**index)).count() >= members.majority()
+            })
         })
     }
 
@@ -428,7 +468,13 @@ impl<S: System> Cluster<S> {
             (0..self.world.servers()).filter(move |server| looks_at(self.world.node_of_server(*server)));
         servers.filter_map(|server| {
             let name = self.replicas[server];
+            if self.deleted[server] {
+                return None;
+            }
             let Some(replica) = self.world.server(server) else { return Some(format!("{name} is down")) };
+            if !self.is_member(server) {
+                return Some(format!("{name} is no member and not retired: {:?}", S::ailment(replica)));
+            }
             if let Some(ailment) = S::ailment(replica) {
                 return Some(format!("{name} is {ailment}"));
             }
@@ -439,6 +485,47 @@ impl<S: System> Cluster<S> {
             }
             (!held.is_empty()).then(|| format!("{name} still holds {} prepared", held.join(", ")))
         })
+    }
+
+    /// Who the replicas are, by the latest definition.
+    pub(crate) fn definition(&self) -> &Groups {
+        &self.definition
+    }
+
+    pub(crate) fn set_definition(&mut self, definition: Groups) {
+        self.definition = definition;
+    }
+
+    /// Since when the members of its group were as they were when a server took part last, durably.
+    pub(crate) fn arrived_since(&self, server: usize) -> Option<Epoch> {
+        self.arrived[server]
+    }
+
+    /// True if a server has lost its records, or may have.
+    pub(crate) fn has_lost(&self, server: usize) -> bool {
+        self.lost[server] || self.decayed[server]
+    }
+
+    /// A server has lost its records.
+    fn lose(&mut self, server: usize) {
+        self.lost[server] = true;
+        self.arrived[server] = None;
+    }
+
+    /// A server has lost what it kept in memory.
+    fn forget_memory(&mut self, server: usize) {
+        if self.scenario.durability == Durability::Memory {
+            self.lose(server);
+        }
+    }
+
+    pub(crate) fn mark_deleted(&mut self, server: usize) {
+        self.deleted[server] = true;
+    }
+
+    /// A time no longer than this.
+    pub(crate) fn within(&mut self, most: Duration) -> Duration {
+        most.mul_f64(self.random.unit())
     }
 
     /// True if replicas collect while the simulation lasts.
@@ -456,7 +543,8 @@ impl<S: System> Cluster<S> {
     /// What replicas keep although it ended before every clock said `ended`, in words.
     pub fn hoards(&self, ended: ClockTime) -> Vec<String> {
         let mut hoards = Vec::new();
-        for (server, name) in self.replicas.iter().enumerate() {
+        for server in self.members() {
+            let name = self.replicas[server];
             let Some(replica) = self.world.server(server) else { continue };
             let floor = S::floor(replica);
             if floor.micros < ended.as_micros() {
@@ -477,8 +565,8 @@ impl<S: System> Cluster<S> {
 
     /// What the largest replicas keep.
     pub fn sample(&self, committed: u64) -> Sample {
-        let replicas = || (0..self.world.servers()).filter_map(|server| self.world.server(server));
-        let logs = (0..self.world.servers()).map(|server| self.world.disk(server).bytes());
+        let replicas = || self.members().filter_map(|server| self.world.server(server));
+        let logs = self.members().map(|server| self.world.disk(server).bytes());
         Sample {
             committed,
             recorded: replicas().map(S::recorded).max().unwrap_or_default(),

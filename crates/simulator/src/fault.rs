@@ -124,11 +124,16 @@ faults! {
         "limits and time-outs are as small as they can be, and views change and records are collected all the time";
     Overload = "overload", &[Liveness, Sanity],
         "many sessions want the same few keys at once, at servers that take their time for each message";
+    Membership = "membership", ALL,
+        "replicas are replaced, two are added or taken away, while transactions run, one change after the other";
 }
 
 impl Fault {
     /// The faults that change how a whole seed is run, rather than strike in it. A seed has them beside its others.
     pub const MODES: [Fault; 3] = [Fault::HealthyCore, Fault::Buggify, Fault::Overload];
+
+    /// The faults that strike only where they are named; the last of [`Fault::ALL`].
+    pub const NAMED_ONLY: [Fault; 1] = [Fault::Membership];
 
     /// True if it is about disks: there is none where records are kept in memory.
     pub const fn needs_disks(self) -> bool {
@@ -203,6 +208,7 @@ mod tests {
             assert_eq!(fault.name().parse(), Ok(fault));
             assert!(names.insert(fault.name()));
         }
+        assert!(Fault::ALL.ends_with(&Fault::NAMED_ONLY));
         assert!("earthquake".parse::<Fault>().unwrap_err().to_string().contains("loss, duplication"));
     }
 }

@@ -14,6 +14,7 @@
 //! | [`system`] | which protocols can be simulated, and what has to be known of each |
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
+//! | `membership` | who the replicas are while it runs, and who learns of that |
 //! | `healthy_core` | what must work although all else stays broken |
 //! | [`crash_points`] | crashes at every step of small clusters |
 //! | [`mod@run`] | the phases of a run |
@@ -22,7 +23,7 @@
 //! | [`listing`] | which faults and plants there are |
 //! | [`mod@hunt`] | whether planted bugs are caught |
 //!
-//! Not simulated yet: bandwidth, changes of membership. Processors take no time in most seeds, unless a fault makes them
+//! Not simulated yet: bandwidth. Processors take no time in most seeds, unless a fault makes them
 //! slow.
 
 pub mod calibrated;
@@ -35,6 +36,7 @@ pub mod hunt;
 pub mod injector;
 pub mod invariants;
 pub mod listing;
+pub mod membership;
 mod modes;
 pub mod options;
 pub mod report;

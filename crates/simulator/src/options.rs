@@ -39,7 +39,7 @@ impl Faults {
     pub fn possible(&self) -> &[Fault] {
         match self {
             Faults::None => &[],
-            Faults::All => &Fault::ALL,
+            Faults::All => &Fault::ALL[..Fault::ALL.len() - Fault::NAMED_ONLY.len()],
             Faults::Named(faults) => faults,
         }
     }

@@ -16,6 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, cross_check};
+use quorate_core::command::Event;
 use quorate_core::{Instant, Machine, ReplicaId};
 
 use crate::clients::Clients;
@@ -229,9 +230,13 @@ impl<S: System> Simulation<S> {
                 Happening::Server(server, event) => self.on_news(server, &event),
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
+                Happening::Client(client, Event::Outdated { .. }) if self.cluster.has_changed() => {
+                    self.cluster.tell_client(client);
+                }
                 Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
+                Happening::Alarm(Alarm::Membership(step)) => self.cluster.go_on_with(step),
                 Happening::Alarm(Alarm::Poll) => {
                     self.on_poll();
                     if enough(self) {
@@ -252,7 +257,11 @@ impl<S: System> Simulation<S> {
                 let told = format!("{name} says that {lost} replicas have lost their records");
                 self.clients.nonsense.push(told);
             }
-            News::Nonsense => self.clients.nonsense.push(format!("{name} says {event:?}")),
+            News::Outdated if self.cluster.has_changed() => self.cluster.tell_server(server),
+            News::Retired if !self.cluster.is_member(server) => self.cluster.on_retired(server),
+            News::Outdated | News::Retired | News::Nonsense => {
+                self.clients.nonsense.push(format!("{name} says {event:?}"))
+            }
             News::Other => {}
         }
     }
@@ -379,10 +388,11 @@ impl<S: System> Simulation<S> {
     fn change_views(&mut self) {
         let mut shards = self.cluster.groups();
         while let Some(shard) = shards.pop() {
-            let mut servers = 0..self.cluster.world.servers();
+            let mut servers = self.cluster.members();
             let Some(server) = servers.find(|server| self.cluster.replica(*server).shard == shard) else {
                 continue;
             };
+            drop(servers);
             let node = self.cluster.world.node_of_server(server);
             self.cluster.crash_node(node, Crash::Process);
             self.cluster.restart_node(node);
@@ -394,7 +404,7 @@ impl<S: System> Simulation<S> {
 
     /// What the replicas hold, above what some of their group may have collected.
     fn stored(&self) -> Vec<(ReplicaId, Vec<StoredVersion>)> {
-        let servers = 0..self.cluster.world.servers();
+        let servers = self.cluster.members();
         let machines: Vec<_> = servers
             .filter_map(|server| Some((self.cluster.replica(server), self.cluster.world.server(server)?)))
             .collect();
@@ -425,7 +435,7 @@ impl<S: System> Simulation<S> {
 
     fn judge(mut self, audited: bool) -> SeedRun {
         let stored = self.await_agreement();
-        let servers = || 0..self.cluster.world.servers();
+        let servers = || self.cluster.members();
         let machines = || {
             servers()
                 .filter_map(|server| Some((self.cluster.replica(server), self.cluster.world.server(server)?)))

@@ -286,6 +286,7 @@ impl<S: System> Injector<S> {
                 true
             }
             Fault::ViewChanges | Fault::Buggify => self.change_view(cluster, server),
+            Fault::Membership => cluster.change_membership(&mut self.random),
             Fault::Loss
             | Fault::Duplication
             | Fault::LateDuplicates

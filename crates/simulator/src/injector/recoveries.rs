@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::{Address, ClientId, ReplicaIndex};
+use quorate_core::{Address, ClientId};
 
 use super::{Injector, Request, Step};
 use crate::cluster::Cluster;
@@ -53,9 +53,9 @@ impl<S: System> Injector<S> {
         let asker = Address::Client(ClientId(self.random.next_u64() >> 12));
         let node = cluster.client_node(self.random.index(cluster.scenario.clients));
         for shard in &held.participants {
-            for index in 0..cluster.scenario.group.replicas() {
+            for index in cluster.definition().members(*shard).iter() {
                 if self.random.chance(0.6) {
-                    let to = quorate_core::ReplicaId { shard: *shard, index: ReplicaIndex(index as u8) };
+                    let to = quorate_core::ReplicaId { shard: *shard, index };
                     cluster.world.inject(node, asker, to.into(), message.clone());
                 }
             }
@@ -71,10 +71,12 @@ impl<S: System> Injector<S> {
         }
         let server = servers[self.random.index(servers.len())];
         let Some(machine) = cluster.world.server(server) else { return false };
-        let (to, replicas) = (cluster.replica(server), cluster.scenario.group.replicas());
-        let other = |ahead| ReplicaIndex(((usize::from(to.index.0) + ahead) % replicas) as u8);
+        let to = cluster.replica(server);
+        let members = cluster.definition().members(to.shard);
+        let own = members.position(to.index).unwrap_or(0);
         let hint = |index| S::hint_next_view(machine, index).map(|message| (index, message));
-        let Some((index, message)) = (1..replicas).map(other).find_map(hint) else { return false };
+        let mut others = (1..members.replicas()).map(|ahead| members.at(own + ahead));
+        let Some((index, message)) = others.find_map(hint) else { return false };
         let from = quorate_core::ReplicaId { index, ..to };
         cluster.world.inject(node, from.into(), to.into(), message);
         true

@@ -25,7 +25,8 @@ use std::time::Duration;
 use quorate_checker::Level;
 use quorate_core::command::{Command, Event, Outcome};
 use quorate_core::{
-    ClientId, GroupSize, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
+    TransactionId,
 };
 
 use crate::cluster::Cluster;
@@ -134,12 +135,14 @@ pub struct Sketch<'a> {
 }
 
 /// Which replica a server is, and how it begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Seat {
     /// The replica.
     pub replica: ReplicaId,
-    /// True if its group is new: that it has no records is as it should be.
+    /// True if it is new: that it has no records is as it should be.
     pub is_new: bool,
+    /// Who the replicas are, as far as its host knows.
+    pub groups: Groups,
     /// The shards of the keyspace.
     pub shards: Shards,
 }
@@ -160,7 +163,11 @@ pub enum News {
     Serves,
     /// So many replicas of its group have lost their records, it believes: more than may be.
     Lost(usize),
-    /// Something that makes no sense here, such as a membership that nobody has changed.
+    /// Somebody speaks under a later membership.
+    Outdated,
+    /// It is no member any more, and nobody needs it.
+    Retired,
+    /// Something that makes no sense here.
     Nonsense,
     /// Something else.
     Other,
@@ -179,7 +186,10 @@ pub struct Held {
 
 /// A protocol that can be simulated.
 pub trait System:
-    Protocol<Client: Machine<Command = Command, Event = Event>> + Copy + Debug + 'static
+    Protocol<Server: Machine<Command: Debug>, Client: Machine<Command = Command, Event = Event>>
+    + Copy
+    + Debug
+    + 'static
 {
     /// How its machines are set up.
     type Settings: Clone + Debug;
@@ -197,6 +207,9 @@ pub trait System:
 
     /// True if it is one group, with each of its replicas in a site of its own.
     const IS_SPREAD: bool = false;
+
+    /// True if the replicas of its groups can be replaced while it runs, and this is simulated.
+    const CHANGES_GROUPS: bool = false;
 
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Self::Settings;
@@ -241,6 +254,25 @@ pub trait System:
     fn services(settings: &Self::Settings) -> usize {
         let _ = settings;
         0
+    }
+
+    /// What a server is told when the replicas of groups change; none if its system changes no groups.
+    fn change_groups(groups: &Groups) -> Option<<Self::Server as Machine>::Command> {
+        let _ = groups;
+        None
+    }
+
+    /// The epoch since which the members of its group are as they are, if it is one of them and has taken part since; of
+    /// systems that change no groups, the first.
+    fn arrived_since(server: &Self::Server) -> Option<Epoch> {
+        let _ = server;
+        Some(Epoch::FIRST)
+    }
+
+    /// True if whoever defines an epoch does not wait until the groups have arrived in the one before: a planted bug.
+    fn defines_epochs_early(settings: &Self::Settings) -> bool {
+        let _ = settings;
+        false
     }
 
     /// What a server tells of itself.

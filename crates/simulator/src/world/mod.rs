@@ -169,6 +169,8 @@ struct Fabric<P: Protocol, A> {
     happenings: VecDeque<Happening<P, A>>,
     trace: Trace,
     messages: u64,
+    /// Under which membership messages are injected.
+    injected_epoch: Epoch,
     /// None as long as nobody wants machines to crash at certain steps.
     steps: Option<Steps>,
 }
@@ -217,6 +219,7 @@ impl<P: Protocol, A> World<P, A> {
                 happenings: VecDeque::new(),
                 trace,
                 messages: 0,
+                injected_epoch: Epoch::FIRST,
                 steps: None,
             },
             servers: Vec::new(),
@@ -340,7 +343,13 @@ impl<P: Protocol, A> World<P, A> {
 
     /// Sends a message from a node in the name of `from`, whoever that is.
     pub fn inject(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
-        self.fabric.convey(node, Envelope { from, to, epoch: Epoch::FIRST, message }, Duration::ZERO);
+        let epoch = self.fabric.injected_epoch;
+        self.fabric.convey(node, Envelope { from, to, epoch, message }, Duration::ZERO);
+    }
+
+    /// From now on messages are injected under this membership.
+    pub fn set_injected_epoch(&mut self, epoch: Epoch) {
+        self.fabric.injected_epoch = epoch;
     }
 
     /// The node, or a client's machine, does nothing until `until`; what should happen to it happens then.
@@ -557,6 +566,19 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.trace.line(self.fabric.now, || format!("{} boots", host.address));
         let node = host.node;
         host.boot(machine, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+        host.settle(&mut ServerSide(&mut self.fabric));
+        self.fabric.depart(node);
+    }
+
+    /// Gives a command to a server's machine; nothing happens if it is down.
+    pub fn command_server(&mut self, server: usize, command: <P::Server as Machine>::Command)
+    where
+        <P::Server as Machine>::Command: std::fmt::Debug,
+    {
+        let host = &mut self.servers[server];
+        self.fabric.trace.line(self.fabric.now, || format!("{} ⇐ {command:?}", host.address));
+        let node = host.node;
+        host.step(Input::Command(command), &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
         host.settle(&mut ServerSide(&mut self.fabric));
         self.fabric.depart(node);
     }

@@ -153,7 +153,7 @@ impl System for QwStore {
         match event {
             ReplicaEvent::Normal { .. } => News::Serves,
             ReplicaEvent::Lost { lost } => News::Lost(*lost),
-            ReplicaEvent::Outdated { .. } => News::Nonsense,
+            ReplicaEvent::Outdated { .. } => News::Outdated,
             ReplicaEvent::ViewChanging { .. } => News::Other,
         }
     }

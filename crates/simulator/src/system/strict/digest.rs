@@ -124,6 +124,7 @@ fn ir(message: &Ir<Tapir>, hash: &mut TraceHash) {
             let parts = missing.iter().map(|range| u64::from(range.last - range.first) + 1).sum();
             numbers(33, nobody, &[view.0, missing.len() as u64, parts], hash);
         }
+        Ir::Arrived => numbers(34, nobody, &[], hash),
         Ir::ViewQuery { nonce, life } => numbers(31, nobody, &[*nonce, *life], hash),
         Ir::ViewQueryReply { nonce, view, lost, life } => {
             numbers(32, nobody, &[*nonce, view.0, u64::from(*lost), *life], hash);

@@ -137,9 +137,9 @@ impl Hostile {
         cluster: &mut Cluster,
         mut message: impl FnMut(&mut Self, u8) -> Message,
     ) {
-        for index in 0..cluster.scenario.group.replicas() as u8 {
-            let message = message(self, index);
-            self.send(ReplicaId { shard, index: ReplicaIndex(index) }, message, cluster);
+        for index in cluster.definition().members(shard).iter() {
+            let message = message(self, index.0);
+            self.send(ReplicaId { shard, index }, message, cluster);
         }
     }
 

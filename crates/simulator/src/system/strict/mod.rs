@@ -17,11 +17,11 @@ use std::time::Duration;
 use bytes::BytesMut;
 use quorate_checker::Level;
 use quorate_core::command::{Command, Outcome};
-use quorate_core::{ClientId, Epoch, Machine, Random, ReplicaIndex, Timestamp, TransactionId};
+use quorate_core::{ClientId, Epoch, Groups, Machine, Random, ReplicaIndex, Timestamp, TransactionId};
 use quorate_ir::Status;
 use quorate_tapir::{
-    Boot, Coordinator, CoordinatorConfig, KeyspaceShards, Message, Plant, Record, Replica, ReplicaConfig,
-    ReplicaEvent, Rules,
+    Boot, Coordinator, CoordinatorConfig, KeyspaceShards, Message, Plant, Record, Replica, ReplicaCommand,
+    ReplicaConfig, ReplicaEvent, Rules,
 };
 
 use super::frames;
@@ -116,6 +116,7 @@ impl System for Strict {
 
     const READS_AT_LEADERS: bool = false;
     const TIMESTAMPS_EXPLAIN_READS: bool = true;
+    const CHANGES_GROUPS: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
@@ -164,7 +165,8 @@ impl System for Strict {
         let boot = if seat.is_new { Boot::Initialise } else { Boot::Rejoin };
         let Shards { first, count } = seat.shards;
         let shards = Some(KeyspaceShards { first, count });
-        let config = ReplicaConfig { replica: seat.replica, boot, shards, ..settings.replica.clone() };
+        let Seat { replica, groups, .. } = seat;
+        let config = ReplicaConfig { replica, boot, shards, groups, ..settings.replica.clone() };
         Replica::restore(config, records)
     }
 
@@ -173,11 +175,24 @@ impl System for Strict {
         Coordinator::restore(config, [])
     }
 
+    fn change_groups(groups: &Groups) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::ChangeGroups(groups.clone()))
+    }
+
+    fn arrived_since(replica: &Replica) -> Option<Epoch> {
+        replica.arrived_since()
+    }
+
+    fn defines_epochs_early(settings: &Settings) -> bool {
+        settings.replica.rules.has(Plant::EpochDefinedEarly)
+    }
+
     fn news(event: &ReplicaEvent) -> News {
         match event {
             ReplicaEvent::Normal { .. } => News::Serves,
             ReplicaEvent::Lost { lost } => News::Lost(*lost),
-            ReplicaEvent::Outdated { .. } => News::Nonsense,
+            ReplicaEvent::Outdated { .. } => News::Outdated,
+            ReplicaEvent::Retired => News::Retired,
             ReplicaEvent::ViewChanging { .. } => News::Other,
         }
     }
@@ -277,13 +292,18 @@ pub fn planted(plant: Plant) -> Planted {
 
 /// Plants whose interleavings take so many coincidences that no few seeds reach them. Golden scripts play them, or tests of the
 /// rule itself.
-const SCRIPTED: [Plant; 7] = [
+const SCRIPTED: [Plant; 12] = [
     Plant::LaggardsUntold,
     Plant::CommitOnArrival,
     Plant::LaterPrepareSupersedes,
     Plant::CollectedDeletionUnseen,
     Plant::FloorBelowAnother,
     Plant::DisplacedForgotten,
+    Plant::EpochForgotten,
+    Plant::HandsOverFromTooFew,
+    Plant::ServesEmpty,
+    Plant::PromisesStayBehind,
+    Plant::EpochDefinedEarly,
     Plant::EarlierLivesCount,
 ];
 

@@ -161,9 +161,8 @@ mod tests {
         } = &scenarios[0].settings.coordinator;
         let ReplicaConfig {
             replica: _,
-            group: _,
             shards: _,
-            epoch: _,
+            groups: _,
             boot: _,
             rules: _,
             // Further apart than clocks can be, or everything would be refused.
