@@ -143,6 +143,7 @@ impl BenchArguments {
             return list(self.json);
         }
         let Some(workload) = self.workload else { return Err(Failure::usage("name a workload; see --list")) };
+        self.validate()?;
         block_on(async {
             let progress = Progress::bar(self.seconds);
             let mut embedded = match &self.connect {
@@ -177,6 +178,16 @@ impl BenchArguments {
             }
             Ok(Verdict::good_if(report.committed > 0))
         })
+    }
+
+    /// Options that mean nothing together are more likely a mistake than a wish.
+    fn validate(&self) -> Result<(), Failure> {
+        match self.baseline {
+            Some(rival @ Rival::QwStore) if !self.log.is_empty() => {
+                Err(Failure::usage(format!("--log tunes replicated logs, and {rival} stands on none")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How the client connects.
@@ -397,9 +408,10 @@ mod tests {
 
     #[test]
     fn comparison_systems_are_tuned_to_loopback_unless_they_are_told_otherwise() {
-        let parse = |flags: &[&str]| {
-            Bench::try_parse_from(["bench", "rmw"].iter().chain(flags)).map(|bench| bench.arguments.log())
+        let bench = |flags: &[&str]| {
+            Bench::try_parse_from(["bench", "rmw"].iter().chain(flags)).map(|bench| bench.arguments)
         };
+        let parse = |flags: &[&str]| bench(flags).map(|arguments| arguments.log());
         let options = |pairs: &[(&str, u64)]| {
             pairs.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect::<BTreeMap<_, _>>()
         };
@@ -407,6 +419,8 @@ mod tests {
         assert_eq!(parse(&["--embedded"]).unwrap(), options(&[]));
         assert_eq!(parse(&tuned).unwrap(), options(&[("in_flight_max", 2)]));
         assert_eq!(parse(&["--embedded", "--baseline", "qwstore"]).unwrap(), options(&[]), "it has no log");
+        let pointless = bench(&["--embedded", "--baseline", "qwstore", "--log", "beat_ms=7"]).unwrap();
+        assert!(pointless.validate().is_err() && bench(&tuned).unwrap().validate().is_ok());
         let told = [&tuned[..], &["--log", "in_flight_max=9", "--log", "beat_ms=7"]].concat();
         assert_eq!(parse(&told).unwrap(), options(&[("beat_ms", 7), ("in_flight_max", 9)]));
         for wrong in ["in_flight_max", "in_flight_max=x"] {

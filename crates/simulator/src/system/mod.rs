@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use quorate_checker::Level;
 use quorate_core::command::{Command, Event, Outcome};
+use quorate_core::comparison::Rival;
 use quorate_core::{
     ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     TransactionId,
@@ -62,7 +63,7 @@ impl SystemKind {
         match self {
             SystemKind::Strict => "strict",
             SystemKind::Baseline(system) => system.name(),
-            SystemKind::QwStore => "qwstore",
+            SystemKind::QwStore => Rival::QwStore.name(),
             SystemKind::Configuration => "configuration",
         }
     }
@@ -72,7 +73,7 @@ impl SystemKind {
         match self {
             SystemKind::Strict => "strict keyspaces: TAPIR",
             SystemKind::Baseline(system) => system.what(),
-            SystemKind::QwStore => "reads anywhere, writes everywhere, and no transactions",
+            SystemKind::QwStore => Rival::QwStore.what(),
             SystemKind::Configuration => "the configuration service",
         }
     }
