@@ -88,6 +88,16 @@ impl Leader {
             + self.coordinations.len()
     }
 
+    /// A transaction is not to be prepared any more.
+    pub(super) fn unblock(&mut self, id: TransactionId) {
+        let is_of_it =
+            |message: &Message| matches!(message, Message::Prepare { transaction, .. } if *transaction == id);
+        self.blocked.retain(|_, waiting| {
+            waiting.retain(|(_, message)| !is_of_it(message));
+            !waiting.is_empty()
+        });
+    }
+
     /// True if PREPARED is appended and not yet stable.
     pub(super) fn is_in_flight(&self, id: TransactionId) -> bool {
         self.in_flight_proposals.contains_key(&id)

@@ -234,9 +234,13 @@ impl Replica {
     /// Appends the outcome of a transaction that is prepared here, or about to be.
     pub(super) fn append_decided(&mut self, id: TransactionId, outcome: Outcome, log: &mut impl Log<Entry>) {
         let Some(leader) = &mut self.leader else { return };
-        // If it is not here, it has at most locked something, and will not be prepared.
+        // If it is not here, it has at most locked something or waits to be prepared, which it will not be: nobody would be left
+        // to decide it, and what it holds would be held until that is noticed.
         leader.locks.release(id);
         let is_here = self.state.prepared.entry(id).is_some() || leader.in_flight.entry(id).is_some();
+        if !is_here {
+            leader.unblock(id);
+        }
         if is_here
             && !leader.deciding.contains(&id)
             && log.append(Entry::Decided { transaction: id, outcome }).is_some()
