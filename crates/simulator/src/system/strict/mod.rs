@@ -292,16 +292,14 @@ pub fn planted(plant: Plant) -> Planted {
 
 /// Plants whose interleavings take so many coincidences that no few seeds reach them. Golden scripts play them, or tests of the
 /// rule itself.
-const SCRIPTED: [Plant; 12] = [
+const SCRIPTED: [Plant; 10] = [
     Plant::LaggardsUntold,
     Plant::CommitOnArrival,
     Plant::LaterPrepareSupersedes,
     Plant::CollectedDeletionUnseen,
     Plant::FloorBelowAnother,
     Plant::DisplacedForgotten,
-    Plant::EpochForgotten,
     Plant::HandsOverFromTooFew,
-    Plant::ServesEmpty,
     Plant::PromisesStayBehind,
     Plant::EpochDefinedEarly,
     Plant::EarlierLivesCount,
@@ -317,6 +315,9 @@ fn suited_faults(plant: Plant) -> Faults {
         Plant::OlderPrepareDisplaces => &[Fault::Reordering, Fault::ClockSkew, Fault::ClientCrashes],
         Plant::ForgottenPromises => {
             &[Fault::RecoveryDuels, Fault::Pauses, Fault::ViewChanges, Fault::LateMessages]
+        }
+        Plant::EpochForgotten | Plant::ServesEmpty => {
+            &[Fault::Partitions, Fault::NodeCrashes, Fault::Membership]
         }
         Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::SlowDisks],
         Plant::GatherBeforeRefusing => {
