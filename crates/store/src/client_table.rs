@@ -5,6 +5,9 @@
 //! their way at once. What was executed gives its result once more; what lies below the window is refused, because nobody
 //! knows any more.
 //!
+//! Somebody else may want a result for a request that may still come: it is kept *aside* as long as it lies above the window,
+//! which only the client's own requests move. Whoever names a number far ahead takes nothing from the client.
+//!
 //! *Clients are forgotten, too*, when there are too many: the one whose last request was executed the longest ago, counted
 //! in positions of the log, never by a clock, so that all replicas forget the same. A client that is forgotten must not pass
 //! for a new one, or a late copy of its request would be executed again. So each request says up to which position its
@@ -51,7 +54,9 @@ pub struct Remembered<R> {
     pub used: Position,
     /// Of requests from before this position nothing was known when the client came, or came back.
     pub since: Position,
-    /// Results of its last requests.
+    /// The greatest number that one of its requests has had.
+    pub last: u64,
+    /// Results of its last requests, and, above [`Remembered::last`], those that are kept aside.
     pub results: BTreeMap<u64, R>,
 }
 
@@ -100,23 +105,48 @@ impl<R> ClientTable<R> {
             return Known::Executed(result);
         }
         let known_since = client.map_or(self.forgotten_until, |client| client.since);
-        let last = client.and_then(|client| client.results.last_key_value()).map(|(number, _)| *number);
-        let is_below = last.is_some_and(|last| last.saturating_sub(request.number) >= self.window);
+        let is_below = client.is_some_and(|client| client.last.saturating_sub(request.number) >= self.window);
         if is_below || request.since < known_since { Known::TooOld } else { Known::New }
     }
 
     /// A request that was [`Known::New`] has been executed by the entry at a position, after all before.
     pub fn note(&mut self, request: Request, position: Position, result: R) {
-        let Request { client: id, number, .. } = request;
+        let window = self.window;
+        let client = self.serve(request.client, position);
+        client.results.insert(request.number, result);
+        client.last = client.last.max(request.number);
+        client.results = client.results.split_off(&client.last.saturating_sub(window - 1));
+        self.forget();
+    }
+
+    /// The same, but the request has not come: somebody else has asked. Gives whether that is remembered: no more is kept
+    /// aside of one client than its window holds.
+    pub fn set_aside(&mut self, request: Request, position: Position, result: R) -> bool {
+        let window = self.window;
+        let aside = |client: &Remembered<R>| match client.last.checked_add(1) {
+            Some(above) if request.number >= above => client.results.range(above..).count() as u64,
+            _ => 0,
+        };
+        if self.clients.get(&request.client).is_some_and(|client| aside(client) >= window) {
+            return false;
+        }
+        self.serve(request.client, position).results.insert(request.number, result);
+        self.forget();
+        true
+    }
+
+    /// Who is served by the entry at a position.
+    fn serve(&mut self, id: ClientId, position: Position) -> &mut Remembered<R> {
         let since = self.forgotten_until;
-        let new = || Remembered { client: id, used: position, since, results: BTreeMap::new() };
+        let new = || Remembered { client: id, used: position, since, last: 0, results: BTreeMap::new() };
         let client = self.clients.entry(id).or_insert_with(new);
         self.by_use.remove(&(client.used, id));
         client.used = position;
-        client.results.insert(number, result);
-        let last = client.results.last_key_value().map_or(number, |(last, _)| *last);
-        client.results = client.results.split_off(&last.saturating_sub(self.window - 1));
         self.by_use.insert((position, id));
+        client
+    }
+
+    fn forget(&mut self) {
         if self.clients.len() > self.clients_max {
             self.forget_one();
         }
@@ -181,6 +211,27 @@ mod tests {
         table.note(request(7, 5, 0), Position(4), 50);
         assert_eq!(table.look_up(request(7, 1, 0)), Known::TooOld, "it has been, and nobody knows any more");
         assert_eq!(table.look_up(request(7, 2, 0)), Known::New);
+    }
+
+    #[test]
+    fn what_is_kept_aside_moves_no_window_and_is_bounded() {
+        let mut table = ClientTable::new(WINDOW, CLIENTS);
+        table.note(request(7, 1, 0), Position(1), 10);
+        for number in [u64::MAX, 1_000, 1_001, 1_002] {
+            assert!(table.set_aside(request(7, number, 0), Position(2), 0));
+        }
+        assert!(!table.set_aside(request(7, 1_003, 0), Position(3), 0), "as many as the window holds");
+        assert_eq!(table.look_up(request(7, 2, 0)), Known::New);
+        table.note(request(7, 2, 0), Position(4), 20);
+        assert!(table.set_aside(request(7, 0, 0), Position(5), 0), "this one lies in the window");
+        assert_eq!(table.look_up(request(7, 1_000, 0)), Known::Executed(&0), "it may still come");
+        table.note(request(7, 1_004, 0), Position(6), 30);
+        assert_eq!(table.look_up(request(7, 1_000, 0)), Known::TooOld);
+        assert_eq!(table.look_up(request(7, 1_001, 0)), Known::Executed(&0));
+        assert!(table.set_aside(request(7, 2_000, 0), Position(7), 0), "there is room again");
+        // Of somebody who is not known the same.
+        assert!(table.set_aside(request(8, u64::MAX, 0), Position(8), 0));
+        assert_eq!(table.look_up(request(8, 1, 0)), Known::New);
     }
 
     #[test]

@@ -171,6 +171,7 @@ message!(Remembered<Done>, "configuration.Client", {
     2 used: Varint,
     3 since: Varint,
     4 results: Map,
+    5 last: Varint,
 });
 
 message!(TablePage<Done>, "configuration.Clients", {

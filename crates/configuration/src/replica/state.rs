@@ -142,11 +142,23 @@ impl State {
         self.position = position;
         match entry {
             Entry::Write { transaction, since, write } => {
-                let execute = |state: &mut Self| state.execute(transaction.client, write);
-                Applied::Write(self.once(*transaction, *since, execute))
+                if let Some(known) = self.done(*transaction, *since) {
+                    return Applied::Write(known);
+                }
+                let result = self.execute(transaction.client, write);
+                let done = Done { attempt: transaction.attempt, result };
+                Arc::make_mut(&mut self.clients).note(request(*transaction, *since), position, done);
+                Applied::Write(Some(result))
             }
             Entry::Settle { transaction, since } => {
-                Applied::Write(self.once(*transaction, *since, |_| WriteResult::Settled))
+                if let Some(known) = self.done(*transaction, *since) {
+                    return Applied::Write(known);
+                }
+                // Anybody may name any number: that must not make the client's own ones too old.
+                let done = Done { attempt: transaction.attempt, result: WriteResult::Settled };
+                let clients = Arc::make_mut(&mut self.clients);
+                let is_settled = clients.set_aside(request(*transaction, *since), position, done);
+                Applied::Write(is_settled.then_some(WriteResult::Settled))
             }
             Entry::Grant { lease, duration } => Applied::Granted(self.grant(*lease, *duration)),
             Entry::End { lease } => {
@@ -156,24 +168,17 @@ impl State {
         }
     }
 
-    /// Does what has not been done, and gives the result of what has; none if nobody knows whether it has.
-    fn once(
-        &mut self,
-        id: TransactionId,
-        since: Position,
-        execute: impl FnOnce(&mut Self) -> WriteResult,
-    ) -> Option<WriteResult> {
-        match self.known(id, since) {
-            _ if self.rules.has(Plant::RepeatedAfterFailOver) => {}
-            KnownWrite::New => {}
-            KnownWrite::Done(result) => return Some(*result),
-            KnownWrite::Superseded => return Some(WriteResult::Settled),
-            KnownWrite::TooOld => return None,
+    /// What has become of what has been done, none within if nobody knows whether it has; none if it is to be done.
+    fn done(&self, id: TransactionId, since: Position) -> Option<Option<WriteResult>> {
+        if self.rules.has(Plant::RepeatedAfterFailOver) {
+            return None;
         }
-        let result = execute(self);
-        let done = Done { attempt: id.attempt, result };
-        Arc::make_mut(&mut self.clients).note(request(id, since), self.position, done);
-        Some(result)
+        match self.known(id, since) {
+            KnownWrite::New => None,
+            KnownWrite::Done(result) => Some(Some(*result)),
+            KnownWrite::Superseded => Some(Some(WriteResult::Settled)),
+            KnownWrite::TooOld => Some(None),
+        }
     }
 
     fn execute(&mut self, client: ClientId, write: &ConditionalWrite) -> WriteResult {

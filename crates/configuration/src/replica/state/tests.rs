@@ -160,6 +160,25 @@ fn to_settle_a_later_attempt_changes_nothing_of_what_is_written() {
     assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some("1"))]), written(1));
 }
 
+/// Whoever it is that asks.
+#[test]
+fn to_settle_what_lies_far_ahead_takes_nothing_from_its_client() {
+    let mut world = World::new(Rules::SOUND);
+    assert_eq!(world.write(id(1, 1, 0), vec![], vec![put("a", Some("1"))]), written(1));
+    let settle = |sequence| Entry::Settle { transaction: id(1, sequence, 0), since: Position::START };
+    for sequence in [u64::MAX, 1_000, 1_001, 1_002] {
+        assert_eq!(world.apply(settle(sequence)), Applied::Write(Some(WriteResult::Settled)));
+    }
+    assert_eq!(world.apply(settle(1_003)), Applied::Write(None), "no more are remembered");
+    assert_eq!(world.write(id(1, 2, 0), vec![], vec![put("b", Some("1"))]), written(2));
+    assert_eq!(
+        world.write(id(1, u64::MAX, 0), vec![], vec![put("c", Some("1"))]),
+        Some(WriteResult::Settled)
+    );
+    let copy = State::from_pages(world.state.position, pages(&world.state, 1), LIMITS, Rules::SOUND);
+    assert_eq!(copy.clients, world.state.clients, "others begin with the same");
+}
+
 #[test]
 fn keys_vanish_with_their_lease_unless_they_were_written_since() {
     for (rules, survives) in [(Rules::SOUND, true), (Rules::planted(Plant::LeaseTakesOthersKeys), false)] {

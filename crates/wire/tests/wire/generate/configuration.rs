@@ -109,8 +109,14 @@ pub(crate) fn entry() -> BoxedStrategy<Entry> {
 
 pub(crate) fn page() -> BoxedStrategy<Page> {
     let done = (small(), result()).prop_map(|(attempt, result)| Done { attempt, result });
-    let client = (number(), position(), position(), btree_map(number(), done, 0..3)).prop_map(
-        |(client, used, since, results)| Remembered { client: ClientId(client), used, since, results },
+    let client = (number(), position(), position(), number(), btree_map(number(), done, 0..3)).prop_map(
+        |(client, used, since, last, results)| Remembered {
+            client: ClientId(client),
+            used,
+            since,
+            last,
+            results,
+        },
     );
     prop_oneof![
         (revision(), revision()).prop_map(|(revision, forgotten)| Page::Revisions { revision, forgotten }),

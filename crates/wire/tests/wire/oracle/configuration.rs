@@ -94,6 +94,7 @@ messages! {
         #[prost(uint64, tag = 2)] used: u64,
         #[prost(uint64, tag = 3)] since: u64,
         #[prost(btree_map = "uint64, message", tag = 4)] results: BTreeMap<u64, Done>,
+        #[prost(uint64, tag = 5)] last: u64,
     }
     struct ClientsPage {
         #[prost(uint64, tag = 1)] forgotten_until: u64,
