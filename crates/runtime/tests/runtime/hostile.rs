@@ -96,7 +96,8 @@ async fn what_a_later_version_says_is_passed_over_and_answered() {
     let mut later_message = known.to_vec();
     // The message with the greatest number of all becomes one with a number beyond.
     later_message[at] += 1 << 3;
-    let later_packet = [15 << 3 | 2, 0];
+    // A packet with number 1,000, and nothing in it.
+    let later_packet = [0xc2, 0x3e, 0];
     blocking(move || {
         let mut raw = Raw::introduced(address);
         for _ in 0..3 {
