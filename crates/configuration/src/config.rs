@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::{ClientId, GroupSize, ReplicaId, ShardId};
+use quorate_core::{ClientId, Members, ReplicaId, ShardId};
 
 use crate::rules::Rules;
 
@@ -104,8 +104,8 @@ pub struct SubscriberConfig {
     pub client: ClientId,
     /// [`Rules::SOUND`] outside tests.
     pub rules: Rules,
-    /// The group.
-    pub group: (ShardId, GroupSize),
+    /// The group, and who its replicas are, as far as is known at first.
+    pub group: (ShardId, Members),
     /// Questions are numbered from here on: who speaks in the same name needs numbers of its own.
     pub requests_from: u64,
     /// By how much time may pass faster or slower elsewhere, in millionths.
@@ -120,7 +120,7 @@ pub struct SubscriberConfig {
 
 impl SubscriberConfig {
     /// The configuration of `client` with the defaults that servers use.
-    pub fn new(client: ClientId, group: (ShardId, GroupSize)) -> Self {
+    pub fn new(client: ClientId, group: (ShardId, Members)) -> Self {
         SubscriberConfig {
             client,
             rules: Rules::SOUND,

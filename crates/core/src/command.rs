@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::id::{KeyspaceId, ReplicaId, ReplicaIndex, ShardId, TransactionId};
 use crate::key::Key;
+use crate::members::Members;
 use crate::timestamp::Timestamp;
 use crate::topology::Keyspace;
 use crate::transaction::{KeyRange, Value};
@@ -24,8 +25,19 @@ pub enum Outcome {
 pub struct Routes {
     /// The keyspace.
     pub keyspace: Keyspace,
-    /// For each shard, by position: its replicas, the nearest first.
+    /// For each of its groups, by position: the replicas, the nearest first.
     pub nearest: Vec<Vec<ReplicaIndex>>,
+}
+
+impl Routes {
+    /// The replicas of one of the keyspace's groups, by position.
+    ///
+    /// # Panics
+    /// If they cannot be a group; keyspaces are checked when they are created, and when their groups change.
+    pub fn members(&self, position: usize) -> Members {
+        let nearest = self.nearest[position].iter().copied();
+        Members::new(nearest).expect("keyspaces are created and changed with valid groups")
+    }
 }
 
 /// How fresh the answer to [`Command::ReadOnly`] or [`Command::ReadOnlyScan`] must be, and how it is made so.

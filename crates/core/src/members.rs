@@ -66,6 +66,11 @@ impl Members {
         self.indices[position % self.size.replicas()]
     }
 
+    /// The next one after a replica, which need not be one of them, beginning anew after the last.
+    pub fn after(&self, replica: ReplicaIndex) -> ReplicaIndex {
+        self.iter().find(|member| *member > replica).unwrap_or_else(|| self.at(0))
+    }
+
     /// True if a replica is one of them.
     pub fn contains(&self, replica: ReplicaIndex) -> bool {
         self.position(replica).is_some()
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!([2, 4, 9].map(|index| group.position(ReplicaIndex(index))), [Some(0), Some(1), Some(2)]);
         assert_eq!([0, 3, 255].map(|index| group.position(ReplicaIndex(index))), [None; 3]);
         assert_eq!([0, 1, 2, 3, 7].map(|at| group.at(at).0), [2, 4, 9, 2, 4]);
+        assert_eq!([0, 2, 3, 9, 20].map(|index| group.after(ReplicaIndex(index)).0), [2, 4, 4, 2, 2]);
         assert_eq!(group.majority(), 2);
         assert_eq!(Members::from(GroupSize::new(5).unwrap()), members(&[4, 3, 2, 1, 0]));
     }

@@ -53,8 +53,6 @@ mod tests;
 
 use std::fmt::Debug;
 
-use quorate_core::ReplicaIndex;
-
 /// What a log is made of, and what it amounts to.
 pub trait Payload: Clone + Debug + PartialEq + Eq {
     /// A part of the state that all entries up to some position have led to.
@@ -66,6 +64,6 @@ pub trait Payload: Clone + Debug + PartialEq + Eq {
     /// Roughly how many bytes it takes in a message.
     fn bytes(&self) -> usize;
 
-    /// Who the replicas of the group are from then on, if this entry changes that. It is the last of its epoch.
-    fn next_group(&self) -> Option<&[ReplicaIndex]>;
+    /// The next epoch, with who the replicas of the group are from then on, if this entry changes that. It is the last of its own.
+    fn next_group(&self) -> Option<&Membership>;
 }

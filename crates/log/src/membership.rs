@@ -26,9 +26,9 @@ impl Membership {
         Membership { epoch: Epoch::FIRST, members: group.into() }
     }
 
-    /// The replicas of the next epoch; none if they cannot be a group.
-    pub fn next(&self, members: &[ReplicaIndex]) -> Option<Self> {
-        Membership::new(Epoch(self.epoch.0.checked_add(1)?), members.to_vec()).ok()
+    /// True if a group can go on from this one with another. Epochs in which it does not change are passed over.
+    pub fn precedes(&self, next: &Membership) -> bool {
+        self.epoch < next.epoch
     }
 
     /// The epoch.

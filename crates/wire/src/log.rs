@@ -86,8 +86,6 @@ impl Through<Membership> for Members {
     }
 }
 
-list!(Vec<ReplicaIndex>, "log.Item.NextGroup", Packed);
-
 pair!((ReplicaIndex, u64), "log.Life", 1 replica: Varint, 2 life: Varint);
 
 /// Declares what stands around the entries, pages and messages of a machine on the log.

@@ -59,6 +59,13 @@ impl Execution {
         Execution { routes, attempt, buffer: Buffer::default(), pending: Vec::new() }
     }
 
+    /// The replicas have changed: from now on others are asked.
+    pub(super) fn change_routes(&mut self, routes: &Arc<Routes>) {
+        if self.routes.keyspace.id == routes.keyspace.id {
+            self.routes = Arc::clone(routes);
+        }
+    }
+
     pub(super) fn requests(&self) -> Vec<u64> {
         self.pending.iter().flat_map(|pending| pending.requests.iter().copied()).collect()
     }

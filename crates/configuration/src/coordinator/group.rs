@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 
 use quorate_core::log::Position;
-use quorate_core::{Epoch, GroupSize, KeyspaceId, ReplicaId, ReplicaIndex, ShardId};
+use quorate_core::{Epoch, KeyspaceId, Members, ReplicaId, ReplicaIndex, ShardId};
 
 /// The group, and who leads it. That is a guess: whoever does not lead says so and does nothing.
 #[derive(Debug)]
 pub(super) struct Group {
     shard: ShardId,
-    size: GroupSize,
+    members: Members,
     pub(super) keyspace: KeyspaceId,
-    /// The membership under which this client speaks to it.
+    /// The membership under which this client speaks to it. What is said under another is as true: a log is one through all of them.
     pub(super) epoch: Epoch,
     /// The greatest membership that was heard of.
     pub(super) newest_epoch: Epoch,
     /// How far the log is known.
     pub(super) position: Position,
+    /// Not one of the members, perhaps, as long as the group has not gone on to them.
     leader: ReplicaIndex,
     /// Replicas whose connection is down.
     unreachable: BTreeSet<ReplicaIndex>,
@@ -27,19 +28,19 @@ impl Group {
     pub(super) fn learn(
         known: Option<Group>,
         shard: ShardId,
-        size: GroupSize,
+        members: Members,
         keyspace: KeyspaceId,
         epoch: Epoch,
     ) -> Self {
-        let leader = known.as_ref().map_or(ReplicaIndex(0), |group| group.leader);
+        let leader = known.as_ref().map_or(members.at(0), |group| group.leader);
         Group {
             shard,
-            size,
+            members,
             keyspace,
             epoch,
-            newest_epoch: epoch,
+            newest_epoch: known.as_ref().map_or(epoch, |group| group.newest_epoch.max(epoch)),
             position: known.as_ref().map_or(Position::START, |group| group.position),
-            leader: ReplicaIndex(leader.0 % size.replicas() as u8),
+            leader,
             unreachable: known.map(|group| group.unreachable).unwrap_or_default(),
         }
     }
@@ -53,18 +54,17 @@ impl Group {
         ReplicaId { shard: self.shard, index }
     }
 
-    /// A replica says who leads: that counts if it was taken for the leader itself.
+    /// A replica says who leads, which may be one of another membership: that counts if it was taken for the leader itself.
     pub(super) fn redirect(&mut self, from: ReplicaId, leader: ReplicaIndex) {
-        if self.leader == from.index && usize::from(leader.0) < self.size.replicas() {
+        if self.leader == from.index {
             self.leader = leader;
         }
     }
 
     /// Whoever was taken for the leader is silent: the next one may know more.
     pub(super) fn suspect(&mut self) {
-        let replicas = self.size.replicas() as u8;
-        for _ in 0..replicas {
-            self.leader = ReplicaIndex((self.leader.0 + 1) % replicas);
+        for _ in 0..self.members.replicas() {
+            self.leader = self.members.after(self.leader);
             if self.is_reachable(self.leader) {
                 break;
             }
@@ -87,23 +87,23 @@ mod tests {
 
     #[test]
     fn who_leads_is_learnt_from_who_does_not() {
-        let size = GroupSize::new(3).unwrap();
-        let mut group = Group::learn(None, ShardId(0), size, KeyspaceId(0), Epoch::FIRST);
+        let members = |indices: [u8; 3]| Members::new(indices.map(ReplicaIndex)).unwrap();
+        let mut group = Group::learn(None, ShardId(0), members([0, 1, 2]), KeyspaceId(0), Epoch::FIRST);
         let replica = |index| ReplicaId { shard: ShardId(0), index: ReplicaIndex(index) };
         group.redirect(replica(1), ReplicaIndex(2));
         assert_eq!(group.leader(), replica(0), "nobody took it for the leader");
         group.redirect(replica(0), ReplicaIndex(3));
-        assert_eq!(group.leader(), replica(0), "there is no such replica");
-        group.redirect(replica(0), ReplicaIndex(2));
+        assert_eq!(group.leader(), replica(3), "the group may have gone on with others");
+        group.redirect(replica(3), ReplicaIndex(2));
         assert_eq!(group.leader(), replica(2));
         assert!(group.set_reachable(ReplicaIndex(0), false));
         group.suspect();
         assert_eq!(group.leader(), replica(1), "the one that cannot be reached is passed over");
-        let group = Group::learn(Some(group), ShardId(0), size, KeyspaceId(0), Epoch(1));
+        let group = Group::learn(Some(group), ShardId(0), members([4, 5, 6]), KeyspaceId(0), Epoch(1));
         assert_eq!(
             (group.leader(), group.newest_epoch),
             (replica(1), Epoch(1)),
-            "who leads is not forgotten"
+            "who leads is not forgotten: the group may not have gone on"
         );
     }
 }

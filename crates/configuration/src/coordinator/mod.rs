@@ -122,7 +122,7 @@ impl Machine for Coordinator {
         match input {
             Input::Start | Input::Persisted(_) => {}
             Input::Message { from: Address::Replica(replica), epoch, message } => {
-                if self.is_current(replica, epoch, outbox) {
+                if self.note_epoch(replica, epoch, outbox) {
                     self.on_message(replica, message, context, outbox);
                 }
             }
@@ -179,15 +179,15 @@ impl Coordinator {
         }
     }
 
-    /// True if a replica speaks under the membership that this coordinator knows. If it speaks under a later one, the client
-    /// is told that it has to learn of that.
-    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+    /// If a replica speaks under a later membership than this coordinator knows, the client is told that it has to learn of that.
+    /// False if its group is none of those that are spoken to.
+    fn note_epoch(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
         let Some(group) = self.groups.get_mut(&from.shard) else { return false };
         if epoch > group.newest_epoch {
             group.newest_epoch = epoch;
             outbox.emit(Event::Outdated { keyspace: group.keyspace });
         }
-        epoch == group.epoch
+        true
     }
 
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &Context<'_>, outbox: &mut Out) {
@@ -240,8 +240,14 @@ impl Coordinator {
         if let Some(shard) = routes.keyspace.shards.first() {
             let (keyspace, epoch) = (routes.keyspace.id, routes.keyspace.epoch);
             let group = self.groups.remove(&shard.id);
-            let group = Group::learn(group, shard.id, shard.group_size(), keyspace, epoch);
+            let group = Group::learn(group, shard.id, routes.members(0), keyspace, epoch);
             self.groups.insert(shard.id, group);
+        }
+        for open in self.transactions.values_mut() {
+            // Any order: each goes on by itself.
+            if let Phase::Executing(execution) = &mut open.phase {
+                execution.change_routes(&routes);
+            }
         }
         self.keyspaces.insert(routes.keyspace.id, routes);
     }

@@ -99,7 +99,7 @@ impl Subscriber {
         outbox: &mut Out,
     ) {
         let Some(about) = self.questions.get(&request).copied() else { return };
-        if leader == from || usize::from(leader.0) >= self.config.group.1.replicas() {
+        if leader == from {
             return;
         }
         if from == self.leader {
@@ -120,7 +120,7 @@ impl Subscriber {
 
     /// Who was asked has not answered in time.
     pub(super) fn suspect_leader(&mut self) {
-        self.leader = self.next_replica(self.leader);
+        self.leader = self.members.after(self.leader);
     }
 
     pub(super) fn attend_writing(&mut self, context: &Context<'_>, outbox: &mut Out) {

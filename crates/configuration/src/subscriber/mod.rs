@@ -30,7 +30,8 @@ use std::time::Duration;
 use quorate_core::log::Position;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Context, Epoch, Input, Instant, KeyRange, Machine, ReplicaId, ReplicaIndex, TransactionId,
+    Address, Context, Epoch, Input, Instant, KeyRange, Machine, Members, ReplicaId, ReplicaIndex,
+    TransactionId,
 };
 
 use crate::config::SubscriberConfig;
@@ -59,6 +60,8 @@ pub enum SubscriberCommand {
         /// The range.
         range: KeyRange,
     },
+    /// The group goes on with these replicas.
+    Route(Members),
     /// End a watch.
     Unwatch {
         /// Its name.
@@ -139,6 +142,7 @@ enum About {
 #[derive(Debug)]
 pub struct Subscriber {
     config: SubscriberConfig,
+    members: Members,
     /// Questions are counted.
     last_request: u64,
     questions: BTreeMap<u64, About>,
@@ -162,9 +166,10 @@ impl Machine for Subscriber {
     fn restore(config: SubscriberConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
         Subscriber {
             last_request: config.requests_from,
+            leader: config.group.1.at(0),
+            members: config.group.1,
             config,
             questions: BTreeMap::new(),
-            leader: ReplicaIndex(0),
             position: Position::START,
             watched: BTreeMap::new(),
             holdings: BTreeMap::new(),
@@ -220,6 +225,7 @@ impl Subscriber {
     fn on_command(&mut self, command: SubscriberCommand, context: &Context<'_>, outbox: &mut Out) {
         match command {
             SubscriberCommand::Watch { watch, range } => self.begin_watch(watch, range, context, outbox),
+            SubscriberCommand::Route(members) => self.members = members,
             SubscriberCommand::Unwatch { watch } => {
                 if let Some(watched) = self.watched.remove(&watch) {
                     outbox.send(
@@ -278,11 +284,6 @@ impl Subscriber {
 
     fn replica(&self, index: ReplicaIndex) -> ReplicaId {
         ReplicaId { shard: self.config.group.0, index }
-    }
-
-    /// The replica after this one.
-    fn next_replica(&self, index: ReplicaIndex) -> ReplicaIndex {
-        ReplicaIndex(((usize::from(index.0) + 1) % self.config.group.1.replicas()) as u8)
     }
 
     fn lease(&self, number: u64) -> LeaseId {

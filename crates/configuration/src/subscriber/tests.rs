@@ -29,7 +29,7 @@ fn seconds(seconds: f64) -> Duration {
 
 impl World {
     fn new(rules: Rules) -> Self {
-        let group = (ShardId(0), GroupSize::new(3).unwrap());
+        let group = (ShardId(0), GroupSize::new(3).unwrap().into());
         let config = SubscriberConfig { rules, ..SubscriberConfig::new(ME, group) };
         World { subscriber: Subscriber::restore(config, []), now: Duration::ZERO }
     }

@@ -110,7 +110,7 @@ impl Subscriber {
             whole_from: Revision::START,
             is_whole: false,
             loading: None,
-            replica: ReplicaIndex((self.config.client.0 % self.config.group.1.replicas() as u64) as u8),
+            replica: self.members.at((self.config.client.0 % self.members.replicas() as u64) as usize),
             ask_at: context.now,
             is_waiting: false,
             renewals: 0,
@@ -267,7 +267,7 @@ impl Subscriber {
             let (is_waiting, replica, request) = (watched.is_waiting, watched.replica, watched.request);
             if is_waiting || watched.renewals >= RENEWALS_MAX {
                 outbox.send(self.replica(replica), Message::Unwatch { request });
-                let next = self.next_replica(replica);
+                let next = self.members.after(replica);
                 if let Some(watched) = self.watched.get_mut(&watch) {
                     (watched.replica, watched.renewals) = (next, 0);
                 }

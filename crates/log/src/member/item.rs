@@ -2,17 +2,16 @@
 
 use std::fmt;
 
-use quorate_core::ReplicaIndex;
 use quorate_core::log::LogMachine;
 
-use crate::Payload;
+use crate::{Membership, Payload};
 
 /// What an entry says.
 pub enum Item<M: LogMachine> {
     /// The machine has appended it.
     Own(M::Entry),
     /// The epoch ends here: the group goes on with these replicas.
-    NextGroup(Vec<ReplicaIndex>),
+    NextGroup(Membership),
 }
 
 // Derived, these would ask for the same of the machine itself.
@@ -20,7 +19,7 @@ impl<M: LogMachine> Clone for Item<M> {
     fn clone(&self) -> Self {
         match self {
             Item::Own(entry) => Item::Own(entry.clone()),
-            Item::NextGroup(members) => Item::NextGroup(members.clone()),
+            Item::NextGroup(next) => Item::NextGroup(next.clone()),
         }
     }
 }
@@ -41,7 +40,7 @@ impl<M: LogMachine> fmt::Debug for Item<M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Item::Own(entry) => entry.fmt(formatter),
-            Item::NextGroup(members) => write!(formatter, "next group {members:?}"),
+            Item::NextGroup(next) => write!(formatter, "next group {:?} in {}", next.members(), next.epoch()),
         }
     }
 }
@@ -53,14 +52,14 @@ impl<M: LogMachine> Payload for Item<M> {
     fn bytes(&self) -> usize {
         match self {
             Item::Own(entry) => M::bytes(entry),
-            Item::NextGroup(members) => members.len(),
+            Item::NextGroup(next) => next.members().len(),
         }
     }
 
-    fn next_group(&self) -> Option<&[ReplicaIndex]> {
+    fn next_group(&self) -> Option<&Membership> {
         match self {
             Item::Own(_) => None,
-            Item::NextGroup(members) => Some(members),
+            Item::NextGroup(next) => Some(next),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
-use quorate_core::{Address, Epoch, ReplicaId, ReplicaIndex, View};
+use quorate_core::{Address, Epoch, ReplicaId, View};
 
 use crate::{Boot, Fact, Limits, Membership, Message, Replica, Rules, Status, Timer, Timing};
 use host::Acts;
@@ -91,19 +91,15 @@ pub enum LogEvent {
     },
     /// The group needs it no longer: it may be stopped.
     HandedOver,
-    /// What was to be appended to the log was not: this replica does not lead, the group is being changed already, or cannot
-    /// be one.
-    Refused {
-        /// Who leads, as far as is known here.
-        leader: ReplicaIndex,
-    },
 }
 
 /// What an operator tells the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCommand {
-    /// The group is to go on with these replicas.
-    ChangeGroup(Vec<ReplicaIndex>),
+    /// The group is to go on with these replicas. To be told to all of them, and to those that are no members any more: whoever leads,
+    /// now or later, sees to it, and the others ask until they have gone on as well, because those whom they know may be gone.
+    /// What the group has gone on from already is passed over, and so is what was wanted before.
+    ChangeGroup(Membership),
 }
 
 /// What the log has told, until the machine is given it.
@@ -200,6 +196,7 @@ impl<M: LogMachine> Member<M> {
                 outbox.emit(Part::Log(LogEvent::Leading { view }));
                 self.ask_machine(outbox, |machine, log, said| machine.on_leading(context, view, log, said));
             }
+            self.change_group();
             self.ask_log(context, outbox, |replica, acts| replica.flush(acts));
             if self.told.is_empty() && self.note_progress(context, outbox) {
                 break;
@@ -259,11 +256,12 @@ impl<M: LogMachine> Member<M> {
         }
     }
 
-    fn change_group(&mut self, members: Vec<ReplicaIndex>, outbox: &mut OutboxOf<Self>) {
-        let appended = self.leading().and_then(|_| self.replica.append(Item::NextGroup(members)));
-        if appended.is_none() {
-            let leader = self.replica.leader(self.replica.view());
-            outbox.emit(Part::Log(LogEvent::Refused { leader }));
+    /// Ends the epoch, if this replica leads and the group is to go on with others.
+    fn change_group(&mut self) {
+        let wanted = self.replica.wanted().filter(|_| self.leading().is_some());
+        if let Some(wanted) = wanted.cloned() {
+            // Nothing is appended if the epoch ends already. Then the next one is not yet the one that is wanted, or is.
+            self.replica.append(Item::NextGroup(wanted));
         }
     }
 
@@ -347,8 +345,8 @@ impl<M: LogMachine> Machine for Member<M> {
                     self.ask_log(context, outbox, |replica, acts| replica.on_durable(durable, acts));
                 }
             }
-            Input::Command(Part::Log(LogCommand::ChangeGroup(members))) => {
-                self.change_group(members, outbox);
+            Input::Command(Part::Log(LogCommand::ChangeGroup(wanted))) => {
+                self.ask_log(context, outbox, |replica, acts| replica.want(wanted, acts));
             }
             Input::Command(Part::Own(command)) => {
                 let input = Input::Command(command);

@@ -37,6 +37,32 @@ impl<P: Payload> Replica<P> {
         &self.beginning.membership
     }
 
+    /// Who the replicas are to be, by the latest word of the host; none if they are, or others are by now.
+    pub fn wanted(&self) -> Option<&Membership> {
+        self.wanted.as_ref().filter(|wanted| self.membership().precedes(wanted))
+    }
+
+    /// The host knows of a later epoch, perhaps.
+    pub fn want<H: Host<P>>(&mut self, membership: Membership, host: &mut H) {
+        if self.wanted.as_ref().is_none_or(|before| before.precedes(&membership)) {
+            self.wanted = Some(membership);
+        }
+        // Else the timer for the next epoch is set.
+        if self.next_epoch().is_none() {
+            self.ask_for_wanted(host);
+        }
+    }
+
+    /// Asks those who are to be the replicas whether they are: whoever is in a later epoch answers with that. Everybody that this
+    /// replica knows as members may be gone.
+    fn ask_for_wanted<H: Host<P>>(&mut self, host: &mut H) {
+        let Some(wanted) = self.wanted().filter(|_| !self.is_handed_over()) else { return };
+        for member in wanted.members().iter().filter(|member| **member != self.me && self.leading.is_none()) {
+            host.send(*member, Message::Join { view: self.view });
+        }
+        host.set_timer(Timer::Epoch, self.timing.silence);
+    }
+
     /// True if this replica is new, and waits for an epoch of which it is a member.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.recovery, Some(Recovery::Awaiting))
@@ -57,7 +83,7 @@ impl<P: Payload> Replica<P> {
             return None;
         }
         let entry = self.entries.get(base)?;
-        let membership = self.membership().next(entry.payload.next_group()?)?;
+        let membership = entry.payload.next_group()?.clone();
         Some(Beginning { membership, base, view: entry.view })
     }
 
@@ -82,6 +108,7 @@ impl<P: Payload> Replica<P> {
             }
         }
         self.tell_epoch(host);
+        self.ask_for_wanted(host);
     }
 
     /// Tells members of which it is not known that they have gone on.
@@ -102,14 +129,19 @@ impl<P: Payload> Replica<P> {
 
     /// True if this is the first epoch, or what lies before the present one is not here.
     fn cannot_give(&self) -> bool {
-        self.beginning.base == Position::START
-            || self.stable < self.beginning.base
-            || self.status == Status::Recovering
+        self.beginning.base == Position::START || self.lacks_base() || self.status == Status::Recovering
     }
 
-    /// True if this replica is no member any more, and enough of those that are have gone on.
+    /// True if this replica is no member any more, and enough of those that are have gone on; or if it has never had everything that
+    /// they go on with, so that it is none of those from whom they have it.
     pub fn is_handed_over(&self) -> bool {
-        self.status == Status::Retired && self.started.len() >= self.membership().group().majority()
+        let have_gone_on = self.started.len() >= self.membership().group().majority();
+        self.status == Status::Retired && (have_gone_on || self.lacks_base())
+    }
+
+    /// True if what lies before the present epoch is not here.
+    fn lacks_base(&self) -> bool {
+        self.stable < self.beginning.base
     }
 
     fn epoch_begun(&self) -> Message<P> {
@@ -145,8 +177,13 @@ impl<P: Payload> Replica<P> {
         let is_news = if self.is_waiting() { beginning.membership.contains(self.me) } else { epoch > known };
         if is_news {
             self.go_on_to(beginning, from, shape, host);
-        } else if epoch != known {
-            // It was said long ago.
+        } else if epoch < known {
+            // Who says so may not have heard any more.
+            if !self.is_waiting() {
+                self.answer_earlier(from, host);
+            }
+        } else if epoch > known {
+            // It is not for this replica, which waits for one of which it is a member.
         } else if !matches!(self.recovery, Some(Recovery::Arriving)) {
             if self.status != Status::Recovering {
                 host.send(from, Message::EpochStarted);
@@ -187,7 +224,9 @@ impl<P: Payload> Replica<P> {
         (self.status, self.recovery) = (Status::Retired, None);
         host.cancel_timer(Timer::Silence);
         let base = self.beginning.base;
-        if self.stable >= base {
+        if self.lacks_base() {
+            host.on_handed_over();
+        } else {
             let fact = self.view_installed(base, base, None);
             host.persist(fact);
             self.is_member = true;

@@ -286,6 +286,8 @@ pub struct Replica<P: Payload> {
     beginning: Beginning,
     /// The members of which it is known that they have gone on to it.
     started: BTreeSet<ReplicaIndex>,
+    /// The latest that the host knows of.
+    wanted: Option<Membership>,
     me: ReplicaIndex,
     timing: Timing,
     limits: Limits,
@@ -338,6 +340,7 @@ impl<P: Payload> Replica<P> {
             last_normal: membership.first_view(),
             beginning: Beginning { membership, base: Position::START, view: View(0) },
             started: BTreeSet::new(),
+            wanted: None,
             me,
             timing,
             limits,

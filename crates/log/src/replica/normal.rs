@@ -103,9 +103,8 @@ impl<P: Payload> Replica<P> {
     /// [`Replica::flush`] goes together. An entry that ends the epoch is the last of it.
     pub fn append(&mut self, payload: P) -> Option<Position> {
         self.leading.as_ref()?;
-        let names_no_group =
-            payload.next_group().is_some_and(|members| self.membership().next(members).is_none());
-        if names_no_group || self.is_ending() {
+        let comes_too_late = payload.next_group().is_some_and(|next| !self.membership().precedes(next));
+        if comes_too_late || self.is_ending() {
             return None;
         }
         Some(self.entries.push(Entry { view: self.view, payload }))

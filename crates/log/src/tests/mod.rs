@@ -29,7 +29,7 @@ impl Payload for u64 {
         8
     }
 
-    fn next_group(&self) -> Option<&[ReplicaIndex]> {
+    fn next_group(&self) -> Option<&Membership> {
         None
     }
 }

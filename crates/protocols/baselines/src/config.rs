@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 pub use quorate_core::comparison::System;
-use quorate_core::{ClientId, GroupSize, ReplicaId, ShardId};
+use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
 use crate::rules::Rules;
 
@@ -12,8 +12,8 @@ use crate::rules::Rules;
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub replica: ReplicaId,
-    /// The size of its group, and of every other group of the keyspace.
-    pub group: GroupSize,
+    /// Who the replicas of its group are, and of every other group of the keyspace, as far as its host knew when it was built.
+    pub groups: Groups,
     /// The first shard of its keyspace, and how many there are: no transaction takes part in any other.
     pub shards: (ShardId, u32),
     /// The system.
@@ -45,11 +45,11 @@ pub struct ReplicaConfig {
 }
 
 impl ReplicaConfig {
-    /// The configuration of `replica` with the defaults that servers use.
+    /// The configuration of `replica` with the defaults that servers use. All groups have this size, and have never changed.
     pub fn new(replica: ReplicaId, group: GroupSize, shards: (ShardId, u32), system: System) -> Self {
         ReplicaConfig {
             replica,
-            group,
+            groups: Groups::new(group),
             shards,
             system,
             rules: Rules::SOUND,

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 
 use quorate_core::hash::FixedSet;
-use quorate_core::{Epoch, GroupSize, KeyspaceId, ReplicaId, ReplicaIndex, ShardId};
+use quorate_core::{Epoch, KeyspaceId, Members, ReplicaId, ReplicaIndex, ShardId};
 
 /// A group of replicas, as a coordinator knows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    pub(crate) size: GroupSize,
+    members: Members,
     /// None for the group that serves the keyspace, and where it is clear of itself.
     pub(crate) keyspace: Option<KeyspaceId>,
-    /// The membership under which it is spoken to.
+    /// The membership under which it is spoken to. What is said under another is as true: a leader says what its log says, and a
+    /// log is one through all its memberships.
     pub(crate) epoch: Epoch,
     /// The greatest membership that was heard of.
     pub(crate) newest_epoch: Epoch,
+    /// Not one of the members, perhaps, as long as the group has not gone on to them.
     leader: ReplicaIndex,
 }
 
@@ -35,17 +37,23 @@ impl Leaders {
         self.groups.get_mut(&shard)
     }
 
+    /// Every shard that is known.
+    pub(crate) fn shards(&self) -> Vec<ShardId> {
+        self.groups.keys().copied().collect()
+    }
+
     /// Learns of a group, or of a change of it.
     pub(crate) fn learn(
         &mut self,
         shard: ShardId,
-        size: GroupSize,
+        members: Members,
         keyspace: Option<KeyspaceId>,
         epoch: Epoch,
     ) {
-        let leader = self.groups.get(&shard).map_or(ReplicaIndex(0), |group| group.leader);
-        let leader = ReplicaIndex(leader.0 % size.replicas() as u8);
-        self.groups.insert(shard, Group { size, keyspace, epoch, newest_epoch: epoch, leader });
+        let known = self.groups.get(&shard);
+        let leader = known.map_or(members.at(0), |group| group.leader);
+        let newest_epoch = known.map_or(epoch, |group| group.newest_epoch.max(epoch));
+        self.groups.insert(shard, Group { members, keyspace, epoch, newest_epoch, leader });
     }
 
     /// Who is asked as the leader of a shard.
@@ -56,16 +64,15 @@ impl Leaders {
 
     /// Every replica of a shard.
     pub(crate) fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
-        let count = self.groups.get(&shard).map_or(0, |group| group.size.replicas());
-        (0..count).map(move |index| ReplicaId { shard, index: ReplicaIndex(index as u8) })
+        let members = self.groups.get(&shard).map(|group| group.members);
+        members.into_iter().flat_map(Members::iter).map(move |index| ReplicaId { shard, index })
     }
 
-    /// A replica says who leads its shard. True if whoever was taken for the leader says so and names another.
+    /// A replica says who leads its shard. True if whoever was taken for the leader says so and names another; who may be of
+    /// another membership than the one that is known.
     pub(crate) fn redirect(&mut self, from: ReplicaId, leader: ReplicaIndex) -> bool {
         let Some(group) = self.groups.get_mut(&from.shard) else { return false };
-        let is_news = group.leader == from.index
-            && leader != from.index
-            && usize::from(leader.0) < group.size.replicas();
+        let is_news = group.leader == from.index && leader != from.index;
         if is_news {
             group.leader = leader;
         }
@@ -82,9 +89,8 @@ impl Leaders {
     /// Whoever was taken for the leader of a shard is silent: the next one may know more.
     pub(crate) fn suspect(&mut self, shard: ShardId) {
         let Some(group) = self.groups.get_mut(&shard) else { return };
-        let replicas = group.size.replicas() as u8;
-        for _ in 0..replicas {
-            group.leader = ReplicaIndex((group.leader.0 + 1) % replicas);
+        for _ in 0..group.members.replicas() {
+            group.leader = group.members.after(group.leader);
             if !self.unreachable.contains(&ReplicaId { shard, index: group.leader }) {
                 break;
             }
@@ -111,9 +117,13 @@ mod tests {
         ReplicaId { shard: SHARD, index: ReplicaIndex(index) }
     }
 
+    fn members(indices: &[u8]) -> Members {
+        Members::new(indices.iter().copied().map(ReplicaIndex)).unwrap()
+    }
+
     fn leaders() -> Leaders {
         let mut leaders = Leaders::default();
-        leaders.learn(SHARD, GroupSize::new(3).unwrap(), None, Epoch::FIRST);
+        leaders.learn(SHARD, members(&[0, 1, 2]), None, Epoch::FIRST);
         leaders
     }
 
@@ -122,7 +132,6 @@ mod tests {
         let mut leaders = leaders();
         assert!(!leaders.redirect(replica(1), ReplicaIndex(2)), "nobody took it for the leader");
         assert!(!leaders.redirect(replica(0), ReplicaIndex(0)), "it does not know either");
-        assert!(!leaders.redirect(replica(0), ReplicaIndex(3)), "there is no such replica");
         assert_eq!(leaders.leader(SHARD), replica(0));
         assert!(leaders.redirect(replica(0), ReplicaIndex(2)));
         assert_eq!(leaders.leader(SHARD), replica(2));
@@ -136,7 +145,26 @@ mod tests {
         assert_eq!(leaders.leader(SHARD), replica(2));
         leaders.suspect(SHARD);
         assert_eq!(leaders.leader(SHARD), replica(0));
-        leaders.learn(SHARD, GroupSize::new(5).unwrap(), None, Epoch(1));
-        assert_eq!(leaders.leader(SHARD), replica(0), "who leads is not forgotten");
+        leaders.learn(SHARD, members(&[1, 4, 7]), None, Epoch(1));
+        assert_eq!(
+            leaders.leader(SHARD),
+            replica(0),
+            "who leads is not forgotten: the group may not have gone on"
+        );
+        leaders.suspect(SHARD);
+        assert_eq!(leaders.leader(SHARD), replica(4), "it is no member, and cannot be reached either");
+        leaders.suspect(SHARD);
+        leaders.suspect(SHARD);
+        assert_eq!(leaders.leader(SHARD), replica(4));
+    }
+
+    #[test]
+    fn whoever_leads_may_be_of_another_membership() {
+        let mut leaders = leaders();
+        assert!(leaders.redirect(replica(0), ReplicaIndex(5)));
+        assert_eq!(leaders.leader(SHARD), replica(5));
+        assert_eq!(leaders.replicas(SHARD).count(), 3);
+        leaders.suspect(SHARD);
+        assert_eq!(leaders.leader(SHARD), replica(0), "of those that are known");
     }
 }

@@ -55,5 +55,5 @@ pub use config::{CoordinatorConfig, ReplicaConfig, System};
 pub use coordinator::{Coordinator, CoordinatorTimer};
 pub use entry::{Entry, Page};
 pub use message::Message;
-pub use replica::{Frozen, Remains, Replica, ReplicaEvent, ReplicaTimer};
+pub use replica::{Frozen, Remains, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

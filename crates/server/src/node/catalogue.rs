@@ -126,7 +126,7 @@ impl Catalogue {
         let subscriber = SubscriberConfig {
             resend_timeout: RESEND_TIMEOUT,
             watch_interval: config.limits.catalogue_interval,
-            ..SubscriberConfig::new(client, (shard.id, shard.group_size()))
+            ..SubscriberConfig::new(client, (shard.id, shard.group_size().into()))
         };
         Catalogue {
             driver: Driver::new(Guest::restore(subscriber, []), seed),

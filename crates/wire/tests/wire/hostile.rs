@@ -211,9 +211,8 @@ fn lists_of_tiny_entries_on_a_log_are_bounded() {
         assert!(matches!(error.fault, Fault::Entries { .. }), "{what}: {error}");
         assert!(peak <= AMPLIFICATION_MAX * bytes.len(), "{what}: {peak} for {}", bytes.len());
     }
-    // Entry { payload: Item { next_group: {} } }
-    refuse::<Vec<Entry<Item>>>("entries", &[0x0a, 4, 0x12, 2, 0x12, 0]);
-    refuse::<Vec<ReplicaIndex>>("members", &[0x08, 0]);
+    // Entry { payload: Item { own: { ceiling: {} } } }
+    refuse::<Vec<Entry<Item>>>("entries", &[0x0a, 6, 0x12, 4, 0x0a, 2, 0x2a, 0]);
     // Shape.runs
     refuse::<Shape>("runs", &[0x12, 0]);
     refuse::<Vec<Key>>("keys", &[0x0a, 1, b'k']);

@@ -8,8 +8,8 @@ use super::{LIMITS, World, calm};
 use crate::{LogCommand, LogEvent, Part, Status};
 
 fn change(world: &mut World, leader: usize, members: &[u8]) {
-    let members = members.iter().copied().map(ReplicaIndex).collect();
-    world.step(leader, Input::Command(Part::Log(LogCommand::ChangeGroup(members))));
+    let defined = world.define(members.iter().copied().map(ReplicaIndex).collect());
+    world.step(leader, Input::Command(Part::Log(LogCommand::ChangeGroup(defined))));
 }
 
 fn status(world: &World, index: usize) -> Status {
@@ -87,7 +87,94 @@ fn nothing_follows_the_entry_that_ends_an_epoch() {
     world.pass(20);
     let last = world.processes[0].member.as_ref().map(|member| member.replica().last().0);
     assert_eq!(last, Some(4));
-    assert!(has_told(&world, 0, LogEvent::Refused { leader: ReplicaIndex(0) }));
+    // Then the group goes on to what is wanted next.
+    world.restart(1);
+    world.restart(2);
+    world.pass(500);
+    assert_eq!(
+        world.memberships.iter().map(|members| members.group().replicas()).collect::<Vec<_>>(),
+        [3, 5, 3]
+    );
+    assert_eq!(status(&world, 3), Status::Retired);
+}
+
+#[test]
+fn whoever_comes_to_lead_sees_to_a_change() {
+    let mut world = group(3);
+    change(&mut world, 1, &[0, 1, 3]);
+    world.pass(100);
+    assert_eq!(world.latest().epoch(), Epoch::FIRST, "the leader has not been told");
+    world.crash(0);
+    world.pass(500);
+    assert_eq!((world.latest().epoch(), status(&world, 3)), (Epoch(1), Status::Normal));
+}
+
+#[test]
+fn who_was_away_while_everybody_was_replaced_asks_those_whom_its_host_knows() {
+    for is_late in [false, true] {
+        let mut world = group(3);
+        let away = 2;
+        if is_late {
+            let others = [0, 1, 3].map(ReplicaIndex);
+            world.cut.extend(others.map(|other| (ReplicaIndex(away as u8), other)));
+        } else {
+            world.crash(away);
+        }
+        change(&mut world, 0, &[0, 1, 3]);
+        world.pass(200);
+        if is_late {
+            // It has retired, and nobody hears that it asks who has gone on.
+            assert_eq!(status(&world, away), Status::Retired);
+            world.sync(away);
+            world.crash(away);
+            world.cut.clear();
+        }
+        change(&mut world, 0, &[4, 5, 6]);
+        world.pass(300);
+        for gone in [0, 1, 3] {
+            world.crash(gone);
+        }
+        world.restart(away);
+        world.pass(500);
+        assert!(!has_told(&world, away, LogEvent::HandedOver), "it knows nobody who is still there");
+        let latest = world.latest().clone();
+        world.step(away, Input::Command(Part::Log(LogCommand::ChangeGroup(latest))));
+        world.pass(300);
+        assert_eq!(status(&world, away), Status::Retired);
+        assert!(has_told(&world, away, LogEvent::HandedOver));
+    }
+}
+
+#[test]
+fn what_the_group_has_gone_on_from_is_wanted_no_more() {
+    let mut world = group(3);
+    let (late, _) = (world.define(vec![ReplicaIndex(0)]), change(&mut world, 0, &[0, 1, 3]));
+    world.pass(200);
+    assert_eq!(world.latest().epoch(), Epoch(2), "epochs may be passed over");
+    for index in [0, 1, 3] {
+        world.step(index, Input::Command(Part::Log(LogCommand::ChangeGroup(late.clone()))));
+    }
+    world.pass(200);
+    assert_eq!(world.latest().epoch(), Epoch(2));
+}
+
+#[test]
+fn who_retires_without_what_the_others_go_on_with_may_be_stopped_at_once() {
+    let mut world = group(3);
+    for other in [0, 1].map(ReplicaIndex) {
+        world.cut.extend([(other, ReplicaIndex(2)), (ReplicaIndex(2), other)]);
+    }
+    world.ask(0, Ask::Append(100_003));
+    world.crash(3);
+    world.crash(4);
+    world.pass(50);
+    change(&mut world, 0, &[0, 3, 4]);
+    world.pass(50);
+    world.cut.clear();
+    world.pass(500);
+    assert_eq!([1, 2].map(|index| status(&world, index)), [Status::Retired; 2]);
+    assert!(has_told(&world, 2, LogEvent::HandedOver), "nobody could have anything from it");
+    assert!(!has_told(&world, 1, LogEvent::HandedOver), "the others may still need it");
 }
 
 #[test]
@@ -105,15 +192,6 @@ fn who_has_no_disk_and_no_part_in_the_group_retires() {
     assert_eq!(status(&world, 2), Status::Normal, "it has come back as one that has lost its disk");
     let epoch = world.processes[2].member.as_ref().map(|member| member.replica().membership().epoch());
     assert_eq!(epoch, Some(Epoch(2)));
-}
-
-#[test]
-fn groups_that_cannot_be_are_refused() {
-    for members in [&[][..], &[0, 1], &[0, 1, 1]] {
-        let mut world = group(1);
-        change(&mut world, 0, members);
-        assert!(has_told(&world, 0, LogEvent::Refused { leader: ReplicaIndex(0) }), "{members:?}");
-    }
 }
 
 #[test]

@@ -75,8 +75,10 @@ pub(super) struct World {
     beats: u64,
     /// The memberships so far.
     memberships: Vec<Membership>,
-    /// Who may be a member of the next.
-    named: Vec<ReplicaIndex>,
+    /// The epochs that were defined and that the group has not reached, with their members.
+    defined: Vec<Membership>,
+    /// How many were defined.
+    definitions: u32,
     /// What the logs have told.
     events: Vec<(usize, LogEvent)>,
 }
@@ -119,7 +121,8 @@ impl World {
             prepares: 0,
             beats: 0,
             memberships: vec![Membership::first(GroupSize::new(replicas).unwrap())],
-            named: Vec::new(),
+            defined: Vec::new(),
+            definitions: 0,
             events: Vec::new(),
         };
         for index in 0..replicas {
@@ -187,7 +190,7 @@ impl World {
         let membership = member.replica().membership();
         if membership.epoch() > self.latest().epoch() {
             self.memberships.push(membership.clone());
-            self.named.clear();
+            self.defined.retain(|defined| membership.precedes(defined));
         }
         assert!(self.memberships.contains(membership), "two groups in one epoch");
         let values = member.machine().values();
@@ -394,7 +397,16 @@ impl World {
         }
     }
 
-    /// The leader is told to go on with another group: any of those that are there, down or not.
+    /// The next epoch, with these replicas.
+    fn define(&mut self, members: Vec<ReplicaIndex>) -> Membership {
+        self.definitions += 1;
+        let defined = Membership::new(Epoch(self.definitions), members).expect("a group");
+        self.defined.push(defined.clone());
+        defined
+    }
+
+    /// Whoever leads, and perhaps somebody else, is told to go on with another group: any of those that are there, down or not. That
+    /// the group has arrived in the epoch before is not waited for.
     fn change_group(&mut self) {
         let mut all: Vec<ReplicaIndex> =
             (0..self.processes.len()).map(|index| ReplicaIndex(index as u8)).collect();
@@ -403,10 +415,11 @@ impl World {
         if all.iter().filter(|index| self.processes[usize::from(index.0)].lacks).count() > 1 {
             return;
         }
-        self.named.extend(&all);
-        let index = self.random.index(self.processes.len());
-        let index = self.leader().unwrap_or(index);
-        self.step(index, Input::Command(Part::Log(LogCommand::ChangeGroup(all))));
+        let defined = self.define(all);
+        let other = self.random.index(self.processes.len());
+        for index in [self.leader().unwrap_or(other), other] {
+            self.step(index, Input::Command(Part::Log(LogCommand::ChangeGroup(defined.clone()))));
+        }
     }
 
     fn leader(&self) -> Option<usize> {
@@ -442,7 +455,7 @@ impl World {
         let needed: Vec<&Membership> = self.memberships.iter().rev().take(groups).collect();
         let lacks = |index: usize| {
             self.processes[index].lacks
-                && (self.named.contains(&ReplicaIndex(index as u8))
+                && (self.defined.iter().any(|defined| defined.contains(ReplicaIndex(index as u8)))
                     || needed.iter().any(|membership| membership.contains(ReplicaIndex(index as u8))))
         };
         !(0..self.processes.len()).any(lacks)

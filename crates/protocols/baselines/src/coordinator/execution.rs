@@ -80,6 +80,13 @@ impl Execution {
         &self.routes
     }
 
+    /// The replicas of the keyspace have changed: from now on others are asked.
+    pub(super) fn change_routes(&mut self, routes: &Arc<Routes>) {
+        if self.routes.keyspace.id == routes.keyspace.id {
+            self.routes = Arc::clone(routes);
+        }
+    }
+
     /// True if it has nothing to wait for.
     pub(super) fn has_read_all(&self) -> bool {
         self.pending.is_empty()

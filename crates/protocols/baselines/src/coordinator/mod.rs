@@ -113,7 +113,7 @@ impl Machine for Coordinator {
     fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
         let mut leaders = Leaders::default();
         if let Some((shard, size)) = config.service {
-            leaders.learn(shard, size, None, Epoch::FIRST);
+            leaders.learn(shard, size.into(), None, Epoch::FIRST);
         }
         Coordinator {
             config,
@@ -145,7 +145,7 @@ impl Machine for Coordinator {
         match input {
             Input::Start | Input::Persisted(_) => {}
             Input::Message { from: Address::Replica(replica), epoch, message } => {
-                if self.is_current(replica, epoch, outbox) {
+                if self.note_epoch(replica, epoch, outbox) {
                     self.on_message(replica, message, context, outbox);
                 }
             }
@@ -197,9 +197,9 @@ impl Coordinator {
         }
     }
 
-    /// True if a replica speaks under the membership that this coordinator knows. If it speaks under a later one, the client
-    /// is told that it has to learn of that.
-    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+    /// If a replica speaks under a later membership than this coordinator knows, the client is told that it has to learn of that.
+    /// False if its group is none of those that are spoken to.
+    fn note_epoch(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
         let Some(group) = self.leaders.group_mut(from.shard) else { return false };
         if epoch > group.newest_epoch {
             group.newest_epoch = epoch;
@@ -207,7 +207,7 @@ impl Coordinator {
                 outbox.emit(Event::Outdated { keyspace });
             }
         }
-        epoch == group.epoch
+        true
     }
 
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
@@ -261,8 +261,16 @@ impl Coordinator {
 
     fn on_route(&mut self, routes: Arc<Routes>) {
         let keyspace = &routes.keyspace;
-        for shard in &keyspace.shards {
-            self.leaders.learn(shard.id, shard.group_size(), Some(keyspace.id), keyspace.epoch);
+        for (position, group) in keyspace.groups().enumerate() {
+            // Of the group that serves the keyspace nothing is heard while transactions go on elsewhere.
+            let of = (position < keyspace.shards.len()).then_some(keyspace.id);
+            self.leaders.learn(group.id, routes.members(position), of, keyspace.epoch);
+        }
+        for open in self.transactions.values_mut() {
+            // Any order: each goes on by itself.
+            if let Phase::Executing(execution) = &mut open.phase {
+                execution.change_routes(&routes);
+            }
         }
         self.keyspaces.insert(keyspace.id, routes);
     }

@@ -14,7 +14,7 @@ use quorate_core::command::Outcome;
 use quorate_core::log::Log;
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
 use quorate_core::{
-    Address, ClientId, Context, Epoch, Instant, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
+    Address, ClientId, Context, Groups, Instant, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId,
 };
 
 use super::prepare::is_sound;
@@ -65,6 +65,15 @@ impl Coordinations {
     }
 }
 
+impl Coordinations {
+    /// Learns who the replicas of participants are now.
+    pub(super) fn change_groups(&mut self, groups: &Groups) {
+        for shard in self.leaders.shards() {
+            self.leaders.learn(shard, groups.members(shard), None, groups.epoch);
+        }
+    }
+}
+
 impl Coordination {
     /// What a participant is asked.
     fn prepare(&self, id: TransactionId, shard: ShardId) -> Option<Message> {
@@ -106,7 +115,7 @@ impl Replica {
         };
         for shard in coordination.parts.keys().copied() {
             if leaders.group(shard).is_none() {
-                leaders.learn(shard, self.config.group, None, Epoch::FIRST);
+                leaders.learn(shard, self.config.groups.members(shard), None, self.config.groups.epoch);
             }
             if let Some(prepare) = coordination.prepare(id, shard) {
                 outbox.send(leaders.leader(shard), prepare);

@@ -7,7 +7,7 @@
 //! so that it is prepared at none of them and never will be. Leaders ask each other for their floors.
 
 use quorate_core::log::Log;
-use quorate_core::{Address, ClientId, Context, ReplicaId, ReplicaIndex, Timestamp};
+use quorate_core::{Address, ClientId, Context, ReplicaId, Timestamp};
 
 use super::{Out, Replica};
 use crate::entry::Entry;
@@ -28,9 +28,9 @@ impl Replica {
         }
         leader.floor_due = context.now + self.config.floor_interval;
         leader.floor_round += 1;
-        let index = ReplicaIndex((leader.floor_round % self.config.group.replicas()) as u8);
-        for shard in leader.neighbours.keys().filter(|shard| **shard != self.config.replica.shard) {
-            outbox.send(ReplicaId { shard: *shard, index }, Message::AskFloor);
+        for shard in leader.neighbours.keys().copied().filter(|shard| *shard != self.config.replica.shard) {
+            let index = self.config.groups.members(shard).at(leader.floor_round);
+            outbox.send(ReplicaId { shard, index }, Message::AskFloor);
         }
         let (floor, forgotten) = (self.next_floor(context), self.next_forgotten());
         let is_higher = floor > self.state.floor || forgotten > self.state.forgotten;

@@ -36,11 +36,9 @@ mod state;
 mod timestamps;
 mod validation;
 
-use std::convert::Infallible;
-
 use quorate_core::command::Outcome;
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
-use quorate_core::{Address, ClientId, Context, Input, Timestamp, TransactionId, View};
+use quorate_core::{Address, ClientId, Context, Groups, Input, Timestamp, TransactionId, View};
 use quorate_store::{PreparedSet, Versions};
 
 use crate::config::ReplicaConfig;
@@ -70,6 +68,13 @@ pub enum ReplicaEvent {
     },
     /// It leads no longer.
     Deposed,
+}
+
+/// What a host tells a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplicaCommand {
+    /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
+    ChangeGroups(Groups),
 }
 
 /// A replica of one shard.
@@ -234,6 +239,16 @@ impl Replica {
         }
     }
 
+    /// Learns who the replicas of groups are now: whom it asks and tells. Who those of its own are decides its log.
+    fn change_groups(&mut self, groups: Groups) {
+        if groups.epoch > self.config.groups.epoch {
+            if let Some(leader) = &mut self.leader {
+                leader.coordinations.change_groups(&groups);
+            }
+            self.config.groups = groups;
+        }
+    }
+
     /// Does nothing about a message but say who may.
     fn send_not_leading(to: Address, id: TransactionId, log: &impl Log<Entry>, outbox: &mut Out) {
         outbox.send(to, Message::NotLeading { transaction: id, leader: log.leader() });
@@ -244,7 +259,7 @@ impl LogMachine for Replica {
     type Entry = Entry;
     type Message = Message;
     type Timer = ReplicaTimer;
-    type Command = Infallible;
+    type Command = ReplicaCommand;
     type Event = ReplicaEvent;
     type Config = ReplicaConfig;
     type Page = Page;
@@ -262,7 +277,7 @@ impl LogMachine for Replica {
     fn step(
         &mut self,
         context: &mut Context<'_>,
-        input: Input<Message, ReplicaTimer, Infallible>,
+        input: Input<Message, ReplicaTimer, ReplicaCommand>,
         log: &mut impl Log<Entry>,
         outbox: &mut Out,
     ) {
@@ -270,7 +285,7 @@ impl LogMachine for Replica {
             Input::Start | Input::Persisted(_) => {}
             Input::Message { from, message, .. } => self.on_message(from, message, context, log, outbox),
             Input::Timer(ReplicaTimer::Attention) => self.on_attention_timeout(context, log, outbox),
-            Input::Command(command) => match command {},
+            Input::Command(ReplicaCommand::ChangeGroups(groups)) => self.change_groups(groups),
         }
     }
 

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
-use quorate_core::{
-    Address, ClientId, Context, Instant, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
-};
+use quorate_core::{Address, ClientId, Context, Instant, ReplicaId, ShardId, Timestamp, TransactionId};
 
 use super::prepare::send_standing;
 use super::{Out, Replica, ReplicaTimer};
@@ -83,8 +81,7 @@ impl Replica {
     }
 
     fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
-        (0..self.config.group.replicas())
-            .map(move |index| ReplicaId { shard, index: ReplicaIndex(index as u8) })
+        self.config.groups.members(shard).iter().map(move |index| ReplicaId { shard, index })
     }
 
     /// Somebody wants to know what becomes of a transaction.

@@ -287,7 +287,7 @@ impl World {
     fn step_replica(
         &mut self,
         id: ReplicaId,
-        input: Input<Message, ReplicaTimer, std::convert::Infallible>,
+        input: Input<Message, ReplicaTimer, quorate_baselines::ReplicaCommand>,
         told: &mut Vec<String>,
     ) {
         self.tell(id, told, |replica, context, log, outbox| replica.step(context, input, log, outbox));

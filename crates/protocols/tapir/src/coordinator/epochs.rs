@@ -8,15 +8,9 @@
 use std::sync::Arc;
 
 use quorate_core::command::{Event, Routes};
-use quorate_core::{Context, Epoch, Members, ReplicaId, TransactionId};
+use quorate_core::{Context, Epoch, ReplicaId, TransactionId};
 
 use super::{Coordinator, Group, Out, Phase};
-
-/// The replicas of the shard at a position.
-pub(super) fn members_of(routes: &Routes, position: usize) -> Members {
-    let nearest = routes.nearest[position].iter().copied();
-    Members::new(nearest).expect("keyspaces are created and changed with valid groups")
-}
 
 impl Coordinator {
     /// True if a replica speaks under the membership that this coordinator counts quorums in. If it speaks under a later
@@ -38,7 +32,7 @@ impl Coordinator {
             return;
         }
         for (position, shard) in routes.keyspace.shards.iter().enumerate() {
-            let members = members_of(&routes, position);
+            let members = routes.members(position);
             let newest = self.groups.get(&shard.id).map_or(epoch, |group| group.newest_epoch.max(epoch));
             self.groups.insert(shard.id, Group { members, keyspace, epoch, newest_epoch: newest });
             for index in members.iter() {

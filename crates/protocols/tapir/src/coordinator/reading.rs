@@ -17,7 +17,6 @@ use quorate_core::{
 };
 
 use super::agreement::{self, Progress};
-use super::epochs::members_of;
 use super::read_only::Wanted;
 use super::{Coordinator, Execution, Ir, Out, Phase, Report, finish, replicas};
 use crate::message::{FoundPage, FoundVersion, Message, SnapshotVersion, ValidatedVersion};
@@ -109,7 +108,7 @@ impl Reading {
         let part = |(id, keys)| {
             let shards = &routes.keyspace.shards;
             let position = shards.iter().position(|shard| shard.id == id).expect("keys belong to shards");
-            let (group, nearest) = (members_of(routes, position), routes.nearest[position].clone());
+            let (group, nearest) = (routes.members(position), routes.nearest[position].clone());
             Part {
                 shard: id,
                 group,
@@ -350,7 +349,7 @@ impl Coordinator {
         for part in &mut reading.parts {
             let position = routes.keyspace.shards.iter().position(|shard| shard.id == part.shard);
             let position = position.expect("no change takes a shard away");
-            (part.group, part.nearest) = (members_of(routes, position), routes.nearest[position].clone());
+            (part.group, part.nearest) = (routes.members(position), routes.nearest[position].clone());
         }
         // What has not begun yet begins when it was to.
         if reading.starts_at.is_none() {

@@ -122,9 +122,7 @@ where
             Part::Log(LogEvent::Leading { view }) => Some(News::Leading(*view)),
             Part::Log(LogEvent::Retired { epoch }) => Some(News::Outdated(*epoch)),
             // Who leads no longer says next what it does instead; nobody tells a log of this node to change its group.
-            Part::Log(LogEvent::Deposed | LogEvent::HandedOver | LogEvent::Refused { .. }) | Part::Own(_) => {
-                None
-            }
+            Part::Log(LogEvent::Deposed | LogEvent::HandedOver) | Part::Own(_) => None,
         }
     }
 }

@@ -92,8 +92,7 @@ pub(crate) fn item() -> BoxedStrategy<Item> {
         (timestamp(), timestamp()).prop_map(|(floor, forgotten)| Entry::Floor { floor, forgotten }),
         timestamp().prop_map(Entry::Ceiling),
     ];
-    prop_oneof![5 => own.prop_map(Item::Own), 1 => vec(replica_index(), 0..6).prop_map(Item::NextGroup)]
-        .boxed()
+    prop_oneof![5 => own.prop_map(Item::Own), 1 => membership().prop_map(Item::NextGroup)].boxed()
 }
 
 fn entries() -> BoxedStrategy<Vec<quorate_log::Entry<Item>>> {

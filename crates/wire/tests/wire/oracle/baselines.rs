@@ -28,7 +28,6 @@ messages! {
         #[prost(message, optional, tag = 1)] floor: Option<Timestamp>,
         #[prost(message, optional, tag = 2)] forgotten: Option<Timestamp>,
     }
-    struct Members { #[prost(uint32, repeated, tag = 1)] members: Vec<u32> }
     struct Entry {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(message, optional, tag = 2)] payload: Option<Item>,
@@ -62,7 +61,7 @@ messages! {
 }
 
 choices! {
-    Item, "ItemChoice", "1, 2" = ItemChoice { 1 Own(OwnEntry), 2 NextGroup(Members) }
+    Item, "ItemChoice", "1, 2" = ItemChoice { 1 Own(OwnEntry), 2 NextGroup(Membership) }
     OwnEntry, "OwnEntryChoice", "1, 2, 3, 4, 5" = OwnEntryChoice {
         1 Prepared(Prepared),
         2 Refused(Refused),

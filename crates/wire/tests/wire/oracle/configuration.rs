@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::{Message, Oneof};
 
+use super::baselines::Membership;
 use super::{Empty, KeyRange, TransactionId};
 
 messages! {
@@ -71,7 +72,6 @@ messages! {
         #[prost(message, optional, tag = 1)] lease: Option<LeaseId>,
         #[prost(uint64, tag = 2)] duration: u64,
     }
-    struct Members { #[prost(uint32, repeated, tag = 1)] members: Vec<u32> }
     struct Entry {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(message, optional, tag = 2)] payload: Option<Item>,
@@ -103,7 +103,7 @@ messages! {
 }
 
 choices! {
-    Item, "ItemChoice", "1, 2" = ItemChoice { 1 Own(OwnEntry), 2 NextGroup(Members) }
+    Item, "ItemChoice", "1, 2" = ItemChoice { 1 Own(OwnEntry), 2 NextGroup(Membership) }
     OwnEntry, "OwnEntryChoice", "1, 2, 3, 4" = OwnEntryChoice {
         1 Write(WriteEntry),
         2 Settle(SettleEntry),
