@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::{Command, Routes};
+use quorate_core::comparison::Comparison;
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
@@ -20,7 +21,7 @@ use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, Scenario};
 use crate::system::{Seat, Shards, System};
 use crate::world::World;
-use crate::world::clock::PhysicalClock;
+use crate::world::clock::{Pace, PhysicalClock};
 use crate::world::disk::{Condition, Crash, Decay, Disk};
 use crate::world::network::Network;
 use crate::world::steps::Steps;
@@ -84,8 +85,11 @@ impl<S: System> Cluster<S> {
             if from == to { Duration::from_micros(20) } else { site_delays[from % sites][to % sites] }
         };
         let network = Network::new(nodes, scenario.jitter, random.fork(), delay);
-        let clocks = draw_clocks(&scenario, nodes, &mut random);
+        let (clocks, paces) = draw_clocks(&scenario, nodes, &mut random);
         let mut world = World::new(network, clocks, random.fork(), Trace::new(trace));
+        for (node, pace) in paces.into_iter().enumerate() {
+            world.set_pace(node, pace);
+        }
         world.count_steps(steps);
         for node in 0..nodes {
             world.set_sync_time(node, scenario.sync_time);
@@ -94,7 +98,7 @@ impl<S: System> Cluster<S> {
             }
         }
         let groups = place(&scenario);
-        let keyspace = keyspace(&scenario, groups[..scenario.shards].to_vec());
+        let keyspace = keyspace(&scenario, &groups);
         let mut cluster = Cluster {
             world,
             keyspace,
@@ -238,7 +242,7 @@ impl<S: System> Cluster<S> {
             order.into_iter().map(|(_, index)| index).collect()
         };
         Routes {
-            nearest: self.keyspace.shards.iter().map(nearest).collect(),
+            nearest: self.keyspace.groups().map(nearest).collect(),
             keyspace: Keyspace { epoch: self.definition.epoch, ..self.keyspace.clone() },
         }
     }
@@ -410,13 +414,11 @@ impl<S: System> Cluster<S> {
         })
     }
 
-    /// A replica has said that it is normal.
-    pub fn on_normal(&mut self, server: usize) {
+    /// A replica has said that it is normal, in a group that has been as it is since this epoch.
+    pub fn on_normal(&mut self, server: usize, since: Epoch) {
         self.lost[server] = false;
         self.founded[server] = true;
-        if let Some(since) = self.world.server(server).and_then(S::arrived_since) {
-            self.arrived[server] = self.arrived[server].max(Some(since));
-        }
+        self.arrived[server] = self.arrived[server].max(Some(since));
     }
 
     /// Ends every fault: from here on the network carries everything and all nodes run.
@@ -519,6 +521,15 @@ impl<S: System> Cluster<S> {
         }
     }
 
+    /// True if a server holds nothing: it has never taken part, or has lost its records.
+    pub(crate) fn is_empty_handed(&self, server: usize) -> bool {
+        self.lost[server] || !self.founded[server]
+    }
+
+    pub(crate) fn is_deleted(&self, server: usize) -> bool {
+        self.deleted[server]
+    }
+
     pub(crate) fn mark_deleted(&mut self, server: usize) {
         self.deleted[server] = true;
     }
@@ -607,25 +618,32 @@ fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
     }
 }
 
-fn keyspace<S: System>(scenario: &Scenario<S>, shards: Vec<Shard>) -> Keyspace {
+fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
+    let (shards, services) = groups.split_at(scenario.shards);
+    let service = services.first().cloned();
     Keyspace {
         id: KEYSPACE,
         name: "simulated".to_owned(),
         isolation: Isolation::Strict,
         durability: scenario.durability,
-        shards,
+        shards: shards.to_vec(),
         epoch: Epoch::FIRST,
         clock_bound: scenario.clock_bound,
-        comparison: None,
+        comparison: S::rival(&scenario.settings).map(|rival| Comparison { rival, service }),
     }
 }
 
 /// The clocks at the start: unless faults say otherwise they are as right as a time service makes them, which is within
-/// a millisecond or within a few round trips. The auditor's is always right.
-fn draw_clocks<S: System>(scenario: &Scenario<S>, nodes: usize, random: &mut Random) -> Vec<PhysicalClock> {
+/// a millisecond or within a few round trips. The auditor's is always right. Where clocks drift, time passes as much too fast or too
+/// slowly for timers and leases as well.
+fn draw_clocks<S: System>(
+    scenario: &Scenario<S>,
+    nodes: usize,
+    random: &mut Random,
+) -> (Vec<PhysicalClock>, Vec<Pace>) {
     let auditor = nodes - 1;
     let slack = if random.chance(0.5) { 2 * scenario.round_trip() } else { Duration::ZERO };
-    let mut clocks = Vec::with_capacity(nodes);
+    let (mut clocks, mut paces) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes));
     for node in 0..nodes {
         let (mut offset, mut drift) = (random.between(0, (CLOCK_ERROR + slack).as_micros() as u64), 0);
         if node != auditor && scenario.has(Fault::ClockSkew) && random.chance(0.7) {
@@ -640,6 +658,7 @@ fn draw_clocks<S: System>(scenario: &Scenario<S>, nodes: usize, random: &mut Ran
             |magnitude: u64| if random.chance(0.5) { magnitude as i64 } else { -(magnitude as i64) };
         let (offset, drift) = (signed(offset), signed(drift));
         clocks.push(PhysicalClock::new(offset, drift));
+        paces.push(Pace::new(drift as i32));
     }
-    clocks
+    (clocks, paces)
 }

@@ -1,6 +1,7 @@
 //! Who the replicas are while a cluster runs: definitions of epochs, and who learns of them.
 //!
-//! The cluster plays the configuration service and the hosts that watch it. A definition is made in one place and at once; each
+//! The cluster plays the configuration service (which is not simulated beside other systems, and whose own replicas are told in the
+//! same way) and the hosts that watch it. A definition is made in one place and at once; each
 //! host learns of it after a while of its own, or because its machine has heard of the epoch from others. A host gives a replica
 //! that is new, or has lost its records, the latest definition; one that comes back with its records it knows nothing of at first.
 
@@ -30,6 +31,8 @@ pub enum MembershipStep {
     TellClient(usize),
     /// A replica that is retired is deleted.
     Delete(usize),
+    /// So is one that is no member any more and holds nothing, once its group has gone on: no log says of it that it is retired.
+    Discard(usize),
 }
 
 impl<S: System> Cluster<S> {
@@ -39,6 +42,7 @@ impl<S: System> Cluster<S> {
             MembershipStep::TellServer(server) => self.tell_server(server),
             MembershipStep::TellClient(client) => self.tell_client(client),
             MembershipStep::Delete(server) => self.delete(server),
+            MembershipStep::Discard(server) => self.discard(server),
         }
     }
 
@@ -81,10 +85,10 @@ impl<S: System> Cluster<S> {
             || self.groups().into_iter().all(|shard| self.has_arrived(shard))
     }
 
-    /// Replaces replicas of a shard by new ones, or adds two, or takes two away; false if that cannot be now.
+    /// Replaces replicas of a group by new ones, or adds two, or takes two away; false if that cannot be now.
     pub(crate) fn change_membership(&mut self, random: &mut Random) -> bool {
-        let shards = self.shards();
-        let shard = shards[random.index(shards.len())];
+        let groups = self.groups();
+        let shard = groups[random.index(groups.len())];
         if !S::CHANGES_GROUPS || !self.may_define() {
             return false;
         }
@@ -112,7 +116,6 @@ impl<S: System> Cluster<S> {
         let Some(nodes) = self.nodes_to_join(&members, join, random) else { return false };
         let definition = self.definition().next([(shard, changed)]);
         self.world.note(|| format!("{}: {shard} has the replicas {changed:?}", definition.epoch));
-        self.world.set_injected_epoch(definition.epoch);
         self.set_definition(definition);
         for (index, node) in joining.into_iter().zip(nodes) {
             self.create_replica(ReplicaId { shard, index }, node);
@@ -122,6 +125,9 @@ impl<S: System> Cluster<S> {
         }
         for client in self.live_clients().to_vec() {
             self.tell_later(MembershipStep::TellClient(client));
+        }
+        for server in left {
+            self.tell_later(MembershipStep::Discard(server));
         }
         true
     }
@@ -155,10 +161,10 @@ impl<S: System> Cluster<S> {
 
     /// A server's host has learnt who the replicas are.
     pub(crate) fn tell_server(&mut self, server: usize) {
-        if let Some(command) =
-            S::change_groups(self.definition()).filter(|_| self.world.server(server).is_some())
-        {
-            self.world.command_server(server, command);
+        if self.world.server(server).is_some() {
+            for command in S::change_groups(self.definition(), self.replica(server).shard) {
+                self.world.command_server(server, command);
+            }
         }
     }
 
@@ -175,6 +181,18 @@ impl<S: System> Cluster<S> {
     pub(crate) fn on_retired(&mut self, server: usize) {
         let after = self.within(DELETION_MAX);
         self.world.set_alarm(after, Alarm::Membership(MembershipStep::Delete(server)));
+    }
+
+    /// Deletes a replica that is no member any more and holds nothing, once nobody can need it: as long as its group has not gone on,
+    /// it may still be given what another loses.
+    fn discard(&mut self, server: usize) {
+        if self.is_deleted(server) {
+            return;
+        }
+        if self.is_empty_handed(server) && self.has_arrived(self.replica(server).shard) {
+            return self.delete(server);
+        }
+        self.tell_later(MembershipStep::Discard(server));
     }
 
     /// Deletes a replica that is retired.

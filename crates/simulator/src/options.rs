@@ -34,17 +34,6 @@ impl fmt::Display for Faults {
     }
 }
 
-impl Faults {
-    /// Every fault that some seed may inject.
-    pub fn possible(&self) -> &[Fault] {
-        match self {
-            Faults::None => &[],
-            Faults::All => &Fault::ALL[..Fault::ALL.len() - Fault::NAMED_ONLY.len()],
-            Faults::Named(faults) => faults,
-        }
-    }
-}
-
 impl FromStr for Faults {
     type Err = UnknownName;
 
@@ -98,6 +87,16 @@ impl Options {
             workload: None,
             repeat_every: 20,
             length: 1,
+        }
+    }
+
+    /// Every fault that some seed may inject.
+    pub fn possible_faults(&self) -> Vec<Fault> {
+        let is_possible = |fault: &Fault| *fault != Fault::Membership || self.system.changes_groups();
+        match &self.faults {
+            Faults::None => Vec::new(),
+            Faults::All => Fault::ALL.into_iter().filter(is_possible).collect(),
+            Faults::Named(faults) => faults.clone(),
         }
     }
 
@@ -159,6 +158,14 @@ mod tests {
             assert_eq!(names.parse::<Faults>().map(|faults| faults.to_string()), Ok(names.to_owned()));
         }
         assert!("loss,flood".parse::<Faults>().unwrap_err().to_string().contains("flood"));
+    }
+
+    #[test]
+    fn what_a_system_cannot_do_is_no_fault_of_it() {
+        let options = |system: SystemKind| Options { system, ..Options::new(1..=1) };
+        let possible = |system| options(system).possible_faults().contains(&Fault::Membership);
+        assert!(possible(SystemKind::Strict) && !possible(SystemKind::QwStore));
+        assert_eq!(options(SystemKind::Strict).possible_faults(), Fault::ALL);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::fault::{Fault, FaultCounts};
 use crate::invariants::{Broken, Invariant};
-use crate::options::Faults;
+use crate::options::Options;
 use crate::world::trace::TraceHash;
 
 /// An invariant that does not hold for a seed.
@@ -25,6 +25,21 @@ pub struct Violation {
     /// The arguments of `quorate` that repeat the seed.
     pub repeat: String,
 }
+
+/// A seed that is good as far as it goes: too few of its transactions have met for that to mean anything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Vacuous {
+    /// The seed.
+    pub seed: u64,
+    /// What there is too little of.
+    pub explain: String,
+    /// The arguments of `quorate` that repeat the seed.
+    pub repeat: String,
+}
+
+/// One seed in so many may show too little; of fewer seeds, one. (A workload is drawn with a cluster for which it may be too calm,
+/// however often it is extended.) If more do, it is not the seeds that are at fault.
+const VACUOUS_ONE_IN: u64 = 100;
 
 /// What the largest replica kept at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +61,8 @@ pub struct SeedReport {
     pub seed: u64,
     /// What does not hold.
     pub broken: Vec<Broken>,
+    /// Why its history shows too little, if it does.
+    pub vacuous: Option<String>,
     /// Which invariants could be evaluated.
     pub evaluated: Vec<Invariant>,
     /// How much time passed in the simulation.
@@ -83,6 +100,8 @@ pub struct Report {
     pub seeds: u64,
     /// What does not hold.
     pub violations: Vec<Violation>,
+    /// The seeds that show too little.
+    pub vacuous: Vec<Vacuous>,
     /// How much time passed in the simulations.
     pub simulated_seconds: f64,
     /// Transactions that committed.
@@ -115,10 +134,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report about no seed yet, of a run with these faults.
-    pub fn new(faults: &Faults) -> Self {
-        let cells = faults
-            .possible()
+    /// A report about no seed yet.
+    pub fn new(options: &Options) -> Self {
+        let possible = options.possible_faults();
+        let cells = possible
             .iter()
             .flat_map(|fault| fault.must_hold().iter().map(|invariant| (cell(*fault, *invariant), 0)));
         Report {
@@ -148,6 +167,11 @@ impl Report {
             level: broken.level.to_owned(),
             anomaly: broken.anomaly.clone(),
             explain: broken.explain.clone(),
+            repeat: repeat.to_owned(),
+        }));
+        self.vacuous.extend(seed.vacuous.iter().map(|explain| Vacuous {
+            seed: seed.seed,
+            explain: explain.clone(),
             repeat: repeat.to_owned(),
         }));
         self.simulated_seconds += seed.simulated_seconds;
@@ -183,9 +207,14 @@ impl Report {
         self.trace_hash = self.hash.to_string();
     }
 
-    /// True if every invariant holds for every seed.
+    /// True if every invariant holds for every seed, and enough of them show that.
     pub fn is_ok(&self) -> bool {
-        self.violations.is_empty()
+        self.violations.is_empty() && !self.shows_too_little()
+    }
+
+    /// True if more seeds are vacuous than may be.
+    pub fn shows_too_little(&self) -> bool {
+        self.vacuous.len() as u64 > self.seeds.div_ceil(VACUOUS_ONE_IN)
     }
 }
 
@@ -210,6 +239,7 @@ mod tests {
         SeedReport {
             seed,
             broken: Vec::new(),
+            vacuous: None,
             evaluated: vec![Invariant::Isolation, Invariant::Liveness],
             simulated_seconds: 20.5,
             committed: 150,
@@ -229,7 +259,8 @@ mod tests {
 
     #[test]
     fn reports_add_up_and_have_the_shape_of_the_contract() {
-        let mut report = Report::new(&"loss,pauses".parse().unwrap());
+        let options = Options { faults: "loss,pauses".parse().unwrap(), ..Options::new(1..=2) };
+        let mut report = Report::new(&options);
         report.add(&seed_report(1), "sim --seed 1");
         let mut second = seed_report(2);
         second.broken.push(Broken {
@@ -258,9 +289,34 @@ mod tests {
     }
 
     #[test]
+    fn a_few_seeds_may_show_too_little() {
+        let run = |seeds: u64, vacuous: u64| {
+            let mut report = Report::new(&Options::new(1..=seeds));
+            for seed in 1..=seeds {
+                let vacuous = (seed <= vacuous).then(|| "3 commits".to_owned());
+                report.add(&SeedReport { vacuous, ..seed_report(seed) }, "");
+            }
+            assert!(report.violations.is_empty(), "that transactions have not met violates nothing");
+            assert_eq!(report.vacuous.len() as u64, vacuous);
+            report.is_ok()
+        };
+        let table = [
+            (1, 0, true),
+            (1, 1, true),
+            (100, 1, true),
+            (100, 2, false),
+            (1_250, 13, true),
+            (1_250, 14, false),
+        ];
+        for (seeds, vacuous, is_ok) in table {
+            assert_eq!(run(seeds, vacuous), is_ok, "{vacuous} of {seeds}");
+        }
+    }
+
+    #[test]
     fn the_hash_depends_on_the_order_of_seeds() {
         let hash = |seeds: [u64; 2]| {
-            let mut report = Report::new(&Faults::All);
+            let mut report = Report::new(&Options::new(1..=2));
             seeds.iter().for_each(|seed| report.add(&seed_report(*seed), ""));
             report.trace_hash
         };

@@ -107,6 +107,9 @@ const OFF_CLOCKS: [Fault; 7] = [
 /// So often a seed is run in a certain mode.
 const MODE_PROBABILITY: f64 = 0.1;
 
+/// So often groups change beside whatever else strikes, where they can.
+const MEMBERSHIP_PROBABILITY: f64 = 0.15;
+
 /// The fewest transactions that a seed begins.
 pub const TRANSACTIONS_MIN: u64 = 200;
 
@@ -129,7 +132,7 @@ impl<S: System> Scenario<S> {
         let distance = [Distance::Local, Distance::Region, Distance::Wide][random.index(3)];
         let site_delays = draw_site_delays(distance, sites_of::<S>(group), &mut random);
         let jitter = [0.05, 0.3, 1.0][random.index(3)];
-        let faults = draw_faults(seed, &options.faults, &mut random);
+        let faults = draw_faults::<S>(seed, &options.faults, &mut random);
         let durability = draw_durability(&options.faults, &faults, &mut random);
         let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
         let settings = S::draw_settings(&Sketch { seed, options, group, round_trip }, &mut random);
@@ -199,6 +202,11 @@ impl<S: System> Scenario<S> {
     pub fn round_trip(&self) -> Duration {
         2 * self.site_delays.iter().flatten().max().copied().unwrap_or_default()
     }
+
+    /// The same with as much jitter as there may be.
+    pub fn slow_round_trip(&self) -> Duration {
+        self.round_trip().mul_f64(1.0 + self.jitter)
+    }
 }
 
 /// Most seeds have processors that take no time. In the others they are slow, so that queues form, and speak in one of both
@@ -240,20 +248,23 @@ fn draw_site_delays(distance: Distance, sites: usize, random: &mut Random) -> Ve
 }
 
 /// Swarm testing: few faults at a time leave each room to show, and many together reach what none reaches alone.
-fn draw_faults(seed: u64, choice: &Faults, random: &mut Random) -> Vec<Fault> {
+fn draw_faults<S: System>(seed: u64, choice: &Faults, random: &mut Random) -> Vec<Fault> {
     let mut faults = draw_strikes(choice, random);
     if *choice == Faults::All {
         // Whatever else a seed is about, it can be run in any mode.
         let mut random = Random::new(!seed).fork();
         let modes = Fault::MODES.into_iter().filter(|_| random.chance(MODE_PROBABILITY));
         faults.extend(modes);
+        let changes_groups =
+            S::CHANGES_GROUPS && Random::new(seed ^ 0x6772_6f75).chance(MEMBERSHIP_PROBABILITY);
+        faults.extend(changes_groups.then_some(Fault::Membership));
         faults.sort_unstable();
     }
     faults
 }
 
 fn draw_strikes(choice: &Faults, random: &mut Random) -> Vec<Fault> {
-    let is_drawn = |fault: &Fault| !Fault::MODES.contains(fault) && !Fault::NAMED_ONLY.contains(fault);
+    let is_drawn = |fault: &Fault| !Fault::MODES.contains(fault) && *fault != Fault::Membership;
     let striking = || Fault::ALL.into_iter().filter(is_drawn);
     match choice {
         Faults::None => Vec::new(),
@@ -443,7 +454,7 @@ mod tests {
     #[test]
     fn every_choice_is_reached() {
         let scenarios = scenarios(&Options::new(1..=300));
-        for fault in Fault::ALL.into_iter().filter(|fault| !Fault::NAMED_ONLY.contains(fault)) {
+        for fault in Fault::ALL {
             assert!(scenarios.iter().any(|scenario| scenario.has(fault)), "{fault}");
         }
         // Nothing conflicts in `ycsb-t` that does not in `rmw`, so it is not drawn.

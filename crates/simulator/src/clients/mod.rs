@@ -23,7 +23,7 @@ use puts::Puts;
 use read_only::ReadOnly;
 use script::{Manner, Scripted};
 
-/// Clients wait for so long at most, beyond a few round trips.
+/// Clients wait for so long at most, beyond the round trips that a transaction takes.
 const PATIENCE_MAX: Duration = Duration::from_secs(6);
 
 /// A session begins so many transactions one after the other.
@@ -403,7 +403,7 @@ impl Clients {
         if self.sessions[session].current.is_none() {
             let Some((plan, manner)) = self.next_plan(session, cluster) else { return };
             self.sessions[session].manner = manner;
-            self.slots[slot].sequence += 1;
+            self.slots[slot].sequence += S::NUMBERS_APART;
             self.sessions[session].current = Some((plan, self.slots[slot].sequence, 0));
             self.sessions[session].begun += 1;
             self.tally.begun += 1;
@@ -451,10 +451,7 @@ impl Clients {
         let puts = BTreeMap::new();
         let mut attempt =
             Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only, puts };
-        let mut patience = self.draw_patience(cluster);
-        if S::READS_AT_LEADERS {
-            patience += 2 * operations * cluster.scenario.round_trip();
-        }
+        let patience = self.draw_patience(operations, cluster);
         let client = self.slots[slot].client;
         if let Some(read_only) = &attempt.read_only {
             cluster.world.command(client, read_only.command(id, &mut attempt.execution, patience));
@@ -466,10 +463,12 @@ impl Clients {
         self.drive(session, cluster);
     }
 
-    /// How long a client waits for an answer.
-    fn draw_patience<S: System>(&mut self, cluster: &Cluster<S>) -> Duration {
+    /// How long a client waits until so many operations, one after the other, have led to an answer. Of the round trips that it
+    /// grants each of them, the second is for who is asked, who may have to hear from others first.
+    fn draw_patience<S: System>(&mut self, operations: u32, cluster: &Cluster<S>) -> Duration {
         let share = self.random.unit() * self.random.unit();
-        8 * cluster.scenario.round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share)
+        let trips = 8 + 2 * operations;
+        trips * cluster.scenario.slow_round_trip() + Duration::from_millis(100) + PATIENCE_MAX.mul_f64(share)
     }
 
     /// Goes on at once, or after some thought: transactions that take their time overlap with others. Most of the

@@ -156,10 +156,12 @@ impl Clients {
     /// Asks for the next page of a range, in a transaction of its own.
     fn read_on<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
         let slot = &mut self.slots[self.sessions[session].slot];
-        slot.sequence += 1;
+        slot.sequence += S::NUMBERS_APART;
         let id = TransactionId { client: slot.id, sequence: slot.sequence, attempt: 0 };
         let client = slot.client;
-        let patience = self.draw_patience(cluster);
+        let Some(attempt) = &self.sessions[session].attempt else { return };
+        let operations = attempt.execution.plan().operations.len() as u32;
+        let patience = self.draw_patience(operations, cluster);
         let Some(attempt) = &mut self.sessions[session].attempt else { return };
         let Some(read_only) = &attempt.read_only else { return };
         self.by_transaction.remove(&attempt.id);

@@ -3,17 +3,20 @@
 
 use quorate_checker::Report;
 
-use super::{Broken, Finding, Invariant, finding, judged};
+use super::{Finding, Invariant, judged};
 
 /// The level that was promised holds on the history.
-pub fn isolation_holds(report: &Report) -> (Finding, Finding) {
+pub fn isolation_holds(report: &Report) -> Finding {
+    judged(Invariant::Isolation, report)
+}
+
+/// Why a judgement says nothing, if too few transactions have met.
+pub fn shows_too_little(report: &Report) -> Option<String> {
     let evidence = report.evidence;
-    let vacuous = report.vacuous.then(|| {
-        let explain = format!(
+    report.vacuous.then(|| {
+        format!(
             "{} commits, {} conflict edges and {} overlapping conflicting pairs are too few to show anything",
             evidence.commits, evidence.conflict_edges, evidence.overlapping_pairs
-        );
-        Broken { level: report.level, ..Broken::new(Invariant::Evidence, "vacuous", explain) }
-    });
-    (judged(Invariant::Isolation, report), finding(vacuous.into_iter().collect()))
+        )
+    })
 }

@@ -35,6 +35,10 @@ use crate::fault::Fault;
 use crate::invariants::{Broken, StoredVersion};
 use crate::options::{Faults, Options};
 use crate::world::Protocol;
+use baselines::Baseline;
+use configuration::ConfigurationService;
+use qwstore::QwStore;
+use strict::Strict;
 
 /// A system that can be simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +88,16 @@ impl SystemKind {
             SystemKind::Strict => format!("--isolation {self}"),
             SystemKind::Baseline(_) | SystemKind::QwStore => format!("--baseline {self}"),
             SystemKind::Configuration => "--configuration".to_owned(),
+        }
+    }
+
+    /// True if the replicas of its groups are replaced while it is simulated.
+    pub const fn changes_groups(self) -> bool {
+        match self {
+            SystemKind::Strict => Strict::CHANGES_GROUPS,
+            SystemKind::Baseline(_) => Baseline::CHANGES_GROUPS,
+            SystemKind::QwStore => QwStore::CHANGES_GROUPS,
+            SystemKind::Configuration => ConfigurationService::CHANGES_GROUPS,
         }
     }
 
@@ -160,8 +174,8 @@ pub struct Shards {
 /// What a server tells of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It takes part in its group, and has all of its records.
-    Serves,
+    /// It takes part in its group, and has all of its records. The members have been as they are since this epoch.
+    Serves(Epoch),
     /// So many replicas of its group have lost their records, it believes: more than may be.
     Lost(usize),
     /// Somebody speaks under a later membership.
@@ -199,12 +213,12 @@ pub trait System:
     /// What has been seen of it while it runs.
     type Inspector: Debug + Default;
 
-    /// True if reads go to leaders, however far away: clients have the patience for that.
-    const READS_AT_LEADERS: bool;
-
     /// True if whoever has committed at a timestamp has read what lies below it. (That timestamps order the versions of each
     /// key is promised in any case.)
     const TIMESTAMPS_EXPLAIN_READS: bool;
+
+    /// Transactions of a client have the numbers that can be divided by this; its machine uses others for what it does itself.
+    const NUMBERS_APART: u64 = 1;
 
     /// True if it is one group, with each of its replicas in a site of its own.
     const IS_SPREAD: bool = false;
@@ -251,23 +265,21 @@ pub trait System:
     /// Builds a client.
     fn client(settings: &Self::Settings, id: ClientId, shards: Shards) -> Self::Client;
 
-    /// How many groups it has beside those that hold the keys of the keyspace.
-    fn services(settings: &Self::Settings) -> usize {
+    /// Who runs the keyspace in place of its isolation's protocol, if it is a comparison system.
+    fn rival(settings: &Self::Settings) -> Option<Rival> {
         let _ = settings;
-        0
-    }
-
-    /// What a server is told when the replicas of groups change; none if its system changes no groups.
-    fn change_groups(groups: &Groups) -> Option<<Self::Server as Machine>::Command> {
-        let _ = groups;
         None
     }
 
-    /// The epoch since which the members of its group are as they are, if it is one of them and has taken part since; of
-    /// systems that change no groups, the first.
-    fn arrived_since(server: &Self::Server) -> Option<Epoch> {
-        let _ = server;
-        Some(Epoch::FIRST)
+    /// How many groups it has beside those that hold the keys of the keyspace.
+    fn services(settings: &Self::Settings) -> usize {
+        usize::from(Self::rival(settings).is_some_and(Rival::has_service))
+    }
+
+    /// What a server of a shard is told when the replicas of groups change; nothing if its system changes no groups.
+    fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Self::Server as Machine>::Command> {
+        let _ = (groups, shard);
+        Vec::new()
     }
 
     /// True if whoever defines an epoch does not wait until the groups have arrived in the one before: a planted bug.

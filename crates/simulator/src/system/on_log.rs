@@ -1,9 +1,11 @@
 //! What systems on replicated logs have in common.
 
-use quorate_core::ReplicaIndex;
 use quorate_core::log::LogMachine;
+use quorate_core::{Epoch, Groups, ReplicaIndex, ShardId};
 use quorate_log::member::MessageOf;
-use quorate_log::{Member, Part};
+use quorate_log::{Boot, LogCommand, LogEvent, Member, Membership, Part, Status};
+
+use super::{News, Seat};
 
 /// A backup says that it has gone on to the next view. It could not come back, so that the leader has to follow; another backup
 /// takes it for a wish. In the leader's own name it would be a lie that does harm: it would end what backups have promised to it.
@@ -12,4 +14,50 @@ pub(super) fn hint_next_view<M: LogMachine>(server: &Member<M>, from: ReplicaInd
     let is_backup = from != replica.leader(replica.view());
     let view = replica.view().next();
     is_backup.then_some(Part::Log(quorate_log::Message::StartViewChange { view, entered: true }))
+}
+
+/// Who the replicas of a group are, as its log has it: counted by the epoch since which they are that.
+pub(super) fn membership(groups: &Groups, shard: ShardId) -> Membership {
+    let present = groups.succession(shard).present;
+    match Membership::new(present.since, present.members.iter().collect()) {
+        Ok(membership) => membership,
+        Err(error) => unreachable!("they are a group: {error}"),
+    }
+}
+
+/// How a replica begins.
+pub(super) fn boot(seat: &Seat) -> Boot {
+    let has_changed = seat.groups.succession(seat.replica.shard).present.since > Epoch::FIRST;
+    match (seat.is_new, has_changed) {
+        (true, false) => Boot::Initialise,
+        // Who has not begun by then has said nothing in the first group either.
+        (true, true) => Boot::Join,
+        (false, _) => Boot::Recover,
+    }
+}
+
+/// What a log is told when the replicas of groups change, if its own are others than at first.
+pub(super) fn change_group<C>(groups: &Groups, shard: ShardId) -> Option<Part<LogCommand, C>> {
+    let membership = membership(groups, shard);
+    (membership.epoch() > Epoch::FIRST).then_some(Part::Log(LogCommand::ChangeGroup(membership)))
+}
+
+/// What a log tells of itself.
+pub(super) fn news(event: LogEvent) -> News {
+    match event {
+        LogEvent::Normal { view } => News::Serves(view.epoch()),
+        LogEvent::Lost { lost } => News::Lost(lost),
+        LogEvent::HandedOver => News::Retired,
+        LogEvent::ViewChanging { .. }
+        | LogEvent::Recovering
+        | LogEvent::Leading { .. }
+        | LogEvent::Deposed
+        | LogEvent::Retired { .. } => News::Other,
+    }
+}
+
+/// What keeps a log from taking part in its group, in a few words; nothing, if it does take part.
+pub(super) fn ailment<M: LogMachine>(server: &Member<M>) -> Option<String> {
+    let (status, view) = (server.replica().status(), server.replica().view());
+    (status != Status::Normal).then(|| format!("{status:?} in {view}"))
 }

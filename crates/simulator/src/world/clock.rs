@@ -1,4 +1,7 @@
-//! Physical clocks: wrong from the start, fast or slow, jumping, standing still.
+//! Physical clocks: wrong from the start, fast or slow, jumping, standing still. And the time that drives timers, which passes a
+//! little faster or slower.
+
+use std::time::Duration;
 
 use quorate_core::{ClockTime, Instant};
 
@@ -60,6 +63,49 @@ impl PhysicalClock {
     }
 }
 
+/// How fast time passes on a node: that which drives timers, and leases, and never jumps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// By how many millionths faster than it should.
+    ppm: i32,
+}
+
+/// A million, of which the millionths are.
+const MILLION: i128 = 1_000_000;
+
+impl Pace {
+    /// By so many millionths faster than it should, or slower.
+    ///
+    /// # Panics
+    /// If it stood still, or went back.
+    pub fn new(ppm: i32) -> Self {
+        assert!(i128::from(ppm) > -MILLION, "time passes");
+        Pace { ppm }
+    }
+
+    /// What is measured in a million nanoseconds.
+    fn rate(self) -> i128 {
+        MILLION + i128::from(self.ppm)
+    }
+
+    /// The instant on the node, when it is `now`.
+    pub fn local(self, now: Instant) -> Instant {
+        Instant::from_nanos((i128::from(now.as_nanos()) * self.rate() / MILLION) as u64)
+    }
+
+    /// When it is `local` on the node for the first time.
+    pub fn global(self, local: Instant) -> Instant {
+        Instant::from_nanos(
+            (i128::from(local.as_nanos()) * MILLION + self.rate() - 1).div_euclid(self.rate()) as u64,
+        )
+    }
+
+    /// How long it is from `now` until so much time has passed on the node.
+    pub fn lasting(self, now: Instant, after: Duration) -> Duration {
+        if self.ppm == 0 { after } else { self.global(self.local(now) + after) - now }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +128,25 @@ mod tests {
         assert_eq!(ahead(&clock, 20), 200);
         clock.jump(-5_000_000);
         assert_eq!(ahead(&clock, 20), -4_999_800);
+    }
+
+    #[test]
+    fn a_timer_never_fires_before_its_time_has_passed() {
+        for ppm in [-1_000, -7, 0, 3, 1_000] {
+            let pace = Pace::new(ppm);
+            for (now, after) in [(0, 1), (1, 999), (123_456_789_012, 1_000_003), (7, 3_600_000_000_000)] {
+                let (now, after) = (Instant::from_nanos(now), Duration::from_nanos(after));
+                let fires = now + pace.lasting(now, after);
+                assert!(pace.local(fires) >= pace.local(now) + after, "{ppm} {now:?} {after:?}");
+                let before = Instant::from_nanos(fires.as_nanos() - 1);
+                assert!(
+                    pace.local(before) < pace.local(now) + after,
+                    "{ppm} {now:?} {after:?}: nor much later"
+                );
+            }
+        }
+        assert_eq!(Pace::new(1_000).local(at(1_000)), at(1_001));
+        assert_eq!(Pace::new(-1_000).lasting(at(5), Duration::from_secs(999)), Duration::from_secs(1_000));
     }
 
     #[test]

@@ -14,8 +14,10 @@ use super::steps::Moment;
 
 /// What a host asks of the world around it.
 pub(super) trait Surroundings<M: Machine> {
-    /// The monotonic instant.
-    fn now(&self) -> Instant;
+    /// The monotonic instant on the node.
+    fn now(&self, node: usize) -> Instant;
+    /// How long it is until so much time has passed on the node.
+    fn lasting(&self, node: usize, after: Duration) -> Duration;
     /// The physical clock of the node.
     fn clock(&self, node: usize) -> ClockTime;
     /// Sends a message.
@@ -204,7 +206,7 @@ impl<M: Machine> Host<M> {
     fn step_once(&mut self, input: InputOf<M>, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
         let Some(machine) = &mut self.machine else { return };
         let mut context =
-            Context { now: around.now(), clock: around.clock(self.node), random: &mut self.random };
+            Context { now: around.now(self.node), clock: around.clock(self.node), random: &mut self.random };
         machine.step(&mut context, input, outbox);
         for effect in outbox.drain() {
             // It may have crashed at one of the effects before this one.
@@ -222,6 +224,7 @@ impl<M: Machine> Host<M> {
                     self.timers_set += 1;
                     self.timers.insert(timer.clone(), self.timers_set);
                     let what = HostEventKind::Timer { timer, setting: self.timers_set };
+                    let after = around.lasting(self.node, after);
                     around.schedule(after, HostEvent { host: self.id, incarnation: self.incarnation, what });
                 }
                 Effect::CancelTimer(timer) => {

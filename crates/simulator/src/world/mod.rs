@@ -39,7 +39,7 @@ use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Outbox, Random};
 use quorate_storage::LogError;
 
-use clock::PhysicalClock;
+use clock::{Pace, PhysicalClock};
 use costs::{Costs, SyncTime, Work};
 use disk::{Condition, Crash, Decay, Disk};
 pub use host::Envelope;
@@ -146,6 +146,8 @@ struct Fabric<P: Protocol, A> {
     queue: EventQueue<Event<P, A>>,
     network: Network,
     clocks: Vec<PhysicalClock>,
+    /// Per node, how fast the time passes by which its machines go.
+    paces: Vec<Pace>,
     /// Per node, how long a sync takes.
     sync_times: Vec<SyncTime>,
     /// Per node, which disk it shares with others, if it does.
@@ -169,8 +171,6 @@ struct Fabric<P: Protocol, A> {
     happenings: VecDeque<Happening<P, A>>,
     trace: Trace,
     messages: u64,
-    /// Under which membership messages are injected.
-    injected_epoch: Epoch,
     /// None as long as nobody wants machines to crash at certain steps.
     steps: Option<Steps>,
 }
@@ -205,6 +205,7 @@ impl<P: Protocol, A> World<P, A> {
                 queue: EventQueue::default(),
                 network,
                 clocks,
+                paces: vec![Pace::default(); nodes],
                 sync_times: vec![SyncTime::TYPICAL; nodes],
                 disks_of: vec![None; nodes],
                 disks: Vec::new(),
@@ -219,7 +220,6 @@ impl<P: Protocol, A> World<P, A> {
                 happenings: VecDeque::new(),
                 trace,
                 messages: 0,
-                injected_epoch: Epoch::FIRST,
                 steps: None,
             },
             servers: Vec::new(),
@@ -243,6 +243,16 @@ impl<P: Protocol, A> World<P, A> {
     /// The physical clock of a node.
     pub fn clock(&mut self, node: usize) -> &mut PhysicalClock {
         &mut self.fabric.clocks[node]
+    }
+
+    /// How fast time passes on a node. To be set before it hosts anything.
+    pub fn set_pace(&mut self, node: usize, pace: Pace) {
+        self.fabric.paces[node] = pace;
+    }
+
+    /// How fast time passes on a node.
+    pub fn pace(&self, node: usize) -> Pace {
+        self.fabric.paces[node]
     }
 
     /// How long a sync of a node takes from now on.
@@ -341,15 +351,14 @@ impl<P: Protocol, A> World<P, A> {
         self.fabric.queue.push(self.fabric.now + after, Event::Alarm(alarm));
     }
 
-    /// Sends a message from a node in the name of `from`, whoever that is.
+    /// Sends a message from a node in the name of `from`, whoever that is, under the membership that its receiver knows now.
     pub fn inject(&mut self, node: usize, from: Address, to: Address, message: P::Message) {
-        let epoch = self.fabric.injected_epoch;
+        let receiver = match self.fabric.endpoints.get(&to) {
+            Some((Endpoint::Server(server), _)) => self.server(*server),
+            Some((Endpoint::Client(_), _)) | None => None,
+        };
+        let epoch = receiver.map_or(Epoch::FIRST, |machine| machine.epoch(from));
         self.fabric.convey(node, Envelope { from, to, epoch, message }, Duration::ZERO);
-    }
-
-    /// From now on messages are injected under this membership.
-    pub fn set_injected_epoch(&mut self, epoch: Epoch) {
-        self.fabric.injected_epoch = epoch;
     }
 
     /// The node, or a client's machine, does nothing until `until`; what should happen to it happens then.
@@ -727,8 +736,12 @@ struct ClientSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
 macro_rules! surroundings {
     ($side:ident, $machine:ident, $event:ident, $kind:expr) => {
         impl<P: Protocol, A> Surroundings<P::$machine> for $side<'_, P, A> {
-            fn now(&self) -> Instant {
-                self.0.now
+            fn now(&self, node: usize) -> Instant {
+                self.0.paces[node].local(self.0.now)
+            }
+
+            fn lasting(&self, node: usize, after: Duration) -> Duration {
+                self.0.paces[node].lasting(self.0.now, after)
             }
 
             fn clock(&self, node: usize) -> ClockTime {

@@ -174,7 +174,7 @@ fn run_one(
         let write = || run.history.write_json(File::create(path)?);
         write().map_err(|error| written(path, error))?;
     }
-    let mut report = Report::new(&options.faults);
+    let mut report = Report::new(options);
     report.add(&run.report, &options.repeat_arguments(seed));
     Ok(report)
 }
@@ -186,7 +186,7 @@ fn run_many(options: &Options) -> Report {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count as usize);
     let next = AtomicU64::new(0);
     let (sender, reports) = mpsc::channel::<SeedReport>();
-    let mut report = Report::new(&options.faults);
+    let mut report = Report::new(options);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             let (sender, next) = (sender.clone(), &next);
@@ -253,7 +253,16 @@ fn summary(report: &Report) -> String {
             violation.repeat
         ));
     }
-    if report.is_ok() {
+    for vacuous in &report.vacuous {
+        text.push_str(&format!(
+            "\n\nseed {} shows too little: {}\n  repeat: quorate {}",
+            vacuous.seed, vacuous.explain, vacuous.repeat
+        ));
+    }
+    if report.shows_too_little() {
+        text.push_str("\n\ntoo many seeds show too little");
+    }
+    if report.violations.is_empty() {
         text.push_str("\nno invariant is violated");
     }
     text
@@ -261,8 +270,7 @@ fn summary(report: &Report) -> String {
 
 /// In how many seeds each fault met each invariant that must hold under it.
 fn coverage(report: &Report) -> String {
-    let columns: Vec<Invariant> =
-        Invariant::ALL.into_iter().filter(|invariant| invariant.is_promised()).collect();
+    let columns = Invariant::ALL;
     let mut header = vec![("seeds in which", Align::Left)];
     header.extend(columns.iter().map(|invariant| (invariant.id(), Align::Right)));
     let mut table = Table::new(&header);

@@ -14,14 +14,15 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_baselines::message::Age;
-use quorate_baselines::{Coordinator, CoordinatorConfig, Plant, Replica, ReplicaConfig};
+use quorate_baselines::{Coordinator, CoordinatorConfig, Plant, Replica, ReplicaCommand, ReplicaConfig};
 use quorate_checker::Level;
 use quorate_core::command::{Command, Outcome};
+use quorate_core::comparison::Rival;
 use quorate_core::{
-    ClientId, Epoch, GroupSize, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_log::member::{Config, MessageOf};
-use quorate_log::{Boot, Guest, LogEvent, Member, Membership, Part, Status};
+use quorate_log::{Guest, Member, Part};
 
 use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, on_log};
 use crate::invariants::StoredVersion;
@@ -110,8 +111,8 @@ impl System for Baseline {
     type Hostile = Hostile;
     type Inspector = ();
 
-    const READS_AT_LEADERS: bool = true;
     const TIMESTAMPS_EXPLAIN_READS: bool = false;
+    const CHANGES_GROUPS: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
@@ -153,11 +154,10 @@ impl System for Baseline {
     }
 
     fn server(settings: &Settings, seat: Seat, records: Vec<<Server as Machine>::Record>) -> Server {
-        let group = settings.replica.group;
         let config = Config {
             me: seat.replica,
-            membership: Membership::first(group),
-            boot: if seat.is_new { Boot::Initialise } else { Boot::Recover },
+            membership: on_log::membership(&seat.groups, seat.replica.shard),
+            boot: on_log::boot(&seat),
             timing: settings.timing,
             limits: settings.limits,
             snapshot_bytes: settings.snapshot_bytes,
@@ -165,6 +165,7 @@ impl System for Baseline {
             machine: ReplicaConfig {
                 replica: seat.replica,
                 shards: (seat.shards.first, seat.shards.count),
+                groups: seat.groups,
                 ..settings.replica.clone()
             },
         };
@@ -172,28 +173,31 @@ impl System for Baseline {
     }
 
     fn client(settings: &Settings, id: ClientId, shards: Shards) -> Client {
-        let group = (ShardId(shards.first.0 + shards.count), settings.replica.group);
+        let group = (ShardId(shards.first.0 + shards.count), settings.replica.groups.size);
         let service: Option<(ShardId, GroupSize)> =
             settings.coordinator.system.has_service().then_some(group);
         let config = CoordinatorConfig { client: id, service, ..settings.coordinator.clone() };
         Guest::restore(config, [])
     }
 
-    /// The timestamp server, or the coordinator, is a group by itself.
-    fn services(settings: &Settings) -> usize {
-        usize::from(settings.coordinator.system.has_service())
+    fn rival(settings: &Settings) -> Option<Rival> {
+        Some(Rival::OnLog(settings.coordinator.system))
+    }
+
+    fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Server as Machine>::Command> {
+        let own = Part::Own(ReplicaCommand::ChangeGroups(groups.clone()));
+        on_log::change_group(groups, shard).into_iter().chain([own]).collect()
     }
 
     fn news(event: &<Server as Machine>::Event) -> News {
         match event {
-            Part::Log(LogEvent::Normal { .. }) => News::Serves,
-            Part::Log(_) | Part::Own(_) => News::Other,
+            Part::Log(event) => on_log::news(*event),
+            Part::Own(_) => News::Other,
         }
     }
 
     fn ailment(server: &Server) -> Option<String> {
-        let (status, view) = (server.replica().status(), server.replica().view());
-        (status != Status::Normal).then(|| format!("{status:?} in {view}"))
+        on_log::ailment(server)
     }
 
     fn held(server: &Server) -> Vec<Held> {

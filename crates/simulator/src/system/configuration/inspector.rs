@@ -25,7 +25,7 @@ pub struct Inspector {
     noted: BTreeMap<usize, Revision>,
     /// How much of what each client has seen has been looked at, and up to which revision it knows everything.
     followed: BTreeMap<usize, (usize, Revision)>,
-    /// What clients that live or have lived believed to hold.
+    /// What clients that live or have lived believed to hold, and when by a time that is the same for all of them.
     claims: BTreeMap<usize, Vec<Claim>>,
     /// Where replicas were compared last.
     compared: Position,
@@ -56,8 +56,15 @@ impl Inspector {
         }
         let mut changed = Vec::new();
         for (client, session) in sessions {
-            if self.claims.get(&client) != Some(&session.claims) {
-                self.claims.insert(client, session.claims.clone());
+            let pace = cluster.world.pace(cluster.world.node_of_client(client));
+            let of_all = |claim: &Claim| Claim {
+                from: pace.global(claim.from),
+                until: pace.global(claim.until),
+                ..*claim
+            };
+            let claims: Vec<Claim> = session.claims.iter().map(of_all).collect();
+            if self.claims.get(&client) != Some(&claims) {
+                self.claims.insert(client, claims);
                 changed.push(client);
             }
         }

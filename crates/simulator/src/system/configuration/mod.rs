@@ -20,9 +20,11 @@ use quorate_configuration::{
     CoordinatorConfig, Entry, Message, Plant, Replica, ReplicaConfig, SubscriberConfig,
 };
 use quorate_core::command::{Command, Outcome};
-use quorate_core::{ClientId, Epoch, Machine, Random, ReplicaIndex, Timestamp, TransactionId};
+use quorate_core::{
+    ClientId, Epoch, Groups, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
+};
 use quorate_log::member::{Config, Item, MessageOf};
-use quorate_log::{Boot, Guest, LogEvent, Member, Membership, Part, Status};
+use quorate_log::{Guest, Member, Part};
 
 use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, on_log};
 use crate::invariants::{Broken, StoredVersion};
@@ -117,9 +119,10 @@ impl System for ConfigurationService {
     type Hostile = Hostile;
     type Inspector = Inspector;
 
-    const READS_AT_LEADERS: bool = true;
     const TIMESTAMPS_EXPLAIN_READS: bool = true;
     const IS_SPREAD: bool = true;
+    const CHANGES_GROUPS: bool = true;
+    const NUMBERS_APART: u64 = 2;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
@@ -164,8 +167,8 @@ impl System for ConfigurationService {
     fn server(settings: &Settings, seat: Seat, records: Vec<<Server as Machine>::Record>) -> Server {
         let config = Config {
             me: seat.replica,
-            membership: Membership::first(settings.group),
-            boot: if seat.is_new { Boot::Initialise } else { Boot::Recover },
+            membership: on_log::membership(&seat.groups, seat.replica.shard),
+            boot: on_log::boot(&seat),
             timing: settings.timing,
             limits: settings.limits,
             snapshot_bytes: settings.snapshot_bytes,
@@ -181,7 +184,7 @@ impl System for ConfigurationService {
             coordinator: CoordinatorConfig { client: id, ..session.coordinator },
             subscriber: SubscriberConfig {
                 client: id,
-                group: (shards.first, settings.group),
+                group: (shards.first, settings.group.into()),
                 ..session.subscriber
             },
             ..session
@@ -189,16 +192,19 @@ impl System for ConfigurationService {
         Guest::restore(config, [])
     }
 
+    fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Server as Machine>::Command> {
+        on_log::change_group(groups, shard).into_iter().collect()
+    }
+
     fn news(event: &<Server as Machine>::Event) -> News {
         match event {
-            Part::Log(LogEvent::Normal { .. }) => News::Serves,
-            Part::Log(_) | Part::Own(_) => News::Other,
+            Part::Log(event) => on_log::news(*event),
+            Part::Own(_) => News::Other,
         }
     }
 
     fn ailment(server: &Server) -> Option<String> {
-        let (status, view) = (server.replica().status(), server.replica().view());
-        (status != Status::Normal).then(|| format!("{status:?} in {view}"))
+        on_log::ailment(server)
     }
 
     /// Nobody holds keys for a transaction.

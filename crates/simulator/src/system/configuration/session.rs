@@ -27,9 +27,6 @@ use crate::system::HOSTILE_KEYS;
 /// The subscriber's questions are numbered from here on, and the coordinator's from the start.
 pub(super) const REQUESTS_FROM: u64 = 1 << 62;
 
-/// So are its writes: transactions have lower numbers.
-pub(super) const WRITES_FROM: u64 = 1 << 20;
-
 /// The one watch.
 const WATCH: u64 = 1;
 
@@ -70,7 +67,7 @@ pub(super) enum Seen {
     Changed(Arc<Change>),
 }
 
-/// A session's belief that it holds a container.
+/// A session's belief that it holds a container, by the time of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) container: u64,
@@ -97,7 +94,8 @@ pub struct Session {
     subscriber: Subscriber,
     stage: Stage,
     lease: u64,
-    writes: u64,
+    /// The greatest number of a transaction or a write of this client. What the coordinator is told of has even numbers.
+    number: u64,
     pub(super) seen: Vec<Seen>,
     pub(super) claims: Vec<Claim>,
 }
@@ -225,9 +223,8 @@ impl Session {
         let lease = quorate_configuration::LeaseId { client: self.id(), number: self.lease };
         let put = Put { key: key.clone(), value: Some(Value::from_static(b"held")), lease: Some(lease) };
         let compares = vec![Compare::Key { key, changed: None }];
-        self.writes += 1;
-        let transaction =
-            TransactionId { client: self.id(), sequence: WRITES_FROM + self.writes, attempt: 0 };
+        self.number = (self.number + 1) | 1;
+        let transaction = TransactionId { client: self.id(), sequence: self.number, attempt: 0 };
         self.stage = Stage::Taking(transaction, container);
         let write = Arc::new(ConditionalWrite { compares, puts: vec![put] });
         let patience = self.config.lease;
@@ -317,7 +314,7 @@ impl Machine for Session {
             config,
             stage: Stage::Idle,
             lease: 0,
-            writes: 0,
+            number: 0,
             seen: Vec::new(),
             claims: Vec::new(),
         }
@@ -356,7 +353,18 @@ impl Machine for Session {
             }
             Input::Timer(SessionTimer::Act) => self.on_act_timeout(context, outbox),
             Input::Persisted(_) => {}
-            Input::Command(command) => self.drive_coordinator(context, Input::Command(command), outbox),
+            Input::Command(command) => {
+                if let Command::Begin { transaction, .. }
+                | Command::ReadOnly { transaction, .. }
+                | Command::ReadOnlyScan { transaction, .. } = &command
+                {
+                    self.number = self.number.max(transaction.sequence);
+                }
+                if let Command::Route(routes) = &command {
+                    self.command(SubscriberCommand::Route(routes.members(0)), context, outbox);
+                }
+                self.drive_coordinator(context, Input::Command(command), outbox);
+            }
         }
     }
 }

@@ -53,8 +53,8 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         limits: StateLimits {
             changes_max: [4, 40, 10_000][random.index(3)],
             clients_max: [10, 1_000][random.index(2)],
-            // Sessions number their own writes far above their transactions.
-            results_max: 1 << 21,
+            // Some less than a client has on its way at a time, now and then.
+            results_max: [8, 64, 100_000][random.index(3)],
             ..StateLimits::DEFAULT
         },
         lease_duration: (Duration::ZERO, Duration::from_secs(3_600)),
@@ -101,7 +101,7 @@ fn draw_session(sketch: &Sketch<'_>, rules: Rules, random: &mut Random) -> Sessi
             resend_timeout,
             watch_interval: Duration::from_millis(random.between(100, 3_000)),
             scan_page_max,
-            ..SubscriberConfig::new(client, (Default::default(), group))
+            ..SubscriberConfig::new(client, (Default::default(), group.into()))
         },
         containers: random.between(1, 3),
         lease: lease + Duration::from_millis(random.below(2_000)),
@@ -127,6 +127,7 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     let replica = &mut settings.replica;
     shrink_to(&mut replica.limits.changes_max, 1, shrinks());
     shrink_to(&mut replica.limits.changes_bytes_max, 1, shrinks());
+    shrink_to(&mut replica.limits.results_max, 4, shrinks());
     shrink_to(&mut replica.attention_interval, moment(1.0), shrinks());
     shrink_to(&mut replica.watch_timeout, moment(2.0), shrinks());
     shrink_to(&mut replica.scan_page_max, 1, shrinks());

@@ -96,7 +96,6 @@ impl System for QwStore {
     type Hostile = Hostile;
     type Inspector = ();
 
-    const READS_AT_LEADERS: bool = false;
     const TIMESTAMPS_EXPLAIN_READS: bool = false;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
@@ -151,7 +150,7 @@ impl System for QwStore {
 
     fn news(event: &ReplicaEvent) -> News {
         match event {
-            ReplicaEvent::Normal { .. } => News::Serves,
+            ReplicaEvent::Normal { view } => News::Serves(view.epoch()),
             ReplicaEvent::Lost { lost } => News::Lost(*lost),
             ReplicaEvent::Outdated { .. } => News::Outdated,
             ReplicaEvent::ViewChanging { .. } => News::Other,

@@ -17,7 +17,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use quorate_checker::Level;
 use quorate_core::command::{Command, Outcome};
-use quorate_core::{ClientId, Epoch, Groups, Machine, Random, ReplicaIndex, Timestamp, TransactionId};
+use quorate_core::{
+    ClientId, Epoch, Groups, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
+};
 use quorate_ir::Status;
 use quorate_tapir::{
     Boot, Coordinator, CoordinatorConfig, KeyspaceShards, Message, Plant, Record, Replica, ReplicaCommand,
@@ -114,7 +116,6 @@ impl System for Strict {
     type Hostile = Hostile;
     type Inspector = ();
 
-    const READS_AT_LEADERS: bool = false;
     const TIMESTAMPS_EXPLAIN_READS: bool = true;
     const CHANGES_GROUPS: bool = true;
 
@@ -175,12 +176,8 @@ impl System for Strict {
         Coordinator::restore(config, [])
     }
 
-    fn change_groups(groups: &Groups) -> Option<ReplicaCommand> {
-        Some(ReplicaCommand::ChangeGroups(groups.clone()))
-    }
-
-    fn arrived_since(replica: &Replica) -> Option<Epoch> {
-        replica.arrived_since()
+    fn change_groups(groups: &Groups, _: ShardId) -> Vec<ReplicaCommand> {
+        vec![ReplicaCommand::ChangeGroups(groups.clone())]
     }
 
     fn defines_epochs_early(settings: &Settings) -> bool {
@@ -189,7 +186,7 @@ impl System for Strict {
 
     fn news(event: &ReplicaEvent) -> News {
         match event {
-            ReplicaEvent::Normal { .. } => News::Serves,
+            ReplicaEvent::Normal { view } => News::Serves(view.epoch()),
             ReplicaEvent::Lost { lost } => News::Lost(*lost),
             ReplicaEvent::Outdated { .. } => News::Outdated,
             ReplicaEvent::Retired => News::Retired,
