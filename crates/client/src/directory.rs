@@ -49,11 +49,10 @@ impl Directory {
         &self.topology
     }
 
-    /// A keyspace with its replicas sorted by distance, the nearest first.
+    /// A keyspace with the replicas of all its groups sorted by distance, the nearest first.
     pub(crate) fn routes(&self, keyspace: Keyspace) -> Routes {
         let nearest = keyspace
-            .shards
-            .iter()
+            .groups()
             .map(|shard| {
                 let mut replicas: Vec<(Reverse<bool>, Distance, ReplicaIndex)> = shard
                     .replicas

@@ -9,7 +9,7 @@ use quorate_core::{Epoch, KeyspaceId, Members, ReplicaId, ReplicaIndex, ShardId}
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     members: Members,
-    /// None for the group that serves the keyspace, and where it is clear of itself.
+    /// None where it is clear of itself, or not known yet.
     pub(crate) keyspace: Option<KeyspaceId>,
     /// The membership under which it is spoken to. What is said under another is as true: a leader says what its log says, and a
     /// log is one through all its memberships.

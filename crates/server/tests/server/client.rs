@@ -199,7 +199,7 @@ impl Client {
         let replicas = |shard: &quorate_core::topology::Shard| {
             (0..shard.replicas.len()).map(|index| ReplicaIndex(index as u8)).collect()
         };
-        let nearest = keyspace.shards.iter().map(replicas).collect();
+        let nearest = keyspace.groups().map(replicas).collect();
         let routes = Arc::new(Routes { keyspace: keyspace.clone(), nearest });
         self.transport.with(|host, turn| {
             host.world.keyspaces.push(Arc::clone(&routes));

@@ -262,9 +262,7 @@ impl Coordinator {
     fn on_route(&mut self, routes: Arc<Routes>) {
         let keyspace = &routes.keyspace;
         for (position, group) in keyspace.groups().enumerate() {
-            // Of the group that serves the keyspace nothing is heard while transactions go on elsewhere.
-            let of = (position < keyspace.shards.len()).then_some(keyspace.id);
-            self.leaders.learn(group.id, routes.members(position), of, keyspace.epoch);
+            self.leaders.learn(group.id, routes.members(position), Some(keyspace.id), keyspace.epoch);
         }
         for open in self.transactions.values_mut() {
             // Any order: each goes on by itself.
