@@ -165,7 +165,7 @@ mod tests {
             name: "test".to_owned(),
             isolation: Isolation::Strict,
             durability: Durability::Sync,
-            shards: vec![Shard { id: ShardId(1), replicas: vec![NodeId(0)] }],
+            shards: vec![Shard::new(ShardId(1), vec![NodeId(0)])],
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,

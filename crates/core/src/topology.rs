@@ -1,13 +1,19 @@
 //! Sites, nodes, keyspaces, shards: who holds what, and which shard a key belongs to.
 
+mod change;
+mod placing;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::comparison::Comparison;
 use crate::id::{Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
+use crate::members::Succession;
 use crate::quorum::GroupSize;
 use crate::transaction::KeyRange;
+pub use change::{Change, ChangeError};
+pub use placing::{MoveError, Moves, Placing};
 
 /// The guarantee that a keyspace gives, which decides the protocol that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,11 +111,18 @@ impl FromStr for Durability {
 pub struct Shard {
     /// The shard.
     pub id: ShardId,
-    /// The node of each replica, by replica index.
+    /// The node of each member of its group, ascending by replica index.
     pub replicas: Vec<NodeId>,
+    /// How the members have changed; none if they are those that the group was created with, counted from zero.
+    pub change: Option<Change>,
 }
 
 impl Shard {
+    /// A shard whose group is new: a replica on each of these nodes, counted from zero.
+    pub fn new(id: ShardId, replicas: Vec<NodeId>) -> Self {
+        Shard { id, replicas, change: None }
+    }
+
     /// The number of replicas.
     ///
     /// # Panics
@@ -118,9 +131,39 @@ impl Shard {
         GroupSize::new(self.replicas.len()).expect("shards are created with a valid group size")
     }
 
+    /// Who the members of the group are, and who was before them.
+    ///
+    /// # Panics
+    /// As [`Shard::group_size`].
+    pub fn succession(&self) -> Succession {
+        self.change.as_ref().map_or_else(|| self.group_size().into(), |change| change.succession)
+    }
+
+    /// The members, each with its node, ascending by index.
+    pub fn members(&self) -> impl Iterator<Item = (ReplicaIndex, NodeId)> + '_ {
+        let index = |position: usize| match &self.change {
+            Some(change) => change.succession.present.members.at(position),
+            None => ReplicaIndex(position as u8),
+        };
+        self.replicas.iter().enumerate().map(move |(position, node)| (index(position), *node))
+    }
+
+    /// Those who were members before the last change, each with its node, ascending by index.
+    pub fn previous(&self) -> impl Iterator<Item = (ReplicaIndex, NodeId)> + '_ {
+        let members = |change: &Change| change.succession.previous.map(|tenure| tenure.members);
+        let nodes = self.change.iter().flat_map(|change| &change.previous);
+        let indices = self.change.iter().filter_map(members).flat_map(|members| members.as_slice().to_vec());
+        indices.zip(nodes.copied())
+    }
+
+    /// Where a member is, or one that was before the last change.
+    pub fn node_of(&self, replica: ReplicaIndex) -> Option<NodeId> {
+        self.members().chain(self.previous()).find(|(index, _)| *index == replica).map(|(_, node)| node)
+    }
+
     /// The replicas, in order of their index.
     pub fn replica_ids(&self) -> impl Iterator<Item = ReplicaId> + '_ {
-        (0..self.replicas.len()).map(|index| ReplicaId { shard: self.id, index: ReplicaIndex(index as u8) })
+        self.members().map(|(index, _)| ReplicaId { shard: self.id, index })
     }
 }
 
@@ -218,8 +261,15 @@ pub struct Node {
     pub id: NodeId,
     /// The site that it stands in.
     pub site: SiteId,
-    /// Where it listens, as `host:port`.
+    /// Where it listens, as `host:port`. Empty if it was forgotten: its number is not given to another.
     pub address: String,
+}
+
+impl Node {
+    /// True if it is no node of the cluster any more.
+    pub fn is_forgotten(&self) -> bool {
+        self.address.is_empty()
+    }
 }
 
 /// The sites and nodes of a cluster.
@@ -250,7 +300,7 @@ impl Topology {
         }
         let by_site: Vec<Vec<NodeId>> = sites
             .iter()
-            .map(|site| self.nodes.iter().filter(|node| node.site == *site).map(|node| node.id).collect())
+            .map(|site| self.live_nodes().filter(|node| node.site == *site).map(|node| node.id).collect())
             .filter(|nodes: &Vec<NodeId>| !nodes.is_empty())
             .collect();
         let available: usize = by_site.iter().map(Vec::len).sum();
@@ -269,7 +319,7 @@ impl Topology {
                 }
                 round += 1;
             }
-            placed.push(Shard { id: ShardId(first.0 + shard as u32), replicas: chosen });
+            placed.push(Shard::new(ShardId(first.0 + shard as u32), chosen));
         }
         Ok(placed)
     }
@@ -311,7 +361,7 @@ mod tests {
             topology.sites.push(format!("site{site}"));
             for _ in 0..*nodes {
                 let id = NodeId(topology.nodes.len() as u16);
-                topology.nodes.push(Node { id, site: SiteId(site as u16), address: String::new() });
+                topology.nodes.push(Node { id, site: SiteId(site as u16), address: "here:1".to_owned() });
             }
         }
         topology
@@ -337,7 +387,7 @@ mod tests {
             clock_bound: None,
             comparison: None,
         };
-        keyspace.shards = (0..16).map(|id| Shard { id: ShardId(id), replicas: Vec::new() }).collect();
+        keyspace.shards = (0..16).map(|id| Shard::new(ShardId(id), Vec::new())).collect();
         let shards = |from: &'static str, to: Option<&'static str>| {
             let range = KeyRange { from: Key::from(from), to: to.map(Key::from) };
             keyspace.shards_of_range(&range).iter().map(|shard| shard.id).collect::<Vec<_>>()
@@ -358,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_timestamp_server_is_a_group_that_holds_no_keys() {
-        let shard = |id| Shard { id: ShardId(id), replicas: vec![NodeId(0)] };
+        let shard = |id| Shard::new(ShardId(id), vec![NodeId(0)]);
         let comparison = Comparison { rival: System::TxnOcc.into(), service: Some(shard(9)) };
         let keyspace = Keyspace {
             id: KeyspaceId(1),

@@ -208,7 +208,7 @@ mod tests {
             name: "accounts".to_owned(),
             isolation: Isolation::Strict,
             durability: Durability::Sync,
-            shards: vec![Shard { id: ShardId(shard), replicas: vec![NodeId(0)] }],
+            shards: vec![Shard::new(ShardId(shard), vec![NodeId(0)])],
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::{Epoch, GroupSize, Groups, Members, ReplicaIndex, ShardId, Succession, Tenure};
+use quorate_core::topology::Change;
+use quorate_core::{Epoch, GroupSize, Groups, Members, NodeId, ReplicaIndex, ShardId, Succession, Tenure};
 
 use crate::codec::field::{Nested, Optional, Packed, Repeated, Varint};
 use crate::codec::table::{Through, message, through};
@@ -28,6 +29,14 @@ pub(crate) struct Listed {
     changed: Vec<Changed>,
 }
 
+/// A [`Change`] of a shard, of which the group before is always there.
+pub(crate) struct Changes {
+    previous: Tenure,
+    nodes: Vec<NodeId>,
+    present: Tenure,
+    next: u32,
+}
+
 message!(Since, "Tenure", {
     1 since: Varint,
     2 members: Packed,
@@ -45,7 +54,15 @@ message!(Listed, "Groups", {
     3 changed: Repeated<Nested>,
 });
 
+message!(Changes, "Change", {
+    1 previous: Nested,
+    2 nodes: Packed,
+    3 present: Nested,
+    4 next: Varint,
+});
+
 through!(Tenure, Since);
+through!(Change, Changes);
 through!(Groups, Listed);
 
 impl Through<Tenure> for Since {
@@ -57,6 +74,34 @@ impl Through<Tenure> for Since {
         let members = Members::new(self.members);
         let members = members.map_err(|_| Fault::Meaningless("no group has such members"))?;
         Ok(Tenure { since: self.since, members })
+    }
+}
+
+impl Through<Change> for Changes {
+    fn of(change: &Change) -> Self {
+        let Succession { previous, present } = change.succession;
+        Changes {
+            previous: previous.unwrap_or(present),
+            nodes: change.previous.clone(),
+            present,
+            next: change.next.into(),
+        }
+    }
+
+    fn restore(self) -> Result<Change, Fault> {
+        let Changes { previous, nodes, present, next } = self;
+        if nodes.len() != previous.members.size().replicas() || previous.since >= present.since {
+            return Err(Fault::Meaningless("a group had as many nodes as replicas, and was there before"));
+        }
+        let given =
+            previous.members.iter().chain(present.members.iter()).map(|index| u16::from(index.0)).max();
+        match u16::try_from(next) {
+            Ok(next) if next <= 256 && given < Some(next) => {
+                let succession = Succession { previous: Some(previous), present };
+                Ok(Change { succession, previous: nodes, next })
+            }
+            _ => Err(Fault::Meaningless("an index is given away once, and there are 256")),
+        }
     }
 }
 

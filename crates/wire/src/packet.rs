@@ -7,7 +7,7 @@ use quorate_core::topology::{Keyspace, Topology};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, View};
 use quorate_log::member::MessageOf;
 
-use crate::codec::field::{Fixed64, Nested, Optional, PlainBytes, Text, Varint};
+use crate::codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
 use crate::codec::table::{alternatives, message};
 
 /// One thing said on a connection. Several travel in one frame.
@@ -87,6 +87,27 @@ pub enum Packet {
         /// Why it was refused, if it was.
         refused: Option<String>,
     },
+    /// Client → server: which replicas do you host, and how far are they? Asked by whoever changes groups.
+    ReplicasRequest,
+    /// The answer to [`Packet::ReplicasRequest`].
+    Replicas {
+        /// The replicas.
+        replicas: Vec<ReplicaReport>,
+    },
+}
+
+/// How far a replica is in a change of its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaReport {
+    /// The replica.
+    pub replica: ReplicaId,
+    /// The latest membership that it knows of.
+    pub epoch: Epoch,
+    /// Since when the members of its group were as they were when it took part last, durably; none if it has not taken part, or is
+    /// no member.
+    pub arrived: Option<Epoch>,
+    /// True if it has its records, so that it counts in a change.
+    pub has_records: bool,
 }
 
 /// A message of a protocol with its sender and receiver.
@@ -239,6 +260,8 @@ alternatives!(Packet, "Packet",
         14 Unsupported { 1 message: Text }
         15 Join { 1 site: Text, 2 address: Text }
         16 JoinReply { 1 node: Optional<Varint>, 2 is_known: Varint, 3 refused: Optional<Text> }
+        17 ReplicasRequest {}
+        18 Replicas { 1 replicas: Repeated<Nested> }
     },
     fields {
         1 Envelope: Nested,
@@ -247,6 +270,13 @@ alternatives!(Packet, "Packet",
         7 Directory: Nested,
     }
 );
+
+message!(ReplicaReport, "ReplicaReport", {
+    1 replica: Nested,
+    2 epoch: Varint,
+    3 arrived: Optional<Varint>,
+    4 has_records: Varint,
+});
 
 message!(Envelope, "Envelope", {
     1 from: Nested,

@@ -35,6 +35,7 @@ message!(Keyspace, "Keyspace", {
 message!(Shard, "Shard", {
     1 id: Varint,
     2 replicas: Packed,
+    3 change: Optional<Nested>,
 }, check validate_shard);
 
 message!(Comparison, "Comparison", {
@@ -49,6 +50,8 @@ fn validate_keyspace(keyspace: &Keyspace) -> Result<(), Fault> {
         Err(Fault::Meaningless("the name of a keyspace is empty or too long"))
     } else if keyspace.clock_bound.is_some_and(|bound| bound > CLOCK_BOUND_MAX) {
         Err(Fault::Meaningless("nobody waits so long for clocks"))
+    } else if keyspace.groups().any(|group| group.succession().present.since > keyspace.epoch) {
+        Err(Fault::Meaningless("a group that changes in an epoch to come"))
     } else {
         Ok(())
     }
@@ -63,8 +66,13 @@ fn validate_comparison(comparison: &Comparison) -> Result<(), Fault> {
 }
 
 fn validate_shard(shard: &Shard) -> Result<(), Fault> {
-    match GroupSize::new(shard.replicas.len()) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Fault::Meaningless("a shard must have an odd number of replicas")),
+    let Ok(size) = GroupSize::new(shard.replicas.len()) else {
+        return Err(Fault::Meaningless("a shard must have an odd number of replicas"));
+    };
+    match &shard.change {
+        Some(change) if change.succession.present.members.size() != size => {
+            Err(Fault::Meaningless("a shard has as many nodes as replicas"))
+        }
+        _ => Ok(()),
     }
 }

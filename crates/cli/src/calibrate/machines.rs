@@ -220,7 +220,7 @@ impl Bench {
             name: "calibration".to_owned(),
             isolation: Isolation::Strict,
             durability: Durability::Memory,
-            shards: vec![Shard { id: SHARD, replicas: nodes }],
+            shards: vec![Shard::new(SHARD, nodes)],
             clock_bound: None,
             comparison: None,
             epoch: Epoch::FIRST,

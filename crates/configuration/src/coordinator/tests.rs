@@ -40,7 +40,7 @@ impl World {
     fn new() -> Self {
         let mut world =
             World { coordinator: Coordinator::restore(CoordinatorConfig::new(ME), []), now: Duration::ZERO };
-        let shard = Shard { id: SHARD, replicas: vec![NodeId(0), NodeId(1), NodeId(2)] };
+        let shard = Shard::new(SHARD, vec![NodeId(0), NodeId(1), NodeId(2)]);
         let keyspace = Keyspace {
             id: KEYSPACE,
             name: "_system".to_owned(),

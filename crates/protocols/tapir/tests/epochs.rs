@@ -69,7 +69,7 @@ fn reading_client(epoch: Epoch) -> Coordinator {
         name: "k".to_owned(),
         isolation: Isolation::Strict,
         durability: Durability::Sync,
-        shards: vec![Shard { id: ShardId(1), replicas: nodes }],
+        shards: vec![Shard::new(ShardId(1), nodes)],
         epoch,
         clock_bound: None,
         comparison: None,

@@ -16,7 +16,7 @@ pub(crate) fn routes(replicas: u8) -> Arc<Routes> {
         name: "k".to_owned(),
         isolation: Isolation::Strict,
         durability: Durability::Sync,
-        shards: [1, 2].map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).to_vec(),
+        shards: [1, 2].map(|id| Shard::new(ShardId(id), nodes.clone())).to_vec(),
         epoch: Epoch::FIRST,
         clock_bound: None,
         comparison: None,

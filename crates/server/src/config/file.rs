@@ -313,7 +313,7 @@ pub(crate) fn system_keyspace(replicas: Vec<NodeId>, durability: Durability) -> 
         name: SYSTEM_KEYSPACE.to_owned(),
         isolation: Isolation::Strict,
         durability,
-        shards: vec![Shard { id: SYSTEM_SHARD, replicas }],
+        shards: vec![Shard::new(SYSTEM_SHARD, replicas)],
         epoch: Epoch::FIRST,
         clock_bound: None,
         comparison: None,

@@ -123,7 +123,7 @@ impl Cluster {
             id: KeyspaceId(number),
             name: name.to_owned(),
             durability,
-            shards: vec![Shard { id: ShardId(number), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
+            shards: vec![Shard::new(ShardId(number), vec![NodeId(0), NodeId(1), NodeId(2)])],
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,

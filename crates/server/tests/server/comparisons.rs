@@ -19,7 +19,7 @@ const TIMESTAMPS: u32 = 10;
 
 /// A keyspace that txn-occ runs: one shard, led from node 0, and a timestamp server, led from node 1.
 async fn create(cluster: &Cluster, client: &mut Client, durability: Durability) -> Keyspace {
-    let group = |id: u32, nodes: [u16; 3]| Shard { id: ShardId(id), replicas: nodes.map(NodeId).to_vec() };
+    let group = |id: u32, nodes: [u16; 3]| Shard::new(ShardId(id), nodes.map(NodeId).to_vec());
     let service = Some(group(TIMESTAMPS, [1, 2, 0]));
     let keyspace = Keyspace {
         id: KeyspaceId(9),

@@ -32,7 +32,7 @@ use quorate_tapir::message::{
     Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Record, Tapir};
-use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, Welcome};
+use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, ReplicaReport, Welcome};
 
 /// Numbers of every length, with the edges.
 fn number() -> impl Strategy<Value = u64> {
@@ -533,23 +533,45 @@ fn text() -> impl Strategy<Value = String> {
 pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
     let replicas = prop_oneof![Just(1usize), Just(3), Just(5)]
         .prop_flat_map(|replicas| vec(any::<u16>().prop_map(NodeId), replicas));
-    let shard = (small(), replicas).prop_map(|(id, replicas)| Shard { id: ShardId(id), replicas }).boxed();
+    let new = (small(), replicas).prop_map(|(id, replicas)| Shard::new(ShardId(id), replicas));
+    let nodes =
+        (0..3_usize).prop_flat_map(|failures| btree_set(any::<u16>().prop_map(NodeId), 2 * failures + 1));
+    let shard = (new, of((nodes, 1..9_u32)))
+        .prop_map(|(shard, moved)| match moved {
+            Some((nodes, since)) => {
+                let nodes: Vec<NodeId> = nodes.into_iter().collect();
+                shard.moved_to(&nodes, Epoch(since)).expect("they are different")
+            }
+            None => shard,
+        })
+        .boxed();
     let comparison = (select(Rival::ALL.to_vec()), shard.clone())
         .prop_map(|(rival, shard)| Comparison { rival, service: rival.has_service().then_some(shard) });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Memory)];
     let clock_bound = of((0..=1_000_000_u64).prop_map(Duration::from_micros));
     (small(), text(), durability, vec(shard, 1..4), epoch(), clock_bound, of(comparison))
-        .prop_map(|(id, name, durability, shards, epoch, clock_bound, comparison)| Keyspace {
-            id: KeyspaceId(id),
-            name: format!("k{name}"),
-            isolation: Isolation::Strict,
-            durability,
-            shards,
-            epoch,
-            clock_bound,
-            comparison,
+        .prop_map(|(id, name, durability, shards, epoch, clock_bound, comparison)| {
+            let mut keyspace = Keyspace {
+                id: KeyspaceId(id),
+                name: format!("k{name}"),
+                isolation: Isolation::Strict,
+                durability,
+                shards,
+                epoch,
+                clock_bound,
+                comparison,
+            };
+            let since = keyspace.groups().map(|group| group.succession().present.since).max();
+            keyspace.epoch = epoch.max(since.unwrap_or(epoch));
+            keyspace
         })
         .boxed()
+}
+
+fn replica_report() -> impl Strategy<Value = ReplicaReport> {
+    (replica(), epoch(), of(epoch()), any::<bool>()).prop_map(|(replica, epoch, arrived, has_records)| {
+        ReplicaReport { replica, epoch, arrived, has_records }
+    })
 }
 
 pub(crate) fn epoch() -> impl Strategy<Value = Epoch> {
@@ -612,6 +634,8 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         (of(any::<u16>()), any::<bool>(), of(text())).prop_map(|(node, is_known, refused)| {
             Packet::JoinReply { node: node.map(NodeId), is_known, refused }
         }),
+        Just(Packet::ReplicasRequest),
+        vec(replica_report(), 0..3).prop_map(|replicas| Packet::Replicas { replicas }),
     ];
     prop_oneof![8 => envelope.boxed(), 3 => others.boxed(), 1 => of_operators.boxed()].boxed()
 }

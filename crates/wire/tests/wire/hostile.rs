@@ -355,9 +355,55 @@ fn keyspaces_without_shards_and_shards_without_a_majority_are_refused() {
     let error = decode::<Keyspace>(&encode(&keyspace(Vec::new()))).unwrap_err();
     assert!(error.to_string().contains("must have a shard"), "{error}");
     for replicas in [0, 2, 11] {
-        let shard = Shard { id: ShardId(1), replicas: vec![NodeId(0); replicas] };
+        let shard = Shard::new(ShardId(1), vec![NodeId(0); replicas]);
         let error = decode::<Keyspace>(&encode(&keyspace(vec![shard]))).unwrap_err();
         assert!(error.to_string().contains("odd number of replicas"), "{error}");
+    }
+}
+
+/// What would make two replicas one, or ask nobody for what a group knows.
+#[test]
+fn changes_that_cannot_have_been_are_refused() {
+    use quorate_core::topology::{Change, Durability, Isolation, Shard};
+    use quorate_core::{KeyspaceId, Members, NodeId, Tenure};
+    let nodes = |nodes: &[u16]| nodes.iter().copied().map(NodeId).collect::<Vec<_>>();
+    let shard = Shard::new(ShardId(1), nodes(&[0, 1, 2])).moved_to(&nodes(&[0, 1, 3]), Epoch(4)).unwrap();
+    type Spoil<'a> = &'a dyn Fn(&mut Shard, &mut Change, &mut Epoch);
+    let refused = |spoil: Spoil<'_>| {
+        let (mut spoilt, mut epoch) = (shard.clone(), Epoch(4));
+        let mut change = spoilt.change.take().unwrap();
+        spoil(&mut spoilt, &mut change, &mut epoch);
+        let keyspace = Keyspace {
+            id: KeyspaceId(1),
+            name: "k".to_owned(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: vec![Shard { change: Some(change), ..spoilt }],
+            epoch,
+            clock_bound: None,
+            comparison: None,
+        };
+        decode::<Keyspace>(&encode(&keyspace)).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(&|_, _, _| {}), None);
+    let table: [(Spoil<'_>, &str); 6] = [
+        (&|shard, _, _| shard.replicas = nodes(&[0]), "as many nodes as replicas"),
+        (&|_, change, _| change.previous = nodes(&[0, 1]), "as many nodes as replicas"),
+        (&|_, change, _| change.next = 3, "given away once"),
+        (&|_, change, _| change.next = 257, "there are 256"),
+        (&|_, _, epoch| *epoch = Epoch(3), "an epoch to come"),
+        (
+            &|_, change, _| {
+                let members = Members::new([ReplicaIndex(7)]).unwrap();
+                change.succession.previous = Some(Tenure { since: Epoch(4), members });
+                change.previous = nodes(&[7]);
+            },
+            "was there before",
+        ),
+    ];
+    for (spoil, expected) in table {
+        let refused = refused(spoil).expect(expected);
+        assert!(refused.contains(expected), "{refused}: {expected}");
     }
 }
 
@@ -367,7 +413,7 @@ fn comparison_systems_with_the_wrong_groups_are_refused() {
     use quorate_core::NodeId;
     use quorate_core::comparison::{Comparison, Rival, System};
     use quorate_core::topology::Shard;
-    let service = Shard { id: ShardId(1), replicas: vec![NodeId(0)] };
+    let service = Shard::new(ShardId(1), vec![NodeId(0)]);
     for rival in Rival::ALL {
         let comparison = |service| Comparison { rival, service };
         let with = decode::<Comparison>(&encode(&comparison(Some(service.clone()))));

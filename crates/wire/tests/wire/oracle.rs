@@ -647,7 +647,24 @@ messages! {
         #[prost(string, repeated, tag = 1)] sites: Vec<String>,
         #[prost(message, repeated, tag = 2)] nodes: Vec<Node>,
     }
-    struct Shard { #[prost(uint32, tag = 1)] id: u32, #[prost(uint32, repeated, tag = 2)] replicas: Vec<u32> }
+    struct Shard {
+        #[prost(uint32, tag = 1)] id: u32,
+        #[prost(uint32, repeated, tag = 2)] replicas: Vec<u32>,
+        #[prost(message, optional, tag = 3)] change: Option<Change>,
+    }
+    struct Change {
+        #[prost(message, optional, tag = 1)] previous: Option<Tenure>,
+        #[prost(uint32, repeated, tag = 2)] nodes: Vec<u32>,
+        #[prost(message, optional, tag = 3)] present: Option<Tenure>,
+        #[prost(uint32, tag = 4)] next: u32,
+    }
+    struct ReplicaReport {
+        #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
+        #[prost(uint32, tag = 2)] epoch: u32,
+        #[prost(uint32, optional, tag = 3)] arrived: Option<u32>,
+        #[prost(bool, tag = 4)] has_records: bool,
+    }
+    struct Replicas { #[prost(message, repeated, tag = 1)] replicas: Vec<ReplicaReport> }
     struct Keyspace {
         #[prost(uint32, tag = 1)] id: u32,
         #[prost(string, tag = 2)] name: String,
@@ -676,7 +693,7 @@ choices! {
         3 Configuration(configuration::Member),
         4 QwStore(qwstore::QwStore),
     }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -693,5 +710,7 @@ choices! {
         14 Unsupported(Unsupported),
         15 Join(Join),
         16 JoinReply(JoinReply),
+        17 ReplicasRequest(Empty),
+        18 Replicas(Replicas),
     }
 }

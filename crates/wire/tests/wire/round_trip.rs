@@ -92,6 +92,8 @@ fn the_generators_reach_every_variant() {
         "Unsupported",
         "Join",
         "JoinReply",
+        "ReplicasRequest",
+        "Replicas",
         "Node",
         "Client",
         "Read",

@@ -261,7 +261,7 @@ impl World {
             name: "script".to_owned(),
             isolation: Isolation::Strict,
             durability: Durability::Sync,
-            shards: (1..=shards).map(|id| Shard { id: ShardId(id), replicas: nodes.clone() }).collect(),
+            shards: (1..=shards).map(|id| Shard::new(ShardId(id), nodes.clone())).collect(),
             epoch: Epoch::FIRST,
             clock_bound,
             comparison: None,
