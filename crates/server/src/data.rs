@@ -4,6 +4,7 @@
 //!   identity.toml                   cluster, node, a random incarnation; written once, by explicit initialisation
 //!   nodes.toml                      the sites and nodes of the cluster, as they were when this node knew last
 //!   lock                            locked while a server uses the directory
+//!   keyspaces/keyspace-3.toml       who the replicas of a keyspace are, if that has changed since it was created
 //!   replicas/shard-7-r1/
 //!     replica.toml                  the marker: this replica has been created here, and how it begins without records
 //!     log/                          its log; absent for durability `memory`
@@ -25,19 +26,24 @@
 //! If more replicas of a group have lost their records than it survives, rejoining never ends. An operator can accept the
 //! loss: the marker notes when, and the replica goes on as if it had slept since its creation.
 
+mod memberships;
+
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use quorate_core::comparison::Rival;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology, UnknownName};
-use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
+use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
 use quorate_tapir::KeyspaceShards;
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
 
 use crate::config::system_keyspace;
+pub(crate) use memberships::Known;
 
 /// The version of the layout of a data directory that this program reads and writes. In the first one the catalogue was a
 /// keyspace of TAPIR.
@@ -162,10 +168,12 @@ struct MarkerFile {
     durability: String,
     shard: u32,
     index: u8,
+    /// The nodes of its group when it was created, ascending by index.
     nodes: Vec<u16>,
     /// The first shard of the keyspace, and how many there are. Directories of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shards: Option<[u32; 2]>,
+    /// In which membership it was created.
     #[serde(default)]
     epoch: u32,
     boot: Boot,
@@ -199,12 +207,14 @@ pub(crate) struct Placement {
     pub(crate) comparison: Option<Rival>,
     /// What acknowledged writes survive.
     pub(crate) durability: Durability,
-    /// The nodes of its group, by replica index.
-    pub(crate) nodes: Vec<NodeId>,
+    /// Its group, and on which nodes that is.
+    pub(crate) group: Shard,
+    /// How many replicas its group had when it was created.
+    pub(crate) founders: GroupSize,
     /// All shards of that keyspace, if it is known which they are.
     pub(crate) shards: Option<KeyspaceShards>,
-    /// The membership in which they are that.
-    pub(crate) epoch: Epoch,
+    /// Who the replicas of all of them are.
+    pub(crate) memberships: Groups,
 }
 
 impl Placement {
@@ -219,21 +229,31 @@ impl Placement {
 
     /// The replicas of a keyspace that a node is to host.
     pub(crate) fn on_node(keyspace: &Keyspace, node: NodeId) -> Vec<Placement> {
+        let memberships = keyspace.memberships();
         let on_shard = |shard: &Shard| {
-            let index = shard.replicas.iter().position(|host| *host == node)?;
+            let (index, _) = shard.members().find(|(_, host)| *host == node)?;
             Some(Placement {
-                replica: ReplicaId { shard: shard.id, index: ReplicaIndex(index as u8) },
+                replica: ReplicaId { shard: shard.id, index },
                 keyspace: keyspace.id,
                 keyspace_name: keyspace.name.clone(),
                 isolation: keyspace.isolation,
                 comparison: keyspace.comparison.as_ref().map(|comparison| comparison.rival),
                 durability: keyspace.durability,
-                nodes: shard.replicas.clone(),
+                group: shard.clone(),
+                founders: shard.group_size(),
                 shards: shards_of(keyspace),
-                epoch: keyspace.epoch,
+                memberships: memberships.clone(),
             })
         };
         keyspace.groups().filter_map(on_shard).collect()
+    }
+
+    /// Takes note of who the replicas are now.
+    pub(crate) fn set_known(&mut self, known: &Known) {
+        self.memberships = known.memberships.clone();
+        if let Some(group) = known.changed.get(&self.replica.shard) {
+            self.group = group.clone();
+        }
     }
 }
 
@@ -362,10 +382,24 @@ impl DataDirectory {
     pub(crate) fn replicas(&self) -> Result<Vec<Placement>, DataError> {
         let directory = self.path.join("replicas");
         let mut placements = Vec::new();
+        let mut known = BTreeMap::new();
         for entry in fs::read_dir(&directory).map_err(|source| io_error(&directory, source))? {
             let marker = entry.map_err(|source| io_error(&directory, source))?.path().join("replica.toml");
             if exists(&marker)? {
-                placements.push(read::<MarkerFile>(&marker)?.placement(&marker)?);
+                let (mut placement, created_in) = read::<MarkerFile>(&marker)?.placement(&marker)?;
+                let keyspace = placement.keyspace;
+                if let Entry::Vacant(vacant) = known.entry(keyspace) {
+                    vacant.insert(self.memberships(keyspace)?);
+                }
+                if let Some(Some(known)) = known.get(&keyspace) {
+                    placement.set_known(known);
+                }
+                if placement.memberships.epoch < created_in {
+                    let reason =
+                        format!("it was created in {created_in}, and nothing beside it tells of that");
+                    return Err(DataError::Damaged { path: marker, reason });
+                }
+                placements.push(placement);
             }
         }
         placements.sort_by_key(|placement| placement.replica);
@@ -443,31 +477,37 @@ impl MarkerFile {
             durability: placement.durability.name().to_owned(),
             shard: placement.replica.shard.0,
             index: placement.replica.index.0,
-            nodes: placement.nodes.iter().map(|node| node.0).collect(),
+            nodes: placement.group.replicas.iter().map(|node| node.0).collect(),
             shards: placement.shards.map(|shards| [shards.first.0, shards.count]),
-            epoch: placement.epoch.0,
+            epoch: placement.memberships.epoch.0,
             boot,
             accepted_losses: accepted_losses.to_vec(),
         }
     }
 
-    fn placement(self, path: &Path) -> Result<Placement, DataError> {
+    /// The replica, as it was created, and in which membership that was.
+    fn placement(self, path: &Path) -> Result<(Placement, Epoch), DataError> {
         let damaged = |reason: String| DataError::Damaged { path: path.to_owned(), reason };
         let unknown = |error: UnknownName| damaged(error.to_string());
-        if usize::from(self.index) >= self.nodes.len() {
+        let founders = GroupSize::new(self.nodes.len()).map_err(|error| damaged(error.to_string()))?;
+        let created_in = Epoch(self.epoch);
+        if created_in == Epoch::FIRST && usize::from(self.index) >= self.nodes.len() {
             return Err(damaged(format!("replica {} of {} nodes", self.index, self.nodes.len())));
         }
-        Ok(Placement {
-            replica: ReplicaId { shard: ShardId(self.shard), index: ReplicaIndex(self.index) },
+        let shard = ShardId(self.shard);
+        let placement = Placement {
+            replica: ReplicaId { shard, index: ReplicaIndex(self.index) },
             keyspace: KeyspaceId(self.keyspace),
             keyspace_name: self.keyspace_name,
             isolation: self.isolation.parse().map_err(unknown)?,
             comparison: self.baseline.map(|name| name.parse()).transpose().map_err(unknown)?,
             durability: self.durability.parse().map_err(unknown)?,
-            nodes: self.nodes.into_iter().map(NodeId).collect(),
+            group: Shard::new(shard, self.nodes.into_iter().map(NodeId).collect()),
+            founders,
             shards: self.shards.map(|[first, count]| KeyspaceShards { first: ShardId(first), count }),
-            epoch: Epoch(self.epoch),
-        })
+            memberships: Groups::new(founders),
+        };
+        Ok((placement, created_in))
     }
 }
 
@@ -552,6 +592,14 @@ fn rename_durably(from: &Path, to: &Path) -> Result<(), DataError> {
 /// Removes a directory with all that is in it, if it is there.
 fn remove_all(path: &Path) -> Result<(), DataError> {
     match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a file, if it is there.
+fn remove_file(path: &Path) -> Result<(), DataError> {
+    match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path, error)),
         _ => Ok(()),
     }

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quorate_core::NodeId;
-use quorate_core::topology::Durability;
+use std::collections::BTreeMap;
 
-use super::{Boot, DataDirectory, DataError, Initialise, Placement, Prepared};
+use quorate_core::topology::{Durability, Keyspace};
+use quorate_core::{Epoch, NodeId, ReplicaIndex};
+
+use super::{Boot, DataDirectory, DataError, Initialise, Known, Placement, Prepared};
 use crate::config::system_keyspace;
 
 const CLUSTER: u64 = 7;
@@ -195,4 +197,49 @@ fn an_accepted_loss_is_remembered_and_leaves_nothing_else() {
         assert_eq!((prepared.boot, prepared.accepted_losses), (Boot::Rejoin, vec![100, 200]));
         fs::remove_dir_all(fixture.replica_file("log")).unwrap();
     }
+}
+
+/// The keyspace of the fixture once its replicas are on these nodes.
+fn moved(keyspace: &Keyspace, nodes: &[u16]) -> Keyspace {
+    let nodes = nodes.iter().copied().map(NodeId).collect();
+    keyspace.next_epoch(&BTreeMap::from([(keyspace.shards[0].id, nodes)])).unwrap()
+}
+
+#[test]
+fn who_the_replicas_are_is_written_down_and_read_back() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    let first = system_keyspace(vec![NodeId(0), NODE, NodeId(2)], Durability::Sync);
+    assert_eq!(data.memberships(first.id).unwrap(), None);
+    let second = moved(&moved(&first, &[1, 2, 4]), &[1, 2, 4, 7, 0]);
+    data.note_memberships(first.id, &Known::of(&second)).unwrap();
+    assert_eq!(data.memberships(first.id).unwrap(), Some(Known::of(&second)));
+    let found = data.replicas().unwrap().remove(0);
+    assert_eq!((found.replica.index, found.founders.replicas()), (ReplicaIndex(1), 3));
+    assert_eq!((&found.group, &found.memberships), (&second.shards[0], &second.memberships()));
+    data.forget_memberships(first.id).unwrap();
+    data.forget_memberships(first.id).unwrap();
+    assert_eq!(data.replicas().unwrap(), [placement(Durability::Sync)]);
+}
+
+#[test]
+fn a_marker_of_a_later_membership_than_is_written_down_is_refused() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    let first = system_keyspace(vec![NodeId(0), NodeId(2), NodeId(3)], Durability::Sync);
+    let second = moved(&first, &[0, 2, 1]);
+    data.note_memberships(first.id, &Known::of(&second)).unwrap();
+    let placement = Placement::on_node(&second, NODE).remove(0);
+    assert_eq!((placement.replica.index, placement.memberships.epoch), (ReplicaIndex(3), Epoch(1)));
+    let create =
+        |path: &Path| fs::write(path.join("segment"), b"").map_err(|source| super::io_error(path, source));
+    data.prepare_replica(&placement, true, create).unwrap();
+    assert_eq!(data.replicas().unwrap(), [placement]);
+    data.forget_memberships(first.id).unwrap();
+    let error = data.replicas().unwrap_err();
+    assert!(
+        matches!(error, DataError::Damaged { .. }) && error.to_string().contains("created in e1"),
+        "{error}"
+    );
 }

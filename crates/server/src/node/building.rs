@@ -3,13 +3,13 @@
 //! To create a log is to write a whole segment of it, and the event loop must not wait for that: a thread builds, and asks
 //! for a turn whenever a replica is ready.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use quorate_core::{ReplicaId, View};
+use quorate_core::{KeyspaceId, ReplicaId, View};
 use quorate_runtime::transport::TurnWaker;
 
 use super::hosted::Hosted;
@@ -47,7 +47,7 @@ pub(crate) struct Builder {
     data: Arc<DataDirectory>,
     logs: Logs,
     waker: TurnWaker,
-    under_way: BTreeSet<ReplicaId>,
+    under_way: BTreeMap<ReplicaId, KeyspaceId>,
     ready: (Sender<Hosted>, Receiver<Hosted>),
     threads: Vec<JoinHandle<()>>,
     /// What builds a replica, and what starts a thread. Tests put others in their places.
@@ -70,7 +70,7 @@ impl Builder {
             data,
             logs,
             waker,
-            under_way: BTreeSet::new(),
+            under_way: BTreeMap::new(),
             ready: channel(),
             threads: Vec::new(),
             means,
@@ -87,7 +87,8 @@ impl Builder {
         if orders.is_empty() {
             return;
         }
-        let replicas: Vec<_> = orders.iter().map(|order| order.placement.replica).collect();
+        let place = |order: &Order| (order.placement.replica, order.placement.keyspace);
+        let replicas: Vec<_> = orders.iter().map(place).collect();
         let (data, logs, waker) = (Arc::clone(&self.data), self.logs.clone(), self.waker.clone());
         let (ready, Means { build, spawn }) = (self.ready.0.clone(), self.means);
         let thread = spawn(Box::new(move || {
@@ -111,7 +112,12 @@ impl Builder {
 
     /// True if this replica is being built.
     pub(crate) fn is_building(&self, replica: ReplicaId) -> bool {
-        self.under_way.contains(&replica)
+        self.under_way.contains_key(&replica)
+    }
+
+    /// True if a replica of this keyspace is being built.
+    pub(crate) fn is_building_for(&self, keyspace: KeyspaceId) -> bool {
+        self.under_way.values().any(|known| *known == keyspace)
     }
 
     /// The replicas that have become ready.

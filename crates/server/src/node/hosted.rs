@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_core::comparison::Rival;
 use quorate_core::machine::InputOf;
-use quorate_core::{Address, ClientId, Epoch, Input, Instant, ReplicaId, View};
+use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, ReplicaId, View};
 use quorate_log::Member;
 use quorate_runtime::driver::{Carrier, Kept, Mark};
 use quorate_runtime::{Driver, Time};
@@ -40,6 +40,9 @@ pub(crate) enum State {
 pub(crate) trait Runs: Send {
     /// Starts the machine.
     fn start(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped;
+
+    /// Tells the machine who the replicas of its keyspace are from now on; what it knows already it passes over.
+    fn change_groups(&mut self, time: Time, memberships: &Groups, outgoing: Outgoing<'_, '_>) -> Stepped;
 
     /// Gives the machine a message. One of another protocol is lost.
     fn on_message(
@@ -78,6 +81,9 @@ pub(crate) trait Runs: Send {
     /// True if the machine has nothing of clients under way.
     fn is_idle(&self) -> bool;
 
+    /// The latest membership that the machine knows of.
+    fn epoch(&self) -> Epoch;
+
     /// What is known of the replica beside the machine.
     fn facts(&self) -> Facts<'_>;
 }
@@ -85,6 +91,9 @@ pub(crate) trait Runs: Send {
 /// What is known of a replica that runs beside its machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
+    /// Since when the members of its group were as they were when it last began to serve in a view, durably; none if it has not
+    /// since this process started.
+    pub(crate) arrived: Option<Epoch>,
     /// So many replicas of the group have lost their records, as it said last, that it does not recover by itself.
     pub(crate) lost: Option<usize>,
     /// How many transactions have committed and aborted here since this process started.
@@ -110,6 +119,8 @@ struct Running<M: Served> {
     before: (u64, u64),
     /// What it said last about itself.
     news: Option<News>,
+    /// As [`Facts::arrived`].
+    arrived: Option<Epoch>,
     /// True if its log has records that were not written yet.
     is_dirty: bool,
     /// When operators have accepted that it had lost its records, in seconds since 1970.
@@ -178,20 +189,25 @@ impl<M: Served> Running<M> {
             Origin::AcceptedLoss { view } => Self::accept_loss(placement, data, *view)?,
             Origin::NewGroup | Origin::OldGroup => Vec::new(),
         };
+        let epoch = placement.memberships.epoch;
         let prepared = data.prepare_replica(placement, *origin == Origin::NewGroup, create)?;
         let (log, records) = match prepared.log {
             None => (None, asleep),
             Some(directory) => {
                 if !asleep.is_empty() {
-                    let (mut log, _) = logs.open::<M::Record>(&directory, id, placement.epoch)?;
+                    let (mut log, _) = logs.open::<M::Record>(&directory, id, epoch)?;
                     asleep.iter().for_each(|record| _ = log.append(record));
                     log.close()?;
                 }
-                let (log, records) = logs.open(&directory, id, placement.epoch)?;
+                let (log, records) = logs.open(&directory, id, epoch)?;
                 (Some(log), records)
             }
         };
-        let machine = M::build(kind, placement, prepared.boot, records)?;
+        // What somebody with records has not written down, it has not taken part in: it is told once it has started.
+        let knows_better = !records.is_empty() && !matches!(origin, Origin::AcceptedLoss { .. });
+        let memberships =
+            if knows_better { Groups::new(placement.founders) } else { placement.memberships.clone() };
+        let machine = M::build(kind, placement, memberships, prepared.boot, records)?;
         let before = machine.decided();
         let driver = Driver::new(machine, *seed);
         let accepted_losses = prepared.accepted_losses;
@@ -202,6 +218,7 @@ impl<M: Served> Running<M> {
             records: 0,
             before,
             news: None,
+            arrived: None,
             is_dirty: false,
             accepted_losses,
         }))
@@ -227,19 +244,30 @@ impl<M: Served> Running<M> {
         outgoing: Outgoing<'_, '_>,
         act: impl FnOnce(&mut Driver<M>, &mut ToWorld<'_, '_, '_>),
     ) -> Stepped {
-        let Running { id, driver, log, records, news, is_dirty, .. } = self;
+        let Running { id, driver, log, records, news, arrived, is_dirty, .. } = self;
         let was_dirty = *is_dirty;
+        let said = Stepped::default();
         let mut carrier =
-            ToWorld { id: *id, log: log.as_mut(), records, news, is_dirty, changes_state: false, outgoing };
+            ToWorld { id: *id, log: log.as_mut(), records, news, arrived, is_dirty, said, outgoing };
         act(driver, &mut carrier);
-        let changes_state = carrier.changes_state;
-        Stepped { became_dirty: *is_dirty && !was_dirty, changes_state }
+        let said = carrier.said;
+        Stepped { became_dirty: *is_dirty && !was_dirty, ..said }
     }
 }
 
 impl<M: Served> Runs for Running<M> {
     fn start(&mut self, time: Time, outgoing: Outgoing<'_, '_>) -> Stepped {
         self.step(time, Input::Start, outgoing)
+    }
+
+    fn change_groups(&mut self, time: Time, memberships: &Groups, outgoing: Outgoing<'_, '_>) -> Stepped {
+        if let Some(log) = &mut self.log {
+            log.set_epoch(memberships.epoch);
+        }
+        match M::change_groups(memberships) {
+            Some(command) => self.step(time, Input::Command(command), outgoing),
+            None => Stepped::default(),
+        }
     }
 
     fn on_message(
@@ -295,9 +323,14 @@ impl<M: Served> Runs for Running<M> {
         self.driver.machine().is_idle()
     }
 
+    fn epoch(&self) -> Epoch {
+        self.driver.machine().epoch(self.id.into())
+    }
+
     fn facts(&self) -> Facts<'_> {
         let decided = self.driver.machine().decided();
         Facts {
+            arrived: self.arrived,
             lost: match self.news {
                 Some(News::Lost(lost)) => Some(lost),
                 _ => None,
@@ -318,6 +351,8 @@ pub(crate) struct Stepped {
     pub(crate) became_dirty: bool,
     /// The replica has something new to say about itself.
     pub(crate) changes_state: bool,
+    /// Nobody needs the replica any more.
+    pub(crate) is_retired: bool,
 }
 
 /// Carries out what the replica wants.
@@ -326,8 +361,10 @@ struct ToWorld<'a, 'b, 't> {
     log: Option<&'a mut ReplicaLog>,
     records: &'a mut u64,
     news: &'a mut Option<News>,
+    arrived: &'a mut Option<Epoch>,
     is_dirty: &'a mut bool,
-    changes_state: bool,
+    /// What comes of what it says.
+    said: Stepped,
     outgoing: Outgoing<'b, 't>,
 }
 
@@ -342,14 +379,22 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
             // It repeats this for as long as it holds.
             return;
         }
-        self.changes_state = true;
+        self.said.changes_state = true;
         match news {
-            News::Normal(view) => tracing::info!(replica = %self.id, %view, "serving"),
+            News::Normal(view) => {
+                *self.arrived = Some(view.epoch());
+                tracing::info!(replica = %self.id, %view, "serving");
+            }
+            News::Retired => {
+                self.said.is_retired = true;
+                tracing::info!(replica = %self.id, "no member any more, and needed by nobody");
+            }
             News::ViewChanging(view) => tracing::info!(replica = %self.id, %view, "changing views"),
             News::Recovering => tracing::info!(replica = %self.id, "learning what was lost from the others"),
             News::Leading(view) => tracing::info!(replica = %self.id, %view, "leading"),
+            // The catalogue tells of it, if it has not yet.
             News::Outdated(epoch) => {
-                tracing::warn!(replica = %self.id, %epoch, "the membership has changed");
+                tracing::info!(replica = %self.id, %epoch, "others know of a later membership");
             }
             News::Lost(lost) => {
                 tracing::error!(replica = %self.id, lost, "too many replicas have lost their records");

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use quorate_core::hash::FixedMap;
-use quorate_core::quorum::InvalidGroupSize;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_runtime::driver::Mark;
 use quorate_runtime::transport::TurnWaker;
@@ -59,9 +58,6 @@ pub(crate) enum LogError {
     /// Its protocol has no way to go on without what is lost.
     #[error("the loss of its records cannot be accepted: drop its keyspace, and create it again")]
     LossNotAccepted,
-    /// The marker names an impossible group.
-    #[error(transparent)]
-    Group(#[from] InvalidGroupSize),
 }
 
 /// What the thread that syncs has reported of one log.
@@ -215,6 +211,11 @@ impl ReplicaLog {
         self.unwritten.1 += self.scratch.len() as u64;
         self.lag_bytes += self.scratch.len() as u64;
         self.appended
+    }
+
+    /// Records are written under this membership from here on.
+    pub(crate) fn set_epoch(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
     }
 
     /// The position after the last record, also of one from before a restart.

@@ -7,6 +7,7 @@
 //! | `building` | replicas that are not ready yet |
 //! | `log` | its log, and how syncs are reported |
 //! | `catalogue` | which keyspaces, sites and nodes there are |
+//! | `memberships` | what becomes of replicas when those of their keyspace change |
 //! | `registry` | how sites and nodes are registered |
 //! | `routes` | where messages go |
 //! | `admission` | what is refused under load |
@@ -18,25 +19,26 @@ mod building;
 mod catalogue;
 mod hosted;
 mod log;
+mod memberships;
 mod registry;
 mod routes;
 mod served;
 mod service;
 mod status;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::Topology;
-use quorate_core::{Address, ClientId, Instant, Random, ReplicaId};
+use quorate_core::{Address, ClientId, Instant, KeyspaceId, Random, ReplicaId, ShardId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
 use tokio::sync::watch;
 
 use crate::Config;
-use crate::data::{DataDirectory, DataError, Placement};
+use crate::data::{DataDirectory, DataError, Known, Placement};
 use admission::{Class, Load, classify, prepares_for, refusal_of_write};
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Joined, Reading};
@@ -78,6 +80,12 @@ pub(crate) struct Node {
     dirty: Vec<ReplicaId>,
     /// The replicas that wait for a sync.
     syncing: Vec<ReplicaId>,
+    /// Who the replicas of keyspaces are that have ever changed, of those that are hosted here.
+    memberships: BTreeMap<KeyspaceId, Known>,
+    /// Of a node that was replaced: the index of who was to join each shard next when it was heard of first.
+    joined_since: BTreeMap<ShardId, u16>,
+    /// Replicas that nobody needs any more.
+    retired: Vec<ReplicaId>,
     /// No timer of a replica is due before.
     deadline: Instant,
     /// What clients were told of replicas that do not serve before an operator acts.
@@ -123,6 +131,9 @@ impl Node {
             here: VecDeque::new(),
             dirty: Vec::new(),
             syncing: Vec::new(),
+            memberships: BTreeMap::new(),
+            joined_since: BTreeMap::new(),
+            retired: Vec::new(),
             deadline: Instant::START,
             problems: BTreeMap::new(),
             service_changed: true,
@@ -133,6 +144,10 @@ impl Node {
             seeds,
         };
         let mut placements = node.data.replicas()?;
+        for keyspace in placements.iter().map(|placement| placement.keyspace).collect::<BTreeSet<_>>() {
+            let known = node.data.memberships(keyspace)?;
+            node.memberships.extend(known.map(|known| (keyspace, known)));
+        }
         for placement in Placement::on_node(&node.config.system, node.config.node) {
             if !placements.iter().any(|known| known.replica == placement.replica) {
                 placements.push(placement);
@@ -149,7 +164,7 @@ impl Node {
 
     /// True if every other node can be reached.
     pub(crate) fn is_connected(&self) -> bool {
-        self.topology.borrow().nodes.iter().all(|node| self.routes.is_connected(node.id))
+        self.topology.borrow().live_nodes().all(|node| self.routes.is_connected(node.id))
     }
 
     /// The sites and nodes, now and whenever that changes.
@@ -181,8 +196,9 @@ impl Node {
             if running.is_syncing() {
                 state = DrainState::UnderWay;
             } else if !running.is_idle() {
-                let reachable = placement.nodes.iter().filter(|node| routes.is_connected(**node)).count();
-                let has_majority = reachable * 2 > placement.nodes.len();
+                let nodes = &placement.group.replicas;
+                let reachable = nodes.iter().filter(|node| routes.is_connected(**node)).count();
+                let has_majority = reachable * 2 > nodes.len();
                 state = state.max(if has_majority { DrainState::UnderWay } else { DrainState::Stuck });
             }
         }
@@ -203,7 +219,7 @@ impl Node {
 
     /// What it takes to build a replica.
     fn order(&mut self, placement: Placement, origin: Origin) -> Order {
-        self.routes.learn_shard(placement.replica.shard, placement.nodes.clone());
+        self.routes.learn_shard(&placement.group);
         Order { placement, origin, log: self.config.log, seed: self.seeds.next_u64() }
     }
 
@@ -223,8 +239,10 @@ impl Node {
         turn.send_to_clients(&Packet::CatalogueChanged);
     }
 
+    /// Starts a replica, and tells it what it may have missed.
     fn start_replica(&mut self, id: ReplicaId, turn: &mut Turn<'_>) {
         self.step(id, turn, |running, time, outgoing| running.start(time, outgoing));
+        self.tell_memberships(id, turn);
     }
 
     /// The replicas of this node, ascending.
@@ -255,6 +273,9 @@ impl Node {
             self.dirty.push(id);
         }
         self.service_changed |= stepped.changes_state;
+        if stepped.is_retired {
+            self.retired.push(id);
+        }
     }
 
     /// Takes in a message from a socket.
@@ -414,12 +435,20 @@ impl Node {
         let mut orders = Vec::new();
         for Found { keyspace, created } in &reading.keyspaces {
             self.routes.learn(keyspace);
-            let is_new = *created > reading.started || !self.data.is_replacement();
-            let origin = if is_new { Origin::NewGroup } else { Origin::OldGroup };
-            for placement in Placement::on_node(keyspace, self.config.node) {
+            let placements = Placement::on_node(keyspace, self.config.node);
+            if !self.enter_epoch(keyspace, !placements.is_empty(), turn) {
+                continue;
+            }
+            for placement in placements {
                 let id = placement.replica;
+                let first_new = match *created > reading.started || !self.data.is_replacement() {
+                    true => 0,
+                    false => *self.joined_since.entry(id.shard).or_insert(placement.group.next_index()),
+                };
                 if !self.replicas.contains_key(&id) && !self.builder.is_building(id) {
                     tracing::info!(replica = %id, keyspace = placement.keyspace_name, "hosting a replica");
+                    let is_new = u16::from(id.index.0) >= first_new;
+                    let origin = if is_new { Origin::NewGroup } else { Origin::OldGroup };
                     orders.push(self.order(placement, origin));
                 }
             }
@@ -468,6 +497,9 @@ impl Node {
                 tracing::error!(%replica, %error, "what is left of a dropped keyspace cannot be removed");
             }
         }
+        for Placement { keyspace, .. } in &dropped {
+            self.forget_memberships(*keyspace);
+        }
         !dropped.is_empty()
     }
 }
@@ -514,6 +546,7 @@ impl Host for Node {
                 let json = self.status(turn).to_json().into();
                 turn.send(link, &Packet::Status { json });
             }
+            Packet::ReplicasRequest => turn.send(link, &Packet::Replicas { replicas: self.reports() }),
             Packet::AcceptLoss { replica, view } => {
                 let refused = self.accept_loss(replica, view).err();
                 turn.send(link, &Packet::AcceptLossReply { replica, refused });
@@ -524,6 +557,7 @@ impl Host for Node {
             | Packet::CatalogueChanged
             | Packet::Directory(_)
             | Packet::Status { .. }
+            | Packet::Replicas { .. }
             | Packet::ReplicaService { .. }
             | Packet::AcceptLossReply { .. }
             | Packet::JoinReply { .. } => {}
@@ -556,6 +590,7 @@ impl Host for Node {
         if let Some(reading) = self.catalogue.take_reading() {
             self.apply(reading, turn);
         }
+        self.delete_retired();
         self.write_logs();
         self.tell_service(turn);
         self.told_busy.clear();

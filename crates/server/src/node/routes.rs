@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::topology::Keyspace;
+use quorate_core::topology::{Keyspace, Shard};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId};
 use quorate_runtime::{LinkId, Turn};
 use quorate_wire::{Envelope, Packet, ProtocolMessage};
@@ -21,8 +21,8 @@ pub(crate) struct Routes {
     nodes: Vec<NodeLinks>,
     /// The connection over which each client was heard of.
     clients: FixedMap<ClientId, LinkId>,
-    /// The nodes of each shard, by replica index.
-    shards: FixedMap<ShardId, Vec<NodeId>>,
+    /// The nodes of each shard, by replica index; also of replicas that were members once, as far as that is known here.
+    shards: FixedMap<ShardId, Vec<Option<NodeId>>>,
 }
 
 /// The connections to another node. Each dials the other, and either connection will do: when a node comes back, it has
@@ -62,13 +62,18 @@ impl Routes {
     /// Learns where the shards of a keyspace are.
     pub(crate) fn learn(&mut self, keyspace: &Keyspace) {
         for shard in keyspace.groups() {
-            self.learn_shard(shard.id, shard.replicas.clone());
+            self.learn_shard(shard);
         }
     }
 
     /// Learns where a shard is.
-    pub(crate) fn learn_shard(&mut self, shard: ShardId, nodes: Vec<NodeId>) {
-        self.shards.insert(shard, nodes);
+    pub(crate) fn learn_shard(&mut self, shard: &Shard) {
+        let nodes = self.shards.entry(shard.id).or_default();
+        for (index, node) in shard.previous().chain(shard.members()) {
+            let index = usize::from(index.0);
+            nodes.resize(nodes.len().max(index + 1), None);
+            nodes[index] = Some(node);
+        }
     }
 
     /// Forgets a shard that was dropped.
@@ -128,7 +133,7 @@ impl Routes {
     }
 
     fn node_of(&self, replica: ReplicaId) -> Option<NodeId> {
-        self.shards.get(&replica.shard)?.get(usize::from(replica.index.0)).copied()
+        self.shards.get(&replica.shard)?.get(usize::from(replica.index.0)).copied().flatten()
     }
 }
 

@@ -6,8 +6,7 @@ mod member;
 mod qwstore;
 mod tapir;
 
-use quorate_core::quorum::InvalidGroupSize;
-use quorate_core::{ClientId, Epoch, GroupSize, Machine, View};
+use quorate_core::{ClientId, Epoch, Groups, Machine, View};
 use quorate_wire::{ProtocolMessage, Wire};
 
 use super::log::LogError;
@@ -26,10 +25,12 @@ pub(crate) trait Served:
     /// What tells apart what the same machine can be.
     type Kind: Copy;
 
-    /// Builds the machine from what it had made durable, or as it is told to begin if there is nothing.
+    /// Builds the machine from what it had made durable, or as it is told to begin if there is nothing. Its memberships are those
+    /// that it is to begin with; what its records say is later.
     fn build(
         kind: Self::Kind,
         placement: &Placement,
+        memberships: Groups,
         boot: Boot,
         records: Vec<Self::Record>,
     ) -> Result<Self, LogError>;
@@ -52,6 +53,9 @@ pub(crate) trait Served:
 
     /// How many transactions it has seen committed and aborted.
     fn decided(&self) -> (u64, u64);
+
+    /// What the machine is told if the replicas of its keyspace change; none if its protocol is not told so.
+    fn change_groups(memberships: &Groups) -> Option<Self::Command>;
 
     /// What the node has to know of what the machine has said.
     fn news(event: &Self::Event) -> Option<News>;
@@ -100,10 +104,8 @@ pub(crate) enum News {
     Leading(View),
     /// Somebody speaks under a later membership.
     Outdated(Epoch),
+    /// It is no member of its group any more, and nobody needs it.
+    Retired,
     /// So many replicas of its group have lost their records that it does not recover by itself.
     Lost(usize),
-}
-
-fn group_of(placement: &Placement) -> Result<GroupSize, InvalidGroupSize> {
-    GroupSize::new(placement.nodes.len())
 }

@@ -28,8 +28,11 @@ impl Hosted {
             return Some(reason.clone());
         }
         let lost = self.lost()?;
-        let (name, shard, replicas) =
-            (&self.placement.keyspace_name, self.placement.replica.shard.0, self.placement.nodes.len());
+        let (name, shard, replicas) = (
+            &self.placement.keyspace_name,
+            self.placement.replica.shard.0,
+            self.placement.group.replicas.len(),
+        );
         Some(format!(
             "{lost} of the {replicas} replicas of shard {shard} of {name} have lost their records, and it survives the \
              loss of {}: bring back the disk of one of them (here {directory}), or accept the loss with `quorate \
@@ -86,7 +89,7 @@ impl Node {
                 "{replica} has not lost its records with too many others: there is nothing to accept"
             ));
         };
-        if replica.shard == SYSTEM_SHARD && lost == hosted.placement.nodes.len() {
+        if replica.shard == SYSTEM_SHARD && lost == hosted.placement.group.replicas.len() {
             return Err("no replica of the catalogue is left: if it began again empty, all keyspaces would be dropped; \
                         bring back a disk, or create a new cluster"
                 .to_owned());

@@ -1,6 +1,7 @@
 //! What operators, `bench` and dashboards are told.
 
 use quorate_runtime::Turn;
+use quorate_wire::ReplicaReport;
 use serde::Serialize;
 
 use super::hosted::{Facts, Hosted, State};
@@ -98,10 +99,16 @@ pub struct ReplicaStatus {
     pub keyspace: String,
     /// Its shard.
     pub shard: u32,
-    /// Its position in the group.
+    /// Its name in the group.
     pub index: u8,
-    /// The nodes of the group, by position.
+    /// The members of the group, ascending.
+    pub members: Vec<u8>,
+    /// Their nodes, in the same order.
     pub nodes: Vec<u16>,
+    /// The latest membership of its keyspace that it knows of.
+    pub epoch: u32,
+    /// Since when the members were as they were when it last began to serve in a view, durably.
+    pub arrived: Option<u32>,
     /// What acknowledged writes survive.
     pub durability: &'static str,
     /// `tapir`, `configuration`, or the comparison system that runs the keyspace.
@@ -182,6 +189,26 @@ impl Node {
     }
 }
 
+impl Node {
+    /// How far each replica is, for whoever changes groups.
+    pub(super) fn reports(&self) -> Vec<ReplicaReport> {
+        let report = |id: ReplicaId| {
+            let hosted = &self.replicas[&id];
+            let epoch = hosted.placement.memberships.epoch;
+            match &hosted.state {
+                State::Running(running) => ReplicaReport {
+                    replica: id,
+                    epoch: running.epoch(),
+                    arrived: running.facts().arrived,
+                    has_records: running.health().activity != Activity::Recovering,
+                },
+                State::Refused(_) => ReplicaReport { replica: id, epoch, arrived: None, has_records: false },
+            }
+        };
+        self.replica_ids().into_iter().map(report).collect()
+    }
+}
+
 fn transport(turn: &Turn<'_>) -> TransportStatus {
     let counters = turn.counters();
     TransportStatus {
@@ -207,7 +234,10 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         keyspace: hosted.placement.keyspace_name.clone(),
         shard: id.shard.0,
         index: id.index.0,
-        nodes: hosted.placement.nodes.iter().map(|node| node.0).collect(),
+        members: hosted.placement.group.replica_ids().map(|replica| replica.index.0).collect(),
+        nodes: hosted.placement.group.replicas.iter().map(|node| node.0).collect(),
+        epoch: hosted.placement.memberships.epoch.0,
+        arrived: None,
         durability: hosted.placement.durability.name(),
         protocol: hosted.placement.protocol().name(),
         leads: false,
@@ -226,7 +256,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
     };
     let State::Running(running) = &hosted.state else { return base };
     let Health { activity, view, leads, prepared, record_len, recoveries } = running.health();
-    let Facts { decided: (commits, aborts), records, held, log_lag_bytes, accepted_losses, .. } =
+    let Facts { arrived, decided: (commits, aborts), records, held, log_lag_bytes, accepted_losses, .. } =
         running.facts();
     let state = match activity {
         Activity::Normal => "normal",
@@ -237,6 +267,8 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
     };
     ReplicaStatus {
         state,
+        epoch: running.epoch().0,
+        arrived: arrived.map(|since| since.0),
         leads,
         accepted_losses: accepted_losses.to_vec(),
         view: view.0,

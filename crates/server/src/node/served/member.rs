@@ -1,13 +1,13 @@
 //! Replicas of machines that stand on a replicated log: what is the log's is the same for all of them.
 
 use quorate_core::log::LogMachine;
-use quorate_core::{ClientId, GroupSize, Machine, View};
+use quorate_core::{ClientId, GroupSize, Groups, Machine, View};
 use quorate_log::member::{Config, Item, MessageOf};
 use quorate_log::{Fact, LogEvent, Member, Membership, Part, Rules, Status, Timer};
 use quorate_wire::{ProtocolMessage, Wire};
 
 use super::super::log::LogError;
-use super::{Activity, Health, News, Served, group_of};
+use super::{Activity, Health, News, Served};
 use crate::config::LogOptions;
 use crate::data::{Boot, Placement};
 
@@ -55,10 +55,11 @@ where
     fn build(
         (kind, log): Self::Kind,
         placement: &Placement,
+        memberships: Groups,
         boot: Boot,
         records: Vec<Self::Record>,
     ) -> Result<Self, LogError> {
-        let group = group_of(placement)?;
+        let group = memberships.size;
         let config = Config {
             me: placement.replica,
             membership: Membership::first(group),
@@ -82,7 +83,7 @@ where
         if !M::ACCEPTS_LOSS {
             return Ok(None);
         }
-        Ok(Some(Fact::asleep_since_creation(Membership::first(group_of(placement)?), view)))
+        Ok(Some(Fact::asleep_since_creation(Membership::first(placement.founders), view)))
     }
 
     fn health(&self) -> Health {
@@ -111,6 +112,11 @@ where
 
     fn decided(&self) -> (u64, u64) {
         self.machine().decided()
+    }
+
+    /// Who the members of a log are stands in the log itself.
+    fn change_groups(_: &Groups) -> Option<Self::Command> {
+        None
     }
 
     fn news(event: &Self::Event) -> Option<News> {

@@ -1,11 +1,11 @@
 //! Replicas of the quorum store without transactions.
 
-use quorate_core::{ClientId, Machine, View};
+use quorate_core::{ClientId, Groups, Machine, View};
 use quorate_ir::Status;
 use quorate_qwstore::{Record, Replica, ReplicaConfig, ReplicaEvent};
 
 use super::super::log::LogError;
-use super::{Activity, Health, News, Served, group_of};
+use super::{Activity, Health, News, Served};
 use crate::data::{Boot, Placement};
 
 impl Served for Replica {
@@ -14,6 +14,7 @@ impl Served for Replica {
     fn build(
         (): Self::Kind,
         placement: &Placement,
+        memberships: Groups,
         boot: Boot,
         records: Vec<Record>,
     ) -> Result<Self, LogError> {
@@ -21,8 +22,8 @@ impl Served for Replica {
             Boot::Initialise => quorate_qwstore::Boot::Initialise,
             Boot::Rejoin => quorate_qwstore::Boot::Rejoin,
         };
-        let Placement { replica, epoch, .. } = *placement;
-        let config = ReplicaConfig { epoch, ..ReplicaConfig::new(replica, group_of(placement)?, boot) };
+        let Groups { epoch, size, .. } = memberships;
+        let config = ReplicaConfig { epoch, ..ReplicaConfig::new(placement.replica, size, boot) };
         Ok(Replica::restore(config, records))
     }
 
@@ -59,6 +60,11 @@ impl Served for Replica {
     /// It knows puts, and not which transaction they belong to.
     fn decided(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    /// Its groups stay as they are: what was measured is dropped.
+    fn change_groups(_: &Groups) -> Option<Self::Command> {
+        None
     }
 
     fn news(event: &ReplicaEvent) -> Option<News> {

@@ -1,10 +1,10 @@
 //! Replicas of TAPIR.
 
 use quorate_core::{ClientId, Groups, Machine, View};
-use quorate_tapir::{Record, Replica, ReplicaConfig, ReplicaEvent, Status};
+use quorate_tapir::{Record, Replica, ReplicaCommand, ReplicaConfig, ReplicaEvent, Status};
 
 use super::super::log::LogError;
-use super::{Activity, Health, News, Served, group_of};
+use super::{Activity, Health, News, Served};
 use crate::data::{Boot, Placement};
 
 impl Served for Replica {
@@ -13,6 +13,7 @@ impl Served for Replica {
     fn build(
         (): Self::Kind,
         placement: &Placement,
+        groups: Groups,
         boot: Boot,
         records: Vec<Record>,
     ) -> Result<Self, LogError> {
@@ -20,10 +21,8 @@ impl Served for Replica {
             Boot::Initialise => quorate_tapir::Boot::Initialise,
             Boot::Rejoin => quorate_tapir::Boot::Rejoin,
         };
-        let Placement { replica, epoch, shards, .. } = *placement;
-        let group = group_of(placement)?;
-        let groups = Groups { epoch, ..Groups::new(group) };
-        let config = ReplicaConfig { groups, shards, ..ReplicaConfig::new(replica, group, boot) };
+        let Placement { replica, founders, shards, .. } = *placement;
+        let config = ReplicaConfig { groups, shards, ..ReplicaConfig::new(replica, founders, boot) };
         Ok(Replica::restore(config, records))
     }
 
@@ -61,14 +60,17 @@ impl Served for Replica {
         (self.committed(), self.aborted())
     }
 
+    fn change_groups(memberships: &Groups) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::ChangeGroups(memberships.clone()))
+    }
+
     fn news(event: &ReplicaEvent) -> Option<News> {
         Some(match event {
             ReplicaEvent::Normal { view } => News::Normal(*view),
             ReplicaEvent::ViewChanging { view } => News::ViewChanging(*view),
             ReplicaEvent::Outdated { epoch } => News::Outdated(*epoch),
             ReplicaEvent::Lost { lost } => News::Lost(*lost),
-            // Nothing depends on it as long as the catalogue does not change memberships.
-            ReplicaEvent::Retired => return None,
+            ReplicaEvent::Retired => News::Retired,
         })
     }
 }

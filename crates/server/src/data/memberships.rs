@@ -1,0 +1,146 @@
+//! Who the replicas of keyspaces are, as a node knew last: `keyspaces/keyspace-7.toml`.
+//!
+//! Written before replicas are told, so that what their logs say is never later than what the file says; and only once the replicas of
+//! a keyspace have changed, because the markers say how it was created. A replica with records knows from these how far it
+//! has come, and is told what has happened since; one without is given what the file says.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use quorate_core::topology::{Change, Keyspace, Shard};
+use quorate_core::{
+    Epoch, GroupSize, Groups, KeyspaceId, Members, NodeId, ReplicaIndex, ShardId, Succession, Tenure,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{DataDirectory, DataError, FORMAT, create_all, exists, read, write_durably};
+
+/// Who the replicas of a keyspace are, and where those are whose groups have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) memberships: Groups,
+    pub(crate) changed: BTreeMap<ShardId, Shard>,
+}
+
+impl Known {
+    /// As a definition says.
+    pub(crate) fn of(keyspace: &Keyspace) -> Self {
+        let changed = keyspace.groups().filter(|group| group.change.is_some());
+        Known {
+            memberships: keyspace.memberships(),
+            changed: changed.map(|group| (group.id, group.clone())).collect(),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeyspaceFile {
+    format: u32,
+    epoch: u32,
+    /// How many replicas those groups have that are not listed.
+    size: usize,
+    #[serde(default)]
+    groups: Vec<GroupFile>,
+}
+
+/// A group that has changed. Its replicas are told as index and node.
+#[derive(Serialize, Deserialize)]
+struct GroupFile {
+    shard: u32,
+    since: u32,
+    members: Vec<(u8, u16)>,
+    previous_since: u32,
+    previous: Vec<(u8, u16)>,
+    next: u16,
+}
+
+impl KeyspaceFile {
+    fn new(known: &Known) -> Self {
+        let Groups { epoch, size, .. } = known.memberships;
+        let groups = known.changed.values().filter_map(GroupFile::new).collect();
+        KeyspaceFile { format: FORMAT, epoch: epoch.0, size: size.replicas(), groups }
+    }
+
+    fn restore(self) -> Result<Known, String> {
+        let size = GroupSize::new(self.size).map_err(|error| error.to_string())?;
+        let mut known = Known {
+            memberships: Groups { epoch: Epoch(self.epoch), ..Groups::new(size) },
+            changed: BTreeMap::new(),
+        };
+        for file in self.groups {
+            let (shard, change) = file.restore()?;
+            known.memberships.changed.insert(shard.id, change.succession);
+            known.changed.insert(shard.id, Shard { change: Some(change), ..shard });
+        }
+        Ok(known)
+    }
+}
+
+impl GroupFile {
+    fn new(shard: &Shard) -> Option<Self> {
+        let Change { succession, next, .. } = shard.change.as_ref()?;
+        let seats = |seats: &mut dyn Iterator<Item = (ReplicaIndex, NodeId)>| {
+            seats.map(|(index, node)| (index.0, node.0)).collect()
+        };
+        Some(GroupFile {
+            shard: shard.id.0,
+            since: succession.present.since.0,
+            members: seats(&mut shard.members()),
+            previous_since: succession.previous?.since.0,
+            previous: seats(&mut shard.previous()),
+            next: *next,
+        })
+    }
+
+    fn restore(self) -> Result<(Shard, Change), String> {
+        let tenure = |since: u32, seats: &[(u8, u16)]| {
+            let members = Members::new(seats.iter().map(|(index, _)| ReplicaIndex(*index)));
+            Ok::<_, String>(Tenure {
+                since: Epoch(since),
+                members: members.map_err(|error| error.to_string())?,
+            })
+        };
+        let nodes = |mut seats: Vec<(u8, u16)>| -> Vec<NodeId> {
+            seats.sort_unstable();
+            seats.into_iter().map(|(_, node)| NodeId(node)).collect()
+        };
+        let previous = Some(tenure(self.previous_since, &self.previous)?);
+        let succession = Succession { previous, present: tenure(self.since, &self.members)? };
+        let change = Change { succession, previous: nodes(self.previous), next: self.next };
+        Ok((Shard::new(ShardId(self.shard), nodes(self.members)), change))
+    }
+}
+
+impl DataDirectory {
+    /// Notes who the replicas of a keyspace are.
+    pub(crate) fn note_memberships(&self, keyspace: KeyspaceId, known: &Known) -> Result<(), DataError> {
+        let path = self.keyspace_path(keyspace);
+        if let Some(directory) = path.parent().filter(|directory| !directory.is_dir()) {
+            create_all(directory)?;
+        }
+        write_durably(&path, &KeyspaceFile::new(known))
+    }
+
+    /// Who the replicas of a keyspace are, if that has ever changed.
+    pub(crate) fn memberships(&self, keyspace: KeyspaceId) -> Result<Option<Known>, DataError> {
+        let path = self.keyspace_path(keyspace);
+        if !exists(&path)? {
+            return Ok(None);
+        }
+        let damaged = |reason| DataError::Damaged { path: path.clone(), reason };
+        read::<KeyspaceFile>(&path)?.restore().map(Some).map_err(damaged)
+    }
+
+    /// Forgets a keyspace of which nothing is hosted here any more.
+    pub(crate) fn forget_memberships(&self, keyspace: KeyspaceId) -> Result<(), DataError> {
+        super::remove_file(&self.keyspace_path(keyspace))
+    }
+
+    fn keyspace_path(&self, keyspace: KeyspaceId) -> PathBuf {
+        keyspace_path(self.path(), keyspace)
+    }
+}
+
+fn keyspace_path(data: &Path, keyspace: KeyspaceId) -> PathBuf {
+    data.join("keyspaces").join(format!("keyspace-{}.toml", keyspace.0))
+}

@@ -1,0 +1,99 @@
+//! What becomes of replicas when those of their keyspace change: they are told, and deleted once nobody needs them.
+//!
+//! Who the replicas are is written down before any of them is told, because a replica writes in its log under which membership it is. From
+//! then on a restart finds both. A replica that starts is told what was written down last.
+
+use quorate_core::topology::Keyspace;
+use quorate_core::{Epoch, KeyspaceId, ReplicaId};
+use quorate_runtime::Turn;
+
+use super::Node;
+use super::hosted::{Hosted, State};
+use super::log::LogError;
+use crate::data::Known;
+
+impl Node {
+    /// Takes note of the membership of a keyspace that has replicas here, or is to have, and tells them. False if that could not
+    /// be written down: then nothing may be hosted in it.
+    pub(super) fn enter_epoch(
+        &mut self,
+        keyspace: &Keyspace,
+        is_placed_here: bool,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        let hosted: Vec<ReplicaId> = self
+            .replica_ids()
+            .into_iter()
+            .filter(|id| self.replicas[id].placement.keyspace == keyspace.id)
+            .collect();
+        let noted = self.memberships.get(&keyspace.id).map_or(Epoch::FIRST, |known| known.memberships.epoch);
+        if keyspace.epoch <= noted || (hosted.is_empty() && !is_placed_here) {
+            return true;
+        }
+        let known = Known::of(keyspace);
+        if let Err(error) = self.data.note_memberships(keyspace.id, &known) {
+            tracing::error!(keyspace = keyspace.name, %error, "who its replicas are now cannot be written down");
+            let error = LogError::from(error);
+            for id in hosted {
+                self.replicas.get_mut(&id).into_iter().for_each(|hosted| hosted.refuse(&error));
+            }
+            self.service_changed = true;
+            return false;
+        }
+        tracing::info!(keyspace = keyspace.name, epoch = %keyspace.epoch, "the replicas have changed");
+        self.memberships.insert(keyspace.id, known);
+        for id in hosted {
+            self.tell_memberships(id, turn);
+        }
+        turn.send_to_clients(&quorate_wire::Packet::CatalogueChanged);
+        true
+    }
+
+    /// Tells a replica who those of its keyspace are, if they have ever changed.
+    pub(super) fn tell_memberships(&mut self, id: ReplicaId, turn: &mut Turn<'_>) {
+        let Some(Hosted { placement, state }) = self.replicas.get_mut(&id) else { return };
+        let Some(known) = self.memberships.get(&placement.keyspace) else { return };
+        placement.set_known(known);
+        let memberships = known.memberships.clone();
+        let takes_part = placement.group.node_of(id.index).is_some();
+        match state {
+            State::Running(_) => self.step(id, turn, |running, time, outgoing| {
+                running.change_groups(time, &memberships, outgoing)
+            }),
+            // It has nothing to hand over, and nobody asks it to.
+            State::Refused(_) if !takes_part => self.retired.push(id),
+            State::Refused(_) => {}
+        }
+    }
+
+    /// Deletes replicas that nobody needs any more.
+    pub(super) fn delete_retired(&mut self) {
+        for id in std::mem::take(&mut self.retired) {
+            let Some(Hosted { placement, state }) = self.replicas.remove(&id) else { continue };
+            tracing::info!(replica = %id, keyspace = placement.keyspace_name, "deleting a replica that has retired");
+            self.service_changed = true;
+            if let State::Running(running) = state
+                && let Err(error) = running.close()
+            {
+                // It holds nothing that counts, and is removed.
+                tracing::warn!(replica = %id, %error, "the log of a retired replica could not be closed");
+            }
+            if let Err(error) = self.data.remove_replica(id) {
+                tracing::error!(replica = %id, %error, "what is left of a retired replica cannot be removed");
+            }
+            self.forget_memberships(placement.keyspace);
+        }
+    }
+
+    /// Forgets who the replicas of a keyspace are once none is here any more.
+    pub(super) fn forget_memberships(&mut self, keyspace: KeyspaceId) {
+        let is_hosted = self.replicas.values().any(|hosted| hosted.placement.keyspace == keyspace);
+        if is_hosted || self.builder.is_building_for(keyspace) || self.memberships.remove(&keyspace).is_none()
+        {
+            return;
+        }
+        if let Err(error) = self.data.forget_memberships(keyspace) {
+            tracing::error!(%keyspace, %error, "what is left of a keyspace cannot be removed");
+        }
+    }
+}
