@@ -3,6 +3,7 @@
 //! What is read there may be old until the transaction has committed, so that a keyspace is absent, or there, is known only then:
 //! it is no error of the transaction, but what has come of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorate_core::comparison::{Comparison, Rival};
@@ -76,20 +77,15 @@ pub(crate) fn validate_name(name: &str) -> Result<(), Invalid> {
 /// What has come of a transaction, if it commits.
 type Found<T> = std::result::Result<T, Invalid>;
 
-/// Looks a keyspace up.
-pub(crate) async fn find(txn: &Transaction, name: &str) -> Result<Found<Definition>> {
-    match txn.get(keyspace_key(name)).await? {
-        Some(value) => decode_definition(&value).map(Ok),
-        None => {
-            let existing = list(txn).await?.into_iter().map(|definition| definition.name).collect();
-            Ok(Err(Invalid::NoSuchKeyspace { name: name.to_owned(), existing }))
-        }
-    }
-}
-
-/// Looks a keyspace up in a transaction that does not commit, so it may be as it was, or have been dropped.
+/// Looks a keyspace up. In a transaction that does not commit it may be as it was, or have been dropped.
 pub(crate) async fn remembered(txn: &Transaction, name: &str) -> Result<Option<Definition>> {
     txn.get(keyspace_key(name)).await?.map(|value| decode_definition(&value)).transpose()
+}
+
+/// That a keyspace is not there, and which are.
+pub(crate) async fn missing(txn: &Transaction, name: &str) -> Result<Invalid> {
+    let existing = list(txn).await?.into_iter().map(|definition| definition.name).collect();
+    Ok(Invalid::NoSuchKeyspace { name: name.to_owned(), existing })
 }
 
 /// All keyspaces but the catalogue, by name.
@@ -167,15 +163,19 @@ pub(crate) async fn create(
 
 /// Removes a keyspace. Its id and those of its shards are never used again.
 pub(crate) async fn remove(txn: &Transaction, name: &str) -> Result<Found<()>> {
-    match find(txn, name).await? {
-        Ok(_) => txn.delete(keyspace_key(name)).map(Ok),
-        Err(invalid) => Ok(Err(invalid)),
+    match remembered(txn, name).await? {
+        Some(_) => txn.delete(keyspace_key(name)).map(Ok),
+        None => missing(txn, name).await.map(Err),
     }
 }
 
 /// One replica in each site; three if there are fewer sites but enough nodes.
 fn default_replicas(directory: &Directory, sites: &[SiteId]) -> usize {
-    let nodes = directory.topology().nodes.iter().filter(|node| sites.contains(&node.site)).count();
+    let nodes = directory.topology().live_nodes().filter(|node| sites.contains(&node.site));
+    let (nodes, sites) = nodes.fold((0, BTreeSet::new()), |(nodes, mut sites), node| {
+        sites.insert(node.site);
+        (nodes + 1, sites)
+    });
     let wanted = sites.len().max(3).min(nodes).clamp(1, GroupSize::MAX);
     if wanted.is_multiple_of(2) { wanted - 1 } else { wanted }
 }
@@ -202,7 +202,7 @@ mod tests {
             topology.sites.push(format!("site{site}"));
             for _ in 0..*nodes {
                 let id = NodeId(topology.nodes.len() as u16);
-                topology.nodes.push(Node { id, site: SiteId(site as u16), address: String::new() });
+                topology.nodes.push(Node { id, site: SiteId(site as u16), address: "here:1".to_owned() });
             }
         }
         Directory::new(topology, None, |_| None)

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{ClientId, Instant, NodeId};
+use quorate_core::ClientId;
 use quorate_runtime::clock::Clock;
-use quorate_runtime::transport::{self, Target, Transport, TurnWaker};
+use quorate_runtime::transport::{self, Transport, TurnWaker};
 use quorate_wire::Peer;
 use tokio::sync::Notify;
 
@@ -16,6 +16,7 @@ use crate::discover::{Discovered, discover};
 use crate::error::{Error, Result};
 use crate::host::{Attempt, ClientHost};
 use crate::options::Options;
+use crate::places::{Places, keep_current};
 use crate::session::Session;
 
 /// Once a majority of the nodes is connected, how long to wait for the others.
@@ -92,43 +93,30 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let topology = directory.topology;
     let site_id = options.site.as_ref().map(|site| site_named(&topology, site)).transpose()?;
 
-    let settled = Arc::new(Notify::new());
+    let (settled, stale) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let coordinators = Coordinators::new(client, options.coordinator(client));
-    let host = ClientHost::new(client, coordinators, topology.nodes.len(), Arc::clone(&settled));
+    let host = ClientHost::new(client, coordinators, &topology, Arc::clone(&settled), Arc::clone(&stale));
     let mut transport_options = transport::Options::new(cluster, Peer::Client(client), site.clone());
     transport_options.delays = options.delays.clone().map(Arc::new);
     transport_options.handshake_timeout = options.connect_timeout;
     let clock = Clock::start();
     let (transport, _) = Transport::start(host, transport_options, clock, TurnWaker::default());
     transport.with(|host, turn| host.start(turn));
-    let dials = topology
-        .nodes
-        .iter()
-        .map(|node| transport.dial(Target { address: node.address.clone(), expect: Some(node.id) }))
-        .collect();
+    let places = Places::new((site_id, site), topology.clone(), Arc::clone(&stale));
+    places.dial(&transport, &topology);
     wait_for_nodes(&transport, &settled, options.connect_timeout).await;
     let attempts = transport.with(|host, _| host.attempts());
-
-    let round_trip = |node: NodeId| {
-        let place = topology.nodes.get(usize::from(node.0))?;
-        let remote = topology.sites.get(usize::from(place.site.0))?;
-        if let Some(delays) = &options.delays {
-            return delays.round_trip(&site, remote);
-        }
-        match attempts.get(usize::from(node.0)) {
-            Some(Attempt::Reached(at)) => Some(at.saturating_since(Instant::START)),
-            _ => None,
-        }
-    };
-    let directory_seen = Directory::new(topology.clone(), site_id, round_trip);
+    places.measure(topology, &options, &attempts);
     if !attempts.iter().any(|attempt| matches!(attempt, Attempt::Reached(_))) {
         transport.abandon();
-        return Err(unreachable(&directory_seen, &attempts));
+        return Err(unreachable(&places.directory(), &attempts));
     }
     let session =
         Session::new(client, options.open_transactions_max, options.commits_in_flight_max, transport.clone());
-    let shared = Arc::new(Shared { session, options, directory: directory_seen, _dials: dials });
-    Ok(Database::new(shared, transport, directory.system))
+    let shared = Arc::new(Shared { session, options, places });
+    let system = Arc::new(directory.system);
+    tokio::spawn(keep_current(Arc::downgrade(&shared), transport.clone(), Arc::clone(&system), stale));
+    Ok(Database::new(shared, transport, system))
 }
 
 /// Waits until every node was reached or could not be; not for long once a majority is reached.
@@ -154,10 +142,8 @@ fn unreachable(directory: &Directory, attempts: &[Attempt]) -> Error {
         Attempt::Failed(reason) => reason.clone(),
         Attempt::Open | Attempt::Reached(_) => "no answer in time".to_owned(),
     };
-    let nodes = directory.topology().nodes.iter();
-    Error::Connect {
-        tried: nodes.zip(attempts).map(|(node, at)| (node.address.clone(), reason(at))).collect(),
-    }
+    let nodes = directory.topology().nodes.iter().zip(attempts).filter(|(node, _)| !node.is_forgotten());
+    Error::Connect { tried: nodes.map(|(node, at)| (node.address.clone(), reason(at))).collect() }
 }
 
 /// A name that no client has had before.

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use quorate_core::command::Outcome;
 use quorate_core::topology::{Keyspace as Definition, Topology};
 use quorate_core::{ClientId, NodeId, ReplicaId, View};
-use quorate_runtime::transport::{Counters, Dialled, Transport};
+use quorate_runtime::transport::{Counters, Transport};
 use tokio::sync::oneshot;
 
 use crate::catalogue::{self, KeyspaceOptions};
-use crate::directory::Directory;
 use crate::error::{Error, Invalid, Result};
 use crate::host::ClientHost;
 use crate::keyspace::Keyspace;
 use crate::options::Options;
+use crate::places::Places;
 use crate::retry::Retries;
 use crate::session::Session;
 use crate::token::Token;
@@ -27,9 +27,7 @@ use crate::waiters::Forgotten;
 pub(crate) struct Shared {
     pub(crate) session: Session,
     pub(crate) options: Options,
-    pub(crate) directory: Directory,
-    /// The standing wishes to be connected to the nodes: dropping them closes the connections.
-    pub(crate) _dials: Vec<Dialled>,
+    pub(crate) places: Places,
 }
 
 impl Drop for Shared {
@@ -54,11 +52,34 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    pub(crate) fn new(shared: Arc<Shared>, transport: Transport<ClientHost>, system: Definition) -> Self {
-        let system = Keyspace::new(Arc::clone(&shared), Arc::new(system), true);
-        let database = Database { shared, system, transport };
-        database.learn(database.system.definition().clone());
+    /// A new connection.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        transport: Transport<ClientHost>,
+        system: Arc<Definition>,
+    ) -> Self {
+        let database = Database::of(shared, transport, system);
+        database.route(&database.system.definition());
         database
+    }
+
+    /// A further handle on a connection.
+    pub(crate) fn of(shared: Arc<Shared>, transport: Transport<ClientHost>, system: Arc<Definition>) -> Self {
+        let system = Keyspace::new(Arc::clone(&shared), system, true);
+        Database { shared, system, transport }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn transport(&self) -> &Transport<ClientHost> {
+        &self.transport
+    }
+
+    /// The catalogue, which may be written here.
+    pub(crate) fn system(&self) -> &Keyspace {
+        &self.system
     }
 
     /// The incarnation of this client.
@@ -66,9 +87,10 @@ impl Database {
         self.shared.session.client()
     }
 
-    /// The sites and nodes of the cluster.
-    pub fn topology(&self) -> &Topology {
-        self.shared.directory.topology()
+    /// The sites and nodes of the cluster, as far as is known by now: those that have joined, or were forgotten, are known soon
+    /// afterwards.
+    pub fn topology(&self) -> Arc<Topology> {
+        Arc::clone(self.shared.places.directory().topology())
     }
 
     /// A handle on a keyspace. Also `_system`, the built-in catalogue, can be read.
@@ -79,26 +101,38 @@ impl Database {
     /// # Errors
     /// [`Invalid::NoSuchKeyspace`], which names those that exist, or whatever a transaction may end with.
     pub async fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        if name == self.system.name() {
+            return Ok(Keyspace::new(Arc::clone(&self.shared), self.system.definition(), false));
+        }
+        match self.find_definition(name).await? {
+            (Some(definition), _) => Ok(self.handle(definition)),
+            (None, _) => {
+                Err(self.system.transact(async |txn| catalogue::missing(&txn, name).await).await?.into())
+            }
+        }
+    }
+
+    /// Looks a keyspace up, and tells whether what was found is certain: if no majority of the catalogue answers, what any of its
+    /// replicas remembers will do.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub(crate) async fn find_definition(&self, name: &str) -> Result<(Option<Definition>, bool)> {
         /// How long to wait for certainty before what somebody remembers is asked for.
         const CERTAINTY: Duration = Duration::from_secs(2);
-        if name == self.system.name() {
-            let definition = Arc::new(self.system.definition().clone());
-            return Ok(Keyspace::new(Arc::clone(&self.shared), definition, false));
-        }
-        let find = async |txn: Transaction| catalogue::find(&txn, name).await;
+        let find = async |txn: Transaction| catalogue::remembered(&txn, name).await;
         let deadline = self.shared.options.deadline;
         let hasty = self.system.clone().with_deadline(deadline.min(CERTAINTY));
-        let definition = match hasty.transact(find).await {
+        match hasty.transact(find).await {
             Err(Error::Unavailable { .. } | Error::Conflict) if deadline > CERTAINTY => {
                 match catalogue::remembered(&self.system.begin().await?, name).await {
-                    Ok(Some(definition)) => definition,
+                    Ok(Some(definition)) => Ok((Some(definition), false)),
                     // Nobody near remembers it, or can be asked: who is to know can still come back.
-                    Ok(None) | Err(_) => self.system.transact(find).await??,
+                    Ok(None) | Err(_) => Ok((self.system.transact(find).await?, true)),
                 }
             }
-            found => found??,
-        };
-        Ok(self.handle(definition))
+            found => Ok((found?, true)),
+        }
     }
 
     /// Every keyspace but the catalogue, by name.
@@ -116,7 +150,7 @@ impl Database {
     /// may end with.
     pub async fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         catalogue::validate_name(name)?;
-        let directory = &self.shared.directory;
+        let directory = &self.shared.places.directory();
         let definition = self
             .system
             .transact(async |txn| catalogue::create(&txn, directory, name, &options).await)
@@ -181,7 +215,7 @@ impl Database {
         let holds = |definition: &Definition| {
             definition.shards.iter().any(|shard| token.participants.contains(&shard.id))
         };
-        if holds(self.system.definition()) {
+        if holds(&self.system.definition()) {
             return Ok(());
         }
         match self.list().await?.into_iter().find(holds) {
@@ -208,7 +242,7 @@ impl Database {
     }
 
     /// Waits for the answer of a node; there is nothing to wait for if it is not connected.
-    async fn answer_of<T>(&self, node: NodeId, answer: Option<oneshot::Receiver<T>>) -> Result<T> {
+    pub(crate) async fn answer_of<T>(&self, node: NodeId, answer: Option<oneshot::Receiver<T>>) -> Result<T> {
         let unreachable = |reason: String| {
             let address = self.topology().nodes.get(usize::from(node.0)).map(|node| node.address.clone());
             Error::Connect { tried: vec![(address.unwrap_or_else(|| node.to_string()), reason)] }
@@ -255,12 +289,18 @@ impl Database {
     }
 
     fn handle(&self, definition: Definition) -> Keyspace {
-        self.learn(definition.clone());
-        Keyspace::new(Arc::clone(&self.shared), Arc::new(definition), true)
+        Keyspace::new(Arc::clone(&self.shared), self.learn(definition), true)
     }
 
-    fn learn(&self, definition: Definition) {
-        let routes = Arc::new(self.shared.directory.routes(definition));
+    /// Learns of a keyspace, or of who its replicas are now.
+    pub(crate) fn learn(&self, definition: Definition) -> Arc<Definition> {
+        let definition = self.shared.places.learn(definition);
+        self.route(&definition);
+        definition
+    }
+
+    fn route(&self, definition: &Definition) {
+        let routes = Arc::new(self.shared.places.directory().routes(definition.clone()));
         self.transport.with(|host, turn| host.learn(routes, turn));
     }
 }

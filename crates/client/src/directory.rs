@@ -1,6 +1,7 @@
 //! Which sites and nodes there are, and which replicas are near.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::Routes;
@@ -9,10 +10,10 @@ use quorate_core::{NodeId, ReplicaId, ReplicaIndex, SiteId};
 
 use crate::error::{Invalid, MissingReplica};
 
-/// What a client knows of the cluster's places. Sites and nodes do not change while it is connected.
+/// What a client knows of the cluster's places at a time.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    topology: Topology,
+    topology: Arc<Topology>,
     /// How far each node is, by node id.
     distance: Vec<Distance>,
 }
@@ -41,11 +42,11 @@ impl Directory {
                 round_trip: round_trip(node.id).unwrap_or(Duration::MAX),
             })
             .collect();
-        Directory { topology, distance }
+        Directory { topology: Arc::new(topology), distance }
     }
 
     /// The sites and nodes.
-    pub(crate) fn topology(&self) -> &Topology {
+    pub(crate) fn topology(&self) -> &Arc<Topology> {
         &self.topology
     }
 
@@ -55,13 +56,11 @@ impl Directory {
             .groups()
             .map(|shard| {
                 let mut replicas: Vec<(Reverse<bool>, Distance, ReplicaIndex)> = shard
-                    .replicas
-                    .iter()
-                    .zip(0u8..)
-                    .map(|(node, index)| {
+                    .members()
+                    .map(|(index, node)| {
                         let distance = self.distance.get(usize::from(node.0)).copied();
                         let unknown = Distance { elsewhere: true, round_trip: Duration::MAX };
-                        (Reverse(distance.is_some()), distance.unwrap_or(unknown), ReplicaIndex(index))
+                        (Reverse(distance.is_some()), distance.unwrap_or(unknown), index)
                     })
                     .collect();
                 replicas.sort_unstable();
@@ -80,7 +79,7 @@ impl Directory {
         let node = keyspace
             .groups()
             .find(|shard| shard.id == replica.shard)
-            .and_then(|shard| shard.replicas.get(usize::from(replica.index.0)))
+            .and_then(|shard| shard.node_of(replica.index))
             .and_then(|node| self.topology.nodes.get(usize::from(node.0)));
         let site = node.and_then(|node| self.topology.sites.get(usize::from(node.site.0)));
         MissingReplica {
@@ -125,7 +124,7 @@ mod tests {
             name: "accounts".into(),
             isolation: Isolation::Strict,
             durability: Durability::Sync,
-            shards: vec![Shard { id: ShardId(4), replicas: vec![NodeId(0), NodeId(1), NodeId(2)] }],
+            shards: vec![Shard::new(ShardId(4), vec![NodeId(0), NodeId(1), NodeId(2)])],
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,

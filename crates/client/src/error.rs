@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use quorate_core::topology::PlacementError;
+use quorate_core::topology::{ChangeError, MoveError, PlacementError};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{ReplicaId, Timestamp};
 
@@ -65,6 +65,14 @@ pub enum Error {
     SnapshotTooOld {
         /// The oldest timestamp that can be read, in microseconds since the Unix epoch and with the client that chose it.
         oldest: Timestamp,
+    },
+    /// Who the replicas of a keyspace are could not be changed in time. Nothing has changed.
+    #[error("the replicas of {name:?} cannot be changed, and nothing was: {reason}")]
+    ChangeRefused {
+        /// The keyspace.
+        name: String,
+        /// What stands in the way.
+        reason: String,
     },
     /// No node of the cluster could be reached.
     #[error("cannot reach the cluster ({}): check the address, and that a server runs there", reasons(tried))]
@@ -205,11 +213,30 @@ pub enum Invalid {
         /// Its name.
         name: String,
     },
-    /// The replicas of the keyspace have changed since this handle was made.
+    /// The replicas of the keyspace have changed, and it could not be found out in time who they are now.
     #[error(
-        "the replicas of keyspace {name:?} have changed: ask for the keyspace again, with `Database::keyspace`"
+        "the replicas of keyspace {name:?} have changed, and nobody could say in time who they are now: try again"
     )]
     KeyspaceOutdated {
+        /// Its name.
+        name: String,
+    },
+    /// The replicas of a keyspace cannot be where they are wanted.
+    #[error("the replicas of {name:?} cannot move so: {error}")]
+    CannotMove {
+        /// Its name.
+        name: String,
+        /// Why not.
+        error: MoveError,
+    },
+    /// Groups cannot be as they would have to be.
+    #[error(transparent)]
+    CannotChange(ChangeError),
+    /// A comparison system is there to be measured, on the replicas that it was created with.
+    #[error(
+        "{name:?} is run by a comparison system, whose replicas stay where they are: drop it, and create it again"
+    )]
+    ComparisonStays {
         /// Its name.
         name: String,
     },

@@ -12,8 +12,8 @@ use quorate_core::{
 use tokio::time::Instant;
 
 use crate::database::Shared;
-use crate::directory::Directory;
 use crate::options::Options;
+use crate::places::Places;
 use crate::session::{Port, Session};
 use crate::waiters::Waiters;
 
@@ -45,7 +45,7 @@ pub(crate) enum End {
 impl Fake {
     /// A handle on a keyspace of two shards that this fake stands behind.
     pub(crate) fn keyspace(&self, options: Options) -> crate::Keyspace {
-        let shards = [1, 2].map(|id| Shard { id: ShardId(id), replicas: vec![NodeId(0)] });
+        let shards = [1, 2].map(|id| Shard::new(ShardId(id), vec![NodeId(0)]));
         let definition = Keyspace {
             id: KeyspaceId(1),
             name: "accounts".to_owned(),
@@ -64,8 +64,8 @@ impl Fake {
             options.commits_in_flight_max,
             self.clone(),
         );
-        let directory = Directory::new(topology, None, |_| None);
-        let shared = Arc::new(Shared { session, options, directory, _dials: Vec::new() });
+        let places = Places::new((None, String::new()), topology, Arc::default());
+        let shared = Arc::new(Shared { session, options, places });
         crate::Keyspace::new(shared, Arc::new(definition), true)
     }
 

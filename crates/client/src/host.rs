@@ -9,10 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::command::{Command, Event, Routes};
 use quorate_core::hash::FixedMap;
+use quorate_core::topology::Topology;
 use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, View};
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
-use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
+use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
 use tokio::sync::{Notify, oneshot};
 
 use crate::coordinators::{Coordinators, World};
@@ -24,13 +25,48 @@ pub(crate) struct ClientHost {
     coordinators: Coordinators,
     waiters: Waiters,
     nodes: Nodes,
-    statuses: Vec<(NodeId, oneshot::Sender<Bytes>)>,
+    statuses: Asked<Bytes>,
+    reports: Asked<Vec<ReplicaReport>>,
+    directories: Asked<Directory>,
     /// Who waits for a replica's answer that its loss is accepted, or why not.
     losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
     /// Woken whenever a node was reached, or could not be.
     settled: Arc<Notify>,
+    /// Woken whenever what is known of nodes and keyspaces may be old.
+    stale: Arc<Notify>,
     /// Lent to calls, and used again.
     commands: Vec<Command>,
+}
+
+/// Who waits for what a node answers.
+struct Asked<T>(Vec<(NodeId, oneshot::Sender<T>)>);
+
+impl<T> Asked<T> {
+    /// Somebody waits for what this node answers.
+    fn ask(&mut self, node: NodeId) -> oneshot::Receiver<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.retain(|(_, sender)| !sender.is_closed());
+        self.0.push((node, sender));
+        receiver
+    }
+
+    /// The node has answered. Whoever asked may not wait any more.
+    fn answer(&mut self, node: NodeId, answer: T) {
+        if let Some(position) = self.0.iter().position(|(asked, _)| *asked == node) {
+            let _ = self.0.remove(position).1.send(answer);
+        }
+    }
+
+    /// The connection to a node is gone.
+    fn forget(&mut self, node: NodeId) {
+        self.0.retain(|(asked, _)| *asked != node);
+    }
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Self {
+        Asked(Vec::new())
+    }
 }
 
 /// What is known of the nodes, by node id, and who is hosted where.
@@ -45,6 +81,8 @@ struct Nodes {
 struct Node {
     link: Option<LinkId>,
     replicas: Vec<ReplicaId>,
+    /// When the client began to connect to it.
+    since: Instant,
     attempt: Attempt,
 }
 
@@ -54,29 +92,46 @@ pub(crate) enum Attempt {
     /// It is still under way.
     #[default]
     Open,
-    /// It took this long since the client began to connect.
-    Reached(Instant),
+    /// It took this long.
+    Reached(Duration),
     /// It did not work.
     Failed(String),
 }
 
 impl ClientHost {
-    /// A host for a client of a cluster with so many nodes.
+    /// A host for a client of a cluster with these nodes.
     pub(crate) fn new(
         client: ClientId,
         coordinators: Coordinators,
-        nodes: usize,
+        topology: &Topology,
         settled: Arc<Notify>,
+        stale: Arc<Notify>,
     ) -> Self {
-        let nodes = (0..nodes).map(|_| Node::default()).collect();
-        ClientHost {
+        let (hosted, keyspaces) = (FixedMap::default(), FixedMap::default());
+        let mut host = ClientHost {
             coordinators,
             waiters: Waiters::default(),
-            nodes: Nodes { client, nodes, hosted: FixedMap::default(), keyspaces: FixedMap::default() },
-            statuses: Vec::new(),
+            nodes: Nodes { client, nodes: Vec::new(), hosted, keyspaces },
+            statuses: Asked::default(),
+            reports: Asked::default(),
+            directories: Asked::default(),
             losses: Vec::new(),
             settled,
+            stale,
             commands: Vec::new(),
+        };
+        host.set_nodes(topology, Instant::START);
+        host
+    }
+
+    /// There are these nodes: never fewer than before.
+    pub(crate) fn set_nodes(&mut self, topology: &Topology, now: Instant) {
+        let nodes = &mut self.nodes.nodes;
+        nodes.resize_with(topology.nodes.len().max(nodes.len()), || Node { since: now, ..Node::default() });
+        for (node, place) in nodes.iter_mut().zip(&topology.nodes) {
+            if place.is_forgotten() && node.attempt == Attempt::Open {
+                node.attempt = Attempt::Failed("it is no node of the cluster any more".to_owned());
+            }
         }
     }
 
@@ -114,7 +169,7 @@ impl ClientHost {
         view: View,
         turn: &mut Turn<'_>,
     ) -> Option<oneshot::Receiver<Option<String>>> {
-        let link = self.nodes.nodes.get(usize::from(node.0))?.link?;
+        let link = self.link_of(node)?;
         let (sender, receiver) = oneshot::channel();
         self.losses.retain(|(_, sender)| !sender.is_closed());
         self.losses.push((replica, sender));
@@ -128,12 +183,43 @@ impl ClientHost {
         node: NodeId,
         turn: &mut Turn<'_>,
     ) -> Option<oneshot::Receiver<Bytes>> {
-        let link = self.nodes.nodes.get(usize::from(node.0))?.link?;
-        let (sender, receiver) = oneshot::channel();
-        self.statuses.retain(|(_, sender)| !sender.is_closed());
-        self.statuses.push((node, sender));
-        turn.send(link, &Packet::StatusRequest);
-        Some(receiver)
+        turn.send(self.link_of(node)?, &Packet::StatusRequest);
+        Some(self.statuses.ask(node))
+    }
+
+    /// Asks a node which replicas it hosts; none if it is not connected.
+    pub(crate) fn ask_replicas(
+        &mut self,
+        node: NodeId,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Vec<ReplicaReport>>> {
+        turn.send(self.link_of(node)?, &Packet::ReplicasRequest);
+        Some(self.reports.ask(node))
+    }
+
+    /// Asks a node who is in the cluster; none if it is not connected.
+    pub(crate) fn ask_directory(
+        &mut self,
+        node: NodeId,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Directory>> {
+        turn.send(self.link_of(node)?, &Packet::DirectoryRequest);
+        Some(self.directories.ask(node))
+    }
+
+    /// The nodes that are connected.
+    pub(crate) fn connected(&self) -> Vec<NodeId> {
+        let nodes = self.nodes.nodes.iter().zip(0..);
+        nodes.filter(|(node, _)| node.link.is_some()).map(|(_, id)| NodeId(id)).collect()
+    }
+
+    /// Whatever is known of a keyspace is as good as it gets.
+    pub(crate) fn set_current(&mut self, keyspace: KeyspaceId) {
+        self.waiters.set_current(keyspace);
+    }
+
+    fn link_of(&self, node: NodeId) -> Option<LinkId> {
+        self.nodes.nodes.get(usize::from(node.0))?.link
     }
 
     fn call(&mut self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>), turn: &mut Turn<'_>) {
@@ -155,8 +241,8 @@ impl ClientHost {
         &'a mut self,
         turn: &'a mut Turn<'turn>,
     ) -> (Time, &'a mut Coordinators, ToWorld<'a, 'turn>) {
-        let ClientHost { coordinators, nodes, waiters, .. } = self;
-        (turn.time, coordinators, ToWorld { nodes, waiters, turn })
+        let ClientHost { coordinators, nodes, waiters, stale, .. } = self;
+        (turn.time, coordinators, ToWorld { nodes, waiters, stale, turn })
     }
 
     fn set_reachable(&mut self, node: NodeId, reachable: bool, turn: &mut Turn<'_>) {
@@ -174,8 +260,8 @@ impl Nodes {
         let mut unreachable = Vec::new();
         let mut hosts = Vec::new();
         for shard in routes.keyspace.groups() {
-            for (&host, index) in shard.replicas.iter().zip(0u8..) {
-                let replica = ReplicaId { shard: shard.id, index: quorate_core::ReplicaIndex(index) };
+            for (index, host) in shard.members() {
+                let replica = ReplicaId { shard: shard.id, index };
                 let Some(node) = self.nodes.get_mut(usize::from(host.0)) else { continue };
                 if self.hosted.insert(replica, host).is_none() {
                     node.replicas.push(replica);
@@ -209,6 +295,7 @@ fn node_id(remote: &Remote) -> Option<NodeId> {
 struct ToWorld<'a, 'turn> {
     nodes: &'a Nodes,
     waiters: &'a mut Waiters,
+    stale: &'a Notify,
     turn: &'a mut Turn<'turn>,
 }
 
@@ -224,6 +311,9 @@ impl World for ToWorld<'_, '_> {
     }
 
     fn tell(&mut self, event: Event) {
+        if matches!(event, Event::Outdated { .. }) {
+            self.stale.notify_one();
+        }
         self.waiters.deliver(event);
     }
 }
@@ -232,8 +322,13 @@ impl Host for ClientHost {
     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
         let Some((id, node)) = self.nodes.node_of(remote) else { return };
         node.link = Some(link);
+        // Much may have happened while it could not say so; and one that has joined may be nearer than others.
+        let is_first = node.attempt == Attempt::Open && node.since == Instant::START;
         if node.attempt == Attempt::Open {
-            node.attempt = Attempt::Reached(turn.time.now);
+            node.attempt = Attempt::Reached(turn.time.now.saturating_since(node.since));
+        }
+        if !is_first {
+            self.stale.notify_one();
         }
         self.set_reachable(id, true, turn);
         self.settled.notify_one();
@@ -244,7 +339,9 @@ impl Host for ClientHost {
         if node.link == Some(link) {
             node.link = None;
             self.waiters.forget_problems(id);
-            self.statuses.retain(|(asked, _)| *asked != id);
+            self.statuses.forget(id);
+            self.reports.forget(id);
+            self.directories.forget(id);
             self.set_reachable(id, false, turn);
         }
     }
@@ -282,22 +379,28 @@ impl Host for ClientHost {
                 }
             }
             Packet::Status { json } => {
-                let asked = |(id, _): &(NodeId, _)| {
-                    self.nodes.nodes.get(usize::from(id.0)).is_some_and(|node| node.link == Some(link))
-                };
-                if let Some(position) = self.statuses.iter().position(asked) {
-                    let _ = self.statuses.remove(position).1.send(json);
+                if let Some(node) = turn.remote(link).and_then(node_id) {
+                    self.statuses.answer(node, json);
                 }
             }
-            // Keyspaces are looked up whenever one is asked for, so nothing here is out of date.
-            Packet::CatalogueChanged => {}
+            Packet::Replicas { replicas } => {
+                if let Some(node) = turn.remote(link).and_then(node_id) {
+                    self.reports.answer(node, replicas);
+                }
+            }
+            Packet::Directory(directory) => {
+                if let Some(node) = turn.remote(link).and_then(node_id) {
+                    self.directories.answer(node, directory);
+                }
+            }
+            Packet::CatalogueChanged => self.stale.notify_one(),
             // The transport deals with these.
             Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
             Packet::Hello(_)
             | Packet::Welcome(_)
             | Packet::DirectoryRequest
-            | Packet::Directory(_)
             | Packet::StatusRequest
+            | Packet::ReplicasRequest
             | Packet::Join { .. }
             | Packet::JoinReply { .. }
             | Packet::AcceptLoss { .. } => {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use quorate_core::command::{Freshness, Outcome};
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::{Key, Timestamp, TransactionId, Value};
+use tokio::time::Instant;
 
 use crate::batch::{Applied, Batch};
 use crate::database::Shared;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::retry::Retries;
 use crate::token::Token;
 use crate::transaction::{Page, Receipt, Transaction, key_range};
@@ -71,9 +72,9 @@ impl Keyspace {
         self.definition.durability
     }
 
-    /// Its shards and where their replicas are.
-    pub fn definition(&self) -> &quorate_core::topology::Keyspace {
-        &self.definition
+    /// Its shards and where their replicas are, as far as is known by now.
+    pub fn definition(&self) -> Arc<quorate_core::topology::Keyspace> {
+        self.shared.places.latest(&self.definition)
     }
 
     /// The same keyspace with another deadline for what is begun through this handle.
@@ -88,11 +89,25 @@ impl Keyspace {
     /// # Errors
     /// [`Error::Overloaded`] if the cluster wants no new work, [`Error::Invalid`] if too many transactions are open.
     pub async fn begin(&self) -> Result<Transaction> {
-        self.open(self.shared.session.next_transaction(), self.deadline)
+        self.open(self.shared.session.next_transaction(), self.deadline).await
     }
 
-    fn open(&self, id: TransactionId, patience: Duration) -> Result<Transaction> {
-        Transaction::open(Arc::clone(&self.shared), Arc::clone(&self.definition), self.writable, id, patience)
+    /// Opens a transaction. If the replicas are others than is known, it waits until it is known who they are.
+    async fn open(&self, id: TransactionId, patience: Duration) -> Result<Transaction> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let (shared, patience) =
+                (Arc::clone(&self.shared), deadline.saturating_duration_since(Instant::now()));
+            match Transaction::open(shared, self.definition(), self.writable, id, patience) {
+                Err(outdated @ Error::Invalid(Invalid::KeyspaceOutdated { .. })) => {
+                    let mut news = self.shared.places.expect_news();
+                    if tokio::time::timeout_at(deadline, news.changed()).await.is_err() {
+                        return Err(outdated);
+                    }
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Runs a transaction: reads and writes through `body`, then commits; runs `body` again if another transaction was
@@ -141,7 +156,7 @@ impl Keyspace {
         let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
         loop {
             let (attempt, patience) = retries.begin();
-            let mut txn = self.open(TransactionId { attempt, ..first }, patience)?;
+            let mut txn = self.open(TransactionId { attempt, ..first }, patience).await?;
             match body(txn.share()).await {
                 Ok(value) => match txn.commit().await {
                     Ok(receipt) => return Ok((value, receipt)),
@@ -283,7 +298,7 @@ impl Keyspace {
         let mut retries = Retries::new(self.deadline, first.client.0 ^ first.sequence);
         loop {
             let (attempt, patience) = retries.begin();
-            let txn = self.open(TransactionId { attempt, ..first }, patience)?;
+            let txn = self.open(TransactionId { attempt, ..first }, patience).await?;
             match read(txn).await {
                 Ok(read) => return Ok((read, retries.attempts())),
                 Err(Error::Conflict) => {}

@@ -27,6 +27,7 @@
 //! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
 //! | create and drop keyspaces | [`Database::create_keyspace`], [`Database::drop_keyspace`] |
+//! | change where replicas are | [`Database::change_replicas`] |
 //! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
 //!
 //! # How it works
@@ -50,7 +51,9 @@ mod fake;
 mod footprint;
 mod host;
 mod keyspace;
+mod membership;
 mod options;
+mod places;
 mod retry;
 mod session;
 #[cfg(test)]
@@ -65,6 +68,7 @@ pub use connect::{Addresses, connect, connect_with};
 pub use database::Database;
 pub use error::{Error, Invalid, MissingReplica, Result};
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
+pub use membership::{ChangeProgress, Changed, ReplicaChange};
 pub use options::Options;
 pub use quorate_core::command::Outcome;
 pub use quorate_core::comparison::{Rival, System};

@@ -421,7 +421,8 @@ impl Inner {
     }
 
     fn unavailable(&self, missing: &[ReplicaId]) -> Error {
-        let mut described = self.shared.directory.describe(&self.keyspace, missing);
+        let mut described =
+            self.shared.places.directory().describe(&self.shared.places.latest(&self.keyspace), missing);
         for (replica, problem) in described.iter_mut().zip(self.shared.session.problems(missing)) {
             replica.problem = problem;
         }

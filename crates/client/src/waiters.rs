@@ -9,7 +9,7 @@ use std::time::Duration;
 use quorate_core::command::{Committed, Event, Failure, Outcome};
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::Keyspace;
-use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, TransactionId, Value};
+use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, TransactionId, Value};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -126,9 +126,8 @@ impl Waiters {
             return unserved;
         }
         for shard in keyspace.groups() {
-            let replicas = (0..shard.replicas.len())
-                .map(|index| ReplicaId { shard: shard.id, index: ReplicaIndex(index as u8) });
-            let missing: Vec<_> = replicas.filter(|replica| self.problems.contains_key(replica)).collect();
+            let missing: Vec<_> =
+                shard.replica_ids().filter(|replica| self.problems.contains_key(replica)).collect();
             if missing.len() * 2 > shard.replicas.len() {
                 unserved.extend(missing);
             }
@@ -253,7 +252,7 @@ impl Waiters {
 mod tests {
     use super::*;
     use quorate_core::topology::{Durability, Isolation, Shard};
-    use quorate_core::{ClientId, Epoch, ShardId};
+    use quorate_core::{ClientId, Epoch, ReplicaIndex, ShardId};
 
     const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
@@ -339,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_shard_is_unserved_once_it_has_no_majority_left() {
-        let shard = |id| Shard { id: ShardId(id), replicas: (0..3).map(NodeId).collect() };
+        let shard = |id| Shard::new(ShardId(id), (0..3).map(NodeId).collect());
         let keyspace = Keyspace {
             id: KEYSPACE,
             epoch: Epoch::FIRST,

@@ -4,6 +4,7 @@ mod comparisons;
 mod faults;
 mod keyspaces;
 mod losses;
+mod membership;
 mod outcomes;
 mod support;
 mod transactions;

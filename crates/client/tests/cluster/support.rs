@@ -4,21 +4,28 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options};
-use quorate_server::{Config, Initialise, Server, Sockets};
+use quorate_server::{Config, Initialise, Server, Sockets, Status};
 
-/// Three nodes in three sites, with data in a temporary directory.
+/// Nodes in sites, with data in a temporary directory. The first three hold the catalogue.
 pub(crate) struct Cluster {
     directory: tempfile::TempDir,
+    sites: Vec<&'static str>,
     addresses: Vec<String>,
     servers: Vec<Option<Server>>,
 }
 
 impl Cluster {
-    /// Starts a new cluster.
+    /// Starts a new cluster of three nodes in three sites.
     pub(crate) fn start() -> Cluster {
-        let listeners: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        Cluster::start_in(&["a", "b", "c"])
+    }
+
+    /// Starts a new cluster with a node in each of these sites, which may be named several times.
+    pub(crate) fn start_in(sites: &[&'static str]) -> Cluster {
+        let listeners: Vec<_> = sites.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
-        let mut cluster = Cluster { directory: tempfile::tempdir().unwrap(), addresses, servers: Vec::new() };
+        let directory = tempfile::tempdir().unwrap();
+        let mut cluster = Cluster { directory, sites: sites.to_vec(), addresses, servers: Vec::new() };
         for (node, listener) in listeners.into_iter().enumerate() {
             let sockets = Sockets { node: Some(listener), http: None };
             let server = Server::start_with(cluster.config(node), Initialise::New, sockets).unwrap();
@@ -29,11 +36,14 @@ impl Cluster {
 
     fn config(&self, node: usize) -> Config {
         let directory = self.directory.path().join(format!("node-{node}"));
+        let mut sites = self.sites.clone();
+        sites.sort_unstable();
+        sites.dedup();
         let mut text = format!(
-            "node = {node}\ndata_directory = {directory:?}\nsites = [\"a\", \"b\", \"c\"]\n\
+            "node = {node}\ndata_directory = {directory:?}\nsites = {sites:?}\n\
              [cluster]\nname = \"test\"\nid = 99\n[system]\nreplicas = [0, 1, 2]\n"
         );
-        for (site, address) in ["a", "b", "c"].iter().zip(&self.addresses) {
+        for (site, address) in self.sites.iter().zip(&self.addresses) {
             text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
         }
         Config::parse(&text).unwrap()
@@ -47,6 +57,17 @@ impl Cluster {
     /// Starts a node again, with what its disk holds.
     pub(crate) fn restart(&mut self, node: usize) {
         self.servers[node] = Some(Server::start(self.config(node), Initialise::No).unwrap());
+    }
+
+    /// How a node that runs is.
+    pub(crate) fn status(&self, node: usize) -> Status {
+        self.servers[node].as_ref().unwrap().status()
+    }
+
+    /// Starts a node anew that has lost its disk.
+    pub(crate) fn replace(&mut self, node: usize) {
+        std::fs::remove_dir_all(self.directory.path().join(format!("node-{node}"))).unwrap();
+        self.servers[node] = Some(Server::start(self.config(node), Initialise::Replace).unwrap());
     }
 
     /// Removes the log of the replica of a shard on a node that does not run.

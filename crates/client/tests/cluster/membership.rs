@@ -1,0 +1,229 @@
+//! Replicas that are replaced, added and taken away while they are used.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use quorate::{
+    Changed, Database, Durability, Isolation, Keyspace, KeyspaceOptions, NodeId, ReplicaChange, Result,
+};
+use tokio::task::JoinHandle;
+
+use crate::support::{Cluster, accounts, increment, number};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The counters of one client each, and how often each was surely incremented.
+struct Load {
+    accounts: Keyspace,
+    stop: Arc<AtomicBool>,
+    counting: Vec<JoinHandle<u64>>,
+}
+
+impl Load {
+    fn start(accounts: &Keyspace) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let count = |counter: usize| {
+            let (accounts, stop) = (accounts.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut acknowledged = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    if increment(&accounts, &format!("counter{counter}")).await.is_ok() {
+                        acknowledged += 1;
+                    }
+                }
+                acknowledged
+            })
+        };
+        Load { accounts: accounts.clone(), counting: (0..4).map(count).collect(), stop: Arc::clone(&stop) }
+    }
+
+    /// Ends, and finds everything there that was acknowledged.
+    async fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut sum = 0;
+        for (counter, counting) in self.counting.into_iter().enumerate() {
+            let acknowledged = counting.await.unwrap();
+            let value = self.accounts.get(format!("counter{counter}")).await.unwrap();
+            let counted = value.map_or(0, |value| number(&value));
+            assert!(counted >= acknowledged, "{acknowledged} were acknowledged, {counted} are there");
+            sum += acknowledged;
+        }
+        sum
+    }
+}
+
+async fn change(db: &Database, change: ReplicaChange) -> Result<Changed> {
+    db.change_replicas("accounts", &change, PATIENCE, |_| {}).await
+}
+
+fn moved(from: u16, to: u16) -> ReplicaChange {
+    ReplicaChange::Move { shard: None, from: NodeId(from), to: NodeId(to) }
+}
+
+fn resized(replicas: usize) -> ReplicaChange {
+    ReplicaChange::Resize { replicas, sites: Vec::new() }
+}
+
+/// The nodes of each shard, as a keyspace is defined.
+fn nodes(keyspace: &Keyspace) -> Vec<Vec<u16>> {
+    let definition = keyspace.definition();
+    definition.shards.iter().map(|shard| shard.replicas.iter().map(|node| node.0).collect()).collect()
+}
+
+/// How many replicas of the keyspace a node has.
+fn hosted(cluster: &Cluster, node: usize) -> usize {
+    cluster.status(node).replicas.iter().filter(|replica| replica.keyspace == "accounts").count()
+}
+
+/// A keyspace whose first replicas are on the first three of four nodes.
+async fn accounts_on_three(db: &Database) -> Keyspace {
+    let options = KeyspaceOptions {
+        shards: 2,
+        replicas: Some(3),
+        sites: ["a", "b", "c"].map(str::to_owned).to_vec(),
+        durability: Durability::Sync,
+        ..KeyspaceOptions::new(Isolation::Strict)
+    };
+    db.create_keyspace("accounts", options).await.unwrap()
+}
+
+#[tokio::test]
+async fn replicas_move_under_load_and_the_node_that_they_have_left_is_not_missed() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c", "d"]);
+    let db = cluster.connect().await;
+    let accounts = accounts_on_three(&db).await;
+    accounts.put("before", "1").await.unwrap();
+    let load = Load::start(&accounts);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Somebody else changes it: who is connected finds out.
+    let operator = cluster.connect().await;
+    let changed = change(&operator, moved(1, 3)).await.unwrap();
+    assert_eq!((changed.definition.epoch.0, changed.is_new), (1, true));
+    assert_eq!((changed.waits_for, changed.absent), (vec![], vec![]));
+    assert_eq!([0, 1, 2, 3].map(|node| hosted(&cluster, node)), [2, 0, 2, 2]);
+    cluster.crash(1);
+    cluster.crash(2);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    accounts.put("after", "1").await.unwrap();
+    cluster.restart(2);
+    assert!(load.end().await > 20, "the load went on");
+    assert_eq!(nodes(&accounts), [[0, 2, 3], [0, 2, 3]], "it has heard of the change");
+
+    // Its replicas come back from their logs, and know who they are.
+    for node in [0, 2, 3] {
+        cluster.crash(node);
+    }
+    for node in 0..4 {
+        cluster.restart(node);
+    }
+    let accounts = cluster.connect().await.keyspace("accounts").await.unwrap();
+    for key in ["before", "after"] {
+        assert!(accounts.get(key).await.unwrap().is_some(), "{key}");
+    }
+    assert_eq!([0, 1, 2, 3].map(|node| hosted(&cluster, node)), [2, 0, 2, 2]);
+}
+
+#[tokio::test]
+async fn groups_grow_and_shrink_under_load() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c", "d", "e"]);
+    let db = cluster.connect().await;
+    let accounts = accounts_on_three(&db).await;
+    let load = Load::start(&accounts);
+    let grown = change(&db, resized(5)).await.unwrap();
+    assert_eq!((grown.definition.epoch.0, grown.waits_for), (1, vec![]));
+    assert_eq!(nodes(&accounts), [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]);
+    // It survives two now.
+    cluster.crash(0);
+    cluster.crash(1);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    accounts.put("meanwhile", "1").await.unwrap();
+    cluster.restart(0);
+    cluster.restart(1);
+    let shrunk = change(&db, resized(3)).await.unwrap();
+    assert_eq!((shrunk.definition.epoch.0, shrunk.waits_for), (2, vec![]));
+    assert_eq!((0..5).map(|node| hosted(&cluster, node)).sum::<usize>(), 6);
+    assert!(load.end().await > 20, "the load went on");
+    assert!(accounts.get("meanwhile").await.unwrap().is_some());
+    assert!(!change(&db, resized(3)).await.unwrap().is_new, "it has as many");
+}
+
+#[tokio::test]
+async fn a_node_is_emptied_without_being_there() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c", "c"]);
+    let db = cluster.connect().await;
+    let accounts = accounts(&db).await;
+    accounts.put("alice", "1").await.unwrap();
+    let node = nodes(&accounts)[0].iter().copied().find(|node| *node > 1).unwrap();
+    let left = usize::from(node);
+    cluster.crash(left);
+    let vacated = change(&db, ReplicaChange::Vacate { nodes: BTreeSet::from([NodeId(node)]) }).await.unwrap();
+    assert_eq!(vacated.waits_for, Vec::<String>::new());
+    assert!(!vacated.absent.is_empty(), "what is there is deleted when it is back");
+    assert!(nodes(&accounts).iter().all(|nodes| !nodes.contains(&node)));
+    assert_eq!(accounts.get("alice").await.unwrap().unwrap(), "1");
+    cluster.restart(left);
+    let emptied = async {
+        while hosted(&cluster, left) > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, emptied).await.expect("it is told that nobody needs it");
+}
+
+#[tokio::test]
+async fn nodes_that_crash_and_disks_that_are_lost_in_the_middle_of_changes_cost_nothing() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c", "d"]);
+    let db = cluster.connect().await;
+    let accounts = accounts_on_three(&db).await;
+    let load = Load::start(&accounts);
+    let operator = cluster.connect().await;
+    for (from, to, crashing) in [(0, 3, 3), (1, 0, 2), (3, 1, 3), (2, 3, 0)] {
+        let changing = tokio::spawn({
+            let operator = operator.clone();
+            async move { change(&operator, moved(from, to)).await }
+        });
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        cluster.crash(crashing);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if crashing == 2 {
+            cluster.replace(crashing)
+        } else {
+            cluster.restart(crashing)
+        }
+        let changed = changing.await.unwrap().unwrap();
+        assert_eq!(changed.waits_for, Vec::<String>::new(), "{from} to {to}");
+    }
+    accounts.put("alice", "1").await.unwrap();
+    assert!(load.end().await > 0);
+    assert_eq!(nodes(&accounts), [[0, 1, 3], [0, 1, 3]].map(|nodes| nodes.to_vec()));
+    assert_eq!(accounts.definition().epoch.0, 4);
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_and_says_why() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c", "d"]);
+    let db = cluster.connect().await;
+    accounts_on_three(&db).await;
+    let table = [
+        (moved(0, 1), "node1 has a replica of"),
+        (moved(3, 1), "node3 has no replica"),
+        (moved(0, 9), "node9 is no node"),
+        (resized(4), "odd number"),
+        (resized(5), "no node is left"),
+        (ReplicaChange::Resize { replicas: 5, sites: vec!["mars".into()] }, "no site \"mars\""),
+    ];
+    for (wish, expected) in table {
+        let error = change(&db, wish).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let unknown = db.change_replicas("nothing", &moved(0, 3), PATIENCE, |_| {}).await.unwrap_err();
+    assert!(unknown.to_string().contains("there are: accounts"), "{unknown}");
+    // Without a majority nobody could hand over what is known.
+    cluster.crash(1);
+    cluster.crash(2);
+    let hasty = Duration::from_secs(1);
+    let error = db.change_replicas("accounts", &moved(1, 3), hasty, |_| {}).await.unwrap_err().to_string();
+    assert!(error.contains("nothing was") || error.contains("too few replicas"), "{error}");
+}
