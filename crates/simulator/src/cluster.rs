@@ -604,8 +604,10 @@ impl<S: System> Cluster<S> {
 /// Places the groups on the server nodes, the shards of the keyspace first; node n stands in site n modulo the number of sites.
 fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
     let count = scenario.sites();
-    let node =
-        |at: usize| Node { id: NodeId(at as u16), site: SiteId((at % count) as u16), address: String::new() };
+    let node = |at: usize| {
+        let (id, site) = (NodeId(at as u16), SiteId((at % count) as u16));
+        Node { id, site, address: id.to_string() }
+    };
     let topology = Topology {
         sites: (0..count).map(|site| format!("site{site}")).collect(),
         nodes: (0..scenario.server_nodes).map(node).collect(),

@@ -148,7 +148,7 @@ async fn run(
     let mut running = Vec::new();
     for (position, (site, db)) in clients.iter().enumerate() {
         let keyspace = db.keyspace(&name).await?;
-        let round_trip = fast_quorum_round_trip(db, keyspace.definition(), matrix, site);
+        let round_trip = fast_quorum_round_trip(db, &keyspace.definition(), matrix, site);
         let first_client = position as u64 * (SOCIAL_CLIENTS + CONFLICT_CLIENTS);
         let conflicting = CONFLICT_CLIENTS * clients.len() as u64;
         let social = Parameters { keys: SOCIAL_KEYS, judged: true, ..Parameters::new(WorkloadKind::Retwis) };

@@ -1,18 +1,19 @@
-//! `quorate keyspace`: creates, lists, shows and drops keyspaces.
+//! `quorate keyspace`: creates, lists, shows, resizes and drops keyspaces.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use quorate::topology::Keyspace as Definition;
-use quorate::{Database, Durability, Isolation, KeyspaceOptions, Rival};
+use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival};
 use serde_json::json;
 
 use super::ConnectArguments;
+use super::cluster::replicas::{self, Patience};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table, print_json};
 use crate::runtime::block_on;
 
-/// Create, list, show and drop keyspaces.
+/// Create, list, show, resize and drop keyspaces.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,6 +21,7 @@ Examples:
   quorate keyspace create feed --isolation strict --shards 8 --sites us,europe,asia
   quorate keyspace list --json
   quorate keyspace show accounts
+  quorate keyspace resize accounts 5 --sites us,europe,asia
   quorate keyspace drop accounts --connect 10.0.0.1:7400")]
 pub(crate) struct KeyspaceArguments {
     #[command(subcommand)]
@@ -44,6 +46,21 @@ enum Action {
     Show {
         /// Its name.
         name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Give every shard of a keyspace so many replicas, while it is used: further ones first in sites that have none, and away from
+    /// those that have most.
+    Resize {
+        /// Its name.
+        name: String,
+        /// How many, an odd number.
+        replicas: usize,
+        /// The sites where further ones may be, with commas between them; by default all.
+        #[arg(long, value_delimiter = ',')]
+        sites: Vec<String>,
+        #[command(flatten)]
+        patience: Patience,
         #[command(flatten)]
         common: Common,
     },
@@ -116,6 +133,7 @@ impl KeyspaceArguments {
                 Action::Create { common, .. }
                 | Action::List { common }
                 | Action::Show { common, .. }
+                | Action::Resize { common, .. }
                 | Action::Drop { common, .. } => common.clone(),
             };
             let db = common.connect.open().await?;
@@ -130,7 +148,7 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
     match action {
         Action::Create { create, .. } => {
             let keyspace = db.create_keyspace(&create.name, create.options()).await?;
-            show(db, keyspace.definition(), json)?;
+            show(db, &keyspace.definition(), json)?;
         }
         Action::List { .. } => {
             let definitions = db.list().await?;
@@ -143,7 +161,11 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
         }
         Action::Show { name, .. } => {
             let keyspace = db.keyspace(name).await?;
-            show(db, keyspace.definition(), json)?;
+            show(db, &keyspace.definition(), json)?;
+        }
+        Action::Resize { name, replicas, sites, patience, .. } => {
+            let change = ReplicaChange::Resize { replicas: *replicas, sites: sites.clone() };
+            return replicas::run(db, std::slice::from_ref(name), &change, patience, json).await;
         }
         Action::Drop { name, .. } => {
             db.drop_keyspace(name).await?;
@@ -222,6 +244,7 @@ fn place(db: &Database, node: quorate::NodeId) -> String {
 
 /// A keyspace and where its shards are, for programs.
 pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Value {
+    let topology = db.topology();
     let shards: Vec<_> = definition
         .shards
         .iter()
@@ -229,7 +252,7 @@ pub(crate) fn to_json(db: &Database, definition: &Definition) -> serde_json::Val
             let nodes: Vec<String> = shard
                 .replicas
                 .iter()
-                .filter_map(|node| db.topology().nodes.get(usize::from(node.0)))
+                .filter_map(|node| topology.nodes.get(usize::from(node.0)))
                 .map(|node| node.address.clone())
                 .collect();
             json!({ "id": shard.id.0, "replicas": nodes })

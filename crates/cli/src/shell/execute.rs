@@ -180,7 +180,7 @@ impl Session {
             KeyspaceAction::Create(create) => {
                 self.refuse_inside_transaction()?;
                 let keyspace = self.db.create_keyspace(&create.name, create.options()).await?;
-                let text = definition_lines(&self.db, keyspace.definition());
+                let text = definition_lines(&self.db, &keyspace.definition());
                 self.keyspace = Some(keyspace);
                 Ok(text)
             }
@@ -195,7 +195,7 @@ impl Session {
                 Ok(if names.is_empty() { "there is no keyspace yet".to_owned() } else { names.join("\n") })
             }
             KeyspaceAction::Show { name } => {
-                Ok(definition_lines(&self.db, self.db.keyspace(&name).await?.definition()))
+                Ok(definition_lines(&self.db, &self.db.keyspace(&name).await?.definition()))
             }
             KeyspaceAction::Drop { name } => {
                 self.refuse_inside_transaction()?;

@@ -93,7 +93,7 @@ pub(super) async fn run(
 
 /// What to do to a shard; nothing if it can help itself.
 fn plan(shard: &ShardView) -> Result<Option<Plan>, String> {
-    let ShardView { keyspace, shard: number, replicas } = shard;
+    let ShardView { keyspace, shard: number, replicas, .. } = shard;
     let name = format!("shard {number} of {keyspace}");
     let of_states = |states: &[&str]| shard.in_state(states).cloned().collect::<Vec<ReplicaView>>();
     let lost = of_states(&["lost", "recovering"]);
@@ -196,6 +196,7 @@ mod tests {
             accepted_losses: vec![],
         };
         ShardView {
+            epoch: 0,
             keyspace: "accounts".to_owned(),
             shard: number,
             replicas: states.iter().zip(0..).map(replica).collect(),

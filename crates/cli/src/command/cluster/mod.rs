@@ -1,25 +1,31 @@
-//! `quorate cluster`: how a cluster is, and what its operator can do when it cannot help itself.
+//! `quorate cluster`: how a cluster is, where its replicas are, and what its operator can do when it cannot help itself.
 
 mod accept_loss;
+pub(crate) mod replicas;
 mod status;
 mod survey;
 
 use clap::{Args, Subcommand};
+use quorate::{Database, NodeId, ReplicaChange, ShardId};
 
 use super::ConnectArguments;
 use crate::exit::Outcome;
 use crate::runtime::block_on;
+use replicas::Patience;
 
-/// See how a cluster is, and bring back shards that too many replicas have lost.
+/// See how a cluster is, move replicas between its nodes, and bring back shards that too many replicas have lost.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   quorate cluster status --connect 10.0.0.1:7400
   quorate cluster status --json
+  quorate cluster move accounts --from 2 --to 5    its replicas on node 2 move to node 5
+  quorate cluster drain 2                          everything moves away from node 2
+  quorate cluster drain --site mars
   quorate cluster accept-loss accounts             says what would be lost, and does nothing
   quorate cluster accept-loss accounts --confirm
 
-Exit codes: 0 if every shard is served by all its replicas, 1 if not.")]
+Exit codes: 0 if every shard is served by all its replicas, or what was asked for is done, 1 if not.")]
 pub(crate) struct ClusterArguments {
     #[command(subcommand)]
     action: Action,
@@ -29,6 +35,38 @@ pub(crate) struct ClusterArguments {
 enum Action {
     /// Show nodes and shards, and what is wrong with them.
     Status {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Move the replicas of a keyspace from one node to another, while it is used.
+    Move {
+        /// The keyspace.
+        keyspace: String,
+        /// The number of the node where they are. It need not be up.
+        #[arg(long, value_name = "NODE")]
+        from: u16,
+        /// The number of the node where they are to be.
+        #[arg(long, value_name = "NODE")]
+        to: u16,
+        /// One of its shards; by default all that have a replica there.
+        #[arg(long, value_name = "N")]
+        shard: Option<u32>,
+        #[command(flatten)]
+        patience: Patience,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Move all replicas away from nodes, while they are used: to the same site if there is a node, or else to one that has none of
+    /// the shard.
+    Drain {
+        /// The numbers of the nodes. They need not be up.
+        #[arg(value_name = "NODE")]
+        nodes: Vec<u16>,
+        /// All nodes of this site.
+        #[arg(long, value_name = "NAME")]
+        site: Vec<String>,
+        #[command(flatten)]
+        patience: Patience,
         #[command(flatten)]
         common: Common,
     },
@@ -62,16 +100,33 @@ struct Common {
 impl ClusterArguments {
     pub(crate) fn run(self) -> Outcome {
         block_on(async {
-            let (Action::Status { common } | Action::AcceptLoss { common, .. }) = &self.action;
+            let (Action::Status { common }
+            | Action::Move { common, .. }
+            | Action::Drain { common, .. }
+            | Action::AcceptLoss { common, .. }) = &self.action;
             let db = common.connect.open().await?;
-            let outcome = match &self.action {
-                Action::Status { common } => status::run(&db, common.json).await,
-                Action::AcceptLoss { keyspace, shard, confirm, common } => {
-                    accept_loss::run(&db, keyspace, *shard, *confirm, common.json).await
-                }
-            };
+            let outcome = act(&self.action, &db).await;
             db.close().await;
             outcome
         })
+    }
+}
+
+async fn act(action: &Action, db: &Database) -> Outcome {
+    match action {
+        Action::Status { common } => status::run(db, common.json).await,
+        Action::Move { keyspace, from, to, shard, patience, common } => {
+            let change =
+                ReplicaChange::Move { shard: shard.map(ShardId), from: NodeId(*from), to: NodeId(*to) };
+            replicas::run(db, std::slice::from_ref(keyspace), &change, patience, common.json).await
+        }
+        Action::Drain { nodes, site, patience, common } => {
+            let nodes = replicas::nodes(db, nodes, site)?;
+            let keyspaces = replicas::keyspaces_on(db, &nodes).await?;
+            replicas::run(db, &keyspaces, &ReplicaChange::Vacate { nodes }, patience, common.json).await
+        }
+        Action::AcceptLoss { keyspace, shard, confirm, common } => {
+            accept_loss::run(db, keyspace, *shard, *confirm, common.json).await
+        }
     }
 }

@@ -196,6 +196,7 @@ mod tests {
         let shard = |states: [&str; 3]| ShardView {
             keyspace: "accounts".to_owned(),
             shard: 1,
+            epoch: 0,
             replicas: states
                 .iter()
                 .zip(0..)

@@ -35,7 +35,9 @@ pub(super) struct NodeView {
 pub(super) struct ShardView {
     pub(super) keyspace: String,
     pub(super) shard: u32,
-    /// By index; none for a replica whose node does not answer or does not host it.
+    /// The latest membership that one of its replicas knows of.
+    pub(super) epoch: u32,
+    /// The members, ascending; none for a replica whose node does not answer or does not host it.
     pub(super) replicas: Vec<ReplicaView>,
 }
 
@@ -68,7 +70,10 @@ struct ReplicaStatus {
     keyspace: String,
     shard: u32,
     index: u8,
+    /// The members of its group, and their nodes, in the same order.
+    members: Vec<u8>,
     nodes: Vec<u16>,
+    epoch: u32,
     state: String,
     problem: Option<String>,
     view: u64,
@@ -137,8 +142,8 @@ async fn status(db: &Database, node: NodeId) -> Result<Result<NodeStatus, String
 fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
     let mut shards: BTreeMap<u32, ShardView> = BTreeMap::new();
     for replica in said.values().flatten() {
-        let member = |(index, node): (usize, &u16)| ReplicaView {
-            index: index as u8,
+        let member = |(index, node): (&u8, &u16)| ReplicaView {
+            index: *index,
             node: *node,
             state: if said.contains_key(node) { "missing" } else { "unreachable" }.to_owned(),
             problem: None,
@@ -146,12 +151,22 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             leads: false,
             accepted_losses: Vec::new(),
         };
-        let shard = shards.entry(replica.shard).or_insert_with(|| ShardView {
+        let shard = || ShardView {
             keyspace: replica.keyspace.clone(),
             shard: replica.shard,
-            replicas: replica.nodes.iter().enumerate().map(member).collect(),
-        });
-        if let Some(known) = shard.replicas.get_mut(usize::from(replica.index)) {
+            epoch: replica.epoch,
+            replicas: replica.members.iter().zip(&replica.nodes).map(member).collect(),
+        };
+        let known = shards.entry(replica.shard).or_insert_with(shard);
+        // Who knows of a later membership knows who the members are.
+        if known.epoch < replica.epoch {
+            *known = shard();
+        }
+    }
+    for replica in said.values().flatten() {
+        let shard = shards.get_mut(&replica.shard);
+        let mut members = shard.into_iter().flat_map(|shard| &mut shard.replicas);
+        if let Some(known) = members.find(|known| known.index == replica.index) {
             known.state = replica.state.clone();
             known.problem = replica.problem.clone();
             known.view = replica.view;
@@ -171,22 +186,49 @@ mod tests {
         let replica = ReplicaStatus {
             keyspace: "accounts".to_owned(),
             shard: 4,
-            index: 1,
+            index: 2,
+            members: vec![0, 1, 2],
             nodes: vec![5, 6, 7],
+            epoch: 0,
             state: "normal".to_owned(),
             problem: None,
             view: 9,
             leads: true,
             accepted_losses: vec![],
         };
-        let shards = shards(&BTreeMap::from([(6, vec![replica]), (7, vec![])]));
+        let shards = shards(&BTreeMap::from([(6, vec![]), (7, vec![replica])]));
         let [shard] = &shards[..] else { panic!("{shards:?}") };
         let states: Vec<_> = shard.replicas.iter().map(|replica| replica.state.as_str()).collect();
-        assert_eq!(states, ["unreachable", "normal", "missing"]);
-        assert_eq!((shard.shard, shard.survives(), shard.replicas[1].view), (4, 1, 9));
+        assert_eq!(states, ["unreachable", "missing", "normal"]);
+        assert_eq!((shard.shard, shard.survives(), shard.replicas[2].view), (4, 1, 9));
         assert_eq!(
             shard.replicas.iter().map(|replica| replica.leads).collect::<Vec<_>>(),
-            [false, true, false]
+            [false, false, true]
         );
+    }
+
+    #[test]
+    fn who_knows_of_a_later_membership_knows_who_the_members_are() {
+        let early = ReplicaStatus {
+            keyspace: "accounts".to_owned(),
+            shard: 4,
+            index: 0,
+            members: vec![0, 1, 2],
+            nodes: vec![5, 6, 7],
+            epoch: 2,
+            state: "normal".to_owned(),
+            problem: None,
+            view: 9,
+            leads: false,
+            accepted_losses: vec![],
+        };
+        let (members, nodes) = (vec![0, 2, 3], vec![5, 7, 8]);
+        let late = ReplicaStatus { index: 3, members, nodes, epoch: 3, ..early.clone() };
+        let leaving = ReplicaStatus { index: 1, state: "view-changing".to_owned(), ..early.clone() };
+        let said = BTreeMap::from([(5, vec![early]), (6, vec![leaving]), (8, vec![late])]);
+        let shards = shards(&said);
+        let seats: Vec<_> =
+            shards[0].replicas.iter().map(|seat| (seat.index, seat.node, &*seat.state)).collect();
+        assert_eq!(seats, [(0, 5, "normal"), (2, 7, "unreachable"), (3, 8, "normal")]);
     }
 }
