@@ -3,15 +3,18 @@
 //! | module | what it keeps |
 //! |---|---|
 //! | [`buffer`] | what a transaction has read and wants to write, within its limits |
+//! | [`clock`] | timestamps by a clock that may be turned back |
 //! | [`scan`] | the pages of a scan that spans shards, until they are one |
 //! | [`wakeups`] | when transactions want attention |
 //!
 //! Whom to ask, and what to ask of those that are to commit, is what protocols differ in.
 
 pub mod buffer;
+pub mod clock;
 pub mod scan;
 pub mod wakeups;
 
 pub use buffer::Buffer;
+pub use clock::clock_since;
 pub use scan::{Entries, Page, Scan};
 pub use wakeups::Wakeups;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_coordinator::clock_since;
 use quorate_core::command::{Committed, Event, Failure, Invalid, Outcome};
 use quorate_core::{ClockTime, Context, ReplicaId, ShardId, Timestamp, Transaction, TransactionId};
 
 use super::asking::{Asking, Question};
-use super::{Coordinator, Out, Phase, finish};
+use super::{Coordinator, Open, Out, Phase, finish};
 use crate::decision::{Standings, Verdict};
 use crate::message::{Message, Standing};
 
@@ -17,9 +18,12 @@ const WAY_MAX: Duration = Duration::from_secs(1);
 
 impl Coordinator {
     pub(super) fn on_commit(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
-        let executing = self.transactions.get_mut(&id).map(|open| &mut open.phase);
-        let Some(Phase::Executing(execution)) = executing else {
+        let Some(Open { phase: Phase::Executing(execution), began, .. }) = self.transactions.get_mut(&id)
+        else {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        };
+        let Some(clock) = clock_since(*began, context.clock) else {
+            return self.fail(id, Failure::Conflict, outbox);
         };
         let routes = execution.routes().clone();
         let execution = std::mem::replace(&mut **execution, super::Execution::new(routes, 0, None));
@@ -38,7 +42,7 @@ impl Coordinator {
         } else if !writes {
             let promised = self.config.system.has_snapshots();
             let timestamp = match promised {
-                true => self.next_timestamp(context.clock, greatest),
+                true => self.next_timestamp(clock, greatest),
                 false => greatest,
             };
             let asking = Asking::new(Question::Validate { timestamp, greatest, promised }, parts, shards);
@@ -49,7 +53,7 @@ impl Coordinator {
             let asking = Asking::new(Question::Timestamp, parts, [server]);
             self.ask(id, asking, context, outbox);
         } else {
-            let proposed = self.next_timestamp(context.clock, greatest);
+            let proposed = self.next_timestamp(clock, greatest);
             let asking = self.preparing(parts, proposed, context.clock);
             self.ask(id, Asking { locked, age, ..asking }, context, outbox);
         }

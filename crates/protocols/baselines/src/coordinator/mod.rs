@@ -43,7 +43,8 @@ use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes}
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, Timestamp, TransactionId,
+    Address, ClockTime, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, Timestamp,
+    TransactionId,
 };
 
 use crate::config::CoordinatorConfig;
@@ -93,6 +94,15 @@ struct Open {
     /// True if the client asks for the outcome, after it had been told that nobody knows.
     resolve_wanted: bool,
     wake_at: Option<Instant>,
+    /// What the clock showed when it began: it is proposed at no lower timestamp.
+    began: ClockTime,
+}
+
+impl Open {
+    /// Its client wants an answer by `deadline`.
+    fn new(phase: Phase, deadline: Instant, began: ClockTime) -> Self {
+        Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None, began }
+    }
 }
 
 #[derive(Debug)]
@@ -306,8 +316,7 @@ impl Coordinator {
             age.unwrap_or_else(|| self.next_timestamp(context.clock, Timestamp::ZERO))
         });
         let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt, lock)));
-        let open = Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None };
-        self.transactions.insert(id, open);
+        self.transactions.insert(id, Open::new(phase, deadline, context.clock));
         self.wake_at(id, deadline.min(context.now + self.config.read_timeout));
         Some(routes)
     }

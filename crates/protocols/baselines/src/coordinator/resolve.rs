@@ -37,7 +37,7 @@ impl Coordinator {
         let question = Question::Resolve { not_before, standings: Standings::new(&participants) };
         let asking = Asking::new(question, Default::default(), participants);
         let phase = Phase::Asking(Box::new(asking));
-        let open = Open { phase, deadline, answered: true, resolve_wanted: true, wake_at: None };
+        let open = Open { answered: true, resolve_wanted: true, ..Open::new(phase, deadline, context.clock) };
         self.transactions.insert(id, open);
         self.ask_missing(id, context.now, outbox);
         self.wake_at(id, context.now + self.config.resend_timeout);

@@ -110,6 +110,15 @@ struct Open {
     /// True if the client asked for the outcome after it had been told that nobody knows.
     resolve_wanted: bool,
     wake_at: Option<Instant>,
+    /// What the clock showed when it began: it is proposed at no lower timestamp.
+    began: ClockTime,
+}
+
+impl Open {
+    /// Its client wants an answer by `deadline`.
+    fn new(phase: Phase, deadline: Instant, began: ClockTime) -> Self {
+        Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None, began }
+    }
 }
 
 #[derive(Debug)]
@@ -330,8 +339,7 @@ impl Coordinator {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         }
         let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt)));
-        let open = Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None };
-        self.transactions.insert(id, open);
+        self.transactions.insert(id, Open::new(phase, deadline, context.clock));
         let first = deadline.min(context.now + self.config.read_timeout);
         self.wake_at(id, first);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_coordinator::clock_since;
 use quorate_core::command::Outcome;
 use quorate_core::{
     Ballot, Context, GroupSize, Instant, Members, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
@@ -131,13 +132,16 @@ impl Coordinator {
         let Phase::Executing(execution) = &mut open.phase else {
             return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
         };
+        let Some(clock) = clock_since(open.began, context.clock) else {
+            return self.fail(id, Failure::Conflict, outbox);
+        };
         let greatest = execution.greatest_version();
         let routes = execution.routes().clone();
         let empty = super::Execution::new(routes, id.attempt);
         let execution = std::mem::replace(execution.as_mut(), empty);
         let shares = execution.into_parts(self.config.rules);
         let shards = shares.iter().map(|(shard, _)| *shard);
-        let timestamp = self.next_deadline(context.clock, greatest, shards, GroupSize::fast_quorum);
+        let timestamp = self.next_deadline(clock, greatest, shards, GroupSize::fast_quorum);
         if shares.is_empty() {
             self.transactions.remove(&id);
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));

@@ -125,8 +125,7 @@ impl Coordinator {
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }
         let phase = Phase::Executing(Box::new(Execution::read_only(routes.clone(), id.attempt)));
-        self.transactions
-            .insert(id, Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None });
+        self.transactions.insert(id, Open::new(phase, deadline, context.clock));
         self.wake_at(id, deadline);
         let rules = self.config.rules;
         let shards = wanted.by_shard(&routes);

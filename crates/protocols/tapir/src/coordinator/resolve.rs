@@ -68,7 +68,7 @@ impl Coordinator {
             return;
         }
         let phase = Phase::Resolving(Box::new(self.resolving(participants, timestamp, None, context.now)));
-        let open = Open { phase, deadline, answered: true, resolve_wanted: true, wake_at: None };
+        let open = Open { answered: true, resolve_wanted: true, ..Open::new(phase, deadline, context.clock) };
         self.transactions.insert(id, open);
         self.ask_to_recover(id, context.now, outbox);
         self.wake_at(id, deadline.min(context.now + PATIENCE));
