@@ -107,8 +107,9 @@ pub struct CoordinatorConfig {
     pub retry_ahead: Duration,
     /// How long to wait for a reply to a read before another replica is asked.
     pub read_timeout: Duration,
-    /// How long after the first replies of a shard to wait for a fast quorum before the slow path is taken. Does not
-    /// apply to replicas that are known to be unreachable or were silent the last time.
+    /// How long after the replies of a majority to wait for a fast quorum at most, before the slow path is taken. Where the
+    /// majority took little time, less. Does not apply to replicas that are known to be unreachable or were silent the
+    /// last time.
     pub fast_path_timeout: Duration,
     /// How long to wait before a proposal, a FINALIZE or a decision is sent again; doubles with each repetition.
     pub resend_timeout: Duration,

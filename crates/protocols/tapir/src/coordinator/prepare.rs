@@ -19,6 +19,9 @@ use crate::message::{FoundVersion, Message, Prepare, Tapir, Vote};
 use crate::rules::{Plant, Rules};
 use quorate_core::command::{Committed, Event, Failure, Invalid};
 
+/// So long a fast quorum is waited for at least: processors that have much to do are late by a little.
+const FAST_PATH_PATIENCE_MIN: Duration = Duration::from_millis(5);
+
 /// A transaction that is being prepared.
 #[derive(Debug)]
 pub(super) struct Preparing {
@@ -111,6 +114,27 @@ pub(crate) fn decide_vote<'a>(votes: impl Iterator<Item = &'a Vote>, group: Grou
     } else {
         retry.map_or(Vote::Abort, Vote::Retry)
     }
+}
+
+/// True if further votes would neither change what those of a majority amount to, nor be a fast quorum together with them.
+fn is_conclusive(call: &ConsensusCall<Tapir>, group: Members) -> bool {
+    let alike = |vote: &Vote| call.verdicts().filter(|other| *other == vote).count();
+    let (oks, aborts, missing) = (alike(&Vote::Ok), alike(&Vote::Abort), call.missing().count());
+    if aborts > 0 {
+        // Nothing turns it; but if all say so, they may soon be a fast quorum.
+        return aborts < call.verdicts().count() || missing == 0;
+    }
+    let may_be_fast = call.verdicts().any(|vote| alike(vote) + missing >= group.fast_quorum());
+    let may_agree = oks < group.majority() && oks + missing >= group.majority();
+    !may_be_fast && !may_agree
+}
+
+/// How long to wait for a fast quorum once a majority has voted, which took so long; `longest` at most.
+///
+/// The slow path takes as long as that majority took. Who has waited in vain for a multiple of it is late by no more than that,
+/// however near or far the replicas are; and a vote may be on its way for long, where the prepare waits for others.
+fn fast_path_patience(quorum_took: Duration, longest: Duration) -> Duration {
+    (quorum_took * 2).max(FAST_PATH_PATIENCE_MIN).min(longest)
 }
 
 /// How far above what was asked for a transaction is prepared again that has been so often already.
@@ -328,7 +352,7 @@ impl Coordinator {
         // One is always allowed. A client whose clock is so far behind that its timestamps lie below a floor would
         // otherwise hear of that in every attempt, and never get above it.
         let exhausted = preparing.retries >= self.config.retries_max.max(1);
-        let first = preparing.first;
+        let (first, sent_at) = (preparing.first, preparing.sent_at);
         let may_retry = |above: Timestamp| !exhausted && is_within_span(first, above, latest, span);
         let mut wake = None;
         for at in 0..preparing.parts.len() {
@@ -356,12 +380,11 @@ impl Coordinator {
                             && !self.silent.contains(&replica)
                             && !part.behind.contains(&index)
                     };
-                    let waited = now - quorum_at >= fast_path_timeout;
-                    // More votes cannot turn an ABORT; but if all say so alike, they may soon be a fast quorum.
-                    let aborts = || part.call.verdicts().filter(|vote| **vote == Vote::Abort).count();
-                    let conclusive = aborts() > 0 && aborts() < part.call.verdicts().count();
-                    if !waited && !conclusive && part.call.missing().any(expected) {
-                        wake = Some(quorum_at + fast_path_timeout);
+                    let until = quorum_at + fast_path_patience(quorum_at - sent_at, fast_path_timeout);
+                    let waited = now >= until;
+                    if !waited && !is_conclusive(&part.call, part.group) && part.call.missing().any(expected)
+                    {
+                        wake = Some(wake.map_or(until, |wake: Instant| wake.min(until)));
                         continue;
                     }
                     if waited {
@@ -483,10 +506,11 @@ impl Coordinator {
             preparing.repeat(id, outbox);
         }
         let mut next = preparing.sent_at + preparing.resend_after;
+        let sent_at = preparing.sent_at;
         for quorum_at in
             preparing.parts.iter().filter(|part| part.settled.is_none()).filter_map(|part| part.quorum_at)
         {
-            let waited_until = quorum_at + fast_path_timeout;
+            let waited_until = quorum_at + fast_path_patience(quorum_at - sent_at, fast_path_timeout);
             if waited_until > context.now {
                 next = next.min(waited_until);
             }
@@ -669,6 +693,51 @@ mod tests {
         for (group, votes, expected) in table {
             assert_eq!(decide_vote(votes.iter(), group), expected, "{votes:?}");
         }
+    }
+
+    #[test]
+    fn who_can_learn_nothing_more_does_not_wait() {
+        let at = |micros| Timestamp { micros, client: ClientId(1) };
+        let (ok, abstain, abort, retry) =
+            (Vote::Ok, Vote::Abstain, Vote::Abort, |micros| Vote::Retry(at(micros)));
+        let table = [
+            (3, vec![ok, ok], false, "the third may make it fast"),
+            (3, vec![ok, abstain], false, "the third may agree"),
+            (3, vec![ok, retry(9)], false, "the third may agree"),
+            (3, vec![abstain, abstain], false, "the third may make it fast"),
+            (3, vec![retry(9), abstain], true, "no two can agree"),
+            (3, vec![retry(9), retry(12)], true, "no two can agree"),
+            (3, vec![abort, abort], false, "the third may make it fast"),
+            (3, vec![abort, ok], true, "nothing turns it"),
+            (3, vec![ok, ok, abstain], true, "all have voted"),
+            (5, vec![ok, ok, ok, abstain], false, "the fifth may make it fast"),
+            (5, vec![ok, ok, abstain, abstain], false, "the fifth may agree"),
+            (5, vec![ok, abstain, abstain, retry(9)], true, "no three can agree"),
+            (5, vec![ok, ok, ok, abstain, abstain], true, "all have voted"),
+            (
+                9,
+                vec![ok, ok, ok, ok, ok, abstain, abstain, abstain],
+                true,
+                "enough agree, and no fast quorum can",
+            ),
+        ];
+        for (replicas, votes, expected, why) in table {
+            let group = Members::from(GroupSize::new(replicas).unwrap());
+            let mut call = ConsensusCall::new(group);
+            for (index, vote) in votes.iter().enumerate() {
+                call.on_reply(group.at(index), View::default(), *vote, false);
+            }
+            assert_eq!(is_conclusive(&call, group), expected, "{votes:?} of {replicas}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_fast_quorum_is_waited_for_in_proportion_to_the_majority() {
+        let millis = Duration::from_millis;
+        for (took, patience) in [(0, 5), (2, 5), (100, 200), (300, 500)] {
+            assert_eq!(fast_path_patience(millis(took), millis(500)), millis(patience), "{took} ms");
+        }
+        assert_eq!(fast_path_patience(millis(1), millis(3)), millis(3));
     }
 
     #[test]

@@ -8,9 +8,10 @@
 //! timestamp order wherever they arrive in time. When its time has come and an earlier transaction that conflicts is
 //! prepared or waits here, it waits on for that one's outcome instead of being told ABSTAIN.
 //!
-//! Nobody waits for what has a greater timestamp, and whoever waits holds nothing here, so no circle of waiting
-//! closes, over any number of replicas and shards. Every wait is bounded all the same: an earlier transaction may have
-//! lost its coordinator. What waits is not recorded and may be forgotten at any time, as if its message had been late;
+//! Nobody waits for what has a greater timestamp than it was proposed at first, and at no lower one does it hold anything
+//! anywhere, so no circle of waiting closes, over any number of replicas and shards. (Where it is prepared again, it holds
+//! what it got at first, and others may wait for that: what lies between the two timestamps it does not wait for.) Every wait is
+//! bounded all the same: an earlier transaction may have lost its coordinator. What waits is not recorded and may be forgotten at any time, as if its message had been late;
 //! how long it waits decides only which vote it gets, and any vote is safe.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,19 +187,20 @@ impl Agenda {
         None
     }
 
-    /// A transaction that this one had better wait for, if there is one: all that stand in its way are earlier ones, by
-    /// timestamp.
+    /// A transaction that this one had better wait for, if there is one: all that stand in its way are earlier than where it
+    /// was proposed first.
     fn blocker(&self, id: TransactionId, prepare: &Prepare, prepared: &PreparedSet) -> Option<TransactionId> {
+        let first = prepare.first_timestamp();
         let mut blocker = None;
         for holder in conflicting_holders(prepared, id, &prepare.transaction) {
-            if holder.timestamp > prepare.timestamp {
+            if holder.timestamp > first {
                 return None;
             }
             blocker = Some(holder.transaction);
         }
         // Rather the last of those that wait: the others have gone before it goes.
         conflicting_holders(&self.keys, id, &prepare.transaction)
-            .filter(|holder| holder.timestamp < prepare.timestamp)
+            .filter(|holder| holder.timestamp < first)
             .map(|holder| (holder.timestamp, holder.transaction))
             .max()
             .map_or(blocker, |(_, last)| Some(last))
@@ -217,9 +219,12 @@ impl Agenda {
         self.stir_behind(id);
         // Nobody waits any more if a later one was prepared.
         let Some(held) = prepared.entry(id) else { return };
+        let is_later = |waiting: &Waiting| waiting.request.prepare.first_timestamp() < held.timestamp;
         let earlier = conflicting_holders(&self.keys, id, &held.transaction)
-            .filter(|holder| holder.timestamp < held.timestamp)
-            .filter(|holder| self.entries[&holder.transaction].blocker.is_some())
+            .filter(|holder| {
+                let waiting = &self.entries[&holder.transaction];
+                waiting.blocker.is_some() && is_later(waiting)
+            })
             .map(|holder| (holder.timestamp, holder.transaction));
         self.stirred.extend(earlier);
     }

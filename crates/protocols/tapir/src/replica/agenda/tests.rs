@@ -129,6 +129,35 @@ fn nobody_waits_for_a_later_one() {
     assert!(!replica.arrives(1, late), "its vote will be ABSTAIN, at once");
 }
 
+/// Prepares `client` again, so many milliseconds after what the clock shows.
+fn prepare_again(client: u64, key: &str, first: u64, ahead: u64) -> Request {
+    let mut again = prepare(client, key, ahead);
+    again.id.number = 2;
+    again.prepare.first = Some(prepare(client, key, first).prepare.timestamp);
+    again
+}
+
+#[test]
+fn one_that_is_prepared_again_does_not_wait_for_those_that_wait_for_its_first_prepare() {
+    let (mut here, mut there) = (Fixture::new(0, 1_000), Fixture::new(0, 1_000));
+    assert!(!there.arrives(0, prepare(1, "a", 10)), "OK, but not here: it is to be prepared again at 30");
+    assert!(!here.arrives(0, prepare(2, "a", 20)));
+    assert!(there.arrives(0, prepare(2, "a", 20)), "2 waits for 1");
+    assert!(!here.arrives(1, prepare_again(1, "a", 10, 30)), "1 does not wait for 2");
+    assert!(!there.arrives(1, prepare_again(1, "a", 10, 30)));
+    assert!(here.arrives(1, prepare(3, "a", 40)), "what is new waits for all");
+}
+
+#[test]
+fn one_that_is_prepared_again_waits_for_what_was_earlier_at_first() {
+    let mut replica = Fixture::new(0, 1_000);
+    assert!(!replica.arrives(0, prepare(1, "a", 5)));
+    assert!(replica.arrives(1, prepare_again(2, "a", 10, 30)));
+    assert!(replica.served(2).is_empty());
+    replica.hold(prepare(3, "a", 20));
+    assert_eq!(replica.served(3), [2], "between its two timestamps: ABSTAIN, at once");
+}
+
 #[test]
 fn one_that_waits_does_not_hold_up_an_earlier_one() {
     let mut replica = Fixture::new(500, 1_000);
@@ -259,9 +288,10 @@ mod naive {
 
     fn is_blocked(agenda: &Agenda, id: TransactionId, prepare: &Prepare, prepared: &PreparedSet) -> bool {
         let holders = |set| conflicting_holders(set, id, &prepare.transaction);
-        holders(prepared).all(|holder| holder.timestamp <= prepare.timestamp)
+        let first = prepare.first_timestamp();
+        holders(prepared).all(|holder| holder.timestamp <= first)
             && (holders(prepared).next().is_some()
-                || holders(&agenda.keys).any(|holder| holder.timestamp < prepare.timestamp))
+                || holders(&agenda.keys).any(|holder| holder.timestamp < first))
     }
 
     pub(super) fn next(agenda: &Agenda, prepared: &PreparedSet, now: Instant) -> Option<TransactionId> {
@@ -299,6 +329,10 @@ fn some_request(random: &mut Random, client: u64) -> Request {
     request.prepare.timestamp.micros += random.below(40) * 1_000;
     request.prepare.transaction = Arc::new(contents);
     request.id.number = random.between(1, 2) as u32;
+    if request.id.number > 1 {
+        let earlier = request.prepare.timestamp.micros - random.below(20) * 1_000;
+        request.prepare.first = Some(Timestamp { micros: earlier, ..request.prepare.timestamp });
+    }
     request.wants = if random.chance(0.2) { Wants::Versions } else { Wants::Vote };
     request
 }
