@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::report::Report;
-use crate::{deadlines, environments, peaks, regions, skew, tuning};
+use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 
 /// An experiment that can be run by its name.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,8 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 8] = [
+    pub const ALL: [Experiment; 9] = [
+        Experiment { name: contention::NAME, what: contention::WHAT, run: contention::experiment },
         Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment },
         Experiment { name: environments::NAME, what: environments::WHAT, run: environments::experiment },
         Experiment { name: peaks::MICRO, what: peaks::MICRO_WHAT, run: peaks::micro },

@@ -13,11 +13,13 @@
 //! | [`skew`] | what wrong clocks do |
 //! | [`tuning`] | whether the rivals are set up well |
 //! | [`regions`] | TAPIR and its rivals over three regions |
+//! | [`contention`] | what is left of throughput where transactions meet |
 //! | [`peaks`] | how much they get out of their servers |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
 pub mod catalogue;
 pub mod contender;
+pub mod contention;
 pub mod datacentre;
 pub mod deadlines;
 pub mod deployment;
