@@ -30,6 +30,10 @@ pub enum Plant {
     RestartedLeaderGoesOn,
     /// L12: a backup goes on at once, as if it had promised nothing.
     PromiseIgnored,
+    /// L13: a new member takes part before it has what came before.
+    NewMemberVotes,
+    /// L14: whoever has retired is stopped as soon as one member has gone on.
+    HandedOverToOne,
 }
 
 /// How a plant is listed.
@@ -47,7 +51,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 12] = [
+    pub const ALL: [Plant; 14] = [
         Plant::OwnLogBegins,
         Plant::LeaseFromAnswer,
         Plant::OkBeforeSync,
@@ -60,6 +64,8 @@ impl Plant {
         Plant::RestartEndsPromise,
         Plant::RestartedLeaderGoesOn,
         Plant::PromiseIgnored,
+        Plant::NewMemberVotes,
+        Plant::HandedOverToOne,
     ];
 
     #[rustfmt::skip]
@@ -89,6 +95,10 @@ impl Plant {
                 "a leader that restarts goes on in its view, where it may have appended what it has forgotten"),
             Plant::PromiseIgnored => listed("L12", "6.3.1",
                 "a backup takes part in a view change while its promise to the leader binds it"),
+            Plant::NewMemberVotes => listed("L13", "7.1.1",
+                "a member takes part in an epoch before it has what the epochs before have led to"),
+            Plant::HandedOverToOne => listed("L14", "7.1.2",
+                "whoever has retired is stopped as soon as one member has gone on, and not f + 1"),
         }
     }
 

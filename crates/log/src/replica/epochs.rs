@@ -135,7 +135,9 @@ impl<P: Payload> Replica<P> {
     /// True if this replica is no member any more, and enough of those that are have gone on; or if it has never had everything that
     /// they go on with, so that it is none of those from whom they have it.
     pub fn is_handed_over(&self) -> bool {
-        let have_gone_on = self.started.len() >= self.membership().group().majority();
+        let enough =
+            if self.rules.has(Plant::HandedOverToOne) { 1 } else { self.membership().group().majority() };
+        let have_gone_on = self.started.len() >= enough;
         self.status == Status::Retired && (have_gone_on || self.lacks_base())
     }
 
@@ -201,6 +203,7 @@ impl<P: Payload> Replica<P> {
         self.view = beginning.membership.first_view();
         self.beginning = beginning;
         self.lives.clear();
+        self.others_lost.clear();
         self.started.clear();
         self.forget_view();
         self.promise.end();
@@ -216,6 +219,10 @@ impl<P: Payload> Replica<P> {
         self.status = Status::Recovering;
         self.recovery = Some(Recovery::Arriving);
         host.set_timer(Timer::Silence, self.timing.silence);
+        if self.rules.has(Plant::NewMemberVotes) {
+            let own = self.entries.shape().clone();
+            return self.start_joining(from, own, self.stable, host);
+        }
         self.start_joining(from, shape, base, host);
     }
 

@@ -558,6 +558,10 @@ impl<P: Payload> Replica<P> {
     }
 
     fn on_message_of_epoch<H: Host<P>>(&mut self, from: ReplicaIndex, message: Message<P>, host: &mut H) {
+        if !matches!(message, Message::WhichLife { .. }) {
+            // It is back, or on its way.
+            self.others_lost.remove(&from);
+        }
         let asks =
             matches!(message, Message::Fetch { .. } | Message::FetchState { .. } | Message::EpochStarted);
         if self.status == Status::Retired && !asks {

@@ -107,7 +107,6 @@ impl<P: Payload> Replica<P> {
         life: u64,
         host: &mut H,
     ) {
-        self.others_lost.remove(&from);
         let Some(Recovery::Asking { nonce: asked, known }) = &mut self.recovery else { return };
         if nonce != *asked {
             return;

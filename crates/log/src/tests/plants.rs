@@ -31,6 +31,8 @@ fn hunt(plant: Plant) -> Hunt {
         Plant::RestartEndsPromise => Hunt::Hasty(1_500),
         Plant::RestartedLeaderGoesOn => Hunt::Schedules(20),
         Plant::PromiseIgnored => Hunt::Schedules(100),
+        Plant::NewMemberVotes => Hunt::Changes(20),
+        Plant::HandedOverToOne => Hunt::Changes(1_000),
     }
 }
 

@@ -41,11 +41,13 @@ pub enum Plant {
     UnstableOverlooked,
     /// B19: a coordinator that is asked again takes the participants that have not answered for refusing.
     SilenceRefuses,
+    /// B20: a replica goes on asking those who were the replicas of other groups when it began.
+    GroupsForgotten,
 }
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 19] = [
+    pub const ALL: [Plant; 20] = [
         Plant::VoteBeforeStable,
         Plant::RefusalNotDurable,
         Plant::PreparedOverlooked,
@@ -65,6 +67,7 @@ impl Plant {
         Plant::HoldsOverlooked,
         Plant::UnstableOverlooked,
         Plant::SilenceRefuses,
+        Plant::GroupsForgotten,
     ];
 
     #[rustfmt::skip]
@@ -89,6 +92,7 @@ impl Plant {
             Plant::HoldsOverlooked => ("B17", "what one participant commits by itself is not checked against what others hold"),
             Plant::UnstableOverlooked => ("B18", "validation overlooks what one participant is about to commit by itself"),
             Plant::SilenceRefuses => ("B19", "a coordinator that is asked again takes silent participants for refusing"),
+            Plant::GroupsForgotten => ("B20", "a replica goes on asking those who were the replicas of other groups when it began"),
         }
     }
 

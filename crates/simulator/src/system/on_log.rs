@@ -1,5 +1,7 @@
 //! What systems on replicated logs have in common.
 
+use std::time::Duration;
+
 use quorate_core::log::LogMachine;
 use quorate_core::{Epoch, Groups, ReplicaIndex, ShardId};
 use quorate_log::member::MessageOf;
@@ -14,6 +16,12 @@ pub(super) fn hint_next_view<M: LogMachine>(server: &Member<M>, from: ReplicaInd
     let is_backup = from != replica.leader(replica.view());
     let view = replica.view().next();
     is_backup.then_some(Part::Log(quorate_log::Message::StartViewChange { view, entered: true }))
+}
+
+/// How many bytes of entries go into a message at least, or of a state into a page: a log is handed to who has nothing message by
+/// message, each a round trip after the one before, and where sites are far apart that must end all the same.
+pub(super) fn page_bytes_min(round_trip: Duration) -> usize {
+    if round_trip > Duration::from_millis(20) { 2_000 } else { 1 }
 }
 
 /// Who the replicas of a group are, as its log has it: counted by the epoch since which they are that.
@@ -46,9 +54,10 @@ pub(super) fn change_group<C>(groups: &Groups, shard: ShardId) -> Option<Part<Lo
 pub(super) fn news(event: LogEvent) -> News {
     match event {
         LogEvent::Normal { view } => News::Serves(view.epoch()),
-        LogEvent::Lost { lost } => News::Lost(lost),
         LogEvent::HandedOver => News::Retired,
-        LogEvent::ViewChanging { .. }
+        // Who has lost its records counts those that ask as it does, and may not hear at once that one of them is back.
+        LogEvent::Lost { .. }
+        | LogEvent::ViewChanging { .. }
         | LogEvent::Recovering
         | LogEvent::Leading { .. }
         | LogEvent::Deposed

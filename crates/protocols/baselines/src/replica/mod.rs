@@ -44,6 +44,7 @@ use quorate_store::{PreparedSet, Versions};
 use crate::config::ReplicaConfig;
 use crate::entry::{self, Entry, Page};
 use crate::message::Message;
+use crate::rules::Plant;
 use leader::Leader;
 use prepare::Prepare;
 pub use state::Frozen;
@@ -241,7 +242,7 @@ impl Replica {
 
     /// Learns who the replicas of groups are now: whom it asks and tells. Who those of its own are decides its log.
     fn change_groups(&mut self, groups: Groups) {
-        if groups.epoch > self.config.groups.epoch {
+        if groups.epoch > self.config.groups.epoch && !self.config.rules.has(Plant::GroupsForgotten) {
             if let Some(leader) = &mut self.leader {
                 leader.coordinations.change_groups(&groups);
             }

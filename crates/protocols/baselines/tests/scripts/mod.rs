@@ -17,6 +17,8 @@
 //! | `advance MILLISECONDS` | lets time pass; timers fire |
 //! | `crash WHO`, `restart WHO` | kills; brings back with its log |
 //! | `lead WHO`, `usurp WHO` | lets a replica lead the next view; whoever led before is told, or is not and has lost its lease |
+//! | `group SHARD r3 r4 r5` | the group of a shard (or `t`, `d`) goes on with these replicas, the first of which leads; nobody else is told |
+//! | `learn WHO` | a client or a replica learns who the replicas of all groups are |
 //! | `lease WHO none` | a leader has no lease |
 //! | `confirm WHO` | lets a leader know that it leads |
 //! | `unreachable c1 1/r0`, `reachable c1 1/r0` | tells a client that its connection to a replica is broken; is up again |
@@ -46,7 +48,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 19] = [
+const PLANTED: [(&str, Plant, &str); 20] = [
     ("11_leader_fails_before_stable", Plant::VoteBeforeStable, "  c1.1 COMMITTED at 100c1"),
     ("17_refusal_is_durable", Plant::RefusalNotDurable, "  prepared c2.1 at 100c2"),
     ("04_conflict", Plant::PreparedOverlooked, "  c2.1 CONFLICT"),
@@ -65,6 +67,7 @@ const PLANTED: [(&str, Plant, &str); 19] = [
     ("62_busy", Plant::HoldsOverlooked, "  c2.1 CONFLICT"),
     ("61_alone", Plant::UnstableOverlooked, "  c2.1 CONFLICT"),
     ("65_participant_fails", Plant::SilenceRefuses, "  c1.1 COMMITTED at 100c1"),
+    ("71_participants_are_replaced", Plant::GroupsForgotten, "  c1.1 aborted"),
     ("06_phantom", Plant::UnvalidatedAbsence, "  c1.1 CONFLICT"),
 ];
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_baselines::{
-    Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Page, Replica, ReplicaConfig, ReplicaEvent,
-    ReplicaTimer, Rules, System,
+    Coordinator, CoordinatorConfig, CoordinatorTimer, Entry, Message, Page, Replica, ReplicaCommand,
+    ReplicaConfig, ReplicaEvent, ReplicaTimer, Rules, System,
 };
 use quorate_core::command::{Command, Freshness, Routes};
 use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
-    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Input, Instant, Key, KeyRange,
-    KeyspaceId, Machine, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
-    View,
+    Address, ClientId, ClockTime, Context, Effect, Epoch, GroupSize, Groups, Input, Instant, Key, KeyRange,
+    KeyspaceId, Machine, Members, NodeId, Outbox, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
+    TransactionId, View,
 };
 
 use super::describe;
@@ -34,7 +34,8 @@ pub(crate) struct World {
     rules: Rules,
     system: System,
     routes: Option<Arc<Routes>>,
-    group: GroupSize,
+    /// Who the replicas are, by the latest definition; whoever is created learns that.
+    groups: Groups,
     clocks: BTreeMap<Address, u64>,
     replicas: BTreeMap<ReplicaId, Replica>,
     logs: BTreeMap<ReplicaId, ReplicaLog>,
@@ -114,7 +115,7 @@ impl World {
             rules,
             system: System::TxnOcc,
             routes: None,
-            group: GroupSize::new(3).unwrap(),
+            groups: Groups::new(GroupSize::new(3).unwrap()),
             clocks: BTreeMap::new(),
             replicas: BTreeMap::new(),
             logs: BTreeMap::new(),
@@ -172,6 +173,8 @@ impl World {
             ["restart", who] => self.restart(replica(who), &mut told),
             ["lead", who] => self.lead(replica(who), true, &mut told),
             ["usurp", who] => self.lead(replica(who), false, &mut told),
+            ["group", shard, ref members @ ..] => self.change_group(shard, members, &mut told),
+            ["learn", who] => self.learn(address(who), &mut told),
             ["lease", who, "none"] => {
                 self.logs.get_mut(&replica(who)).expect("every replica has a log").lease = None;
             }
@@ -221,7 +224,8 @@ impl World {
         let shards = self.routes.as_ref().map_or(1, |routes| routes.keyspace.shards.len() as u32);
         ReplicaConfig {
             rules: self.rules,
-            ..ReplicaConfig::new(id, self.group, (ShardId(1), shards), self.system)
+            groups: self.groups.clone(),
+            ..ReplicaConfig::new(id, self.groups.size, (ShardId(1), shards), self.system)
         }
     }
 
@@ -238,7 +242,7 @@ impl World {
                 _ => panic!("no such setting: {setting}"),
             }
         }
-        self.group = GroupSize::new(replicas).unwrap();
+        self.groups = Groups::new(GroupSize::new(replicas).unwrap());
         let nodes: Vec<NodeId> = (0..replicas as u16).map(NodeId).collect();
         let keyspace = Keyspace {
             id: KeyspaceId(1),
@@ -271,6 +275,46 @@ impl World {
         told.push(format!("{}: {shards} shard(s) of {replicas} replicas", self.system));
     }
 
+    /// The group of a shard goes on with these replicas, the first of which leads. They know, and so do those before them; whoever
+    /// speaks with them does not.
+    fn change_group(&mut self, shard: &str, members: &[&str], told: &mut Vec<String>) {
+        let index = |word: &&str| ReplicaIndex(word.strip_prefix('r').expect("a replica").parse().unwrap());
+        let members: Vec<ReplicaIndex> = members.iter().map(index).collect();
+        let ReplicaId { shard, .. } = replica(&format!("{shard}/r0"));
+        let entries = self.longest_log(shard, true).expect("a majority is up");
+        self.groups = self.groups.next([(shard, Members::new(members.iter().copied()).unwrap())]);
+        let view = View::first_of(self.groups.epoch);
+        for id in members.iter().map(|index| ReplicaId { shard, index: *index }) {
+            if self.logs.contains_key(&id) {
+                continue;
+            }
+            self.logs.insert(id, ReplicaLog::new(false));
+            self.replicas.insert(id, Replica::new(self.replica_config(id)));
+            self.step_replica(id, Input::Start, told);
+        }
+        let mut routes = Routes::clone(self.routes.as_ref().expect("a script begins with `cluster`"));
+        routes.keyspace.epoch = self.groups.epoch;
+        if let Some(position) = routes.keyspace.shards.iter().position(|known| known.id == shard) {
+            routes.nearest[position] = members.iter().rev().copied().collect();
+        }
+        self.routes = Some(Arc::new(routes));
+        self.begin_view(ReplicaId { shard, index: members[0] }, view, &entries, true, told);
+    }
+
+    /// Somebody learns of the latest definition.
+    fn learn(&mut self, who: Address, told: &mut Vec<String>) {
+        match who {
+            Address::Client(id) => {
+                let routes = self.routes.clone().expect("a script begins with `cluster`");
+                self.step_client(id, Input::Command(Command::Route(routes)), told);
+            }
+            Address::Replica(id) => {
+                let groups = self.groups.clone();
+                self.step_replica(id, Input::Command(ReplicaCommand::ChangeGroups(groups)), told);
+            }
+        }
+    }
+
     /// The group that serves the system, if one does.
     fn service(&self) -> Option<ShardId> {
         match (self.system.has_timestamp_server(), self.system.has_coordinator()) {
@@ -287,7 +331,7 @@ impl World {
     fn step_replica(
         &mut self,
         id: ReplicaId,
-        input: Input<Message, ReplicaTimer, quorate_baselines::ReplicaCommand>,
+        input: Input<Message, ReplicaTimer, ReplicaCommand>,
         told: &mut Vec<String>,
     ) {
         self.tell(id, told, |replica, context, log, outbox| replica.step(context, input, log, outbox));
@@ -307,7 +351,7 @@ impl World {
         act(replica, &mut context, log, &mut outbox);
         loop {
             if log.leads {
-                log.advance(self.group.majority());
+                log.advance(self.groups.members(id.shard).majority());
             }
             if log.applied == log.stable {
                 break;
@@ -361,8 +405,7 @@ impl World {
             messages.push(LogMessage::Stable { view, position: stable });
         }
         for message in messages {
-            for index in (0..self.group.replicas() as u8).map(ReplicaIndex).filter(|index| *index != id.index)
-            {
+            for index in self.groups.members(id.shard).iter().filter(|index| *index != id.index) {
                 let to = ReplicaId { shard: id.shard, index }.into();
                 self.queue.push_back(Envelope {
                     from: id.into(),
@@ -411,21 +454,38 @@ impl World {
 
     /// A replica leads the next view, with the longest log of those that are up. Whoever led before knows, or not.
     fn lead(&mut self, id: ReplicaId, is_known: bool, told: &mut Vec<String>) {
+        let view = self.latest_view(id.shard).next();
+        match self.longest_log(id.shard, is_known) {
+            Some(entries) => self.begin_view(id, view, &entries, is_known, told),
+            None => told.push(format!("{} has no majority", name(id.into()))),
+        }
+    }
+
+    /// The longest log of those members that are up; none if they are no majority.
+    fn longest_log(&self, shard: ShardId, counts_leader: bool) -> Option<Vec<Entry>> {
+        // Who was not told of the latest view has no part in what is stable.
+        let (members, latest) = (self.groups.members(shard), self.latest_view(shard));
+        let members = || members.iter().map(|index| ReplicaId { shard, index });
+        let takes_part = |other: &ReplicaId| {
+            let log = &self.logs[other];
+            self.replicas.contains_key(other) && log.view == latest && (counts_leader || !log.leads)
+        };
+        let able: Vec<ReplicaId> = members().filter(takes_part).collect();
+        let longest = able.iter().max_by_key(|other| self.logs[*other].entries.len())?;
+        (able.len() >= self.groups.members(shard).majority()).then(|| self.logs[longest].entries.clone())
+    }
+
+    /// A replica begins to lead a view with these entries. Whoever led before knows, or not.
+    fn begin_view(
+        &mut self,
+        id: ReplicaId,
+        view: View,
+        entries: &[Entry],
+        is_known: bool,
+        told: &mut Vec<String>,
+    ) {
         let group: Vec<ReplicaId> =
             self.logs.keys().copied().filter(|other| other.shard == id.shard).collect();
-        // Who was not told of the latest view has no part in what is stable.
-        let latest = self.latest_view(id.shard);
-        let takes_part = |other: &&ReplicaId| {
-            let log = &self.logs[*other];
-            self.replicas.contains_key(other) && log.view == latest && (is_known || !log.leads)
-        };
-        let able: Vec<&ReplicaId> = group.iter().filter(takes_part).collect();
-        if able.len() < self.group.majority() {
-            return told.push(format!("{} has no majority", name(id.into())));
-        }
-        let longest = able.into_iter().max_by_key(|other| self.logs[*other].entries.len());
-        let entries = self.logs[longest.expect("a majority has somebody")].entries.clone();
-        let view = latest.next();
         for other in group {
             let log = self.logs.get_mut(&other).expect("every replica has a log");
             if log.leads && other != id {
@@ -437,7 +497,7 @@ impl World {
                 self.tell(other, told, |replica, context, _, outbox| replica.on_deposed(context, outbox));
             }
             let log = self.logs.get_mut(&other).expect("every replica has a log");
-            log.entries = entries.clone();
+            log.entries = entries.to_vec();
             log.unsent.clear();
             log.held.clear();
             (log.view, log.leader, log.stable) = (view, id.index, entries.len());
@@ -509,7 +569,7 @@ impl World {
         if !self.clients.contains_key(&client) {
             let config = CoordinatorConfig {
                 rules: self.rules,
-                service: self.service().map(|shard| (shard, self.group)),
+                service: self.service().map(|shard| (shard, self.groups.size)),
                 ..CoordinatorConfig::new(client, self.system)
             };
             self.clients.insert(client, Coordinator::restore(config, []));
@@ -660,7 +720,10 @@ impl World {
         if !is_repeated {
             self.history.push(envelope);
         }
-        let epoch = Epoch::FIRST;
+        let epoch = match from {
+            Address::Replica(id) => self.logs[&id].view.epoch(),
+            Address::Client(_) => Epoch::FIRST,
+        };
         match (to, said) {
             (Address::Replica(id), Said::Protocol(message)) => {
                 self.step_replica(id, Input::Message { from, epoch, message }, told);

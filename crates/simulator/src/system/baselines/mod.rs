@@ -24,7 +24,8 @@ use quorate_core::{
 use quorate_log::member::{Config, MessageOf};
 use quorate_log::{Guest, Member, Part};
 
-use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, on_log};
+use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named, on_log};
+use crate::fault::Fault;
 use crate::invariants::StoredVersion;
 use crate::options::Faults;
 use crate::world::costs::Work;
@@ -290,7 +291,11 @@ fn planted(
     hunted_in: Option<quorate_baselines::System>,
 ) -> Planted {
     let is_hunted = hunted_in == Some(system);
-    let suited_faults = Faults::All;
+    let suited_faults = if id == Plant::GroupsForgotten.id() {
+        named(&[Fault::ClientCrashes, Fault::Membership])
+    } else {
+        Faults::All
+    };
     Planted { system: SystemKind::Baseline(system), id, what, section, is_hunted, suited_faults }
 }
 
@@ -309,7 +314,10 @@ fn hunted_in(plant: Plant) -> Option<quorate_baselines::System> {
         Plant::LeaseNotChecked | Plant::SnapshotNotPromised | Plant::CeilingNotDurable => None,
         Plant::LostLocksCount | Plant::ReadLocksOverlooked => Some(System::TxnLock),
         Plant::CommitReportedAtOnce | Plant::SnapshotOverlooksPrepared => Some(System::SpanOcc),
-        Plant::HoldsOverlooked | Plant::UnstableOverlooked | Plant::SilenceRefuses => Some(System::Sinfonia),
+        Plant::HoldsOverlooked
+        | Plant::UnstableOverlooked
+        | Plant::SilenceRefuses
+        | Plant::GroupsForgotten => Some(System::Sinfonia),
         _ => Some(System::TxnOcc),
     }
 }
@@ -317,5 +325,8 @@ fn hunted_in(plant: Plant) -> Option<quorate_baselines::System> {
 /// True if few seeds reach a bug of the log. Random schedules of the log alone, and stories, find the others.
 fn is_log_hunted(plant: quorate_log::Plant) -> bool {
     use quorate_log::Plant;
-    matches!(plant, Plant::OwnLogBegins | Plant::SnapshotWithoutEnd | Plant::UnstableTruncated)
+    matches!(
+        plant,
+        Plant::OwnLogBegins | Plant::SnapshotWithoutEnd | Plant::UnstableTruncated | Plant::NewMemberVotes
+    )
 }

@@ -6,7 +6,7 @@ use quorate_baselines::{CoordinatorConfig, Plant, ReplicaConfig, Rules, System};
 use quorate_core::{ClientId, Random};
 use quorate_log::{Limits, Timing};
 
-use crate::system::{Sketch, SystemKind, shrink_to};
+use crate::system::{Sketch, SystemKind, on_log, shrink_to};
 
 /// How logs, replicas and coordinators are set up.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let lease = silence.mul_f64(0.3 + 0.9 * random.unit());
     let timing = Timing { beat, silence, lease, ..Timing::DEFAULT };
     let limits = Limits {
-        message_bytes: [200, 2_000, 1024 * 1024][random.index(3)],
+        message_bytes: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         in_flight: [1, 8, 4_096][random.index(3)],
         kept: [0, 10, 4_096][random.index(3)],
     };
@@ -63,7 +63,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         recovery_timeout: 4 * round_trip + Duration::from_millis(random.between(50, 2_000)),
         attention_interval: Duration::from_millis(random.between(10, 500)),
         scan_page_max: [1, 2, 1_000][random.index(3)],
-        page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)],
+        page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         ceiling_ahead: Duration::from_millis([1, 50, 500][random.index(3)]),
         ..initial
     };
@@ -101,7 +101,7 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     let limits = &mut settings.limits;
     shrink_to(&mut limits.in_flight, 1, shrinks());
     // One entry for each round trip is less than is asked for, so either messages are few or entries go alone.
-    let message_bytes = if limits.in_flight < 8 { 2_000 } else { 1 };
+    let message_bytes = if limits.in_flight < 8 { 2_000 } else { on_log::page_bytes_min(round_trip) };
     shrink_to(&mut limits.message_bytes, message_bytes, shrinks());
     shrink_to(&mut limits.kept, 0, shrinks());
     shrink_to(&mut settings.snapshot_bytes, 256, shrinks());
@@ -114,7 +114,7 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     shrink_to(&mut replica.recovery_timeout, moment(4.0) + Duration::from_millis(10), shrinks());
     shrink_to(&mut replica.attention_interval, moment(1.0), shrinks());
     shrink_to(&mut replica.scan_page_max, 1, shrinks());
-    shrink_to(&mut replica.page_bytes_max, 1, shrinks());
+    shrink_to(&mut replica.page_bytes_max, on_log::page_bytes_min(round_trip), shrinks());
     shrink_to(&mut replica.ceiling_ahead, Duration::from_millis(1), shrinks());
     let collects = shrinks();
     // Each floor is an entry, and where one message is on its way at a time an entry takes a round trip and two disks.

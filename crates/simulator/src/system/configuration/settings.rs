@@ -9,7 +9,7 @@ use quorate_core::{ClientId, GroupSize, Instant, Random};
 use quorate_log::{Limits, Timing};
 
 use super::session::{REQUESTS_FROM, SessionConfig};
-use crate::system::{Sketch, shrink_to};
+use crate::system::{Sketch, on_log, shrink_to};
 
 /// How logs, replicas and clients are set up.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let lease = silence.mul_f64(0.3 + 0.9 * random.unit());
     let timing = Timing { beat, silence, lease, ..Timing::DEFAULT };
     let limits = Limits {
-        message_bytes: [1_000, 5_000, 1024 * 1024][random.index(3)],
+        message_bytes: [1_000, 5_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         in_flight: [1, 8, 4_096][random.index(3)],
         kept: [0, 10, 4_096][random.index(3)],
     };
@@ -61,7 +61,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         attention_interval: Duration::from_millis(random.between(10, 300)),
         watch_timeout: Duration::from_millis(random.between(500, 20_000)),
         scan_page_max: [1, 3, 1_000][random.index(3)],
-        page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)],
+        page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         ..ReplicaConfig::new(Default::default())
     };
     Settings {
@@ -120,7 +120,7 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     let limits = &mut settings.limits;
     shrink_to(&mut limits.in_flight, 1, shrinks());
     // One entry for each round trip is less than is asked for, so either messages are few or entries go alone.
-    let message_bytes = if limits.in_flight < 8 { 2_000 } else { 1 };
+    let message_bytes = if limits.in_flight < 8 { 2_000 } else { on_log::page_bytes_min(round_trip) };
     shrink_to(&mut limits.message_bytes, message_bytes, shrinks());
     shrink_to(&mut limits.kept, 0, shrinks());
     shrink_to(&mut settings.snapshot_bytes, 256, shrinks());
@@ -131,7 +131,7 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     shrink_to(&mut replica.attention_interval, moment(1.0), shrinks());
     shrink_to(&mut replica.watch_timeout, moment(2.0), shrinks());
     shrink_to(&mut replica.scan_page_max, 1, shrinks());
-    shrink_to(&mut replica.page_bytes_max, 1, shrinks());
+    shrink_to(&mut replica.page_bytes_max, on_log::page_bytes_min(round_trip), shrinks());
     let session = &mut settings.session;
     shrink_to(&mut session.coordinator.read_timeout, moment(0.3), shrinks());
     shrink_to(&mut session.coordinator.resend_timeout, moment(0.3), shrinks());
