@@ -232,11 +232,11 @@ pub enum Invalid {
     /// Groups cannot be as they would have to be.
     #[error(transparent)]
     CannotChange(ChangeError),
-    /// A comparison system is there to be measured, on the replicas that it was created with.
+    /// The quorum store is there to be measured, on the replicas that it was created with.
     #[error(
-        "{name:?} is run by a comparison system, whose replicas stay where they are: drop it, and create it again"
+        "{name:?} is run by the quorum store, whose replicas stay where they are: drop it, and create it again"
     )]
-    ComparisonStays {
+    QuorumStoreStays {
         /// Its name.
         name: String,
     },

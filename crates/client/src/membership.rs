@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use quorate_core::comparison::Rival;
 use quorate_core::topology::{Keyspace as Definition, Moves, Placing, Shard};
 use quorate_core::{NodeId, ReplicaId, ReplicaIndex, ShardId};
 use quorate_wire::ReplicaReport;
@@ -161,8 +162,10 @@ impl Database {
         keyspaces: &[Definition],
         change: &ReplicaChange,
     ) -> Result<Moves, Invalid> {
-        if present.comparison.is_some() && *change != ReplicaChange::Nothing {
-            return Err(Invalid::ComparisonStays { name: present.name.clone() });
+        let is_quorum_store =
+            present.comparison.as_ref().is_some_and(|comparison| comparison.rival == Rival::QwStore);
+        if is_quorum_store && *change != ReplicaChange::Nothing {
+            return Err(Invalid::QuorumStoreStays { name: present.name.clone() });
         }
         let directory = self.shared().places.directory();
         let mut placing = Placing::new(directory.topology(), keyspaces);
@@ -309,7 +312,7 @@ fn still_to_come(definition: &Definition, survey: &Survey) -> Vec<String> {
         }
         for (index, node) in group.members().filter(|(_, node)| survey.answering.contains(node)) {
             let report = survey.of(group, index);
-            if report.is_none_or(|report| report.has_records && report.arrived < Some(since)) {
+            if report.is_none_or(|report| report.arrived < Some(since)) {
                 waits_for.push(format!(
                     "{} learns on {node} what the others know",
                     ReplicaId { shard: group.id, index }

@@ -209,8 +209,9 @@ pub(crate) struct Placement {
     pub(crate) durability: Durability,
     /// Its group, and on which nodes that is.
     pub(crate) group: Shard,
-    /// How many replicas its group had when it was created.
+    /// How many replicas its group had when it was created, and in which membership that was.
     pub(crate) founders: GroupSize,
+    pub(crate) created_in: Epoch,
     /// All shards of that keyspace, if it is known which they are.
     pub(crate) shards: Option<KeyspaceShards>,
     /// Who the replicas of all of them are.
@@ -241,6 +242,7 @@ impl Placement {
                 durability: keyspace.durability,
                 group: shard.clone(),
                 founders: shard.group_size(),
+                created_in: shard.succession().present.since,
                 shards: shards_of(keyspace),
                 memberships: memberships.clone(),
             })
@@ -386,7 +388,7 @@ impl DataDirectory {
         for entry in fs::read_dir(&directory).map_err(|source| io_error(&directory, source))? {
             let marker = entry.map_err(|source| io_error(&directory, source))?.path().join("replica.toml");
             if exists(&marker)? {
-                let (mut placement, created_in) = read::<MarkerFile>(&marker)?.placement(&marker)?;
+                let mut placement = read::<MarkerFile>(&marker)?.placement(&marker)?;
                 let keyspace = placement.keyspace;
                 if let Entry::Vacant(vacant) = known.entry(keyspace) {
                     vacant.insert(self.memberships(keyspace)?);
@@ -394,6 +396,7 @@ impl DataDirectory {
                 if let Some(Some(known)) = known.get(&keyspace) {
                     placement.set_known(known);
                 }
+                let created_in = placement.created_in;
                 if placement.memberships.epoch < created_in {
                     let reason =
                         format!("it was created in {created_in}, and nothing beside it tells of that");
@@ -479,14 +482,14 @@ impl MarkerFile {
             index: placement.replica.index.0,
             nodes: placement.group.replicas.iter().map(|node| node.0).collect(),
             shards: placement.shards.map(|shards| [shards.first.0, shards.count]),
-            epoch: placement.memberships.epoch.0,
+            epoch: placement.created_in.0,
             boot,
             accepted_losses: accepted_losses.to_vec(),
         }
     }
 
-    /// The replica, as it was created, and in which membership that was.
-    fn placement(self, path: &Path) -> Result<(Placement, Epoch), DataError> {
+    /// The replica, as it was created.
+    fn placement(self, path: &Path) -> Result<Placement, DataError> {
         let damaged = |reason: String| DataError::Damaged { path: path.to_owned(), reason };
         let unknown = |error: UnknownName| damaged(error.to_string());
         let founders = GroupSize::new(self.nodes.len()).map_err(|error| damaged(error.to_string()))?;
@@ -495,7 +498,7 @@ impl MarkerFile {
             return Err(damaged(format!("replica {} of {} nodes", self.index, self.nodes.len())));
         }
         let shard = ShardId(self.shard);
-        let placement = Placement {
+        Ok(Placement {
             replica: ReplicaId { shard, index: ReplicaIndex(self.index) },
             keyspace: KeyspaceId(self.keyspace),
             keyspace_name: self.keyspace_name,
@@ -506,8 +509,8 @@ impl MarkerFile {
             founders,
             shards: self.shards.map(|[first, count]| KeyspaceShards { first: ShardId(first), count }),
             memberships: Groups::new(founders),
-        };
-        Ok((placement, created_in))
+            created_in,
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use quorate::{
     Changed, Database, Durability, Isolation, Keyspace, KeyspaceOptions, NodeId, ReplicaChange, Result,
+    Rival, System,
 };
 use tokio::task::JoinHandle;
 
@@ -79,14 +80,24 @@ fn hosted(cluster: &Cluster, node: usize) -> usize {
 
 /// A keyspace whose first replicas are on the first three of four nodes.
 async fn accounts_on_three(db: &Database) -> Keyspace {
+    accounts_run_by(db, None).await
+}
+
+/// The same, run by a comparison system if one is named.
+async fn accounts_run_by(db: &Database, comparison: Option<Rival>) -> Keyspace {
+    accounts_named(db, "accounts", comparison).await
+}
+
+async fn accounts_named(db: &Database, name: &str, comparison: Option<Rival>) -> Keyspace {
     let options = KeyspaceOptions {
+        comparison,
         shards: 2,
         replicas: Some(3),
         sites: ["a", "b", "c"].map(str::to_owned).to_vec(),
         durability: Durability::Sync,
         ..KeyspaceOptions::new(Isolation::Strict)
     };
-    db.create_keyspace("accounts", options).await.unwrap()
+    db.create_keyspace(name, options).await.unwrap()
 }
 
 #[tokio::test]
@@ -123,6 +134,35 @@ async fn replicas_move_under_load_and_the_node_that_they_have_left_is_not_missed
         assert!(accounts.get(key).await.unwrap().is_some(), "{key}");
     }
     assert_eq!([0, 1, 2, 3].map(|node| hosted(&cluster, node)), [2, 0, 2, 2]);
+}
+
+/// Shards, and the timestamp server or the coordinator that they share.
+#[tokio::test]
+async fn groups_on_logs_move_under_load_and_the_node_that_they_have_left_is_not_missed() {
+    for system in [System::TxnOcc, System::SpanLock, System::Sinfonia] {
+        let mut cluster = Cluster::start_in(&["a", "b", "c", "d"]);
+        let db = cluster.connect().await;
+        let accounts = accounts_run_by(&db, Some(system.into())).await;
+        let groups = accounts.definition().groups().count();
+        let load = Load::start(&accounts);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let changed = change(&cluster.connect().await, moved(0, 3)).await.unwrap();
+        assert_eq!((changed.definition.epoch.0, &changed.waits_for), (1, &vec![]), "{system}");
+        assert_eq!([0, 1, 2, 3].map(|node| hosted(&cluster, node)), [0, groups, groups, groups], "{system}");
+        cluster.crash(0);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        accounts.put("after", "1").await.unwrap();
+        assert!(load.end().await > 20, "the load went on: {system}");
+        // They come back from their logs, the new ones too.
+        for node in [1, 2, 3] {
+            cluster.crash(node);
+        }
+        for node in 0..4 {
+            cluster.restart(node);
+        }
+        let accounts = cluster.connect().await.keyspace("accounts").await.unwrap();
+        assert!(accounts.get("after").await.unwrap().is_some(), "{system}");
+    }
 }
 
 #[tokio::test]
@@ -218,8 +258,11 @@ async fn what_cannot_be_is_refused_and_says_why() {
         let error = change(&db, wish).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+    accounts_named(&db, "registers", Some(Rival::QwStore)).await;
+    let stays = db.change_replicas("registers", &moved(0, 3), PATIENCE, |_| {}).await.unwrap_err();
+    assert!(stays.to_string().contains("quorum store"), "{stays}");
     let unknown = db.change_replicas("nothing", &moved(0, 3), PATIENCE, |_| {}).await.unwrap_err();
-    assert!(unknown.to_string().contains("there are: accounts"), "{unknown}");
+    assert!(unknown.to_string().contains("there are: accounts, registers"), "{unknown}");
     // Without a majority nobody could hand over what is known.
     cluster.crash(1);
     cluster.crash(2);

@@ -205,9 +205,7 @@ impl<M: Served> Running<M> {
         };
         // What somebody with records has not written down, it has not taken part in: it is told once it has started.
         let knows_better = !records.is_empty() && !matches!(origin, Origin::AcceptedLoss { .. });
-        let memberships =
-            if knows_better { Groups::new(placement.founders) } else { placement.memberships.clone() };
-        let machine = M::build(kind, placement, memberships, prepared.boot, records)?;
+        let machine = M::build(kind, placement, knows_better, prepared.boot, records)?;
         let before = machine.decided();
         let driver = Driver::new(machine, *seed);
         let accepted_losses = prepared.accepted_losses;
@@ -264,10 +262,12 @@ impl<M: Served> Runs for Running<M> {
         if let Some(log) = &mut self.log {
             log.set_epoch(memberships.epoch);
         }
-        match M::change_groups(memberships) {
-            Some(command) => self.step(time, Input::Command(command), outgoing),
-            None => Stepped::default(),
-        }
+        let commands = M::change_groups(memberships, self.id.shard);
+        self.drive(outgoing, |driver, carrier| {
+            for command in commands {
+                driver.step(time, Input::Command(command), carrier);
+            }
+        })
     }
 
     fn on_message(

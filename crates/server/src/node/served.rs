@@ -6,7 +6,7 @@ mod member;
 mod qwstore;
 mod tapir;
 
-use quorate_core::{ClientId, Epoch, Groups, Machine, View};
+use quorate_core::{ClientId, Epoch, Groups, Machine, ShardId, View};
 use quorate_wire::{ProtocolMessage, Wire};
 
 use super::log::LogError;
@@ -25,12 +25,12 @@ pub(crate) trait Served:
     /// What tells apart what the same machine can be.
     type Kind: Copy;
 
-    /// Builds the machine from what it had made durable, or as it is told to begin if there is nothing. Its memberships are those
-    /// that it is to begin with; what its records say is later.
+    /// Builds the machine from what it had made durable, or as it is told to begin if there is nothing. One that knows better, by
+    /// what it had made durable, begins with that, and is told what has happened since.
     fn build(
         kind: Self::Kind,
         placement: &Placement,
-        memberships: Groups,
+        knows_better: bool,
         boot: Boot,
         records: Vec<Self::Record>,
     ) -> Result<Self, LogError>;
@@ -54,8 +54,8 @@ pub(crate) trait Served:
     /// How many transactions it has seen committed and aborted.
     fn decided(&self) -> (u64, u64);
 
-    /// What the machine is told if the replicas of its keyspace change; none if its protocol is not told so.
-    fn change_groups(memberships: &Groups) -> Option<Self::Command>;
+    /// What a replica of a shard is told if those of its keyspace change.
+    fn change_groups(memberships: &Groups, shard: ShardId) -> Vec<Self::Command>;
 
     /// What the node has to know of what the machine has said.
     fn news(event: &Self::Event) -> Option<News>;

@@ -1,7 +1,7 @@
 //! Replicas of the comparison systems.
 
-use quorate_baselines::{Replica, ReplicaConfig, System};
-use quorate_core::{ClientId, GroupSize};
+use quorate_baselines::{Replica, ReplicaCommand, ReplicaConfig, System};
+use quorate_core::{ClientId, Groups};
 
 use super::super::log::LogError;
 use super::member::OnLog;
@@ -10,9 +10,15 @@ use crate::data::Placement;
 impl OnLog for Replica {
     type Kind = System;
 
-    fn config(system: System, placement: &Placement, group: GroupSize) -> Result<ReplicaConfig, LogError> {
-        let shards = placement.shards.ok_or(LogError::Shards)?;
-        Ok(ReplicaConfig::new(placement.replica, group, (shards.first, shards.count), system))
+    fn config(system: System, placement: &Placement) -> Result<ReplicaConfig, LogError> {
+        let Placement { replica, founders, shards, .. } = *placement;
+        let shards = shards.ok_or(LogError::Shards)?;
+        let config = ReplicaConfig::new(replica, founders, (shards.first, shards.count), system);
+        Ok(ReplicaConfig { groups: placement.memberships.clone(), ..config })
+    }
+
+    fn change_groups(memberships: &Groups) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::ChangeGroups(memberships.clone()))
     }
 
     /// What is measured is not worth it: its keyspace is dropped.

@@ -1,7 +1,7 @@
 //! Replicas of the configuration service.
 
 use quorate_configuration::{Replica, ReplicaConfig};
-use quorate_core::{ClientId, GroupSize};
+use quorate_core::{ClientId, Groups};
 
 use super::super::log::LogError;
 use super::member::OnLog;
@@ -10,8 +10,13 @@ use crate::data::Placement;
 impl OnLog for Replica {
     type Kind = ();
 
-    fn config((): (), placement: &Placement, _: GroupSize) -> Result<ReplicaConfig, LogError> {
+    fn config((): (), placement: &Placement) -> Result<ReplicaConfig, LogError> {
         Ok(ReplicaConfig::new(placement.replica))
+    }
+
+    /// It has to do with no other group.
+    fn change_groups(_: &Groups) -> Option<Self::Command> {
+        None
     }
 
     const ACCEPTS_LOSS: bool = true;

@@ -1,9 +1,9 @@
 //! Replicas of machines that stand on a replicated log: what is the log's is the same for all of them.
 
 use quorate_core::log::LogMachine;
-use quorate_core::{ClientId, GroupSize, Groups, Machine, View};
+use quorate_core::{ClientId, Epoch, Groups, Machine, ShardId, View};
 use quorate_log::member::{Config, Item, MessageOf};
-use quorate_log::{Fact, LogEvent, Member, Membership, Part, Rules, Status, Timer};
+use quorate_log::{Fact, LogCommand, LogEvent, Member, Membership, Part, Rules, Status, Timer};
 use quorate_wire::{ProtocolMessage, Wire};
 
 use super::super::log::LogError;
@@ -17,7 +17,10 @@ pub(crate) trait OnLog: LogMachine {
     type Kind: Copy;
 
     /// From what the machine of a replica is built.
-    fn config(kind: Self::Kind, placement: &Placement, group: GroupSize) -> Result<Self::Config, LogError>;
+    fn config(kind: Self::Kind, placement: &Placement) -> Result<Self::Config, LogError>;
+
+    /// What the machine itself is told if the replicas of its keyspace change.
+    fn change_groups(memberships: &Groups) -> Option<Self::Command>;
 
     /// True if a group may go on without what it has lost with more replicas than it survives, if an operator accepts that.
     const ACCEPTS_LOSS: bool;
@@ -55,23 +58,30 @@ where
     fn build(
         (kind, log): Self::Kind,
         placement: &Placement,
-        memberships: Groups,
+        knows_better: bool,
         boot: Boot,
         records: Vec<Self::Record>,
     ) -> Result<Self, LogError> {
-        let group = memberships.size;
+        // A log that has begun says itself who its members are.
+        let is_founder = placement.created_in == Epoch::FIRST;
+        let membership = if knows_better && is_founder {
+            Membership::first(placement.founders)
+        } else {
+            membership(&placement.memberships, placement.replica.shard)
+        };
         let config = Config {
             me: placement.replica,
-            membership: Membership::first(group),
             boot: match boot {
-                Boot::Initialise => quorate_log::Boot::Initialise,
+                Boot::Initialise if membership.epoch() == Epoch::FIRST => quorate_log::Boot::Initialise,
+                Boot::Initialise => quorate_log::Boot::Join,
                 Boot::Rejoin => quorate_log::Boot::Recover,
             },
+            membership,
             timing: log.timing,
             limits: log.limits,
             snapshot_bytes: log.snapshot_bytes,
             rules: Rules::CORRECT,
-            machine: M::config(kind, placement, group)?,
+            machine: M::config(kind, placement)?,
         };
         Ok(Member::restore(config, records))
     }
@@ -83,7 +93,8 @@ where
         if !M::ACCEPTS_LOSS {
             return Ok(None);
         }
-        Ok(Some(Fact::asleep_since_creation(Membership::first(placement.founders), view)))
+        let membership = membership(&placement.memberships, placement.replica.shard);
+        Ok(Some(Fact::asleep_since_creation(membership, view)))
     }
 
     fn health(&self) -> Health {
@@ -114,9 +125,12 @@ where
         self.machine().decided()
     }
 
-    /// Who the members of a log are stands in the log itself.
-    fn change_groups(_: &Groups) -> Option<Self::Command> {
-        None
+    /// Whoever leads the log sees to it that an entry names the next group.
+    fn change_groups(memberships: &Groups, shard: ShardId) -> Vec<Self::Command> {
+        let membership = membership(memberships, shard);
+        let log = Part::Log(LogCommand::ChangeGroup(membership.clone()));
+        let log = (membership.epoch() > Epoch::FIRST).then_some(log);
+        log.into_iter().chain(M::change_groups(memberships).map(Part::Own)).collect()
     }
 
     fn news(event: &Self::Event) -> Option<News> {
@@ -127,8 +141,18 @@ where
             Part::Log(LogEvent::Lost { lost }) => Some(News::Lost(*lost)),
             Part::Log(LogEvent::Leading { view }) => Some(News::Leading(*view)),
             Part::Log(LogEvent::Retired { epoch }) => Some(News::Outdated(*epoch)),
-            // Who leads no longer says next what it does instead; nobody tells a log of this node to change its group.
-            Part::Log(LogEvent::Deposed | LogEvent::HandedOver) | Part::Own(_) => None,
+            Part::Log(LogEvent::HandedOver) => Some(News::Retired),
+            // Who leads no longer says next what it does instead.
+            Part::Log(LogEvent::Deposed) | Part::Own(_) => None,
         }
+    }
+}
+
+/// Who the members of a group are, as its log has it: counted by the epoch since which they are that.
+fn membership(memberships: &Groups, shard: ShardId) -> Membership {
+    let present = memberships.succession(shard).present;
+    match Membership::new(present.since, present.members.iter().collect()) {
+        Ok(membership) => membership,
+        Err(error) => unreachable!("they are a group: {error}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Replicas of the quorum store without transactions.
 
-use quorate_core::{ClientId, Groups, Machine, View};
+use quorate_core::{ClientId, Groups, Machine, ShardId, View};
 use quorate_ir::Status;
 use quorate_qwstore::{Record, Replica, ReplicaConfig, ReplicaEvent};
 
@@ -14,7 +14,7 @@ impl Served for Replica {
     fn build(
         (): Self::Kind,
         placement: &Placement,
-        memberships: Groups,
+        _: bool,
         boot: Boot,
         records: Vec<Record>,
     ) -> Result<Self, LogError> {
@@ -22,8 +22,8 @@ impl Served for Replica {
             Boot::Initialise => quorate_qwstore::Boot::Initialise,
             Boot::Rejoin => quorate_qwstore::Boot::Rejoin,
         };
-        let Groups { epoch, size, .. } = memberships;
-        let config = ReplicaConfig { epoch, ..ReplicaConfig::new(placement.replica, size, boot) };
+        let Placement { replica, founders, created_in: epoch, .. } = *placement;
+        let config = ReplicaConfig { epoch, ..ReplicaConfig::new(replica, founders, boot) };
         Ok(Replica::restore(config, records))
     }
 
@@ -63,8 +63,8 @@ impl Served for Replica {
     }
 
     /// Its groups stay as they are: what was measured is dropped.
-    fn change_groups(_: &Groups) -> Option<Self::Command> {
-        None
+    fn change_groups(_: &Groups, _: ShardId) -> Vec<Self::Command> {
+        Vec::new()
     }
 
     fn news(event: &ReplicaEvent) -> Option<News> {

@@ -1,6 +1,6 @@
 //! Replicas of TAPIR.
 
-use quorate_core::{ClientId, Groups, Machine, View};
+use quorate_core::{ClientId, Groups, Machine, ShardId, View};
 use quorate_tapir::{Record, Replica, ReplicaCommand, ReplicaConfig, ReplicaEvent, Status};
 
 use super::super::log::LogError;
@@ -13,7 +13,7 @@ impl Served for Replica {
     fn build(
         (): Self::Kind,
         placement: &Placement,
-        groups: Groups,
+        knows_better: bool,
         boot: Boot,
         records: Vec<Record>,
     ) -> Result<Self, LogError> {
@@ -22,6 +22,7 @@ impl Served for Replica {
             Boot::Rejoin => quorate_tapir::Boot::Rejoin,
         };
         let Placement { replica, founders, shards, .. } = *placement;
+        let groups = if knows_better { Groups::new(founders) } else { placement.memberships.clone() };
         let config = ReplicaConfig { groups, shards, ..ReplicaConfig::new(replica, founders, boot) };
         Ok(Replica::restore(config, records))
     }
@@ -60,8 +61,8 @@ impl Served for Replica {
         (self.committed(), self.aborted())
     }
 
-    fn change_groups(memberships: &Groups) -> Option<ReplicaCommand> {
-        Some(ReplicaCommand::ChangeGroups(memberships.clone()))
+    fn change_groups(memberships: &Groups, _: ShardId) -> Vec<ReplicaCommand> {
+        vec![ReplicaCommand::ChangeGroups(memberships.clone())]
     }
 
     fn news(event: &ReplicaEvent) -> Option<News> {
