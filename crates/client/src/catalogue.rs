@@ -184,7 +184,7 @@ fn decode_definition(value: &[u8]) -> Result<Definition> {
     quorate_wire::decode(value).map_err(|error| damaged(&error))
 }
 
-fn damaged(error: &quorate_wire::DecodeError) -> Error {
+pub(crate) fn damaged(error: &quorate_wire::DecodeError) -> Error {
     Error::application(format!(
         "the catalogue holds an entry that this version cannot read ({error}): is the cluster newer than this client?"
     ))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_core::topology::{ChangeError, MoveError, PlacementError};
 use quorate_core::transaction::LimitExceeded;
-use quorate_core::{ReplicaId, Timestamp};
+use quorate_core::{NodeId, ReplicaId, Timestamp};
 
 use crate::token::{InvalidToken, Token};
 
@@ -232,6 +232,22 @@ pub enum Invalid {
     /// Groups cannot be as they would have to be.
     #[error(transparent)]
     CannotChange(ChangeError),
+    /// There is no such node, or it was forgotten.
+    #[error("{node} is no node of this cluster")]
+    NoSuchNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// A node cannot be forgotten.
+    #[error(
+        "{node} has replicas of {what:?}, or had some that are still needed: move them away first, with `quorate cluster drain`"
+    )]
+    NodeInUse {
+        /// The node.
+        node: NodeId,
+        /// The keyspace.
+        what: String,
+    },
     /// The quorum store is there to be measured, on the replicas that it was created with.
     #[error(
         "{name:?} is run by the quorum store, whose replicas stay where they are: drop it, and create it again"

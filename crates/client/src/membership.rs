@@ -17,10 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::comparison::Rival;
-use quorate_core::topology::{Keyspace as Definition, Moves, Placing, Shard};
+use quorate_core::topology::{Keyspace as Definition, Moves, Node, Placing, Shard};
 use quorate_core::{NodeId, ReplicaId, ReplicaIndex, ShardId};
 use quorate_wire::ReplicaReport;
-use quorate_wire::catalogue::{SYSTEM_KEYSPACE, keyspace_key};
+use quorate_wire::catalogue::{SYSTEM_KEYSPACE, keyspace_key, node_key};
 use tokio::time::Instant;
 
 use crate::catalogue;
@@ -143,6 +143,42 @@ impl Database {
         }
         let reason = "others change it again and again".to_owned();
         Err(Error::ChangeRefused { name: name.to_owned(), reason })
+    }
+
+    /// Takes a node out of the cluster that has no replica any more. Its number is not given to another, and it is not let in again:
+    /// it may join as a new one.
+    ///
+    /// # Errors
+    /// [`Invalid::NodeInUse`] if it has replicas, or had some that others still need; or whatever a transaction may end with.
+    pub async fn forget_node(&self, node: NodeId) -> Result<()> {
+        let in_use = |what: &str| Error::from(Invalid::NodeInUse { node, what: what.to_owned() });
+        let system = self.system().definition();
+        for keyspace in self.list().await?.iter().chain([&*system]) {
+            let is_left = |group: &&Shard| leaving(group).any(|(_, host)| host == node);
+            let left: Vec<&Shard> = keyspace.groups().filter(is_left).collect();
+            let survey = if left.is_empty() { Survey::default() } else { self.ask_replicas(keyspace).await };
+            if left.iter().any(|group| survey.arrived(group) < group.group_size().majority()) {
+                return Err(in_use(&keyspace.name));
+            }
+        }
+        let forget = async |txn: Transaction| {
+            let uses = |keyspace: &Definition| keyspace.groups().any(|group| group.replicas.contains(&node));
+            if let Some(keyspace) =
+                catalogue::list(&txn).await?.iter().chain([&*system]).find(|known| uses(known))
+            {
+                return Ok(Err(Invalid::NodeInUse { node, what: keyspace.name.clone() }));
+            }
+            let found = txn.get(node_key(node)).await?;
+            let found = found.map(|value| quorate_wire::decode::<Node>(&value)).transpose();
+            match found.map_err(|error| catalogue::damaged(&error))? {
+                Some(known) if !known.is_forgotten() => {
+                    let forgotten = Node { address: String::new(), ..known };
+                    txn.put(node_key(node), quorate_wire::encode(&forgotten)).map(Ok)
+                }
+                _ => Ok(Err(Invalid::NoSuchNode { node })),
+            }
+        };
+        Ok(self.system().transact(forget).await??)
     }
 
     fn no_such_keyspace(&self, name: &str, keyspaces: &[Definition]) -> Error {

@@ -24,7 +24,7 @@ pub enum Packet {
         /// When trying again has a chance.
         retry_after: Duration,
     },
-    /// Server → client: keyspaces were created or dropped; what you know may be old.
+    /// Server → client: keyspaces were created or dropped, or their replicas or the nodes have changed; what you know may be old.
     CatalogueChanged,
     /// Client → server: who is in the cluster?
     DirectoryRequest,

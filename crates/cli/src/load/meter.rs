@@ -63,7 +63,7 @@ impl Reading {
     /// Reads all counters.
     pub(crate) async fn take(db: &Database) -> Result<Reading, Failure> {
         let mut servers = Vec::with_capacity(db.topology().nodes.len());
-        for node in &db.topology().nodes {
+        for node in db.topology().live_nodes() {
             let Ok(json) = db.status(node.id).await else {
                 servers.push(None);
                 continue;

@@ -213,6 +213,37 @@ async fn a_node_is_emptied_without_being_there() {
 }
 
 #[tokio::test]
+async fn a_node_is_forgotten_once_it_has_nothing_and_nobody_gets_its_number() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c", "d", "e"]);
+    let db = cluster.connect().await;
+    accounts_on_three(&db).await;
+    change(&db, moved(1, 3)).await.unwrap();
+    for (node, expected) in [(3, "replicas of \"accounts\""), (1, "replicas of \"_system\""), (9, "no node")]
+    {
+        let error = db.forget_node(NodeId(node)).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    change(&db, moved(3, 4)).await.unwrap();
+    db.forget_node(NodeId(3)).await.unwrap();
+    assert!(db.forget_node(NodeId(3)).await.is_err(), "once");
+    let noticed = async {
+        while db.topology().node(NodeId(3)).is_some() || cluster.status(3).healthy {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, noticed).await.expect("clients and the node itself are told");
+    assert!(cluster.status(3).problems.iter().any(|problem| problem.contains("forgotten")));
+    // It is not let in again, and nothing is placed there.
+    cluster.crash(3);
+    cluster.restart(3);
+    let db = cluster.connect().await;
+    assert!(db.topology().node(NodeId(3)).is_none() && db.topology().nodes.len() == 5);
+    let options = KeyspaceOptions { shards: 4, ..KeyspaceOptions::new(Isolation::Strict) };
+    let feed = db.create_keyspace("feed", options).await.unwrap();
+    assert!(nodes(&feed).iter().flatten().all(|node| *node != 3));
+}
+
+#[tokio::test]
 async fn nodes_that_crash_and_disks_that_are_lost_in_the_middle_of_changes_cost_nothing() {
     let mut cluster = Cluster::start_in(&["a", "b", "c", "d"]);
     let db = cluster.connect().await;

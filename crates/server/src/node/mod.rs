@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::topology::Topology;
+use quorate_core::topology::{Node as Place, Topology};
 use quorate_core::{Address, ClientId, Instant, KeyspaceId, Random, ReplicaId, ShardId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
@@ -49,6 +49,10 @@ pub use status::{LogStatus, ReplicaStatus, Status, TransportStatus};
 
 /// Messages between machines of one node that are delivered in one turn; what is left waits for the next.
 const HERE_PER_TURN_MAX: usize = 10_000;
+
+/// What a node says that has been taken out of the cluster.
+const FORGOTTEN: &str =
+    "this node was forgotten and is no node of the cluster any more: stop it, and remove its data directory";
 
 /// How far a draining node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,6 +102,8 @@ pub(crate) struct Node {
     refused: u64,
     is_started: bool,
     is_draining: bool,
+    /// True if this is no node of the cluster any more.
+    is_forgotten: bool,
     seeds: Random,
 }
 
@@ -141,6 +147,7 @@ impl Node {
             refused: 0,
             is_started: false,
             is_draining: false,
+            is_forgotten: false,
             seeds,
         };
         let mut placements = node.data.replicas()?;
@@ -459,17 +466,22 @@ impl Node {
         }
     }
 
-    /// Takes in the sites and nodes that are registered.
-    fn set_topology(&mut self, topology: Topology) {
+    /// Takes in the sites and nodes that are registered, and tells clients if these are others than before.
+    fn set_topology(&mut self, topology: Topology, turn: &mut Turn<'_>) {
         if **self.topology.borrow() == topology {
             return;
         }
+        turn.send_to_clients(&Packet::CatalogueChanged);
         tracing::info!(
             sites = topology.sites.len(),
             nodes = topology.nodes.len(),
             "the nodes of the cluster have changed"
         );
         self.routes.set_nodes(topology.nodes.len());
+        self.is_forgotten = topology.node(self.config.node).is_none();
+        if self.is_forgotten {
+            tracing::error!("{FORGOTTEN}");
+        }
         if let Err(error) = self.data.remember(&topology, &self.config.system) {
             tracing::error!(%error, "where the other nodes are cannot be remembered; after a restart the file counts");
         }
@@ -508,7 +520,9 @@ impl Host for Node {
     fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
         match remote.identity {
             // One that has just joined tries again.
-            Peer::Node(node) if usize::from(node.0) >= self.topology.borrow().nodes.len() => {
+            Peer::Node(node)
+                if self.topology.borrow().nodes.get(usize::from(node.0)).is_none_or(Place::is_forgotten) =>
+            {
                 turn.close(link, format!("{node} is not known to be a node of this cluster"));
             }
             Peer::Node(node) => {
@@ -578,7 +592,7 @@ impl Host for Node {
         self.deliver_here(turn);
         self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
         if let Some(topology) = self.catalogue.take_topology() {
-            self.set_topology(topology);
+            self.set_topology(topology, turn);
         }
         for Joined { link, result } in self.catalogue.take_joined() {
             let (node, is_known, refused) = match result {

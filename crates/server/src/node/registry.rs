@@ -57,7 +57,8 @@ impl Registry<'_> {
         }
         let stored = self.nodes.get(&node_key(me))?;
         let registered: Node = quorate_wire::decode(&stored.value).ok()?;
-        (registered.address != own.address).then(|| ConditionalWrite {
+        // Who was forgotten is no node, whatever it thinks.
+        (registered.address != own.address && !registered.is_forgotten()).then(|| ConditionalWrite {
             compares: vec![Compare::Key { key: node_key(me), changed: Some(stored.changed) }],
             puts: vec![put_node(&Node { address: own.address.clone(), ..registered })],
         })
@@ -71,6 +72,9 @@ impl Registry<'_> {
         let Some(topology) = self.topology() else {
             return Err("the nodes of this cluster have not registered yet: try again".to_owned());
         };
+        if address.is_empty() {
+            return Err("a node without an address cannot be found".to_owned());
+        }
         let position = topology.sites.iter().position(|known| known == site);
         if let Some(known) = topology.nodes.iter().find(|known| known.address == address) {
             return match position {
@@ -197,6 +201,19 @@ mod tests {
         map.write(&write);
         assert_eq!(map.registry().topology(), Some(moved.clone()));
         assert_eq!(registration(&map, &moved, 2), None);
+    }
+
+    #[test]
+    fn who_was_forgotten_does_not_come_back_under_its_number() {
+        let mut map = registered();
+        let forgotten = Node { address: String::new(), ..told().nodes[1].clone() };
+        map.write(&ConditionalWrite { compares: Vec::new(), puts: vec![put_node(&forgotten)] });
+        let topology = map.registry().topology().unwrap();
+        assert_eq!(topology.live_nodes().map(|node| node.id.0).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(registration(&map, &told(), 1), None);
+        let joined = map.registry().join("eu", "host1:7400");
+        assert!(matches!(joined, Ok(Joining::New(NodeId(3), _))), "{joined:?}");
+        assert!(map.registry().join("eu", "").unwrap_err().contains("cannot be found"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::hosted::{Facts, Hosted, State};
 use super::served::{Activity, Health};
-use super::{Node, ReplicaId};
+use super::{FORGOTTEN, Node, ReplicaId};
 use crate::process;
 
 /// How a node is.
@@ -163,6 +163,9 @@ impl Node {
         }
         if self.is_draining {
             problems.push("the node is stopping".to_owned());
+        }
+        if self.is_forgotten {
+            problems.push(FORGOTTEN.to_owned());
         }
         for replica in replicas.iter().filter(|replica| replica.state != "normal") {
             let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;

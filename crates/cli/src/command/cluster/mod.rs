@@ -7,9 +7,11 @@ mod survey;
 
 use clap::{Args, Subcommand};
 use quorate::{Database, NodeId, ReplicaChange, ShardId};
+use serde_json::json;
 
 use super::ConnectArguments;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Verdict};
+use crate::output::print_json;
 use crate::runtime::block_on;
 use replicas::Patience;
 
@@ -22,6 +24,7 @@ Examples:
   quorate cluster move accounts --from 2 --to 5    its replicas on node 2 move to node 5
   quorate cluster drain 2                          everything moves away from node 2
   quorate cluster drain --site mars
+  quorate cluster forget 2                         node 2, which has nothing any more, is no node of the cluster
   quorate cluster accept-loss accounts             says what would be lost, and does nothing
   quorate cluster accept-loss accounts --confirm
 
@@ -70,6 +73,14 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
+    /// Take a node out of the cluster that has no replica any more. Its number is not given to another; it may join as a new one.
+    Forget {
+        /// Its number. It need not be up, and is best stopped for good.
+        #[arg(value_name = "NODE")]
+        node: u16,
+        #[command(flatten)]
+        common: Common,
+    },
     /// Give up what only replicas knew that have lost their records, so that the others can go on.
     ///
     /// This is for shards of which more replicas have lost their records than the shard survives. What was acknowledged
@@ -103,6 +114,7 @@ impl ClusterArguments {
             let (Action::Status { common }
             | Action::Move { common, .. }
             | Action::Drain { common, .. }
+            | Action::Forget { common, .. }
             | Action::AcceptLoss { common, .. }) = &self.action;
             let db = common.connect.open().await?;
             let outcome = act(&self.action, &db).await;
@@ -124,6 +136,15 @@ async fn act(action: &Action, db: &Database) -> Outcome {
             let nodes = replicas::nodes(db, nodes, site)?;
             let keyspaces = replicas::keyspaces_on(db, &nodes).await?;
             replicas::run(db, &keyspaces, &ReplicaChange::Vacate { nodes }, patience, common.json).await
+        }
+        Action::Forget { node, common } => {
+            db.forget_node(NodeId(*node)).await?;
+            if common.json {
+                print_json(&json!({ "ok": true, "forgotten": node }))?;
+            } else {
+                println!("node {node} is forgotten: stop it, and remove its data directory");
+            }
+            Ok(Verdict::Good)
         }
         Action::AcceptLoss { keyspace, shard, confirm, common } => {
             accept_loss::run(db, keyspace, *shard, *confirm, common.json).await

@@ -100,7 +100,7 @@ pub(super) async fn survey(db: &Database) -> Result<Survey, Failure> {
     let topology = db.topology();
     let mut nodes = Vec::with_capacity(topology.nodes.len());
     let mut said: BTreeMap<u16, Vec<ReplicaStatus>> = BTreeMap::new();
-    for node in &topology.nodes {
+    for node in topology.live_nodes() {
         let site = topology.sites.get(usize::from(node.site.0)).cloned().unwrap_or_default();
         let mut view = NodeView {
             node: node.id.0,
