@@ -41,7 +41,8 @@ pub type MessageOf<M> = Part<Message<Item<M>>, <M as LogMachine>::Message>;
 pub struct Config<C> {
     /// Which replica it is.
     pub me: ReplicaId,
-    /// The replicas of its group, as far as its host knows. If its disk knows better, that counts.
+    /// The replicas of its group, as far as its host knows. If its disk knows of a later epoch, that counts; if of an earlier one, the
+    /// group is to go on with these, as after [`LogCommand::ChangeGroup`].
     pub membership: Membership,
     /// What its host knows of earlier lives.
     pub boot: Boot,

@@ -338,9 +338,9 @@ impl<P: Payload> Replica<P> {
             snapshots: Snapshots::default(),
             view: membership.first_view(),
             last_normal: membership.first_view(),
+            wanted: Some(membership.clone()),
             beginning: Beginning { membership, base: Position::START, view: View(0) },
             started: BTreeSet::new(),
-            wanted: None,
             me,
             timing,
             limits,
@@ -453,7 +453,7 @@ impl<P: Payload> Replica<P> {
             self.promise.renew(host.now(), &self.timing);
         }
         self.stabilise(self.beginning.base, host);
-        if self.beginning.base > Position::START {
+        if self.beginning.base > Position::START || self.wanted().is_some() {
             host.set_timer(Timer::Epoch, self.timing.silence);
         }
         if !self.is_member && (self.is_awaiting || boot == Boot::Join && !self.restored) {

@@ -134,15 +134,40 @@ fn who_was_away_while_everybody_was_replaced_asks_those_whom_its_host_knows() {
         for gone in [0, 1, 3] {
             world.crash(gone);
         }
+        // Its host has not heard of that at first.
+        let latest = world.memberships.pop().expect("there are three");
         world.restart(away);
+        world.memberships.push(latest.clone());
         world.pass(500);
         assert!(!has_told(&world, away, LogEvent::HandedOver), "it knows nobody who is still there");
-        let latest = world.latest().clone();
         world.step(away, Input::Command(Part::Log(LogCommand::ChangeGroup(latest))));
         world.pass(300);
         assert_eq!(status(&world, away), Status::Retired);
         assert!(has_told(&world, away, LogEvent::HandedOver));
     }
+}
+
+#[test]
+fn what_a_host_knows_at_the_start_is_wanted_as_well() {
+    let mut world = group(3);
+    change(&mut world, 0, &[3, 4, 5]);
+    world.crash(3);
+    world.pass(200);
+    // One member of the new group waits still, and leads once it has arrived.
+    for index in [4, 5] {
+        world.sync(index);
+        world.crash(index);
+    }
+    let next = world.define([3, 4, 6].map(ReplicaIndex).to_vec());
+    world.memberships.push(next.clone());
+    world.restart(3);
+    world.memberships.pop();
+    world.restart(4);
+    world.pass(1_000);
+    assert_eq!(
+        (world.latest(), status(&world, 3), status(&world, 6)),
+        (&next, Status::Normal, Status::Normal)
+    );
 }
 
 #[test]

@@ -95,8 +95,8 @@ impl Hostile {
         mut message: impl FnMut(&mut Self) -> Message,
     ) {
         let node = cluster.client_node(0);
-        for index in 0..cluster.scenario.group.replicas() as u8 {
-            let to = ReplicaId { shard, index: ReplicaIndex(index) };
+        for index in cluster.definition().members(shard).iter() {
+            let to = ReplicaId { shard, index };
             let message = Part::Own(message(self));
             cluster.world.inject(node, Address::Client(self.id), to.into(), message);
         }
@@ -210,8 +210,8 @@ impl Hostile {
     /// Says what only replicas say.
     fn talk_like_a_replica(&mut self, shard: ShardId, cluster: &mut Cluster) {
         let node = cluster.client_node(0);
-        for index in 0..cluster.scenario.group.replicas() as u8 {
-            let to = ReplicaId { shard, index: ReplicaIndex(index) };
+        for index in cluster.definition().members(shard).iter() {
+            let to = ReplicaId { shard, index };
             let view = [View(0), View(5), View(u64::MAX)][self.random.index(3)];
             let message = match self.random.below(4) {
                 0 => Part::Log(quorate_log::Message::StartViewChange { view, entered: true }),

@@ -60,15 +60,15 @@ impl Hostile {
 
     /// Sends what `message` gives to each replica.
     fn send_each(&mut self, cluster: &mut Cluster, mut message: impl FnMut(&mut Self) -> Message) {
-        for index in 0..cluster.scenario.group.replicas() as u8 {
+        for index in members(cluster) {
             let message = message(self);
             self.send(index, Part::Own(message), cluster);
         }
     }
 
-    fn send(&mut self, index: u8, message: super::MessageOfService, cluster: &mut Cluster) {
+    fn send(&mut self, index: ReplicaIndex, message: super::MessageOfService, cluster: &mut Cluster) {
         let (node, shard) = (cluster.client_node(0), cluster.shards()[0]);
-        let to = ReplicaId { shard, index: ReplicaIndex(index) };
+        let to = ReplicaId { shard, index };
         cluster.world.inject(node, Address::Client(self.id), to.into(), message);
     }
 
@@ -182,7 +182,7 @@ impl Hostile {
 
     /// Says what only replicas say.
     fn talk_like_a_replica(&mut self, cluster: &mut Cluster) {
-        for index in 0..cluster.scenario.group.replicas() as u8 {
+        for index in members(cluster) {
             let view = [View(0), View(5), View(u64::MAX)][self.random.index(3)];
             let request = self.number();
             let message = match self.random.below(5) {
@@ -199,4 +199,9 @@ impl Hostile {
             self.send(index, message, cluster);
         }
     }
+}
+
+/// The replicas, by the latest definition.
+fn members(cluster: &Cluster) -> Vec<ReplicaIndex> {
+    cluster.definition().members(cluster.shards()[0]).iter().collect()
 }
