@@ -27,6 +27,9 @@ const PROBES_REMEMBERED: usize = 16;
 /// bound relies on timestamps that no clock but a wrong one has yet to reach when their transaction has committed.
 const AHEAD_MAX: Duration = Duration::from_millis(400);
 
+/// The slow path costs messages: it has to be sooner by at least this part of its time.
+const SOONER_BY: u32 = 16;
+
 /// What the coordinator knows of when its messages arrive.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
@@ -112,6 +115,29 @@ impl Deadlines {
             }
         }
         all
+    }
+
+    /// True if two round trips to a majority of each shard are expected to take less time than one to a fast quorum.
+    pub(super) fn slow_path_is_sooner(
+        &self,
+        shards: impl Iterator<Item = (ShardId, Members)>,
+        is_expected: impl Fn(ReplicaId) -> bool,
+    ) -> bool {
+        let (mut slow, mut fast) = (Duration::ZERO, Duration::ZERO);
+        for (shard, group) in shards {
+            let mut round_trips: Vec<Duration> = replicas(shard, group)
+                .filter(|replica| is_expected(*replica))
+                .filter_map(|replica| self.links.get(&replica).filter(|link| link.arrivals > 0))
+                .map(|link| link.round_trip)
+                .collect();
+            round_trips.sort_unstable();
+            let to = |quorum: usize| quorum.checked_sub(1).and_then(|last| round_trips.get(last));
+            let (Some(majority), Some(farthest)) = (to(group.majority()), to(group.fast_quorum())) else {
+                return false;
+            };
+            (slow, fast) = (slow.max(*majority * 2), fast.max(*farthest));
+        }
+        slow + slow / SOONER_BY < fast
     }
 
     /// True if a round trip to these shards takes so long that conflicts there are worth waiting for.
@@ -252,6 +278,27 @@ mod tests {
     #[test]
     fn near_replicas_get_no_deadline() {
         assert_eq!(ahead(&measured(&[80, 90, 70], 1), group(3), &[]), 0);
+    }
+
+    #[test]
+    fn two_short_round_trips_may_be_sooner_than_a_long_one() {
+        let is_sooner = |round_trips: &[u64], silent: &[u8]| {
+            let mut deadlines = Deadlines::default();
+            for (index, round_trip) in round_trips.iter().enumerate() {
+                let replica = replica(index as u8);
+                assert!(deadlines.begin_probe(replica, at(0)));
+                deadlines.on_answer(replica, ClockTime::default(), ClockTime::default(), at(*round_trip));
+            }
+            let expected = |replica: ReplicaId| !silent.contains(&replica.index.0);
+            deadlines.slow_path_is_sooner([(SHARD, group(round_trips.len()).into())].into_iter(), expected)
+        };
+        assert!(is_sooner(&[111, 1, 262], &[]), "from Europe");
+        assert!(!is_sooner(&[1, 111, 166], &[]), "from the United States");
+        assert!(!is_sooner(&[166, 262, 11], &[]), "from Asia");
+        assert!(!is_sooner(&[100, 100, 205], &[]), "it would hardly be sooner, and costs more");
+        assert!(is_sooner(&[1, 1, 1, 100, 100], &[]), "a majority is near");
+        assert!(!is_sooner(&[1, 1, 262], &[2]), "nobody far away is waited for");
+        assert!(!Deadlines::default().slow_path_is_sooner([(SHARD, group(3).into())].into_iter(), |_| true));
     }
 
     #[test]

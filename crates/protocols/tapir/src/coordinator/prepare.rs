@@ -7,8 +7,8 @@ use std::time::Duration;
 use quorate_coordinator::clock_since;
 use quorate_core::command::Outcome;
 use quorate_core::{
-    Ballot, Context, GroupSize, Instant, Members, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
-    Transaction, TransactionId, View,
+    Ballot, ClockTime, Context, GroupSize, Instant, Members, ReadVersion, ReplicaId, ReplicaIndex, ShardId,
+    Timestamp, Transaction, TransactionId, View,
 };
 use quorate_ir::{ConsensusCall, ConsensusProgress, OperationId};
 
@@ -22,11 +22,19 @@ use quorate_core::command::{Committed, Event, Failure, Invalid};
 /// So long a fast quorum is waited for at least: processors that have much to do are late by a little.
 const FAST_PATH_PATIENCE_MIN: Duration = Duration::from_millis(5);
 
+/// Where a transaction is proposed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proposal {
+    timestamp: Timestamp,
+    /// True if two round trips to majorities are expected to take less time than one to fast quorums.
+    slow_is_sooner: bool,
+}
+
 /// A transaction that is being prepared.
 #[derive(Debug)]
 pub(super) struct Preparing {
     parts: Vec<Part>,
-    timestamp: Timestamp,
+    proposal: Proposal,
     /// Where it was proposed first.
     first: Timestamp,
     /// Counts the prepares of this attempt, from one: the number of the operation in every shard.
@@ -164,20 +172,34 @@ impl Coordinator {
         let empty = super::Execution::new(routes, id.attempt);
         let execution = std::mem::replace(execution.as_mut(), empty);
         let shares = execution.into_parts(self.config.rules);
-        let shards = shares.iter().map(|(shard, _)| *shard);
-        let timestamp = self.next_deadline(clock, greatest, shards, GroupSize::fast_quorum);
+        let shards = || shares.iter().map(|(shard, _)| *shard);
+        let proposal = self.next_proposal(clock, greatest, shards());
         if shares.is_empty() {
             self.transactions.remove(&id);
+            let timestamp = proposal.timestamp;
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }
-        self.start_preparing(id, timestamp, shares, context, outbox);
+        self.start_preparing(id, proposal, shares, context, outbox);
     }
 
-    /// Prepares the parts of a transaction at a timestamp.
+    /// Where to propose a transaction next, above a timestamp.
+    pub(super) fn next_proposal(
+        &mut self,
+        clock: ClockTime,
+        above: Timestamp,
+        shards: impl Iterator<Item = ShardId> + Clone,
+    ) -> Proposal {
+        let groups = shards.clone().map(|shard| (shard, self.groups[&shard].members));
+        let slow_is_sooner = self.deadlines.slow_path_is_sooner(groups, |replica| self.is_expected(replica));
+        let quorum = if slow_is_sooner { GroupSize::majority } else { GroupSize::fast_quorum };
+        Proposal { timestamp: self.next_deadline(clock, above, shards, quorum), slow_is_sooner }
+    }
+
+    /// Prepares the parts of a transaction.
     pub(super) fn start_preparing(
         &mut self,
         id: TransactionId,
-        timestamp: Timestamp,
+        proposal: Proposal,
         shares: Vec<(ShardId, Arc<Transaction>)>,
         context: &Context<'_>,
         outbox: &mut Out,
@@ -202,8 +224,8 @@ impl Coordinator {
         };
         let preparing = Preparing {
             parts: shares.into_iter().map(part).collect(),
-            timestamp,
-            first: timestamp,
+            proposal,
+            first: proposal.timestamp,
             number: 1,
             retries: 0,
             sent_at: context.now,
@@ -302,7 +324,7 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(preparing) = self.preparing(id) else { return };
-        let pushed = preparing.timestamp.micros.saturating_sub(context.clock.as_micros());
+        let pushed = preparing.proposal.timestamp.micros.saturating_sub(context.clock.as_micros());
         let Some(part) = preparing.parts.iter_mut().find(|part| part.shard == from.shard) else { return };
         if !part.behind.contains(&from.index) {
             part.behind.push(from.index);
@@ -352,7 +374,8 @@ impl Coordinator {
         // One is always allowed. A client whose clock is so far behind that its timestamps lie below a floor would
         // otherwise hear of that in every attempt, and never get above it.
         let exhausted = preparing.retries >= self.config.retries_max.max(1);
-        let (first, sent_at) = (preparing.first, preparing.sent_at);
+        let (first, sent_at, slow_is_sooner) =
+            (preparing.first, preparing.sent_at, preparing.proposal.slow_is_sooner);
         let may_retry = |above: Timestamp| !exhausted && is_within_span(first, above, latest, span);
         let mut wake = None;
         for at in 0..preparing.parts.len() {
@@ -382,8 +405,9 @@ impl Coordinator {
                     };
                     let until = quorum_at + fast_path_patience(quorum_at - sent_at, fast_path_timeout);
                     let waited = now >= until;
-                    if !waited && !is_conclusive(&part.call, part.group) && part.call.missing().any(expected)
-                    {
+                    let agrees = || part.call.supporters(&Vote::Ok).count() >= part.group.majority();
+                    let is_enough = (slow_is_sooner && agrees()) || is_conclusive(&part.call, part.group);
+                    if !waited && !is_enough && part.call.missing().any(expected) {
                         wake = Some(wake.map_or(until, |wake: Instant| wake.min(until)));
                         continue;
                     }
@@ -416,10 +440,10 @@ impl Coordinator {
         let shards = preparing.participants().into_iter();
         let ahead = retry_ahead(preparing.retries, self.config.retry_ahead);
         let above = Timestamp { micros: above.micros.saturating_add(ahead.as_micros() as u64), ..above };
-        let timestamp = self.next_deadline(context.clock, above, shards, GroupSize::fast_quorum);
+        let proposal = self.next_proposal(context.clock, above, shards);
         let rules = self.config.rules;
         let Some(preparing) = self.preparing(id) else { return };
-        preparing.timestamp = timestamp;
+        preparing.proposal = proposal;
         preparing.number += 1;
         preparing.retries += 1;
         preparing.sent_at = context.now;
@@ -446,7 +470,8 @@ impl Coordinator {
     ) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Preparing(preparing) = &open.phase else { return };
-        let (timestamp, retries, mut shares) = (preparing.timestamp, preparing.retries, preparing.shares());
+        let (timestamp, retries, mut shares) =
+            (preparing.proposal.timestamp, preparing.retries, preparing.shares());
         let prepare = OperationId { transaction: id, number: preparing.number };
         let outcome = if commit { Outcome::Committed(timestamp) } else { Outcome::Aborted };
         let mut result =
@@ -575,7 +600,7 @@ impl Preparing {
             id: OperationId { transaction: id, number: self.number },
             operation: Prepare {
                 transaction: part.transaction.clone(),
-                timestamp: self.timestamp,
+                timestamp: self.proposal.timestamp,
                 first: (self.number > 1).then_some(self.first),
             },
         })

@@ -219,7 +219,7 @@ impl Coordinator {
     ) {
         let participants: Vec<ShardId> = shards.keys().copied().collect();
         let asked = participants.iter().copied();
-        let timestamp = self.next_deadline(context.clock, Timestamp::ZERO, asked, GroupSize::fast_quorum);
+        let proposal = self.next_proposal(context.clock, Timestamp::ZERO, asked);
         let part = |(shard, keys): (ShardId, Vec<Key>)| {
             let blank = |key| ReadVersion { key, version: Timestamp::ZERO };
             let transaction = Transaction {
@@ -231,7 +231,7 @@ impl Coordinator {
             (shard, Arc::new(transaction))
         };
         let parts = shards.into_iter().map(part).collect();
-        self.start_preparing(id, timestamp, parts, context, outbox);
+        self.start_preparing(id, proposal, parts, context, outbox);
     }
 }
 
