@@ -30,18 +30,33 @@ impl<O: Operations> Replica<O> {
         if !self.is_answering() {
             return;
         }
-        let is_known = self.record.inconsistent(id.transaction).is_some();
-        // What ended below the floor is a fact that everybody knows; nothing of it is left to be recorded.
-        if !is_known && !self.is_settled(id.transaction, O::inconsistent_timestamp(&operation)) {
-            // What leaves nothing behind only lets go of what cannot come to pass; nobody need know of it first.
-            let executed =
-                self.executes_on_arrival() || !O::leaves_state(&operation) || O::runs_on_arrival(&operation);
-            if executed {
-                host.protocol().execute_inconsistent(id.transaction, &operation);
+        let transaction = id.transaction;
+        // What leaves nothing behind only lets go of what cannot come to pass; nobody need know of it first.
+        let runs = |operation: &O::Inconsistent| {
+            self.executes_on_arrival() || !O::leaves_state(operation) || O::runs_on_arrival(operation)
+        };
+        match self.record.inconsistent(transaction) {
+            // It was recorded when the group was larger, and waited for a FINALIZE that a smaller one does without.
+            Some(known) if !known.executed && runs(&known.operation) => {
+                host.protocol().execute_inconsistent(transaction, &known.operation);
+                host.persist(Fact::InconsistentExecuted(transaction));
+                self.record.mark_executed(transaction);
             }
-            let transaction = id.transaction;
-            host.persist(Fact::InconsistentRecorded { transaction, operation: operation.clone(), executed });
-            self.record.record_inconsistent(transaction, operation, executed);
+            Some(_) => {}
+            // What ended below the floor is a fact that everybody knows; nothing of it is left to be recorded.
+            None if self.is_settled(transaction, O::inconsistent_timestamp(&operation)) => {}
+            None => {
+                let executed = runs(&operation);
+                if executed {
+                    host.protocol().execute_inconsistent(transaction, &operation);
+                }
+                host.persist(Fact::InconsistentRecorded {
+                    transaction,
+                    operation: operation.clone(),
+                    executed,
+                });
+                self.record.record_inconsistent(transaction, operation, executed);
+            }
         }
         host.send(from, Message::InconsistentReply { id, view: self.view });
     }
