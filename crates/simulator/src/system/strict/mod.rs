@@ -311,12 +311,13 @@ fn suited_faults(plant: Plant) -> Faults {
         Plant::CountsLostReplicas => &[Fault::Loss, Fault::Partitions, Fault::EmptyDisks],
         Plant::OlderPrepareDisplaces => &[Fault::Reordering, Fault::ClockSkew, Fault::ClientCrashes],
         Plant::ForgottenPromises => {
-            &[Fault::RecoveryDuels, Fault::Pauses, Fault::ViewChanges, Fault::LateMessages]
+            &[Fault::LateMessages, Fault::RecoveryCrashes, Fault::RecoveryDuels, Fault::ViewChanges]
         }
         Plant::EpochForgotten | Plant::ServesEmpty => {
             &[Fault::Partitions, Fault::NodeCrashes, Fault::Membership]
         }
-        Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::SlowDisks],
+        Plant::WriteAtPromise => &[Fault::Reordering, Fault::LateMessages],
+        Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::ClientCrashes, Fault::SlowDisks],
         Plant::GatherBeforeRefusing => {
             &[Fault::LateMessages, Fault::Partitions, Fault::ClockSkew, Fault::Buggify]
         }
