@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{
-    CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition,
+    CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition, Shard,
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, ShardId, SiteId};
 use quorate_wire::catalogue::{
-    NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, decode_counter, encode_counter, keyspace_key,
-    keyspace_range,
+    NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD, decode_counter,
+    encode_counter, group_key, keyspace_key, keyspace_range,
 };
 
 use crate::directory::Directory;
@@ -80,6 +80,21 @@ type Found<T> = std::result::Result<T, Invalid>;
 /// Looks a keyspace up. In a transaction that does not commit it may be as it was, or have been dropped.
 pub(crate) async fn remembered(txn: &Transaction, name: &str) -> Result<Option<Definition>> {
     txn.get(keyspace_key(name)).await?.map(|value| decode_definition(&value)).transpose()
+}
+
+/// Looks up who holds the catalogue itself, of which this is known.
+pub(crate) async fn system(txn: &Transaction, known: &Definition) -> Result<Definition> {
+    let Some(value) = txn.get(group_key(SYSTEM_SHARD)).await? else { return Ok(known.clone()) };
+    let shard: Shard = quorate_wire::decode(&value).map_err(|error| damaged(&error))?;
+    Ok(Definition { epoch: shard.succession().present.since, shards: vec![shard], ..known.clone() })
+}
+
+/// Defines a keyspace, or who holds the catalogue itself.
+pub(crate) fn define(txn: &Transaction, definition: &Definition) -> Result<()> {
+    match definition.id {
+        SYSTEM_KEYSPACE_ID => txn.put(group_key(SYSTEM_SHARD), quorate_wire::encode(&definition.shards[0])),
+        _ => txn.put(keyspace_key(&definition.name), quorate_wire::encode(definition)),
+    }
 }
 
 /// That a keyspace is not there, and which are.
@@ -157,7 +172,7 @@ pub(crate) async fn create(
     };
     txn.put(NEXT_KEYSPACE_KEY, encode_counter(id + 1))?;
     txn.put(NEXT_SHARD_KEY, encode_counter(next_shard))?;
-    txn.put(key, quorate_wire::encode(&definition))?;
+    define(txn, &definition)?;
     Ok(Ok(definition))
 }
 

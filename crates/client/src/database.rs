@@ -59,7 +59,7 @@ impl Database {
         system: Arc<Definition>,
     ) -> Self {
         let database = Database::of(shared, transport, system);
-        database.route(&database.system.definition());
+        database.learn(Definition::clone(&database.system.definition()));
         database
     }
 

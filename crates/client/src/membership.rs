@@ -20,7 +20,7 @@ use quorate_core::comparison::Rival;
 use quorate_core::topology::{Keyspace as Definition, Moves, Node, Placing, Shard};
 use quorate_core::{NodeId, ReplicaId, ReplicaIndex, ShardId};
 use quorate_wire::ReplicaReport;
-use quorate_wire::catalogue::{SYSTEM_KEYSPACE, keyspace_key, node_key};
+use quorate_wire::catalogue::{SYSTEM_KEYSPACE_ID, node_key};
 use tokio::time::Instant;
 
 use crate::catalogue;
@@ -119,9 +119,10 @@ impl Database {
     ) -> Result<Changed> {
         let deadline = Instant::now() + patience;
         for _ in 0..PLANS_MAX {
-            let keyspaces = self.list().await?;
+            let keyspaces = self.definitions().await?;
             let Some(present) = keyspaces.iter().find(|keyspace| keyspace.name == name) else {
-                return Err(self.no_such_keyspace(name, &keyspaces));
+                let existing = keyspaces.iter().map(|keyspace| keyspace.name.clone()).collect();
+                return Err(Invalid::NoSuchKeyspace { name: name.to_owned(), existing }.into());
             };
             let moves = self.plan(present, &keyspaces, change)?;
             if moves.is_empty() {
@@ -152,8 +153,8 @@ impl Database {
     /// [`Invalid::NodeInUse`] if it has replicas, or had some that others still need; or whatever a transaction may end with.
     pub async fn forget_node(&self, node: NodeId) -> Result<()> {
         let in_use = |what: &str| Error::from(Invalid::NodeInUse { node, what: what.to_owned() });
-        let system = self.system().definition();
-        for keyspace in self.list().await?.iter().chain([&*system]) {
+        let known = self.system().definition();
+        for keyspace in &self.definitions().await? {
             let is_left = |group: &&Shard| leaving(group).any(|(_, host)| host == node);
             let left: Vec<&Shard> = keyspace.groups().filter(is_left).collect();
             let survey = if left.is_empty() { Survey::default() } else { self.ask_replicas(keyspace).await };
@@ -163,9 +164,9 @@ impl Database {
         }
         let forget = async |txn: Transaction| {
             let uses = |keyspace: &Definition| keyspace.groups().any(|group| group.replicas.contains(&node));
-            if let Some(keyspace) =
-                catalogue::list(&txn).await?.iter().chain([&*system]).find(|known| uses(known))
-            {
+            let mut definitions = catalogue::list(&txn).await?;
+            definitions.push(catalogue::system(&txn, &known).await?);
+            if let Some(keyspace) = definitions.iter().find(|known| uses(known)) {
                 return Ok(Err(Invalid::NodeInUse { node, what: keyspace.name.clone() }));
             }
             let found = txn.get(node_key(node)).await?;
@@ -181,14 +182,15 @@ impl Database {
         Ok(self.system().transact(forget).await??)
     }
 
-    fn no_such_keyspace(&self, name: &str, keyspaces: &[Definition]) -> Error {
-        match name {
-            SYSTEM_KEYSPACE => Invalid::SystemKeyspace { name: name.to_owned() }.into(),
-            _ => {
-                let existing = keyspaces.iter().map(|keyspace| keyspace.name.clone()).collect();
-                Invalid::NoSuchKeyspace { name: name.to_owned(), existing }.into()
-            }
-        }
+    /// Every keyspace, the catalogue among them.
+    async fn definitions(&self) -> Result<Vec<Definition>> {
+        let known = self.system().definition();
+        let find = async |txn: Transaction| {
+            let mut definitions = catalogue::list(&txn).await?;
+            definitions.push(catalogue::system(&txn, &known).await?);
+            Ok(definitions)
+        };
+        self.system().transact(find).await
     }
 
     /// Where the replicas of a keyspace are to be that move.
@@ -236,9 +238,12 @@ impl Database {
     /// Defines the next epoch of a keyspace, if it is still as it was.
     async fn define(&self, present: &Definition, next: &Definition) -> Result<Defined> {
         let define = async |txn: Transaction| {
-            let found = catalogue::remembered(&txn, &present.name).await?;
+            let found = match present.id {
+                SYSTEM_KEYSPACE_ID => Some(catalogue::system(&txn, present).await?),
+                _ => catalogue::remembered(&txn, &present.name).await?,
+            };
             if found.as_ref() == Some(present) {
-                txn.put(keyspace_key(&next.name), quorate_wire::encode(next))?;
+                catalogue::define(&txn, next)?;
                 return Ok(Defined::Yes);
             }
             // An attempt of which nothing was heard may have been made.

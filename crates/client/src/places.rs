@@ -13,6 +13,9 @@ use quorate_core::{KeyspaceId, NodeId, SiteId};
 use quorate_runtime::transport::{Dialled, Target, Transport};
 use tokio::sync::{Notify, watch};
 
+use quorate_wire::Directory as Heard;
+use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
+
 use crate::database::{Database, Shared};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -151,9 +154,15 @@ impl Database {
     /// No majority of the configuration service says so; what others remember was learnt.
     async fn renew(&self) -> Result<()> {
         let places = &self.shared().places;
-        if let Some(topology) = self.ask_topology().await
-            && topology.nodes.len() >= places.directory().topology().nodes.len()
-        {
+        // Whatever is asked of the catalogue would wait for this here.
+        self.transport().with(|host, _| host.set_current(SYSTEM_KEYSPACE_ID));
+        let Some(Heard { topology, system }) = self.ask_directory().await else {
+            return Err(Error::Conflict);
+        };
+        if system.id == SYSTEM_KEYSPACE_ID && system.epoch > self.system().definition().epoch {
+            self.learn(system);
+        }
+        if topology.nodes.len() >= places.directory().topology().nodes.len() {
             let attempts = self.transport().with(|host, turn| {
                 host.set_nodes(&topology, turn.time.now);
                 host.attempts()
@@ -162,7 +171,7 @@ impl Database {
             places.measure(topology, &self.shared().options, &attempts);
         }
         let mut result = Ok(());
-        for known in places.definitions() {
+        for known in places.definitions().into_iter().filter(|known| known.id != SYSTEM_KEYSPACE_ID) {
             match self.find_definition(&known.name).await {
                 Ok((Some(found), is_certain)) if found.id == known.id => {
                     self.learn(found);
@@ -179,12 +188,12 @@ impl Database {
         result
     }
 
-    /// Who the nodes are, as any of them says.
-    async fn ask_topology(&self) -> Option<Topology> {
+    /// Who the nodes are, and who holds the catalogue, as any of them says.
+    async fn ask_directory(&self) -> Option<Heard> {
         for node in self.transport().with(|host, _| host.connected()) {
             let answer = self.transport().with(|host, turn| host.ask_directory(node, turn));
             if let Ok(directory) = self.answer_of(node, answer).await {
-                return Some(directory.topology);
+                return Some(directory);
             }
         }
         None

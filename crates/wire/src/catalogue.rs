@@ -7,7 +7,7 @@
 //! | `next/shard` | the id of the next shard, likewise |
 //! | `site/<id>` | the name of a site |
 //! | `node/<id>` | the [`Node`], encoded |
-//! | `group/<shard>` | the [`Membership`] of a log that is in no keyspace's definition, encoded |
+//! | `group/<shard>` | a [`Shard`] that is in no keyspace's definition, encoded: that of the configuration service itself |
 //! | `option/<keyspace>/<name>` | an option of a keyspace, as text |
 //! | `container/<keyspace>/<id>` | the node that holds a container, as a counter; bound to its lease |
 //!
@@ -18,9 +18,8 @@
 //! Whoever can connect to a node may write here, as far as [`validate_put`] finds it to be one of these: what nobody could
 //! read would stop all nodes from learning of what comes behind it.
 
-use quorate_core::topology::{Keyspace, Node};
+use quorate_core::topology::{Keyspace, Node, Shard};
 use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Value};
-use quorate_log::Membership;
 
 use crate::codec::decode;
 use crate::error::{DecodeError, Fault};
@@ -75,6 +74,11 @@ pub fn site_range() -> KeyRange {
 /// The range of the keys of all nodes.
 pub fn node_range() -> KeyRange {
     KeyRange { from: Key::from("node/"), to: Some(Key::from("node0")) }
+}
+
+/// The range of the keys of groups that are in no keyspace's definition.
+pub fn group_range() -> KeyRange {
+    KeyRange { from: Key::from("group/"), to: Some(Key::from("group0")) }
 }
 
 /// The key of a group of replicas that is in no keyspace's definition.
@@ -140,7 +144,10 @@ pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError>
             node if node_key(node.id) != *key => fault("a node has another id than its key"),
             _ => Ok(()),
         },
-        "group" => decode::<Membership>(value).map(drop),
+        "group" => match decode::<Shard>(value)? {
+            shard if group_key(shard.id) != *key => fault("a group has another id than its key"),
+            _ => Ok(()),
+        },
         "container" => decode_counter(value).map(drop),
         _ => match std::str::from_utf8(value) {
             Ok(_) => Ok(()),
@@ -166,8 +173,8 @@ pub fn decode_counter(value: &[u8]) -> Result<u32, DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::topology::{Durability, Isolation, Shard};
-    use quorate_core::{Epoch, GroupSize};
+    use quorate_core::Epoch;
+    use quorate_core::topology::{Durability, Isolation};
 
     use super::*;
     use crate::codec::encode;
@@ -218,9 +225,9 @@ mod tests {
     #[test]
     fn what_nobody_could_read_is_no_entry() {
         let node = encode(&Node { id: NodeId(7), site: SiteId(0), address: "a:1".to_owned() });
-        let group = encode(&Membership::first(GroupSize::new(3).unwrap()));
+        let group = encode(&Shard::new(SYSTEM_SHARD, [0, 1, 2].map(NodeId).to_vec()));
         let (counter, text) = (encode_counter(5), Value::from_static(b"text"));
-        let table: [(Key, Option<&Value>, bool); 25] = [
+        let table: [(Key, Option<&Value>, bool); 26] = [
             (keyspace_key("accounts"), Some(&keyspace(1, 1)), true),
             (keyspace_key("accounts"), None, true),
             (keyspace_key("other"), Some(&keyspace(1, 1)), false),
@@ -239,6 +246,7 @@ mod tests {
             (node_key(NodeId(7)), Some(&node), true),
             (node_key(NodeId(8)), Some(&node), false),
             (group_key(SYSTEM_SHARD), Some(&group), true),
+            (group_key(ShardId(7)), Some(&group), false),
             (group_key(SYSTEM_SHARD), Some(&text), false),
             (option_key(KeyspaceId(1), "x"), Some(&text), true),
             (Key::from("option/1/x"), Some(&text), false),

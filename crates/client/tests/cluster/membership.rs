@@ -189,6 +189,43 @@ async fn groups_grow_and_shrink_under_load() {
     assert!(!change(&db, resized(3)).await.unwrap().is_new, "it has as many");
 }
 
+/// Everybody has to find it again: nodes, clients that are connected, and such as come later.
+#[tokio::test]
+async fn the_configuration_service_moves_grows_and_shrinks_while_keyspaces_are_created() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c", "d", "e"]);
+    let (db, operator) = (cluster.connect().await, cluster.connect().await);
+    let accounts = accounts(&db).await;
+    let held = |cluster: &Cluster, node| {
+        cluster
+            .status(node)
+            .replicas
+            .iter()
+            .any(|replica| replica.keyspace == "_system" && replica.state == "normal")
+    };
+    let wishes = [moved(0, 3), moved(1, 0), resized(5), resized(3)];
+    for (epoch, wish) in (1..).zip(wishes) {
+        let changed = operator.change_replicas("_system", &wish, PATIENCE, |_| {}).await.unwrap();
+        assert_eq!((changed.definition.epoch.0, changed.waits_for), (epoch, vec![]), "{wish:?}");
+        let name = format!("keyspace{epoch}");
+        let created = db.create_keyspace(&name, KeyspaceOptions::new(Isolation::Strict)).await.unwrap();
+        created.put("alice", "1").await.unwrap();
+        cluster.connect().await.keyspace(&name).await.unwrap();
+        let holders = (0..5).filter(|node| held(&cluster, *node)).count();
+        assert_eq!(holders, changed.definition.shards[0].replicas.len());
+    }
+    // Whoever starts anew knows who holds it.
+    for node in 0..5 {
+        cluster.crash(node);
+    }
+    for node in 0..5 {
+        cluster.restart(node);
+    }
+    let db = cluster.connect().await;
+    assert_eq!(db.list().await.unwrap().len(), 5);
+    db.create_keyspace("last", KeyspaceOptions::new(Isolation::Strict)).await.unwrap();
+    drop(accounts);
+}
+
 #[tokio::test]
 async fn a_node_is_emptied_without_being_there() {
     let mut cluster = Cluster::start_in(&["a", "b", "c", "c"]);
@@ -293,7 +330,7 @@ async fn what_cannot_be_is_refused_and_says_why() {
     let stays = db.change_replicas("registers", &moved(0, 3), PATIENCE, |_| {}).await.unwrap_err();
     assert!(stays.to_string().contains("quorum store"), "{stays}");
     let unknown = db.change_replicas("nothing", &moved(0, 3), PATIENCE, |_| {}).await.unwrap_err();
-    assert!(unknown.to_string().contains("there are: accounts, registers"), "{unknown}");
+    assert!(unknown.to_string().contains("there are: accounts, registers, _system"), "{unknown}");
     // Without a majority nobody could hand over what is known.
     cluster.crash(1);
     cluster.crash(2);

@@ -33,6 +33,21 @@ impl Known {
     }
 }
 
+impl Known {
+    /// Takes over into a definition what is known to be later.
+    pub(crate) fn overlay(&self, keyspace: &mut Keyspace) {
+        if self.memberships.epoch <= keyspace.epoch {
+            return;
+        }
+        keyspace.epoch = self.memberships.epoch;
+        for shard in &mut keyspace.shards {
+            if let Some(changed) = self.changed.get(&shard.id) {
+                shard.clone_from(changed);
+            }
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct KeyspaceFile {
     format: u32,

@@ -16,13 +16,13 @@ use quorate_configuration::{
     SubscriberEvent, WriteResult,
 };
 use quorate_core::machine::InputOf;
-use quorate_core::topology::{Keyspace, Topology};
-use quorate_core::{Address, ClientId, Epoch, Input, Instant, Key, Machine, NodeId, TransactionId};
+use quorate_core::topology::{Keyspace, Shard, Topology};
+use quorate_core::{Address, ClientId, Epoch, Input, Instant, Key, Machine, Members, NodeId, TransactionId};
 use quorate_log::Guest;
 use quorate_log::member::MessageOf;
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::{Driver, LinkId, Time};
-use quorate_wire::catalogue::{keyspace_range, node_range, site_range};
+use quorate_wire::catalogue::{SYSTEM_SHARD, group_key, group_range, keyspace_range, node_range, site_range};
 
 use super::registry::{Joining, Registry};
 use super::routes::Outgoing;
@@ -32,6 +32,7 @@ use crate::Config;
 const KEYSPACES: u64 = 0;
 const SITES: u64 = 1;
 const NODES: u64 = 2;
+const GROUPS: u64 = 3;
 
 /// How often somebody who wants to join is given a number that somebody else is given first.
 const JOIN_ATTEMPTS_MAX: u32 = 8;
@@ -113,6 +114,8 @@ pub(crate) struct Catalogue {
     /// The copy of keyspaces, or that of sites and nodes, has changed since it was taken last.
     has_changed: bool,
     nodes_have_changed: bool,
+    /// That of the group of the configuration service itself has.
+    group_has_changed: bool,
     applicants: VecDeque<Applicant>,
     joined: Vec<Joined>,
     /// What the subscriber said in this step.
@@ -121,12 +124,11 @@ pub(crate) struct Catalogue {
 
 impl Catalogue {
     /// The copy of a node that speaks as this client.
-    pub(crate) fn new(client: ClientId, config: Arc<Config>, seed: u64) -> Self {
-        let shard = &config.system.shards[0];
+    pub(crate) fn new(client: ClientId, config: Arc<Config>, shard: &Shard, seed: u64) -> Self {
         let subscriber = SubscriberConfig {
             resend_timeout: RESEND_TIMEOUT,
             watch_interval: config.limits.catalogue_interval,
-            ..SubscriberConfig::new(client, (shard.id, shard.group_size().into()))
+            ..SubscriberConfig::new(client, (shard.id, shard.succession().present.members))
         };
         Catalogue {
             driver: Driver::new(Guest::restore(subscriber, []), seed),
@@ -139,6 +141,7 @@ impl Catalogue {
             started: None,
             has_changed: false,
             nodes_have_changed: false,
+            group_has_changed: false,
             applicants: VecDeque::new(),
             joined: Vec::new(),
             events: VecDeque::new(),
@@ -148,7 +151,8 @@ impl Catalogue {
     /// Begins to watch.
     pub(crate) fn start(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
         self.step(time, Input::Start, outgoing);
-        for (watch, range) in [(KEYSPACES, keyspace_range()), (SITES, site_range()), (NODES, node_range())] {
+        let ranges = [keyspace_range(), site_range(), node_range(), group_range()];
+        for (watch, range) in [KEYSPACES, SITES, NODES, GROUPS].into_iter().zip(ranges) {
             self.step(time, Input::Command(SubscriberCommand::Watch { watch, range }), outgoing);
         }
     }
@@ -246,6 +250,26 @@ impl Catalogue {
         Some(topology)
     }
 
+    /// The group of the configuration service itself, if that has changed since this was asked last.
+    pub(crate) fn take_group(&mut self) -> Option<Shard> {
+        if !std::mem::take(&mut self.group_has_changed) {
+            return None;
+        }
+        let stored = self.keys(GROUPS)?.get(&group_key(SYSTEM_SHARD))?;
+        match quorate_wire::decode(&stored.value) {
+            Ok(group) => Some(group),
+            Err(error) => {
+                tracing::error!(%error, "who holds the configuration service cannot be read");
+                None
+            }
+        }
+    }
+
+    /// The replicas of the configuration service are these from now on.
+    pub(crate) fn route(&mut self, time: Time, members: Members, outgoing: &mut Outgoing<'_, '_>) {
+        self.step(time, Input::Command(SubscriberCommand::Route(members)), outgoing);
+    }
+
     /// What is known, if that has changed since this was asked last.
     pub(crate) fn take_reading(&mut self) -> Option<Reading> {
         let started = self.started?;
@@ -272,11 +296,12 @@ impl Catalogue {
         while let Some(event) = self.events.pop_front() {
             match event {
                 SubscriberEvent::Loaded { watch, .. } | SubscriberEvent::Changed { watch, .. } => {
-                    *(if watch == KEYSPACES {
-                        &mut self.has_changed
-                    } else {
-                        &mut self.nodes_have_changed
-                    }) = true;
+                    let has_changed = match watch {
+                        KEYSPACES => &mut self.has_changed,
+                        GROUPS => &mut self.group_has_changed,
+                        _ => &mut self.nodes_have_changed,
+                    };
+                    *has_changed = true;
                 }
                 SubscriberEvent::Written { transaction, result } => {
                     self.not_before = Instant::START;

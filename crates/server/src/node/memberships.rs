@@ -7,10 +7,11 @@ use quorate_core::topology::Keyspace;
 use quorate_core::{Epoch, KeyspaceId, ReplicaId};
 use quorate_runtime::Turn;
 
-use super::Node;
+use super::building::Origin;
 use super::hosted::{Hosted, State};
 use super::log::LogError;
-use crate::data::Known;
+use super::{Node, outgoing};
+use crate::data::{Known, Placement};
 
 impl Node {
     /// Takes note of the membership of a keyspace that has replicas here, or is to have, and tells them. False if that could not
@@ -66,6 +67,31 @@ impl Node {
         }
     }
 
+    /// Takes note of who holds the configuration service, and holds it if this node is to.
+    pub(super) fn set_system(&mut self, system: Keyspace, turn: &mut Turn<'_>) {
+        if system.id != self.system.id || system.epoch <= self.system.epoch {
+            return;
+        }
+        self.routes.learn(&system);
+        if !self.enter_epoch(&system, true, turn) {
+            return;
+        }
+        let members = system.shards[0].succession().present.members;
+        self.system = system;
+        let time = turn.time;
+        self.catalogue.route(time, members, &mut outgoing(&self.routes, &mut self.here, turn));
+        // A node that was replaced cannot know whether it has held this one before.
+        let origin = if self.data.is_replacement() { Origin::OldGroup } else { Origin::NewGroup };
+        for placement in Placement::on_node(&self.system, self.config.node) {
+            let id = placement.replica;
+            if !self.replicas.contains_key(&id) && !self.builder.is_building(id) {
+                tracing::info!(replica = %id, "holding the configuration service");
+                let order = self.order(placement, origin);
+                self.builder.start(vec![order]);
+            }
+        }
+    }
+
     /// Deletes replicas that nobody needs any more.
     pub(super) fn delete_retired(&mut self) {
         for id in std::mem::take(&mut self.retired) {
@@ -88,7 +114,11 @@ impl Node {
     /// Forgets who the replicas of a keyspace are once none is here any more.
     pub(super) fn forget_memberships(&mut self, keyspace: KeyspaceId) {
         let is_hosted = self.replicas.values().any(|hosted| hosted.placement.keyspace == keyspace);
-        if is_hosted || self.builder.is_building_for(keyspace) || self.memberships.remove(&keyspace).is_none()
+        // Who holds the configuration service every node has to know.
+        if keyspace == self.system.id
+            || is_hosted
+            || self.builder.is_building_for(keyspace)
+            || self.memberships.remove(&keyspace).is_none()
         {
             return;
         }

@@ -30,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
-use quorate_core::topology::{Node as Place, Topology};
-use quorate_core::{Address, ClientId, Instant, KeyspaceId, Random, ReplicaId, ShardId};
+use quorate_core::topology::{Keyspace, Node as Place, Topology};
+use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, Random, ReplicaId, ShardId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
@@ -75,6 +75,8 @@ pub(crate) struct Node {
     routes: Routes,
     /// The sites and nodes, as they are registered; before that is known, as they were, or as the file says.
     topology: watch::Sender<Arc<Topology>>,
+    /// The configuration service, and who holds it.
+    system: Keyspace,
     replicas: FixedMap<ReplicaId, Hosted>,
     builder: Builder,
     catalogue: Catalogue,
@@ -119,8 +121,15 @@ impl Node {
     ) -> Result<Self, DataError> {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
-        routes.learn(&config.system);
-        let catalogue = Catalogue::new(client, Arc::clone(&config), seeds.next_u64());
+        let mut system = config.system.clone();
+        if let Some(known) = data.memberships(system.id)? {
+            known.overlay(&mut system);
+        }
+        if system.epoch > Epoch::FIRST {
+            data.note_memberships(system.id, &Known::of(&system))?;
+        }
+        routes.learn(&system);
+        let catalogue = Catalogue::new(client, Arc::clone(&config), &system.shards[0], seeds.next_u64());
         let topology = watch::Sender::new(Arc::new(config.topology.clone()));
         let data = Arc::new(data);
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
@@ -131,6 +140,7 @@ impl Node {
             waker,
             routes,
             topology,
+            system,
             replicas: FixedMap::default(),
             builder,
             catalogue,
@@ -155,7 +165,7 @@ impl Node {
             let known = node.data.memberships(keyspace)?;
             node.memberships.extend(known.map(|known| (keyspace, known)));
         }
-        for placement in Placement::on_node(&node.config.system, node.config.node) {
+        for placement in Placement::on_node(&node.system, node.config.node) {
             if !placements.iter().any(|known| known.replica == placement.replica) {
                 placements.push(placement);
             }
@@ -528,6 +538,7 @@ impl Host for Node {
             Peer::Node(node) => {
                 let was_connected = self.routes.is_connected(node);
                 self.routes.set_node(node, link, remote.dial.is_some());
+                turn.send(link, &Packet::DirectoryRequest);
                 if !was_connected {
                     tracing::info!(%node, "connected");
                 }
@@ -552,8 +563,7 @@ impl Host for Node {
         match packet {
             Packet::Envelope(envelope) => self.on_envelope(link, envelope, turn)?,
             Packet::DirectoryRequest => {
-                let (topology, system) =
-                    (Topology::clone(&self.topology.borrow()), self.config.system.clone());
+                let (topology, system) = (Topology::clone(&self.topology.borrow()), self.system.clone());
                 turn.send(link, &Packet::Directory(Directory { topology, system }));
             }
             Packet::StatusRequest => {
@@ -566,10 +576,15 @@ impl Host for Node {
                 turn.send(link, &Packet::AcceptLossReply { replica, refused });
             }
             Packet::Join { site, address } => self.catalogue.join(link, site, address),
+            // This node may have slept while the configuration service moved, and know nobody any more who holds it.
+            Packet::Directory(directory) => {
+                if turn.remote(link).is_some_and(|remote| matches!(remote.identity, Peer::Node(_))) {
+                    self.set_system(directory.system, turn);
+                }
+            }
             // Said by servers to clients; between servers they mean nothing.
             Packet::Busy { .. }
             | Packet::CatalogueChanged
-            | Packet::Directory(_)
             | Packet::Status { .. }
             | Packet::Replicas { .. }
             | Packet::ReplicaService { .. }
@@ -600,6 +615,11 @@ impl Host for Node {
                 Err(reason) => (None, false, Some(reason)),
             };
             turn.send(link, &Packet::JoinReply { node, is_known, refused });
+        }
+        if let Some(group) = self.catalogue.take_group() {
+            let epoch = group.succession().present.since;
+            let system = Keyspace { epoch, shards: vec![group], ..self.system.clone() };
+            self.set_system(system, turn);
         }
         if let Some(reading) = self.catalogue.take_reading() {
             self.apply(reading, turn);

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use quorate_configuration::{Compare, ConditionalWrite, Put, Revision, Stored};
 use quorate_core::topology::{Keyspace, Node, Topology};
 use quorate_core::{Key, NodeId, SiteId, Value};
-use quorate_log::Membership;
 use quorate_wire::catalogue::{group_key, node_key, node_range, site_key};
 use quorate_wire::encode;
 
@@ -106,8 +105,7 @@ impl Registry<'_> {
 /// All that a file says, if nobody is registered.
 fn bootstrap(told: &Topology, system: &Keyspace) -> ConditionalWrite {
     let shard = &system.shards[0];
-    let group = Membership::first(shard.group_size());
-    let mut puts = vec![Put { key: group_key(shard.id), value: Some(encode(&group)), lease: None }];
+    let mut puts = vec![Put { key: group_key(shard.id), value: Some(encode(shard)), lease: None }];
     puts.extend(told.nodes.iter().map(put_node));
     puts.extend(told.sites.iter().zip(0..).map(|(site, id)| put_site(SiteId(id), site)));
     // As the numbers in them are of one length, keys are in the order of their kinds.

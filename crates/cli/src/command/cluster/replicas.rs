@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use quorate::topology::{Keyspace as Definition, Topology};
 use quorate::{Changed, Database, NodeId, ReplicaChange};
+use quorate_server::SYSTEM_KEYSPACE;
 use serde_json::json;
 
 use crate::exit::{Failure, Outcome, Verdict};
@@ -66,12 +67,14 @@ async fn change_one(
     Ok(db.change_replicas(name, change, patience.span(), progress).await?)
 }
 
-/// The keyspaces that have a replica on one of these nodes.
+/// The keyspaces that have a replica on one of these nodes, the catalogue last.
 pub(super) async fn keyspaces_on(db: &Database, nodes: &BTreeSet<NodeId>) -> Result<Vec<String>, Failure> {
     let is_there = |keyspace: &Definition| {
         keyspace.groups().any(|group| group.replicas.iter().any(|node| nodes.contains(node)))
     };
-    let keyspaces = db.list().await?.into_iter().filter(is_there);
+    let mut keyspaces = db.list().await?;
+    keyspaces.push(Definition::clone(&*db.keyspace(SYSTEM_KEYSPACE).await?.definition()));
+    let keyspaces = keyspaces.into_iter().filter(is_there);
     Ok(keyspaces.map(|keyspace| keyspace.name).collect())
 }
 
