@@ -56,6 +56,9 @@ const MACHINE_PATHS: [&str; 5] = [
     concat!("/mn", "t/"),
 ];
 
+/// How a line begins that a merge has left behind.
+const CONFLICTS: [&str; 2] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> ")];
+
 pub(crate) fn run(root: &Path) -> Outcome {
     let mut complaints = Vec::new();
     let mut questions = 0;
@@ -90,6 +93,9 @@ fn text_complaints(file: &File) -> Vec<String> {
     for (index, line) in file.text.lines().enumerate() {
         for (word, instead) in LEFTOVERS.iter().filter(|(word, _)| has_word(line, word)) {
             complaints.push(format!("{}: {word}: {instead}", file.at(index)));
+        }
+        if CONFLICTS.iter().any(|conflict| line.starts_with(conflict)) {
+            complaints.push(format!("{}: two versions side by side: choose one", file.at(index)));
         }
         for path in MACHINE_PATHS.iter().filter(|path| line.contains(**path)) {
             complaints.push(format!("{}: {path}: a path of one machine; make it relative", file.at(index)));
@@ -146,6 +152,12 @@ mod tests {
         assert_eq!(text_complaints(&file(&format!("//! x\n// {word}: later\n"))).len(), 1);
         assert!(text_complaints(&file(&format!("{word}S and MASTO{word}N"))).is_empty());
         assert_eq!(text_complaints(&file(&format!("see {}me/notes", MACHINE_PATHS[0]))).len(), 1);
+    }
+
+    #[test]
+    fn what_a_merge_leaves_behind_is_found() {
+        let text = format!("{}HEAD\none\n====\nother\n{}branch\n", CONFLICTS[0], CONFLICTS[1]);
+        assert_eq!(text_complaints(&file(&text)).len(), 2);
     }
 
     #[test]
