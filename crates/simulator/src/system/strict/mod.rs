@@ -316,7 +316,7 @@ fn suited_faults(plant: Plant) -> Faults {
         Plant::EpochForgotten | Plant::ServesEmpty => {
             &[Fault::Partitions, Fault::NodeCrashes, Fault::Membership]
         }
-        Plant::WriteAtPromise => &[Fault::Reordering, Fault::LateMessages],
+        Plant::WriteAtPromise => &[Fault::Reordering, Fault::ClockSkew],
         Plant::VoteBeforeSync => &[Fault::PowerLoss, Fault::ClientCrashes, Fault::SlowDisks],
         Plant::GatherBeforeRefusing => {
             &[Fault::LateMessages, Fault::Partitions, Fault::ClockSkew, Fault::Buggify]
