@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use quorate_core::comparison::{Comparison, Rival};
 use quorate_core::topology::{
-    CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition, Shard,
+    CLOCK_BOUND_MAX, Durability, Isolation, KEYSPACE_NAME_BYTES_MAX, Keyspace as Definition, Node, Shard,
 };
-use quorate_core::{Epoch, GroupSize, KeyspaceId, ShardId, SiteId};
+use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
 use quorate_wire::catalogue::{
     NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD, decode_counter,
-    encode_counter, group_key, keyspace_key, keyspace_range,
+    encode_counter, group_key, keyspace_key, keyspace_range, node_key,
 };
 
 use crate::directory::Directory;
@@ -97,6 +97,23 @@ pub(crate) fn define(txn: &Transaction, definition: &Definition) -> Result<()> {
     }
 }
 
+/// Finds a node among these that has been forgotten: nothing may be placed there. Who forgets one of them meanwhile, or this
+/// transaction, does not commit.
+pub(crate) async fn forgotten_among(
+    txn: &Transaction,
+    nodes: impl IntoIterator<Item = NodeId>,
+) -> Result<Option<NodeId>> {
+    let nodes: BTreeSet<NodeId> = nodes.into_iter().collect();
+    let found = txn.get_many(nodes.iter().map(|node| node_key(*node))).await?;
+    for (node, value) in nodes.into_iter().zip(found) {
+        let known = value.map(|value| quorate_wire::decode::<Node>(&value)).transpose();
+        if known.map_err(|error| damaged(&error))?.is_some_and(|known| known.is_forgotten()) {
+            return Ok(Some(node));
+        }
+    }
+    Ok(None)
+}
+
 /// That a keyspace is not there, and which are.
 pub(crate) async fn missing(txn: &Transaction, name: &str) -> Result<Invalid> {
     let existing = list(txn).await?.into_iter().map(|definition| definition.name).collect();
@@ -170,6 +187,10 @@ pub(crate) async fn create(
         clock_bound: options.clock_bound,
         comparison,
     };
+    let nodes = definition.groups().flat_map(|group| group.replicas.iter().copied());
+    if let Some(node) = forgotten_among(txn, nodes).await? {
+        return Ok(Err(Invalid::NoSuchNode { node }));
+    }
     txn.put(NEXT_KEYSPACE_KEY, encode_counter(id + 1))?;
     txn.put(NEXT_SHARD_KEY, encode_counter(next_shard))?;
     define(txn, &definition)?;
@@ -208,8 +229,7 @@ pub(crate) fn damaged(error: &quorate_wire::DecodeError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_core::NodeId;
-    use quorate_core::topology::{Node, Topology};
+    use quorate_core::topology::Topology;
 
     fn directory(nodes_per_site: &[usize]) -> Directory {
         let mut topology = Topology::default();

@@ -243,13 +243,17 @@ impl Database {
                 _ => catalogue::remembered(&txn, &present.name).await?,
             };
             if found.as_ref() == Some(present) {
+                let nodes = next.groups().flat_map(|group| group.replicas.iter().copied());
+                if let Some(node) = catalogue::forgotten_among(&txn, nodes).await? {
+                    return Ok(Err(Invalid::NoSuchNode { node }));
+                }
                 catalogue::define(&txn, next)?;
-                return Ok(Defined::Yes);
+                return Ok(Ok(Defined::Yes));
             }
             // An attempt of which nothing was heard may have been made.
-            Ok(if found.as_ref() == Some(next) { Defined::Yes } else { Defined::Overtaken })
+            Ok(Ok(if found.as_ref() == Some(next) { Defined::Yes } else { Defined::Overtaken }))
         };
-        self.system().transact(define).await
+        Ok(self.system().transact(define).await??)
     }
 
     /// Waits until the members of a keyspace's groups have arrived in its epoch, and those before them are gone.

@@ -25,6 +25,9 @@ use crate::options::Options;
 /// How long to wait before asking again, if nobody could answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// A node that is not connected is looked for at so many addresses at most.
+const ADDRESSES_MAX: usize = 4;
+
 /// How far a client's knowledge goes.
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -77,13 +80,21 @@ impl Places {
         Arc::clone(known)
     }
 
-    /// Dials nodes that are new or are found elsewhere now, and hangs up where they were.
+    /// Dials nodes that are new or are said to be elsewhere. That may be old news: who is connected stays so, and who is not is looked
+    /// for where it was as well. Who is no node any more is hung up on.
     pub(crate) fn dial(&self, transport: &Transport<ClientHost>, topology: &Topology) {
-        let wanted = topology.live_nodes().map(|node| (node.id, node.address.clone()));
-        let wanted: Vec<_> = wanted.collect();
+        let connected = transport.with(|host, _| host.connected());
+        let wanted: Vec<_> = topology.live_nodes().map(|node| (node.id, node.address.clone())).collect();
         let mut dials = lock(&self.dials);
-        dials.retain(|known, _| wanted.contains(known));
+        dials.retain(|(known, _), _| wanted.iter().any(|(live, _)| live == known));
         for (id, address) in wanted {
+            let known = dials.keys().filter(|(known, _)| *known == id).count();
+            if connected.contains(&id) && known > 0 {
+                continue;
+            }
+            if known >= ADDRESSES_MAX {
+                dials.retain(|(known, place), _| *known != id || *place == address);
+            }
             let target = Target { address: address.clone(), expect: Some(id) };
             dials.entry((id, address)).or_insert_with(|| transport.dial(target));
         }

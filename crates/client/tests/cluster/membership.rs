@@ -263,6 +263,11 @@ async fn a_node_is_forgotten_once_it_has_nothing_and_nobody_gets_its_number() {
     change(&db, moved(3, 4)).await.unwrap();
     db.forget_node(NodeId(3)).await.unwrap();
     assert!(db.forget_node(NodeId(3)).await.is_err(), "once");
+    let refused = change(&db, moved(0, 3)).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("node3"),
+        "nothing moves there, whether this client has heard of it or not: {refused}"
+    );
     let noticed = async {
         while db.topology().node(NodeId(3)).is_some() || cluster.status(3).healthy {
             tokio::time::sleep(Duration::from_millis(20)).await;

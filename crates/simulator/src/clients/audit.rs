@@ -106,11 +106,21 @@ impl Clients {
             Some(Outcome::Committed(timestamp)) => {
                 let (id, began) = (undecided.id, undecided.began);
                 let execution = undecided.execution.clone();
-                let (commit_asked, thinks, read_only) = (true, false, None);
+                let (commit_asked, resolving, thinks, read_only) = (true, true, false, None);
                 let manner = Manner::default();
                 let puts = undecided.puts.clone();
-                let attempt =
-                    Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only, puts };
+                let attempt = Attempt {
+                    id,
+                    began,
+                    execution,
+                    recorded,
+                    commit_asked,
+                    resolving,
+                    thinks,
+                    manner,
+                    read_only,
+                    puts,
+                };
                 self.record_committed(&attempt, timestamp, false, cluster);
             }
             Some(Outcome::Aborted) if !reported => self.record_failed(recorded, cluster),

@@ -104,6 +104,8 @@ struct Attempt {
     execution: Execution,
     recorded: RecordedTxn,
     commit_asked: bool,
+    /// True once the client has been told that nobody knows, and asks what became of it.
+    resolving: bool,
     /// True while the client thinks before the next step.
     thinks: bool,
     /// How it is still to think before it commits, and whether it commits at all.
@@ -447,10 +449,20 @@ impl Clients {
             self.past.push(recorded);
         }
         let manner = self.sessions[session].manner;
-        let (commit_asked, thinks) = (false, false);
+        let (commit_asked, resolving, thinks) = (false, false, false);
         let puts = BTreeMap::new();
-        let mut attempt =
-            Attempt { id, began, execution, recorded, commit_asked, thinks, manner, read_only, puts };
+        let mut attempt = Attempt {
+            id,
+            began,
+            execution,
+            recorded,
+            commit_asked,
+            resolving,
+            thinks,
+            manner,
+            read_only,
+            puts,
+        };
         let patience = self.draw_patience(operations, cluster);
         let client = self.slots[slot].client;
         if let Some(read_only) = &attempt.read_only {
@@ -574,15 +586,18 @@ impl Clients {
         result: Result<Committed, Failure>,
         cluster: &mut Cluster<S>,
     ) {
+        // Where commands wait for a processor, one may still have been on its way when the transaction ended.
+        let waited = cluster.scenario.costs.is_some();
+        let is_late = waited && matches!(result, Err(Failure::Invalid(Invalid::NotOpen(_))));
         let Some(session) = self.session_of(transaction) else {
-            // Where commands wait for a processor, one may still have been on its way when the transaction ended.
-            let waited = cluster.scenario.costs.is_some();
-            if waited && matches!(result, Err(Failure::Invalid(Invalid::NotOpen(_)))) {
-                return;
+            if !is_late {
+                self.nonsense.push(format!("{transaction} finished twice: {result:?}"));
             }
-            self.nonsense.push(format!("{transaction} finished twice: {result:?}"));
             return;
         };
+        if is_late && self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.resolving) {
+            return;
+        }
         if self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.read_only.is_some()) {
             return self.on_read_only_finished(session, result, cluster);
         }
@@ -608,8 +623,10 @@ impl Clients {
                 // The name of the transaction stays in use until it is resolved.
                 let client = self.slots[self.sessions[session].slot].client;
                 let patience = Duration::from_millis(self.random.between(50, 3_000));
-                let timestamp =
-                    self.sessions[session].attempt.as_ref().map_or(Timestamp::ZERO, |attempt| attempt.began);
+                let timestamp = self.sessions[session].attempt.as_mut().map_or(Timestamp::ZERO, |attempt| {
+                    attempt.resolving = true;
+                    attempt.began
+                });
                 let resolve = Command::Resolve { transaction, participants, timestamp, patience };
                 cluster.world.command(client, resolve);
             }
