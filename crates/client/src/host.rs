@@ -42,12 +42,19 @@ pub(crate) struct ClientHost {
 struct Asked<T>(Vec<(NodeId, oneshot::Sender<T>)>);
 
 impl<T> Asked<T> {
-    /// Somebody waits for what this node answers.
-    fn ask(&mut self, node: NodeId) -> oneshot::Receiver<T> {
+    /// Asks a node something, and waits for what it answers; none if it is not connected.
+    fn ask(
+        &mut self,
+        node: NodeId,
+        link: Option<LinkId>,
+        question: &Packet,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<T>> {
+        turn.send(link?, question);
         let (sender, receiver) = oneshot::channel();
         self.0.retain(|(_, sender)| !sender.is_closed());
         self.0.push((node, sender));
-        receiver
+        Some(receiver)
     }
 
     /// The node has answered. Whoever asked may not wait any more.
@@ -169,7 +176,7 @@ impl ClientHost {
         view: View,
         turn: &mut Turn<'_>,
     ) -> Option<oneshot::Receiver<Option<String>>> {
-        let link = self.link_of(node)?;
+        let link = self.nodes.link_of(node)?;
         let (sender, receiver) = oneshot::channel();
         self.losses.retain(|(_, sender)| !sender.is_closed());
         self.losses.push((replica, sender));
@@ -183,8 +190,7 @@ impl ClientHost {
         node: NodeId,
         turn: &mut Turn<'_>,
     ) -> Option<oneshot::Receiver<Bytes>> {
-        turn.send(self.link_of(node)?, &Packet::StatusRequest);
-        Some(self.statuses.ask(node))
+        self.statuses.ask(node, self.nodes.link_of(node), &Packet::StatusRequest, turn)
     }
 
     /// Asks a node which replicas it hosts; none if it is not connected.
@@ -193,8 +199,7 @@ impl ClientHost {
         node: NodeId,
         turn: &mut Turn<'_>,
     ) -> Option<oneshot::Receiver<Vec<ReplicaReport>>> {
-        turn.send(self.link_of(node)?, &Packet::ReplicasRequest);
-        Some(self.reports.ask(node))
+        self.reports.ask(node, self.nodes.link_of(node), &Packet::ReplicasRequest, turn)
     }
 
     /// Asks a node who is in the cluster; none if it is not connected.
@@ -203,8 +208,7 @@ impl ClientHost {
         node: NodeId,
         turn: &mut Turn<'_>,
     ) -> Option<oneshot::Receiver<Directory>> {
-        turn.send(self.link_of(node)?, &Packet::DirectoryRequest);
-        Some(self.directories.ask(node))
+        self.directories.ask(node, self.nodes.link_of(node), &Packet::DirectoryRequest, turn)
     }
 
     /// The nodes that are connected.
@@ -216,10 +220,6 @@ impl ClientHost {
     /// Whatever is known of a keyspace is as good as it gets.
     pub(crate) fn set_current(&mut self, keyspace: KeyspaceId) {
         self.waiters.set_current(keyspace);
-    }
-
-    fn link_of(&self, node: NodeId) -> Option<LinkId> {
-        self.nodes.nodes.get(usize::from(node.0))?.link
     }
 
     fn call(&mut self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>), turn: &mut Turn<'_>) {
@@ -276,6 +276,10 @@ impl Nodes {
         }
         self.keyspaces.insert(routes.keyspace.id, hosts);
         unreachable
+    }
+
+    fn link_of(&self, node: NodeId) -> Option<LinkId> {
+        self.nodes.get(usize::from(node.0))?.link
     }
 
     fn node_of(&mut self, remote: &Remote) -> Option<(NodeId, &mut Node)> {

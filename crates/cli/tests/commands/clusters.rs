@@ -14,10 +14,7 @@ struct Dev {
 
 impl Dev {
     fn start(directory: &std::path::Path) -> Dev {
-        Dev::start_at(three_free_ports(), directory)
-    }
-
-    fn start_at(address: String, directory: &std::path::Path) -> Dev {
+        let address = three_free_ports();
         let child = quorate()
             .args(["dev", "--listen", &address, "--dir"])
             .arg(directory)
@@ -132,19 +129,19 @@ fn a_development_cluster_is_talked_to_and_keeps_its_data() {
     assert_eq!(listed["keyspaces"][0]["shards"].as_array().unwrap().len(), 2);
     let unknown = run(&["keyspace", "show", "nowhere", "--connect", &dev.address]);
     assert_eq!(unknown.code, 2);
-    let address = dev.address.clone();
     assert_eq!(dev.stop(), Some(0), "it stops in good order");
 
-    let dev = Dev::start_at(address.clone(), directory.path());
+    // All nodes are found elsewhere each time.
+    let dev = Dev::start(directory.path());
     assert_eq!(dev.shell("get alice").out, "60\n");
     assert_eq!(dev.stop(), Some(0));
-    let dev = lose_and_accept(address, directory.path());
+    let dev = lose_and_accept(directory.path());
     assert_eq!(run(&["keyspace", "drop", "accounts", "--connect", &dev.address]).code, 0);
     assert_eq!(dev.stop(), Some(0));
 }
 
 /// Two of three nodes lose the logs of `accounts`; what the third knows comes back once an operator accepts that.
-fn lose_and_accept(address: String, directory: &std::path::Path) -> Dev {
+fn lose_and_accept(directory: &std::path::Path) -> Dev {
     for node in [1, 2] {
         for replica in std::fs::read_dir(directory.join(format!("node-{node}/replicas"))).unwrap() {
             let replica = replica.unwrap().path();
@@ -153,7 +150,7 @@ fn lose_and_accept(address: String, directory: &std::path::Path) -> Dev {
             }
         }
     }
-    let dev = Dev::start_at(address, directory);
+    let dev = Dev::start(directory);
     let connected = |words: &[&str]| run(&[words, &["--connect", &dev.address]].concat());
     let deadline = Instant::now() + Duration::from_secs(20);
     let lost = loop {

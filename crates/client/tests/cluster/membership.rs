@@ -1,59 +1,16 @@
 //! Replicas that are replaced, added and taken away while they are used.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorate::{
     Changed, Database, Durability, Isolation, Keyspace, KeyspaceOptions, NodeId, ReplicaChange, Result,
     Rival, System,
 };
-use tokio::task::JoinHandle;
 
-use crate::support::{Cluster, accounts, increment, number};
+use crate::support::{Cluster, Load, accounts, until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The counters of one client each, and how often each was surely incremented.
-struct Load {
-    accounts: Keyspace,
-    stop: Arc<AtomicBool>,
-    counting: Vec<JoinHandle<u64>>,
-}
-
-impl Load {
-    fn start(accounts: &Keyspace) -> Load {
-        let stop = Arc::new(AtomicBool::new(false));
-        let count = |counter: usize| {
-            let (accounts, stop) = (accounts.clone(), Arc::clone(&stop));
-            tokio::spawn(async move {
-                let mut acknowledged = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    if increment(&accounts, &format!("counter{counter}")).await.is_ok() {
-                        acknowledged += 1;
-                    }
-                }
-                acknowledged
-            })
-        };
-        Load { accounts: accounts.clone(), counting: (0..4).map(count).collect(), stop: Arc::clone(&stop) }
-    }
-
-    /// Ends, and finds everything there that was acknowledged.
-    async fn end(self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
-        let mut sum = 0;
-        for (counter, counting) in self.counting.into_iter().enumerate() {
-            let acknowledged = counting.await.unwrap();
-            let value = self.accounts.get(format!("counter{counter}")).await.unwrap();
-            let counted = value.map_or(0, |value| number(&value));
-            assert!(counted >= acknowledged, "{acknowledged} were acknowledged, {counted} are there");
-            sum += acknowledged;
-        }
-        sum
-    }
-}
 
 async fn change(db: &Database, change: ReplicaChange) -> Result<Changed> {
     db.change_replicas("accounts", &change, PATIENCE, |_| {}).await
@@ -119,7 +76,7 @@ async fn replicas_move_under_load_and_the_node_that_they_have_left_is_not_missed
     tokio::time::sleep(Duration::from_millis(500)).await;
     accounts.put("after", "1").await.unwrap();
     cluster.restart(2);
-    assert!(load.end().await > 20, "the load went on");
+    assert!(load.end().await > 5, "the load went on");
     assert_eq!(nodes(&accounts), [[0, 2, 3], [0, 2, 3]], "it has heard of the change");
 
     // Its replicas come back from their logs, and know who they are.
@@ -152,7 +109,7 @@ async fn groups_on_logs_move_under_load_and_the_node_that_they_have_left_is_not_
         cluster.crash(0);
         tokio::time::sleep(Duration::from_millis(300)).await;
         accounts.put("after", "1").await.unwrap();
-        assert!(load.end().await > 20, "the load went on: {system}");
+        assert!(load.end().await > 5, "the load went on: {system}");
         // They come back from their logs, the new ones too.
         for node in [1, 2, 3] {
             cluster.crash(node);
@@ -184,7 +141,7 @@ async fn groups_grow_and_shrink_under_load() {
     let shrunk = change(&db, resized(3)).await.unwrap();
     assert_eq!((shrunk.definition.epoch.0, shrunk.waits_for), (2, vec![]));
     assert_eq!((0..5).map(|node| hosted(&cluster, node)).sum::<usize>(), 6);
-    assert!(load.end().await > 20, "the load went on");
+    assert!(load.end().await > 5, "the load went on");
     assert!(accounts.get("meanwhile").await.unwrap().is_some());
     assert!(!change(&db, resized(3)).await.unwrap().is_new, "it has as many");
 }
@@ -241,12 +198,7 @@ async fn a_node_is_emptied_without_being_there() {
     assert!(nodes(&accounts).iter().all(|nodes| !nodes.contains(&node)));
     assert_eq!(accounts.get("alice").await.unwrap().unwrap(), "1");
     cluster.restart(left);
-    let emptied = async {
-        while hosted(&cluster, left) > 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, emptied).await.expect("it is told that nobody needs it");
+    until("it is told that nobody needs it", || hosted(&cluster, left) == 0).await;
 }
 
 #[tokio::test]
@@ -268,12 +220,8 @@ async fn a_node_is_forgotten_once_it_has_nothing_and_nobody_gets_its_number() {
         refused.contains("node3"),
         "nothing moves there, whether this client has heard of it or not: {refused}"
     );
-    let noticed = async {
-        while db.topology().node(NodeId(3)).is_some() || cluster.status(3).healthy {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, noticed).await.expect("clients and the node itself are told");
+    let noticed = || db.topology().node(NodeId(3)).is_none() && !cluster.status(3).healthy;
+    until("clients and the node itself are told", noticed).await;
     assert!(cluster.status(3).problems.iter().any(|problem| problem.contains("forgotten")));
     // It is not let in again, and nothing is placed there.
     cluster.crash(3);

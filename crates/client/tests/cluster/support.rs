@@ -1,10 +1,13 @@
 //! A cluster to test against.
 
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options};
 use quorate_server::{Config, Initialise, Server, Sockets, Status};
+use tokio::task::JoinHandle;
 
 /// Nodes in sites, with data in a temporary directory. The first three hold the catalogue.
 pub(crate) struct Cluster {
@@ -121,4 +124,54 @@ pub(crate) async fn increment(keyspace: &Keyspace, key: &str) -> quorate::Result
 /// What a counter holds.
 pub(crate) fn number(value: &[u8]) -> u64 {
     std::str::from_utf8(value).unwrap().parse().unwrap()
+}
+
+/// Counters that are incremented all the time, each by one task.
+pub(crate) struct Load {
+    accounts: Keyspace,
+    stop: Arc<AtomicBool>,
+    counting: Vec<JoinHandle<u64>>,
+}
+
+impl Load {
+    /// Begins to count.
+    pub(crate) fn start(accounts: &Keyspace) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let count = |counter: usize| {
+            let (accounts, stop) = (accounts.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut acknowledged = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    if increment(&accounts, &format!("counter{counter}")).await.is_ok() {
+                        acknowledged += 1;
+                    }
+                }
+                acknowledged
+            })
+        };
+        Load { accounts: accounts.clone(), counting: (0..4).map(count).collect(), stop: Arc::clone(&stop) }
+    }
+
+    /// Ends, and finds everything there that was acknowledged. Gives how often each counter was at least.
+    pub(crate) async fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut least = u64::MAX;
+        for (counter, counting) in self.counting.into_iter().enumerate() {
+            let acknowledged = counting.await.unwrap();
+            let value = self.accounts.get(format!("counter{counter}")).await.unwrap();
+            let counted = value.map_or(0, |value| number(&value));
+            assert!(counted >= acknowledged, "{acknowledged} were acknowledged, {counted} are there");
+            least = least.min(acknowledged);
+        }
+        least
+    }
+}
+
+/// Waits until something holds that is to come by itself; `what` says what for.
+pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(tokio::time::Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

@@ -9,11 +9,13 @@
 //! | `catalogue` | which keyspaces, sites and nodes there are |
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
 //! | `registry` | how sites and nodes are registered |
+//! | `addresses` | where nodes are found, of which what is registered may be old |
 //! | `routes` | where messages go |
 //! | `admission` | what is refused under load |
 //! | `service` | replicas that do not serve before an operator acts |
 //! | `status` | what operators are told |
 
+mod addresses;
 mod admission;
 mod building;
 mod catalogue;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::{Keyspace, Node as Place, Topology};
-use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, Random, ReplicaId, ShardId};
+use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ShardId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
 use quorate_runtime::{Host, LinkId, Time, Turn};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage};
@@ -39,6 +41,7 @@ use tokio::sync::watch;
 
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
+use addresses::Addresses;
 use admission::{Class, Load, classify, prepares_for, refusal_of_write};
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Joined, Reading};
@@ -73,7 +76,9 @@ pub(crate) struct Node {
     logs: Logs,
     waker: TurnWaker,
     routes: Routes,
-    /// The sites and nodes, as they are registered; before that is known, as they were, or as the file says.
+    /// Where nodes are, as far as that was heard of.
+    addresses: Addresses,
+    /// The sites and nodes, each at its latest address.
     topology: watch::Sender<Arc<Topology>>,
     /// The configuration service, and who holds it.
     system: Keyspace,
@@ -130,6 +135,7 @@ impl Node {
         }
         routes.learn(&system);
         let catalogue = Catalogue::new(client, Arc::clone(&config), &system.shards[0], seeds.next_u64());
+        let addresses = Addresses::new(config.node, config.topology.clone());
         let topology = watch::Sender::new(Arc::new(config.topology.clone()));
         let data = Arc::new(data);
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
@@ -139,6 +145,7 @@ impl Node {
             logs,
             waker,
             routes,
+            addresses,
             topology,
             system,
             replicas: FixedMap::default(),
@@ -476,8 +483,9 @@ impl Node {
         }
     }
 
-    /// Takes in the sites and nodes that are registered, and tells clients if these are others than before.
-    fn set_topology(&mut self, topology: Topology, turn: &mut Turn<'_>) {
+    /// Takes in what was heard of nodes, and tells clients if they are others than before, or elsewhere.
+    fn renew_topology(&mut self, turn: &mut Turn<'_>) {
+        let topology = self.addresses.topology();
         if **self.topology.borrow() == topology {
             return;
         }
@@ -496,6 +504,16 @@ impl Node {
             tracing::error!(%error, "where the other nodes are cannot be remembered; after a restart the file counts");
         }
         self.topology.send_replace(Arc::new(topology));
+    }
+
+    /// Learns from another node where it is, and who holds the configuration service: this node may have slept while that moved,
+    /// and know nobody any more who does.
+    fn on_directory(&mut self, node: NodeId, directory: Directory, turn: &mut Turn<'_>) {
+        if let Some(place) = directory.topology.node(node) {
+            self.addresses.set_said(node, &place.address);
+            self.renew_topology(turn);
+        }
+        self.set_system(directory.system, turn);
     }
 
     fn forget_dropped(&mut self, reading: &Reading) -> bool {
@@ -576,10 +594,9 @@ impl Host for Node {
                 turn.send(link, &Packet::AcceptLossReply { replica, refused });
             }
             Packet::Join { site, address } => self.catalogue.join(link, site, address),
-            // This node may have slept while the configuration service moved, and know nobody any more who holds it.
             Packet::Directory(directory) => {
-                if turn.remote(link).is_some_and(|remote| matches!(remote.identity, Peer::Node(_))) {
-                    self.set_system(directory.system, turn);
+                if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
+                    self.on_directory(node, directory, turn);
                 }
             }
             // Said by servers to clients; between servers they mean nothing.
@@ -607,7 +624,8 @@ impl Host for Node {
         self.deliver_here(turn);
         self.catalogue.on_turn_end(time, &mut outgoing(&self.routes, &mut self.here, turn));
         if let Some(topology) = self.catalogue.take_topology() {
-            self.set_topology(topology, turn);
+            self.addresses.set_registered(topology);
+            self.renew_topology(turn);
         }
         for Joined { link, result } in self.catalogue.take_joined() {
             let (node, is_known, refused) = match result {

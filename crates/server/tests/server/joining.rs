@@ -164,3 +164,47 @@ async fn a_node_that_is_found_elsewhere_is_found_there() {
     cluster.crash(1);
     client.put(&keyspace, "key", "value").await;
 }
+
+/// Whoever connects meanwhile finds them: nobody tells where they were, although that is what is registered for a while.
+#[tokio::test]
+async fn nodes_that_are_all_moved_at_once_never_tell_where_they_were() {
+    let mut cluster = Cluster::start(Durability::Sync);
+    cluster.healthy(1).await;
+    for _ in 0..3 {
+        let mut client = cluster.client().await;
+        for node in 0..3 {
+            let registered = cluster.configs[0].topology.clone();
+            until_told(&mut client, node, |topology| *topology == registered).await;
+        }
+        let (sockets, addresses): (Vec<_>, Vec<_>) = (0..3).map(|_| listener()).unzip();
+        (0..3).for_each(|node| cluster.crash(node));
+        for config in &mut cluster.configs {
+            for (node, address) in config.topology.nodes.iter_mut().zip(&addresses) {
+                node.address.clone_from(address);
+            }
+        }
+        for (node, socket) in sockets.into_iter().enumerate() {
+            let sockets = Sockets { node: Some(socket), http: None };
+            let server = Server::start_with(cluster.configs[node].clone(), Initialise::No, sockets);
+            cluster.servers[node] = Some(server.unwrap());
+        }
+        let mut client = Client::connect(cluster.configs[0].cluster, &cluster.addresses());
+        client.connected(3).await;
+        // Each dials both others, and is dialled by them.
+        let met = async {
+            while cluster.servers.iter().flatten().any(|server| server.status().transport.connections < 5) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), met).await.expect("they find each other");
+        let begin = std::time::Instant::now();
+        while begin.elapsed() < Duration::from_millis(1_500) {
+            for node in 0..3 {
+                let told = until_told(&mut client, node, |_| true).await;
+                let told: Vec<_> = told.nodes.into_iter().map(|node| node.address).collect();
+                assert_eq!(told, addresses, "node{node} after {:?}", begin.elapsed());
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
