@@ -157,3 +157,17 @@ fn a_planted_bug_is_found_and_the_seed_is_told() {
     assert_eq!(run.code, 1, "{}", run.out);
     assert!(run.out.contains("repeat: quorate sim --isolation strict --seed"), "{}", run.out);
 }
+
+#[test]
+fn what_a_planted_bug_panics_with_is_in_the_report_of_its_hunt_and_nowhere_else() {
+    let hunts = run(&["sim", "--baseline", "txn-lock", "--plants", "--seeds", "1..10", "--json"]);
+    assert!(!hunts.err.contains("panicked"), "{}", hunts.err);
+    let hunts = hunts.json();
+    let mut caught = hunts.as_array().unwrap().iter().map(|hunt| &hunt["caught"]);
+    let panic = caught.find(|caught| caught["anomaly"] == "panic").expect("a plant is caught so");
+    let (repeat, message) = (panic["repeat"].as_str().unwrap(), panic["explain"].as_str().unwrap());
+    let arguments: Vec<&str> = repeat.split_whitespace().collect();
+    let once = run(&arguments);
+    assert_eq!(once.code, 1);
+    assert!(once.err.contains("panicked at") && once.err.contains(message), "{message}: {}", once.err);
+}

@@ -8,8 +8,7 @@ use quorate_core::command::{Command, Outcome};
 use quorate_core::{ShardId, TransactionId};
 use quorate_workloads::{Operation, Plan};
 
-use super::script::Manner;
-use super::{Attempt, Clients, Work, in_history};
+use super::{Clients, Work, in_history};
 use crate::cluster::Cluster;
 use crate::system::System;
 
@@ -48,11 +47,11 @@ impl Clients {
     ) {
         let client = self.slots[self.sessions[auditor].slot].client;
         for at in 0..self.undecided.len() {
-            let transaction = self.undecided[at].id;
+            let transaction = self.undecided[at].attempt.id;
             match self.undecided[at].participants.clone() {
                 Some(participants) => {
                     let patience = Duration::from_secs(20);
-                    let timestamp = self.undecided[at].began;
+                    let timestamp = self.undecided[at].attempt.began;
                     let resolve = Command::Resolve { transaction, participants, timestamp, patience };
                     cluster.world.command(client, resolve);
                 }
@@ -75,12 +74,12 @@ impl Clients {
     /// The transactions whose fate could not be found out although it should have been, in words.
     pub fn unresolved(&self) -> Vec<String> {
         let left = self.undecided.iter().filter(|undecided| !undecided.resolved);
-        left.map(|undecided| format!("the fate of {} could not be found out", undecided.id)).collect()
+        left.map(|undecided| format!("the fate of {} could not be found out", undecided.attempt.id)).collect()
     }
 
     /// Nobody knows any more: the history leaves it open.
     pub(super) fn on_undecided_forgotten(&mut self, transaction: TransactionId) {
-        match self.undecided.iter_mut().find(|undecided| undecided.id == transaction) {
+        match self.undecided.iter_mut().find(|undecided| undecided.attempt.id == transaction) {
             Some(undecided) => undecided.resolved = true,
             None => self.nonsense.push(format!("{transaction} was forgotten, and nobody had asked")),
         }
@@ -92,35 +91,19 @@ impl Clients {
         outcome: Option<Outcome>,
         cluster: &mut Cluster<S>,
     ) {
-        let Some(at) = self.undecided.iter().position(|undecided| undecided.id == transaction) else {
+        let Some(at) = self.undecided.iter().position(|undecided| undecided.attempt.id == transaction) else {
             self.nonsense.push(format!("{transaction} was resolved, and nobody had asked"));
             return;
         };
         let undecided = &mut self.undecided[at];
         undecided.resolved = undecided.participants.is_none() || outcome.is_some();
-        let (recorded, reported) = (undecided.recorded, undecided.reported);
+        let (recorded, reported) = (undecided.attempt.recorded, undecided.reported);
         match outcome {
             Some(Outcome::Committed(timestamp)) if reported => {
                 self.recorder.timestamp(recorded, in_history(timestamp));
             }
             Some(Outcome::Committed(timestamp)) => {
-                let (id, began) = (undecided.id, undecided.began);
-                let execution = undecided.execution.clone();
-                let (commit_asked, resolving, thinks, read_only) = (true, true, false, None);
-                let manner = Manner::default();
-                let puts = undecided.puts.clone();
-                let attempt = Attempt {
-                    id,
-                    began,
-                    execution,
-                    recorded,
-                    commit_asked,
-                    resolving,
-                    thinks,
-                    manner,
-                    read_only,
-                    puts,
-                };
+                let attempt = undecided.attempt.clone();
                 self.record_committed(&attempt, timestamp, false, cluster);
             }
             Some(Outcome::Aborted) if !reported => self.record_failed(recorded, cluster),

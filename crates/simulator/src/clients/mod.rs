@@ -96,7 +96,7 @@ impl Session {
 }
 
 /// An attempt that has begun.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Attempt {
     id: TransactionId,
     /// When it began, by the clock of its client.
@@ -116,14 +116,10 @@ struct Attempt {
     puts: BTreeMap<Key, Option<Value>>,
 }
 
-/// A transaction that its client gave up without knowing its fate.
+/// An attempt that its client gave up without knowing its fate.
 #[derive(Debug)]
 struct Undecided {
-    id: TransactionId,
-    began: Timestamp,
-    execution: Execution,
-    recorded: RecordedTxn,
-    puts: BTreeMap<Key, Option<Value>>,
+    attempt: Attempt,
     /// The shards that can be asked, if the client was told.
     participants: Option<Vec<ShardId>>,
     /// True if the history says already that its fate is unknown.
@@ -735,17 +731,7 @@ impl Clients {
             self.recorder.info(attempt.recorded, time);
         }
         self.sessions[session].process = self.next_process();
-        let Attempt { id, began, execution, recorded, puts, .. } = attempt;
-        self.undecided.push(Undecided {
-            id,
-            began,
-            execution,
-            recorded,
-            puts,
-            participants,
-            reported,
-            resolved: false,
-        });
+        self.undecided.push(Undecided { attempt, participants, reported, resolved: false });
     }
 
     fn record_committed<S: System>(

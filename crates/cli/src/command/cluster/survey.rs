@@ -181,21 +181,26 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn replicas_of_silent_nodes_are_unreachable_and_unknown_ones_missing() {
-        let replica = ReplicaStatus {
+    /// What a node says of the first replica of a shard that has three.
+    fn status() -> ReplicaStatus {
+        ReplicaStatus {
             keyspace: "accounts".to_owned(),
             shard: 4,
-            index: 2,
+            index: 0,
             members: vec![0, 1, 2],
             nodes: vec![5, 6, 7],
             epoch: 0,
             state: "normal".to_owned(),
             problem: None,
             view: 9,
-            leads: true,
+            leads: false,
             accepted_losses: vec![],
-        };
+        }
+    }
+
+    #[test]
+    fn replicas_of_silent_nodes_are_unreachable_and_unknown_ones_missing() {
+        let replica = ReplicaStatus { index: 2, leads: true, ..status() };
         let shards = shards(&BTreeMap::from([(6, vec![]), (7, vec![replica])]));
         let [shard] = &shards[..] else { panic!("{shards:?}") };
         let states: Vec<_> = shard.replicas.iter().map(|replica| replica.state.as_str()).collect();
@@ -209,19 +214,7 @@ mod tests {
 
     #[test]
     fn who_knows_of_a_later_membership_knows_who_the_members_are() {
-        let early = ReplicaStatus {
-            keyspace: "accounts".to_owned(),
-            shard: 4,
-            index: 0,
-            members: vec![0, 1, 2],
-            nodes: vec![5, 6, 7],
-            epoch: 2,
-            state: "normal".to_owned(),
-            problem: None,
-            view: 9,
-            leads: false,
-            accepted_losses: vec![],
-        };
+        let early = ReplicaStatus { epoch: 2, ..status() };
         let (members, nodes) = (vec![0, 2, 3], vec![5, 7, 8]);
         let late = ReplicaStatus { index: 3, members, nodes, epoch: 3, ..early.clone() };
         let leaving = ReplicaStatus { index: 1, state: "view-changing".to_owned(), ..early.clone() };

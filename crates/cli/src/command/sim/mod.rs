@@ -1,6 +1,7 @@
 //! `quorate sim`: simulates whole clusters under faults, from seeds.
 
 mod crash_points;
+mod panics;
 mod plants;
 
 use std::collections::BTreeMap;

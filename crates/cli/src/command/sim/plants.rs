@@ -6,6 +6,7 @@ use std::sync::mpsc;
 
 use quorate_simulator::{Faults, Hunt, Options, Planted, hunt};
 
+use super::panics::Hush;
 use crate::exit::{Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json};
 
@@ -29,16 +30,19 @@ fn hunt_all(options: &Options, faults: Option<&Faults>) -> Vec<Hunt> {
     let next = AtomicUsize::new(0);
     let (sender, hunts) = mpsc::channel();
     let mut done = BTreeMap::new();
+    let hush = Hush::new();
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            let (sender, next, plants) = (sender.clone(), &next, &plants);
+            let (sender, next, plants, hush) = (sender.clone(), &next, &plants, &hush);
             scope.spawn(move || {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(plant) = plants.get(at) else { return };
                     let faults = faults.cloned().unwrap_or_else(|| plant.suited_faults.clone());
+                    let options = Options { faults, ..options.clone() };
+                    let hunt = hunt(plant, &options, |run| hush.aside(run));
                     // The receiver lives as long as this scope.
-                    let _ = sender.send((at, hunt(plant, &Options { faults, ..options.clone() })));
+                    let _ = sender.send((at, hunt));
                 }
             });
         }

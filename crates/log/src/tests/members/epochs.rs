@@ -28,6 +28,13 @@ fn group(length: u64) -> World {
     world
 }
 
+/// A group of the first three, whose leader has just been told to go on with these.
+fn group_going_on_with(length: u64, members: &[u8]) -> World {
+    let mut world = group(length);
+    change(&mut world, 0, members);
+    world
+}
+
 fn has_told(world: &World, index: usize, event: LogEvent) -> bool {
     world.events.contains(&(index, event))
 }
@@ -36,8 +43,7 @@ fn has_told(world: &World, index: usize, event: LogEvent) -> bool {
 fn a_group_goes_on_with_others_and_hands_over() {
     // So long that the others are given the state, and so short that they are given entries.
     for length in [2, 200] {
-        let mut world = group(length);
-        change(&mut world, 0, &[3, 4, 5]);
+        let mut world = group_going_on_with(length, &[3, 4, 5]);
         world.pass(200);
         for old in 0..3 {
             assert_eq!(status(&world, old), Status::Retired);
@@ -149,8 +155,7 @@ fn who_was_away_while_everybody_was_replaced_asks_those_whom_its_host_knows() {
 
 #[test]
 fn what_a_host_knows_at_the_start_is_wanted_as_well() {
-    let mut world = group(3);
-    change(&mut world, 0, &[3, 4, 5]);
+    let mut world = group_going_on_with(3, &[3, 4, 5]);
     world.crash(3);
     world.pass(200);
     // One member of the new group waits still, and leads once it has arrived.
@@ -204,8 +209,7 @@ fn who_retires_without_what_the_others_go_on_with_may_be_stopped_at_once() {
 
 #[test]
 fn who_has_no_disk_and_no_part_in_the_group_retires() {
-    let mut world = group(3);
-    change(&mut world, 0, &[0, 1, 3]);
+    let mut world = group_going_on_with(3, &[0, 1, 3]);
     world.pass(200);
     world.crash(2);
     world.processes[2].records.clear();
@@ -221,8 +225,7 @@ fn who_has_no_disk_and_no_part_in_the_group_retires() {
 
 #[test]
 fn a_group_can_become_one_and_grow_again() {
-    let mut world = group(5);
-    change(&mut world, 0, &[2]);
+    let mut world = group_going_on_with(5, &[2]);
     world.pass(100);
     assert_eq!(world.processes[2].member.as_ref().map(|member| member.leading().is_some()), Some(true));
     world.ask(2, Ask::ReadByLease(1));
