@@ -92,7 +92,7 @@ pub(crate) const CRATES: [Crate; 21] = [
         may_import: &[CORE, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
-    Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[], kind: Kind::Pure },
+    Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
     Crate {
         package: WORKLOADS,

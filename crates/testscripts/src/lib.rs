@@ -4,7 +4,12 @@
 //! and a line of commands that begins with `#` is a comment. What the commands mean is up to the crate whose scripts they are, and
 //! is documented there.
 //!
+//! Machines that stand on logs meet on a [`stage::Stage`].
+//!
 //! `QUORATE_BLESS=1 cargo test -p CRATE` writes what happens into the scripts; read the difference before you commit it.
+
+pub mod log;
+pub mod stage;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,6 @@ use quorate_core::command::{Event, Failure, Outcome};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{ClientId, ReadVersion, ShardId, Timestamp, Transaction, TransactionId, View};
 
-use super::log::LogMessage;
-
 pub(super) fn client(id: ClientId) -> String {
     if id.0 == u64::MAX { "∞".to_owned() } else { format!("c{}", id.0) }
 }
@@ -96,14 +94,6 @@ pub(super) fn entry(entry: &Entry) -> String {
             format!("FLOOR {}, forgotten below {}", at(*floor), at(*forgotten))
         }
         Entry::Ceiling(ceiling) => format!("CEILING {}", at(*ceiling)),
-    }
-}
-
-pub(super) fn log_message(message: &LogMessage) -> String {
-    match message {
-        LogMessage::Append { position, entry: appended, .. } => format!("#{position} {}", entry(appended)),
-        LogMessage::Holds { position, .. } => format!("holds #{position}"),
-        LogMessage::Stable { position, .. } => format!("#{position} is stable"),
     }
 }
 

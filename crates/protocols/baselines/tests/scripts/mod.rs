@@ -3,29 +3,18 @@
 //! A script is a sequence of blocks: commands, a line `---`, and what they led to. `QUORATE_BLESS=1 cargo test -p
 //! quorate-baselines` writes what happens into the scripts; read the difference before you commit it.
 //!
+//! Beside the commands of every [`quorate_testscripts::stage`] there are
+//!
 //! | command | meaning |
 //! |---|---|
 //! | `cluster SYSTEM [shards=S] [replicas=N] [bound=MICROS]` | first; keys `a…` go to shard 1 and keys `b…` to shard 2, if there is one. The timestamp server is `t`, the dedicated coordinator `d` |
-//! | `clock WHO MICROS` | what the physical clock of a client (`c1`) or replica (`1/r0`) has shown at the start |
 //! | `begin c1 7`, `get c1 7 a`, `put c1 7 a x`, `delete c1 7 a`, `scan c1 7 a z [LIMIT]`, `commit c1 7`, `abort c1 7`, `resolve c1 c2.7`, `resolve-at c1 c2.7 MICROS` | a client's commands; `7/2` is the attempt after the second |
 //! | `read c1 7 a b`, `read-at c1 7 MICROS a`, `read-stale c1 7 MICROS a`, `read-now c1 7 a`, `scan-strict c1 7 a z`, `scan-at c1 7 MICROS a z LIMIT` | read-only transactions |
-//! | `deliver`, `deliver N` | delivers messages, and what they lead to, until none is left; the next N |
-//! | `hold WHO`, `hold FROM TO`, `release …` | keeps messages back from now on; lets them go |
-//! | `cut FROM TO`, `mend FROM TO` | loses what FROM sends to TO from now on; no longer |
-//! | `drop WHO` | loses the messages to WHO that are on their way or held back |
-//! | `repeat WHO` | delivers every message that WHO ever received once more, but for those of logs |
-//! | `advance MILLISECONDS` | lets time pass; timers fire |
-//! | `crash WHO`, `restart WHO` | kills; brings back with its log |
-//! | `lead WHO`, `usurp WHO` | lets a replica lead the next view; whoever led before is told, or is not and has lost its lease |
-//! | `group SHARD r3 r4 r5` | the group of a shard (or `t`, `d`) goes on with these replicas, the first of which leads; nobody else is told |
 //! | `learn WHO` | a client or a replica learns who the replicas of all groups are |
-//! | `lease WHO none` | a leader has no lease |
-//! | `confirm WHO` | lets a leader know that it leads |
 //! | `unreachable c1 1/r0`, `reachable c1 1/r0` | tells a client that its connection to a replica is broken; is up again |
 //! | `show WHO`, `locks WHO`, `waiting WHO` | what a replica holds; how many transactions have read locks there; how many requests wait |
 
 mod describe;
-mod log;
 pub(crate) mod world;
 
 use quorate_baselines::{Plant, Rules};

@@ -3,44 +3,60 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use quorate_baselines::Entry;
 use quorate_core::log::{Confirmation, Log, Position};
 use quorate_core::{Instant, ReplicaIndex, View};
 
 /// What the logs of a group say to each other.
 #[derive(Clone, Debug)]
-pub(super) enum LogMessage {
+pub enum LogMessage<E> {
     /// The leader has appended.
-    Append { view: View, position: usize, entry: Entry },
+    Append {
+        /// In this view.
+        view: View,
+        /// Where, counted from one.
+        position: usize,
+        /// What.
+        entry: E,
+    },
     /// A backup holds everything up to a position.
-    Holds { view: View, position: usize },
+    Holds {
+        /// In this view.
+        view: View,
+        /// The position.
+        position: usize,
+    },
     /// Everything up to a position is stable.
-    Stable { view: View, position: usize },
+    Stable {
+        /// In this view.
+        view: View,
+        /// The position.
+        position: usize,
+    },
 }
 
 /// The log of one replica.
 #[derive(Clone, Debug)]
-pub(super) struct ReplicaLog {
-    pub(super) view: View,
-    pub(super) leader: ReplicaIndex,
-    pub(super) leads: bool,
-    pub(super) entries: Vec<Entry>,
-    pub(super) stable: usize,
-    pub(super) applied: usize,
-    pub(super) held: BTreeMap<ReplicaIndex, usize>,
+pub struct ReplicaLog<E> {
+    pub(crate) view: View,
+    pub(crate) leader: ReplicaIndex,
+    pub(crate) leads: bool,
+    pub(crate) entries: Vec<E>,
+    pub(crate) stable: usize,
+    pub(crate) applied: usize,
+    pub(crate) held: BTreeMap<ReplicaIndex, usize>,
     /// Until when nobody else can lead, if it knows that.
-    pub(super) lease: Option<Instant>,
+    pub(crate) lease: Option<Instant>,
     /// How many confirmations were asked for, and how many given.
-    pub(super) asked: u64,
-    pub(super) confirmed: u64,
+    pub(crate) asked: u64,
+    pub(crate) confirmed: u64,
     /// Up to where the backups were told that it is stable.
-    pub(super) told_stable: usize,
+    pub(crate) told_stable: usize,
     /// What was appended and not sent yet.
-    pub(super) unsent: BTreeSet<usize>,
+    pub(crate) unsent: BTreeSet<usize>,
 }
 
-impl ReplicaLog {
-    pub(super) fn new(leads: bool) -> Self {
+impl<E> ReplicaLog<E> {
+    pub(crate) fn new(leads: bool) -> Self {
         ReplicaLog {
             view: View(0),
             leader: ReplicaIndex(0),
@@ -49,7 +65,7 @@ impl ReplicaLog {
             stable: 0,
             applied: 0,
             held: BTreeMap::new(),
-            lease: Some(Instant::START + Duration::from_secs(1_000_000)),
+            lease: Some(lease()),
             asked: 0,
             confirmed: 0,
             told_stable: 0,
@@ -58,7 +74,7 @@ impl ReplicaLog {
     }
 
     /// The leader counts who holds what: it holds everything itself.
-    pub(super) fn advance(&mut self, majority: usize) {
+    pub(crate) fn advance(&mut self, majority: usize) {
         let mut held: Vec<usize> = self.held.values().copied().chain([self.entries.len()]).collect();
         held.sort_unstable_by(|one, other| other.cmp(one));
         if let Some(stable) = held.get(majority - 1) {
@@ -67,8 +83,13 @@ impl ReplicaLog {
     }
 }
 
-impl Log<Entry> for ReplicaLog {
-    fn append(&mut self, entry: Entry) -> Option<Position> {
+/// For longer than any story.
+pub(crate) fn lease() -> Instant {
+    Instant::START + Duration::from_secs(1_000_000)
+}
+
+impl<E> Log<E> for ReplicaLog<E> {
+    fn append(&mut self, entry: E) -> Option<Position> {
         self.leads.then(|| {
             self.entries.push(entry);
             self.unsent.insert(self.entries.len());
