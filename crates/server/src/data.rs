@@ -250,6 +250,11 @@ impl Placement {
         keyspace.groups().filter_map(on_shard).collect()
     }
 
+    /// True if the replica is a member of its group, as far as is known here.
+    pub(crate) fn is_member(&self) -> bool {
+        self.group.succession().present.members.contains(self.replica.index)
+    }
+
     /// Takes note of who the replicas are now.
     pub(crate) fn set_known(&mut self, known: &Known) {
         self.memberships = known.memberships.clone();

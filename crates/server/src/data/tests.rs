@@ -243,3 +243,18 @@ fn a_marker_of_a_later_membership_than_is_written_down_is_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn who_is_a_member_is_what_was_heard_last() {
+    let mut placement = placement(Durability::Sync);
+    assert!(placement.is_member());
+    let first = system_keyspace(vec![NodeId(0), NODE, NodeId(2)], Durability::Sync);
+    placement.set_known(&Known::of(&moved(&first, &[0, 1, 4])));
+    assert!(placement.is_member());
+    let without = moved(&first, &[0, 2, 4]);
+    placement.set_known(&Known::of(&without));
+    assert!(!placement.is_member(), "it was one before");
+    // Its node is back, and a new replica on it.
+    placement.set_known(&Known::of(&moved(&without, &[0, 1, 4])));
+    assert!(!placement.is_member());
+}

@@ -1,7 +1,8 @@
 //! What becomes of replicas when those of their keyspace change: they are told, and deleted once nobody needs them.
 //!
 //! Who the replicas are is written down before any of them is told, because a replica writes in its log under which membership it is. From
-//! then on a restart finds both. A replica that starts is told what was written down last.
+//! then on a restart finds both. A replica that starts is told what was written down last. A replica that is no member any more is
+//! deleted only once that is written down, whoever has told it.
 
 use quorate_core::topology::Keyspace;
 use quorate_core::{Epoch, KeyspaceId, ReplicaId};
@@ -95,6 +96,13 @@ impl Node {
     /// Deletes replicas that nobody needs any more.
     pub(super) fn delete_retired(&mut self) {
         for id in std::mem::take(&mut self.retired) {
+            // A log says by itself with whom it goes on. Until that is written down here as well, a replica that is gone would
+            // look, after a restart or to an older copy of the catalogue, like one that has never begun: it would begin
+            // again, and empty.
+            if self.replicas.get(&id).is_some_and(|hosted| hosted.placement.is_member()) {
+                self.retired.push(id);
+                continue;
+            }
             let Some(Hosted { placement, state }) = self.replicas.remove(&id) else { continue };
             tracing::info!(replica = %id, keyspace = placement.keyspace_name, "deleting a replica that has retired");
             self.service_changed = true;
