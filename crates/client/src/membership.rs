@@ -146,6 +146,20 @@ impl Database {
         Err(Error::ChangeRefused { name: name.to_owned(), reason })
     }
 
+    /// Every keyspace as it is defined, the catalogue last.
+    ///
+    /// # Errors
+    /// Whatever a transaction may end with.
+    pub async fn definitions(&self) -> Result<Vec<Definition>> {
+        let known = self.system().definition();
+        let find = async |txn: Transaction| {
+            let mut definitions = catalogue::list(&txn).await?;
+            definitions.push(catalogue::system(&txn, &known).await?);
+            Ok(definitions)
+        };
+        self.system().transact(find).await
+    }
+
     /// Takes a node out of the cluster that has no replica any more. Its number is not given to another, and it is not let in again:
     /// it may join as a new one.
     ///
@@ -180,17 +194,6 @@ impl Database {
             }
         };
         Ok(self.system().transact(forget).await??)
-    }
-
-    /// Every keyspace, the catalogue among them.
-    async fn definitions(&self) -> Result<Vec<Definition>> {
-        let known = self.system().definition();
-        let find = async |txn: Transaction| {
-            let mut definitions = catalogue::list(&txn).await?;
-            definitions.push(catalogue::system(&txn, &known).await?);
-            Ok(definitions)
-        };
-        self.system().transact(find).await
     }
 
     /// Where the replicas of a keyspace are to be that move.

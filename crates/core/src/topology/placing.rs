@@ -62,7 +62,8 @@ impl<'a> Placing<'a> {
         Placing { topology, load }
     }
 
-    /// Moves the replicas of a keyspace, or of one of its shards, from one node to another.
+    /// Moves the replicas of a keyspace, or of one of its shards, from one node to another. Nothing is left to move if that is what
+    /// the last change was.
     ///
     /// # Errors
     /// There is no such node, nothing to move, or the other node has a replica of the same shard already.
@@ -85,7 +86,15 @@ impl<'a> Placing<'a> {
             }
             moves.insert(group.id, self.replaced(group, from, to));
         }
-        if moves.is_empty() { Err(MoveError::NothingThere { node: from }) } else { Ok(moves) }
+        let has_moved = |group: &Shard| {
+            let was_on = |node| group.previous().any(|(_, known)| known == node);
+            let is_meant = shard.is_none_or(|shard| shard == group.id);
+            is_meant && was_on(from) && !was_on(to) && group.replicas.contains(&to)
+        };
+        if moves.is_empty() && !keyspace.groups().any(has_moved) {
+            return Err(MoveError::NothingThere { node: from });
+        }
+        Ok(moves)
     }
 
     /// Moves every replica of a keyspace from these nodes elsewhere: in the same site if there is a node, or else to a site
@@ -264,6 +273,26 @@ mod tests {
         assert_eq!(relocate(Some(2), 1, 3), Err(occupied));
         assert_eq!(relocate(Some(2), 0, 1), Err(MoveError::NothingThere { node: NodeId(0) }));
         assert_eq!(relocate(None, 0, 9), Err(MoveError::NoSuchNode { node: NodeId(9) }));
+    }
+
+    #[test]
+    fn what_has_moved_with_the_last_change_is_not_to_be_moved_again() {
+        let topology = topology(&[&[0, 3], &[1], &[2]]);
+        let moved = |keyspace: &Keyspace, from, to| {
+            Placing::new(&topology, [keyspace]).relocate(keyspace, None, NodeId(from), NodeId(to))
+        };
+        let before = keyspace(&[&[0, 1, 2]]);
+        let after = before.next_epoch(&moved(&before, 0, 3).unwrap()).unwrap();
+        assert_eq!(listed(moved(&after, 0, 3)), []);
+        assert_eq!(
+            moved(&after, 0, 1),
+            Err(MoveError::NothingThere { node: NodeId(0) }),
+            "it was there before"
+        );
+        assert_eq!(moved(&after, 0, 0), Err(MoveError::NothingThere { node: NodeId(0) }));
+        let later = after.next_epoch(&moved(&after, 1, 0).unwrap()).unwrap();
+        assert_eq!(listed(moved(&later, 1, 0)), []);
+        assert_eq!(listed(moved(&later, 3, 1)), [(1, vec![2, 1, 0])]);
     }
 
     #[test]

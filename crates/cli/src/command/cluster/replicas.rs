@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use quorate::topology::{Keyspace as Definition, Topology};
 use quorate::{Changed, Database, NodeId, ReplicaChange};
-use quorate_server::SYSTEM_KEYSPACE;
 use serde_json::json;
 
 use crate::exit::{Failure, Outcome, Verdict};
@@ -43,6 +42,8 @@ pub(crate) async fn run(
     if json {
         let all: Vec<_> = changed.iter().map(to_json).collect();
         print_json(&json!({ "ok": is_ok, "changed": all }))?;
+    } else if changed.is_empty() {
+        println!("nothing to change: there are no replicas");
     } else {
         changed.iter().for_each(|changed| println!("{}", text(changed, &topology)));
     }
@@ -67,14 +68,14 @@ async fn change_one(
     Ok(db.change_replicas(name, change, patience.span(), progress).await?)
 }
 
-/// The keyspaces that have a replica on one of these nodes, the catalogue last.
+/// The keyspaces that have a replica on one of these nodes, or had before their last change, which may still be under way. The
+/// catalogue comes last.
 pub(super) async fn keyspaces_on(db: &Database, nodes: &BTreeSet<NodeId>) -> Result<Vec<String>, Failure> {
     let is_there = |keyspace: &Definition| {
-        keyspace.groups().any(|group| group.replicas.iter().any(|node| nodes.contains(node)))
+        let mut seats = keyspace.groups().flat_map(|group| group.members().chain(group.previous()));
+        seats.any(|(_, node)| nodes.contains(&node))
     };
-    let mut keyspaces = db.list().await?;
-    keyspaces.push(Definition::clone(&*db.keyspace(SYSTEM_KEYSPACE).await?.definition()));
-    let keyspaces = keyspaces.into_iter().filter(is_there);
+    let keyspaces = db.definitions().await?.into_iter().filter(is_there);
     Ok(keyspaces.map(|keyspace| keyspace.name).collect())
 }
 
