@@ -1,10 +1,9 @@
 //! Whole clusters: demo, dev with a shell, bench with server processes.
 
-use std::net::TcpListener;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{quorate, run, run_with_input};
+use crate::{free_ports, quorate, run, run_with_input};
 
 /// A `quorate dev` that is stopped at the end.
 struct Dev {
@@ -14,7 +13,7 @@ struct Dev {
 
 impl Dev {
     fn start(directory: &std::path::Path) -> Dev {
-        let address = three_free_ports();
+        let address = free_ports(3).1.swap_remove(0);
         let child = quorate()
             .args(["dev", "--listen", &address, "--dir"])
             .arg(directory)
@@ -53,19 +52,6 @@ impl Drop for Dev {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// The first of three neighbouring ports that are free at the moment.
-pub(crate) fn three_free_ports() -> String {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = first.local_addr().unwrap().port();
-        if port < u16::MAX - 2
-            && [port + 1, port + 2].iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        {
-            return format!("127.0.0.1:{port}");
-        }
     }
 }
 

@@ -1,86 +1,19 @@
 //! Server processes in three sites, which are lost one after the other.
 
-use std::path::Path;
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::clusters::three_free_ports;
-use crate::{Run, quorate, run};
-
-/// Three nodes, each in a site of its own.
-struct Sites {
-    processes: Vec<Child>,
-    addresses: Vec<String>,
-}
-
-impl Sites {
-    fn start(directory: &Path) -> Sites {
-        let first = three_free_ports();
-        let (host, port) = first.split_once(':').unwrap();
-        let port: u16 = port.parse().unwrap();
-        let addresses: Vec<_> = (port..port + 3).map(|port| format!("{host}:{port}")).collect();
-        let start = |node: usize| {
-            let data = directory.join(format!("node-{node}"));
-            let mut text = format!(
-                "node = {node}\ndata_directory = {data:?}\nsites = [\"a\", \"b\", \"c\"]\n[cluster]\nname = \"sites\"\nid = 7\n"
-            );
-            for (site, address) in ["a", "b", "c"].iter().zip(&addresses) {
-                text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
-            }
-            let config = directory.join(format!("node-{node}.toml"));
-            std::fs::write(&config, text).unwrap();
-            let mut command = quorate();
-            command.arg("server").arg("--config").arg(config).arg("--initialise");
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-        };
-        let sites = Sites { processes: (0..3).map(start).collect(), addresses };
-        sites.until("the cluster starts", |sites| sites.run(&["cluster", "status"]).code == 0);
-        sites
-    }
-
-    /// Kills the node of a site.
-    fn lose(&mut self, site: usize) {
-        self.processes[site].kill().unwrap();
-        self.processes[site].wait().unwrap();
-    }
-
-    /// Runs a command with the last node, which is never lost.
-    fn run(&self, words: &[&str]) -> Run {
-        run(&[words, &["--connect", &self.addresses[2]]].concat())
-    }
-
-    fn shell(&self, statements: &str) -> Run {
-        self.run(&["shell", "-e", statements])
-    }
-
-    fn until(&self, what: &str, holds: impl Fn(&Sites) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !holds(self) {
-            assert!(Instant::now() < deadline, "not in time: {what}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-impl Drop for Sites {
-    fn drop(&mut self) {
-        for process in &mut self.processes {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-}
+use crate::servers::Servers;
 
 #[test]
 fn a_site_is_lost_and_everything_goes_on_and_without_two_what_is_there_is_served() {
     let directory = tempfile::tempdir().unwrap();
-    let mut sites = Sites::start(directory.path());
+    let mut sites = Servers::start(directory.path(), &["a", "b", "c"]);
     let created = sites
         .shell("keyspace create before; put alice 1; keyspace create near --replicas 1 --sites c; put bob 2");
     assert_eq!(created.code, 0, "{}", created.err);
 
     // The one that leads the configuration service, at first.
-    sites.lose(0);
+    sites.kill(0);
     let during = sites.shell("keyspace create during; put carol 3; get carol; use before; get alice");
     assert_eq!(during.code, 0, "{}", during.err);
     assert!(during.out.ends_with("3\nusing before\n1\n"), "{}", during.out);
@@ -102,7 +35,7 @@ fn a_site_is_lost_and_everything_goes_on_and_without_two_what_is_there_is_served
         assert!(text.contains(part), "{part}: {text}");
     }
 
-    sites.lose(1);
+    sites.kill(1);
     let begin = Instant::now();
     let refused = sites.run(&["keyspace", "create", "after"]);
     assert_eq!(refused.code, 1, "{}", refused.out);

@@ -1,0 +1,88 @@
+//! A cluster of server processes that commands are given to.
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Run, free_ports, quorate, run};
+
+/// A process for each node, whose data is removed by whoever started it.
+pub(crate) struct Servers {
+    configs: Vec<std::path::PathBuf>,
+    processes: Vec<Child>,
+    addresses: Vec<String>,
+}
+
+impl Servers {
+    /// Starts a new cluster with a node in each of these sites. The first three hold the configuration service.
+    pub(crate) fn start(directory: &Path, sites: &[&str]) -> Servers {
+        let (first, addresses) = free_ports(sites.len() as u16);
+        let config = |node: usize| {
+            let data = directory.join(format!("node-{node}"));
+            let mut text = format!(
+                "node = {node}\ndata_directory = {data:?}\nsites = {sites:?}\n[cluster]\nname = \"servers\"\nid = {}\n\
+                 [system]\nreplicas = [0, 1, 2]\n",
+                first
+            );
+            for (site, address) in sites.iter().zip(&addresses) {
+                text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
+            }
+            let config = directory.join(format!("node-{node}.toml"));
+            std::fs::write(&config, text).unwrap();
+            config
+        };
+        let configs: Vec<_> = (0..sites.len()).map(config).collect();
+        let processes = configs.iter().map(|config| spawn(config, &["--initialise"])).collect();
+        let servers = Servers { configs, processes, addresses };
+        servers.until("the cluster starts", |servers| servers.run(&["cluster", "status"]).code == 0);
+        servers
+    }
+
+    /// Kills a node.
+    pub(crate) fn kill(&mut self, node: usize) {
+        self.processes[node].kill().unwrap();
+        self.processes[node].wait().unwrap();
+    }
+
+    /// Starts a node again that was killed.
+    pub(crate) fn start_again(&mut self, node: usize) {
+        self.processes[node] = spawn(&self.configs[node], &[]);
+    }
+
+    /// The number of the node that is found at this address.
+    pub(crate) fn node_at(&self, address: &str) -> usize {
+        self.addresses.iter().position(|known| known == address).unwrap()
+    }
+
+    /// Runs a command with whichever node answers.
+    pub(crate) fn run(&self, words: &[&str]) -> Run {
+        run(&[words, &["--connect", &self.addresses.join(",")]].concat())
+    }
+
+    pub(crate) fn shell(&self, statements: &str) -> Run {
+        self.run(&["shell", "-e", statements])
+    }
+
+    pub(crate) fn until(&self, what: &str, holds: impl Fn(&Servers) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !holds(self) {
+            assert!(Instant::now() < deadline, "not in time: {what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn spawn(config: &Path, flags: &[&str]) -> Child {
+    let mut command = quorate();
+    command.arg("server").arg("--config").arg(config).args(flags);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
