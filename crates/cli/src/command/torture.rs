@@ -42,7 +42,7 @@ pub(crate) struct TortureArguments {
     /// What clients do; it is recorded and judged.
     #[arg(long, value_name = "W", default_value_t = WorkloadKind::Lists)]
     workload: WorkloadKind,
-    /// How many server processes; each holds a replica of every shard.
+    /// How many server processes, each with a replica of every shard; two more if replicas are to move.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: usize,
     /// Into how many shards the keys are divided.
@@ -76,13 +76,14 @@ impl TortureArguments {
         if self.nodes < 3 {
             return Err(Failure::usage("at least 3 nodes are needed to survive anything"));
         }
-        GroupSize::new(self.nodes).map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
+        let nodes =
+            GroupSize::new(self.nodes).map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
         let options = Options {
             seed: self.seed,
             time: Duration::from_secs(self.seconds),
             faults: self.faults.clone(),
             workload: self.workload,
-            nodes: self.nodes,
+            nodes,
             shards: self.shards as usize,
             durability: self.durability,
             baseline: self.baseline,

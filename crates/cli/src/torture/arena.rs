@@ -5,9 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use quorate::Durability;
+use quorate_core::GroupSize;
 
 use super::fault::Fault;
 use super::network::{Network, Place};
+use super::operator::Wish;
 use super::schedule::{Blow, Strike, Wipe};
 use super::status::{NodeStatus, ask};
 use crate::cluster::{Begin, Layout, Processes};
@@ -30,8 +32,12 @@ pub(crate) struct Arena {
     layout: Layout,
     durability: Durability,
     nodes: Vec<Node>,
-    /// How many replicas each node is to host.
-    replicas: usize,
+    /// How many replicas each node is to have.
+    replicas: Vec<usize>,
+    /// How many nodes may be without their data at a time.
+    losses_max: usize,
+    /// True while replicas move: until they have, nobody knows who has to have which.
+    is_changing: bool,
     endings: Vec<(Instant, Fault, Ending)>,
     /// How often each fault struck.
     strikes: BTreeMap<Fault, u64>,
@@ -71,6 +77,8 @@ pub(crate) enum Request {
     Vanish(usize),
     /// New ones take their place.
     Start(usize),
+    /// Who the replicas are is to be changed; [`Arena::expect_replicas`] ends that.
+    Change(Wish),
 }
 
 /// What came of a strike.
@@ -92,25 +100,41 @@ pub(crate) struct Restart {
 }
 
 impl Arena {
-    /// Starts every node, as a new one that hosts the catalogue.
+    /// Starts every node, as a new one. Groups have so many replicas at least.
     pub(crate) fn start(
         layout: Layout,
         mut processes: Processes,
         network: Network,
+        group: GroupSize,
     ) -> Result<Arena, Failure> {
         let durability = layout.durability;
+        let mut replicas = vec![0; layout.nodes.len()];
+        for node in &layout.config(0)?.system.shards[0].replicas {
+            replicas[usize::from(node.0)] += 1;
+        }
         let mut nodes = Vec::new();
         for node in 0..layout.nodes.len() {
             processes.start_node(node, Begin::New)?;
             nodes.push(Node { state: State::Runs, has_lost: false, restarted: None });
         }
-        let (endings, strikes) = (Vec::new(), BTreeMap::new());
-        Ok(Arena { processes, network, layout, durability, nodes, replicas: 1, endings, strikes })
+        let (losses_max, endings, strikes) = (group.failures(), Vec::new(), BTreeMap::new());
+        Ok(Arena {
+            processes,
+            network,
+            layout,
+            durability,
+            nodes,
+            replicas,
+            losses_max,
+            is_changing: false,
+            endings,
+            strikes,
+        })
     }
 
-    /// Each node is to host so many replicas before it counts as serving.
-    pub(crate) fn expect_replicas(&mut self, replicas: usize) {
-        self.replicas = replicas;
+    /// Each node is to have so many replicas before it counts as serving.
+    pub(crate) fn expect_replicas(&mut self, replicas: Vec<usize>) {
+        (self.replicas, self.is_changing) = (replicas, false);
     }
 
     /// How often a fault struck.
@@ -189,6 +213,14 @@ impl Arena {
                 }
                 Vec::new()
             }
+            Blow::Change(wish) => {
+                if self.is_changing {
+                    return Ok(Struck::No);
+                }
+                self.is_changing = true;
+                request = Some(Request::Change(*wish));
+                Vec::new()
+            }
             Blow::VanishClients(site) => {
                 request = Some(Request::Vanish(*site));
                 vec![Ending::StartClients(*site)]
@@ -239,7 +271,7 @@ impl Arena {
             let mut missing = Vec::new();
             for node in std::mem::take(&mut waiting) {
                 let status = ask(&self.layout.http[node]).await;
-                if self.has_recovered(status.as_ref()) {
+                if self.has_recovered(node, status.as_ref()) {
                     restarts.extend(self.note_recovery(node));
                 } else if let Some(problem) = status.as_ref().and_then(NodeStatus::problem) {
                     return Err(Failure::failed(format!("node {node} does not help itself: {problem}")));
@@ -268,7 +300,7 @@ impl Arena {
         for node in 0..self.nodes.len() {
             if self.nodes[node].has_lost && self.nodes[node].state == State::Runs {
                 let status = ask(&self.layout.http[node]).await;
-                if self.has_recovered(status.as_ref()) {
+                if self.has_recovered(node, status.as_ref()) {
                     self.note_recovery(node);
                 }
             }
@@ -284,8 +316,9 @@ impl Arena {
         Some(prepared)
     }
 
-    fn has_recovered(&self, status: Option<&NodeStatus>) -> bool {
-        status.is_some_and(|status| status.healthy && status.replicas.len() >= self.replicas)
+    fn has_recovered(&self, node: usize, status: Option<&NodeStatus>) -> bool {
+        let has_all = |status: &NodeStatus| status.healthy && status.replicas.len() >= self.replicas[node];
+        !self.is_changing && status.is_some_and(has_all)
     }
 
     fn note_recovery(&mut self, node: usize) -> Option<Restart> {
@@ -302,7 +335,7 @@ impl Arena {
     fn may_lose(&self, node: usize) -> bool {
         let lost =
             self.nodes.iter().enumerate().filter(|(other, known)| *other != node && known.has_lost).count();
-        lost < (self.nodes.len() - 1) / 2
+        lost < self.losses_max
     }
 
     fn kill(&mut self, node: usize) -> Result<(), Failure> {

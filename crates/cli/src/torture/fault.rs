@@ -28,11 +28,13 @@ pub(crate) enum Fault {
     BrokenConnections,
     /// All clients of a site vanish, and others take their place.
     ClientCrashes,
+    /// Who the replicas are is changed.
+    Membership,
 }
 
 impl Fault {
     /// Every fault.
-    pub(crate) const ALL: [Fault; 10] = [
+    pub(crate) const ALL: [Fault; 11] = [
         Fault::NodeCrashes,
         Fault::PowerLoss,
         Fault::EmptyDisks,
@@ -43,6 +45,7 @@ impl Fault {
         Fault::DelaySpikes,
         Fault::BrokenConnections,
         Fault::ClientCrashes,
+        Fault::Membership,
     ];
 
     /// The name that users write.
@@ -58,6 +61,7 @@ impl Fault {
             Fault::DelaySpikes => "delay-spikes",
             Fault::BrokenConnections => "broken-connections",
             Fault::ClientCrashes => "client-crashes",
+            Fault::Membership => "membership",
         }
     }
 
@@ -77,6 +81,9 @@ impl Fault {
             Fault::BrokenConnections => "all connections of a node break",
             Fault::ClientCrashes => {
                 "the clients of a site vanish in the middle of anything, and new ones take their place"
+            }
+            Fault::Membership => {
+                "every group gets two replicas more, or loses these and whatever it has on one node; the configuration service too"
             }
         }
     }

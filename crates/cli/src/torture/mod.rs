@@ -17,6 +17,7 @@
 //! | `network` | links that can be cut, by proxies or in namespaces |
 //! | `arena` | the servers, and what is done to them |
 //! | `clients` | the clients of each site |
+//! | `operator` | who changes where replicas are |
 //! | `recovery` | how long there was no service |
 //! | `status` | what nodes say of themselves |
 
@@ -24,6 +25,7 @@ mod arena;
 mod clients;
 mod fault;
 mod network;
+mod operator;
 mod recovery;
 mod schedule;
 mod status;
@@ -34,6 +36,7 @@ use std::time::{Duration, Instant};
 
 use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, Rival, System};
 use quorate_checker::{Level, Report, check};
+use quorate_core::GroupSize;
 use quorate_workloads::{Parameters, WorkloadKind};
 
 use crate::cluster::{Launch, Layout, Processes, free_addresses};
@@ -44,6 +47,7 @@ use arena::{Arena, Request, Struck};
 use clients::{Clients, Task};
 pub(crate) use fault::{Fault, Faults};
 use network::{Namespaces, Network, Proxies, site_name};
+use operator::{Operator, SPARE_NODES};
 pub(crate) use recovery::{Recoveries, Spread};
 use schedule::Schedule;
 
@@ -69,6 +73,10 @@ const COMMITS_MIN: usize = 500;
 /// have to be asked for again.
 const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How long replicas may take to move once nothing keeps them from it, and how often somebody who waits for that looks.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
+const CHANGE_POLL: Duration = Duration::from_millis(10);
+
 /// How often nodes without their data are looked after while faults strike together.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -80,8 +88,8 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     pub(crate) faults: Faults,
     pub(crate) workload: WorkloadKind,
-    /// How many nodes, each of which holds a replica of every shard; odd.
-    pub(crate) nodes: usize,
+    /// How many nodes, each of which holds a replica of every shard at first.
+    pub(crate) nodes: GroupSize,
     pub(crate) shards: usize,
     pub(crate) durability: Durability,
     /// The comparison system that runs the keyspace, if one does.
@@ -140,6 +148,12 @@ impl Options {
         }
     }
 
+    /// How many server processes there are: if replicas are to move, some that have none at first.
+    fn processes(&self) -> usize {
+        let spare = if self.faults().contains(&Fault::Membership) { SPARE_NODES } else { 0 };
+        self.nodes.replicas() + spare
+    }
+
     fn parameters(&self, clients: u64) -> Parameters {
         let mut parameters = Parameters::new(self.workload).for_clients(clients);
         parameters.judged = true;
@@ -152,7 +166,7 @@ impl Options {
     fn layout(&self, directory: PathBuf, network: &Network) -> Result<Layout, Failure> {
         let addresses = network.addresses();
         let http = match network {
-            Network::Proxies(_) => free_addresses(self.nodes)?,
+            Network::Proxies(_) => free_addresses(addresses.len())?,
             // Everybody has all ports of an address of its own.
             Network::Namespaces(_) => {
                 let host = |listen: &str| {
@@ -163,11 +177,11 @@ impl Options {
         };
         Ok(Layout {
             cluster: u64::from(std::process::id()),
-            sites: (0..self.nodes).map(site_name).collect(),
+            sites: (0..self.nodes.replicas()).map(site_name).collect(),
             nodes: addresses
                 .iter()
                 .enumerate()
-                .map(|(node, at)| (site_name(node), at.found.clone()))
+                .map(|(node, at)| (site_name(node % self.nodes.replicas()), at.found.clone()))
                 .collect(),
             listen: addresses.iter().map(|address| address.listen.clone()).collect(),
             http,
@@ -183,35 +197,34 @@ impl Options {
 pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortured, Failure> {
     let directory = tempfile::tempdir().map_err(Failure::failed)?;
     let network = if options.namespaces {
-        Network::Namespaces(Namespaces::start(options.nodes)?)
+        Network::Namespaces(Namespaces::start(options.processes())?)
     } else {
-        Network::Proxies(Proxies::start(options.nodes)?)
+        Network::Proxies(Proxies::start(options.processes())?)
     };
     let layout = options.layout(directory.path().to_owned(), &network)?;
     let launch = Launch { wrappers: network.wrappers(), log_to_files: true };
     let processes = Processes::prepare(&layout, &launch)?;
     let addresses = layout.addresses();
-    let mut arena = Arena::start(layout, processes, network)?;
+    let mut arena = Arena::start(layout, processes, network, options.nodes)?;
     arena.serve().await?;
     let db = quorate::connect(addresses.clone()).await?;
     let keyspace_options = KeyspaceOptions {
         durability: options.durability,
         shards: options.shards,
-        replicas: Some(options.nodes),
+        replicas: Some(options.nodes.replicas()),
         comparison: options.baseline.map(Rival::from),
         ..KeyspaceOptions::new(Isolation::Strict)
     };
     progress.say(format!(
         "{} server processes, data and logs in {}",
-        options.nodes,
+        options.processes(),
         directory.path().display()
     ));
     let keyspace = db.create_keyspace(KEYSPACE, keyspace_options).await?;
-    let services = usize::from(options.baseline.is_some_and(System::has_service));
-    arena.expect_replicas(1 + options.shards + services);
+    arena.expect_replicas(operator::placed(&db).await?);
     arena.serve().await?;
 
-    let sites = options.nodes.min(CLIENT_SITES_MAX);
+    let sites = options.nodes.replicas().min(CLIENT_SITES_MAX);
     let parameters = options.parameters(sites as u64 * IN_FLIGHT);
     let history = HistoryLog::new();
     let task = Task {
@@ -223,8 +236,10 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
         seed: options.seed,
     };
     let clients = Clients::start(task, sites)?;
-    let schedule = Schedule::new(options.seed, options.faults(), options.nodes, sites);
-    let mut torture = Torture { arena, clients, schedule, recoveries: Recoveries::default(), progress };
+    let schedule = Schedule::new(options.seed, options.faults(), options.processes(), sites);
+    let operator = Operator::new(db.clone(), options.nodes.replicas());
+    let recoveries = Recoveries::default();
+    let mut torture = Torture { arena, clients, operator, schedule, recoveries, progress };
 
     let mut troubles = Vec::new();
     if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = torture.strike_all(options.time).await {
@@ -267,6 +282,7 @@ fn write_history(path: &std::path::Path, history: &HistoryLog) -> Result<(), Fai
 struct Torture<'a> {
     arena: Arena,
     clients: Clients,
+    operator: Operator,
     schedule: Schedule,
     recoveries: Recoveries,
     progress: &'a Progress,
@@ -297,6 +313,7 @@ impl Torture<'_> {
             tokio::time::sleep_until(end.into()).await;
             self.end_what_is_due()?;
         }
+        self.wait_for_operator().await?;
         for restart in self.arena.serve().await? {
             self.recoveries.add_restart(restart.fault, restart.took);
         }
@@ -326,6 +343,7 @@ impl Torture<'_> {
                 }
             }
             if now >= next_look {
+                self.look_after_operator()?;
                 self.arena.look_after_lost().await;
                 next_look = Instant::now() + LOOK_INTERVAL;
             }
@@ -381,6 +399,7 @@ impl Torture<'_> {
             tokio::time::sleep_until(end.into()).await;
             self.end_what_is_due()?;
         }
+        self.wait_for_operator().await?;
         self.arena.serve().await?;
         let healed = Instant::now();
         self.wait_for_commits(healed).await?;
@@ -401,8 +420,36 @@ impl Torture<'_> {
         match request {
             Some(Request::Vanish(site)) => self.clients.vanish(site).map(|_| ()),
             Some(Request::Start(site)) => self.clients.start_site(site),
+            Some(Request::Change(wish)) => {
+                self.operator.begin(wish);
+                Ok(())
+            }
             None => Ok(()),
         }
+    }
+
+    /// Looks whether replicas have moved that were to.
+    fn look_after_operator(&mut self) -> Result<(), Failure> {
+        if let Some(replicas) = self.operator.take_fulfilled()? {
+            self.arena.expect_replicas(replicas);
+        }
+        Ok(())
+    }
+
+    /// Waits until replicas have moved that are to.
+    async fn wait_for_operator(&mut self) -> Result<(), Failure> {
+        let deadline = Instant::now() + CHANGE_TIMEOUT;
+        while self.operator.is_changing() {
+            self.look_after_operator()?;
+            if Instant::now() >= deadline {
+                return Err(Failure::failed(format!("replicas do not move within {CHANGE_TIMEOUT:?}")));
+            }
+            if let Some(trouble) = self.arena.trouble() {
+                return Err(Failure::failed(trouble));
+            }
+            tokio::time::sleep(CHANGE_POLL).await;
+        }
+        Ok(())
     }
 
     /// Waits until the clients of every site have committed something since then.

@@ -6,6 +6,7 @@ use quorate_core::Random;
 
 use super::fault::Fault;
 use super::network::Place;
+use super::operator::Wish;
 
 /// One fault that strikes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(crate) enum Blow {
     Break(usize),
     /// The clients in the site of this node vanish.
     VanishClients(usize),
+    /// Who the replicas are is changed.
+    Change(Wish),
 }
 
 /// How much of what a node has stored is removed.
@@ -59,12 +62,21 @@ pub(crate) struct Schedule {
     clients: usize,
     /// The faults of this round that have not struck yet: in each round, every fault strikes once.
     round: Vec<Fault>,
+    /// True if groups have more replicas than at first once what was drawn is done.
+    has_grown: bool,
 }
 
 impl Schedule {
     /// The schedule of a cluster with so many nodes, and clients in the sites of the first so many of them.
     pub(crate) fn new(seed: u64, faults: Vec<Fault>, nodes: usize, clients: usize) -> Self {
-        Schedule { random: Random::new(seed).fork(), faults, nodes, clients, round: Vec::new() }
+        Schedule {
+            random: Random::new(seed).fork(),
+            faults,
+            nodes,
+            clients,
+            round: Vec::new(),
+            has_grown: false,
+        }
     }
 
     /// After so many strikes each fault has struck once.
@@ -99,10 +111,14 @@ impl Schedule {
             Fault::DelaySpikes => Blow::Slow(node, millis(20, 1_500, &mut self.random)),
             Fault::BrokenConnections => Blow::Break(node),
             Fault::ClientCrashes => Blow::VanishClients(self.random.index(self.clients)),
+            Fault::Membership => {
+                self.has_grown = !self.has_grown;
+                Blow::Change(if self.has_grown { Wish::Grow } else { Wish::Vacate(node) })
+            }
         };
         let lasts = match fault {
             Fault::Partitions | Fault::OneWayPartitions => millis(300, 3_000, &mut self.random),
-            Fault::BrokenConnections => Duration::ZERO,
+            Fault::BrokenConnections | Fault::Membership => Duration::ZERO,
             _ => millis(50, 1_500, &mut self.random),
         };
         let pause = millis(50, 1_200, &mut self.random);
@@ -162,6 +178,9 @@ mod tests {
         assert!(has(&|blow| matches!(blow, Blow::Wipe(_, Wipe::Disk))));
         assert!(has(&|blow| matches!(blow, Blow::Wipe(_, Wipe::Logs))));
         assert!(has(&|blow| matches!(blow, Blow::Kill(nodes) if nodes.len() == 3)));
+        for node in 0..3 {
+            assert!(has(&|blow| *blow == Blow::Change(Wish::Vacate(node))), "{node}");
+        }
         for links in [1, 5, 10] {
             assert!(has(&|blow| matches!(blow, Blow::Cut(cut) if cut.len() == links)), "{links}");
         }
