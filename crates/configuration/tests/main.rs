@@ -1,0 +1,3 @@
+//! Golden scripts of the configuration service.
+
+mod scripts;

@@ -1,0 +1,149 @@
+//! Messages, entries and events in a few words.
+
+use quorate_configuration::message::{Compare, ConditionalWrite, Consistency};
+use quorate_configuration::{Change, Entry, KeyState, Message, Stored, SubscriberEvent, WriteResult};
+use quorate_core::TransactionId;
+use quorate_core::command::Event;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn transaction(id: TransactionId) -> String {
+    format!("c{}.{}", id.client.0, id.sequence)
+}
+
+pub(super) fn holds(key: &[u8], stored: Option<&Stored>) -> String {
+    match stored {
+        Some(stored) => format!("{} = {} {}", text(key), text(&stored.value), stored.changed),
+        None => format!("{} is absent", text(key)),
+    }
+}
+
+fn state(known: &KeyState) -> String {
+    holds(&known.key, known.stored.as_ref())
+}
+
+fn list<T>(all: &[T], one: impl FnMut(&T) -> String) -> String {
+    all.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn freshness(consistency: Consistency) -> &'static str {
+    match consistency {
+        Consistency::Linearizable => "",
+        Consistency::Stale => " (stale)",
+    }
+}
+
+fn write(write: &ConditionalWrite) -> String {
+    let mut words: Vec<String> = write
+        .puts
+        .iter()
+        .map(|put| {
+            format!(
+                "{}={}",
+                text(&put.key),
+                put.value.as_ref().map_or("nothing".to_owned(), |value| text(value))
+            )
+        })
+        .collect();
+    words.extend(write.compares.iter().map(|compare| match compare {
+        Compare::Key { key, changed: Some(changed) } => format!("if {} {changed}", text(key)),
+        Compare::Key { key, changed: None } => format!("if {} is absent", text(key)),
+        Compare::Range { range, after, keys } => format!("if {range:?} has {keys} up to {after}"),
+    }));
+    words.join(" ")
+}
+
+fn result(result: WriteResult) -> String {
+    match result {
+        WriteResult::Written { revision } => format!("written {revision}"),
+        WriteResult::NotHeld { revision, compare } => {
+            format!("condition {compare} does not hold at {revision}")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn change(change: &Change) -> String {
+    format!("{}, {}", change.revision, list(&change.keys, state))
+}
+
+pub(super) fn entry(entry: &Entry) -> String {
+    match entry {
+        Entry::Write { transaction: id, write: what, .. } => {
+            format!("WRITE {} {}", transaction(*id), write(what))
+        }
+        Entry::Settle { transaction: id, .. } => format!("SETTLE {}", transaction(*id)),
+        Entry::Grant { lease, duration } => format!("GRANT {lease} for {duration:?}"),
+        Entry::End { lease } => format!("END {lease}"),
+    }
+}
+
+pub(super) fn message(message: &Message) -> String {
+    match message {
+        Message::Get { keys, consistency, .. } => {
+            format!("GET {}{}", list(keys, |key| text(key)), freshness(*consistency))
+        }
+        Message::GetReply { revision, found, .. } => format!("{revision}: {}", list(found, state)),
+        Message::Scan { range, consistency, .. } => format!("SCAN {range:?}{}", freshness(*consistency)),
+        Message::ScanReply { revision, found, .. } => {
+            format!("{revision}: [{}]", list(found, |(key, stored)| holds(key, Some(stored))))
+        }
+        Message::Check { .. } => "CHECK".to_owned(),
+        Message::CheckReply { revision, holds, .. } => format!("{holds} at {revision}"),
+        Message::Write { transaction: id, write: what, .. } => {
+            format!("WRITE {} {}", transaction(*id), write(what))
+        }
+        Message::Settle { transaction: id, .. } => format!("SETTLE {}", transaction(*id)),
+        Message::WriteReply { result: what, .. } => result(*what),
+        Message::Grant { lease, duration, .. } => format!("GRANT {lease} for {duration:?}"),
+        Message::Renew { lease, .. } => format!("RENEW {lease}"),
+        Message::Renewed { lease, .. } => format!("{lease} is renewed"),
+        Message::Release { lease, .. } => format!("RELEASE {lease}"),
+        Message::NoSuchLease { lease, .. } => format!("there is no {lease}"),
+        Message::Watch { range, after, .. } => format!("WATCH {range:?} after {after}"),
+        Message::Unwatch { .. } => "UNWATCH".to_owned(),
+        Message::Changes { after, until, changes, .. } => {
+            let changes: Vec<String> = changes.iter().map(|known| format!(": {}", change(known))).collect();
+            format!("changes after {after} up to {until}{}", changes.concat())
+        }
+        Message::Forgotten { forgotten, .. } => format!("changes up to {forgotten} are forgotten"),
+        Message::NotLeading { leader, .. } => format!("{leader} leads"),
+        Message::Refused { refusal, .. } => format!("refused: {refusal:?}"),
+    }
+}
+
+pub(super) fn coordinator_event(event: &Event) -> String {
+    match event {
+        Event::Got { transaction: id, key, value } => {
+            let value = value.as_ref().map_or("nothing".to_owned(), |value| text(value));
+            format!("{} got {} = {value}", transaction(*id), text(key))
+        }
+        Event::Finished { transaction: id, result: Ok(committed) } => {
+            format!("{} COMMITTED @{}", transaction(*id), committed.timestamp.micros)
+        }
+        Event::Finished { transaction: id, result: Err(failure) } => {
+            format!("{} {failure:?}", transaction(*id))
+        }
+        Event::Outdated { keyspace } => format!("{keyspace} is outdated"),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(super) fn subscriber_event(event: &SubscriberEvent) -> String {
+    match event {
+        SubscriberEvent::Loaded { watch, revision } => format!("watch {watch}: loaded {revision}"),
+        SubscriberEvent::Changed { watch, change: what } => format!("watch {watch}: {}", change(what)),
+        SubscriberEvent::Held { number, until } => format!("lease {number} is held until {until:?}"),
+        SubscriberEvent::Lost { number, refusal } => {
+            format!("lease {number} is lost{}", refusal.map_or(String::new(), |why| format!(": {why:?}")))
+        }
+        SubscriberEvent::Written { transaction: id, result: Ok(what) } => {
+            format!("{} {}", transaction(*id), result(*what))
+        }
+        SubscriberEvent::Written { transaction: id, result: Err(why) } => {
+            format!("{} is not known to be written: {why:?}", transaction(*id))
+        }
+    }
+}
