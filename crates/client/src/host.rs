@@ -405,6 +405,7 @@ impl Host for ClientHost {
             | Packet::DirectoryRequest
             | Packet::StatusRequest
             | Packet::ReplicasRequest
+            | Packet::Settings { .. }
             | Packet::Join { .. }
             | Packet::JoinReply { .. }
             | Packet::AcceptLoss { .. } => {

@@ -94,6 +94,20 @@ pub enum Packet {
         /// The replicas.
         replicas: Vec<ReplicaReport>,
     },
+    /// Node → node, first: this is what I am told by my file and what has to be the same at all nodes.
+    Settings {
+        /// What.
+        settings: Vec<Setting>,
+    },
+}
+
+/// Something that an operator has set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name, which says in what unit the value is.
+    pub name: String,
+    /// What it is set to.
+    pub value: u64,
 }
 
 /// How far a replica is in a change of its group.
@@ -262,6 +276,7 @@ alternatives!(Packet, "Packet",
         16 JoinReply { 1 node: Optional<Varint>, 2 is_known: Varint, 3 refused: Optional<Text> }
         17 ReplicasRequest {}
         18 Replicas { 1 replicas: Repeated<Nested> }
+        19 Settings { 1 settings: Repeated<Nested> }
     },
     fields {
         1 Envelope: Nested,
@@ -276,6 +291,11 @@ message!(ReplicaReport, "ReplicaReport", {
     2 epoch: Varint,
     3 arrived: Optional<Varint>,
     4 has_records: Varint,
+});
+
+message!(Setting, "Setting", {
+    1 name: Text,
+    2 value: Varint,
 });
 
 message!(Envelope, "Envelope", {

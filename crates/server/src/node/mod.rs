@@ -12,11 +12,13 @@
 //! | `addresses` | where nodes are found, of which what is registered may be old |
 //! | `routes` | where messages go |
 //! | `admission` | what is refused under load |
+//! | `agreement` | what has to be set alike at all nodes |
 //! | `service` | replicas that do not serve before an operator acts |
 //! | `status` | what operators are told |
 
 mod addresses;
 mod admission;
+mod agreement;
 mod building;
 mod catalogue;
 mod hosted;
@@ -43,6 +45,7 @@ use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
 use addresses::Addresses;
 use admission::{Class, Load, classify, prepares_for, refusal_of_write};
+use agreement::Agreement;
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Joined, Reading};
 use hosted::{Hosted, Runs, State, Stepped};
@@ -78,6 +81,8 @@ pub(crate) struct Node {
     routes: Routes,
     /// Where nodes are, as far as that was heard of.
     addresses: Addresses,
+    /// Who goes by other times than this node.
+    agreement: Agreement,
     /// The sites and nodes, each at its latest address.
     topology: watch::Sender<Arc<Topology>>,
     /// The configuration service, and who holds it.
@@ -136,6 +141,7 @@ impl Node {
         routes.learn(&system);
         let catalogue = Catalogue::new(client, Arc::clone(&config), &system.shards[0], seeds.next_u64());
         let addresses = Addresses::new(config.node, config.topology.clone());
+        let agreement = Agreement::new(&config.log);
         let topology = watch::Sender::new(Arc::new(config.topology.clone()));
         let data = Arc::new(data);
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
@@ -146,6 +152,7 @@ impl Node {
             waker,
             routes,
             addresses,
+            agreement,
             topology,
             system,
             replicas: FixedMap::default(),
@@ -557,6 +564,7 @@ impl Host for Node {
                 let was_connected = self.routes.is_connected(node);
                 self.routes.set_node(node, link, remote.dial.is_some());
                 turn.send(link, &Packet::DirectoryRequest);
+                turn.send(link, &Packet::Settings { settings: self.agreement.own().to_vec() });
                 if !was_connected {
                     tracing::info!(%node, "connected");
                 }
@@ -574,6 +582,7 @@ impl Host for Node {
             && !self.routes.is_connected(node)
         {
             tracing::info!(%node, reason, "disconnected");
+            self.agreement.forget(node);
         }
     }
 
@@ -597,6 +606,13 @@ impl Host for Node {
             Packet::Directory(directory) => {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
                     self.on_directory(node, directory, turn);
+                }
+            }
+            Packet::Settings { settings } => {
+                if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity)
+                    && let Some(problem) = self.agreement.compare(node, &settings)
+                {
+                    tracing::error!("{problem}");
                 }
             }
             // Said by servers to clients; between servers they mean nothing.

@@ -167,6 +167,7 @@ impl Node {
         if self.is_forgotten {
             problems.push(FORGOTTEN.to_owned());
         }
+        problems.extend(self.agreement.problems().cloned());
         for replica in replicas.iter().filter(|replica| replica.state != "normal") {
             let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;
             let why = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();

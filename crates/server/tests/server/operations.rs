@@ -133,3 +133,28 @@ fn a_node_needs_explicit_initialisation_and_a_free_address() {
     assert!(matches!(error, StartError::Listen { .. }), "{error}");
     cluster.crash(0);
 }
+
+/// A leader counts its lease by its own file, and the others promise by theirs.
+#[tokio::test]
+async fn nodes_whose_logs_go_by_other_times_say_so_as_long_as_they_are_there() {
+    let mut cluster = Cluster::start(Durability::Memory);
+    cluster.healthy(1).await;
+    let right = cluster.configs[2].log;
+    let told = |cluster: &Cluster, node: usize| cluster.server(node).status().problems.join("; ");
+    cluster.configs[2].log.timing.lease = Duration::from_millis(700);
+    cluster.crash(2);
+    cluster.restart(2);
+    let noticed = async {
+        while !(0..3).all(|node| told(&cluster, node).contains("this has to be the same at all nodes")) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), noticed).await.expect("everybody says so");
+    let expected = "node2 goes by log.lease_ms = 700, and this node by log.lease_ms = 800";
+    assert!(told(&cluster, 0).contains(expected), "{}", told(&cluster, 0));
+    assert!(!told(&cluster, 0).contains("node1"), "that one does not differ");
+    cluster.configs[2].log = right;
+    cluster.crash(2);
+    cluster.restart(2);
+    cluster.healthy(1).await;
+}

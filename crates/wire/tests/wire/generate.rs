@@ -32,7 +32,9 @@ use quorate_tapir::message::{
     Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Record, Tapir};
-use quorate_wire::{Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, ReplicaReport, Welcome};
+use quorate_wire::{
+    Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, ReplicaReport, Setting, Welcome,
+};
 
 /// Numbers of every length, with the edges.
 fn number() -> impl Strategy<Value = u64> {
@@ -636,6 +638,8 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         }),
         Just(Packet::ReplicasRequest),
         vec(replica_report(), 0..3).prop_map(|replicas| Packet::Replicas { replicas }),
+        vec((text(), number()).prop_map(|(name, value)| Setting { name, value }), 0..3)
+            .prop_map(|settings| Packet::Settings { settings }),
     ];
     prop_oneof![8 => envelope.boxed(), 3 => others.boxed(), 1 => of_operators.boxed()].boxed()
 }

@@ -665,6 +665,11 @@ messages! {
         #[prost(bool, tag = 4)] has_records: bool,
     }
     struct Replicas { #[prost(message, repeated, tag = 1)] replicas: Vec<ReplicaReport> }
+    struct Setting {
+        #[prost(string, tag = 1)] name: String,
+        #[prost(uint64, tag = 2)] value: u64,
+    }
+    struct Settings { #[prost(message, repeated, tag = 1)] settings: Vec<Setting> }
     struct Keyspace {
         #[prost(uint32, tag = 1)] id: u32,
         #[prost(string, tag = 2)] name: String,
@@ -693,7 +698,7 @@ choices! {
         3 Configuration(configuration::Member),
         4 QwStore(qwstore::QwStore),
     }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -712,5 +717,6 @@ choices! {
         16 JoinReply(JoinReply),
         17 ReplicasRequest(Empty),
         18 Replicas(Replicas),
+        19 Settings(Settings),
     }
 }

@@ -94,6 +94,7 @@ fn the_generators_reach_every_variant() {
         "JoinReply",
         "ReplicasRequest",
         "Replicas",
+        "Settings",
         "Node",
         "Client",
         "Read",
