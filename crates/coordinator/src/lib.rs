@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`buffer`] | what a transaction has read and wants to write, within its limits |
 //! | [`clock`] | timestamps by a clock that may be turned back |
+//! | [`leaders`] | who leads each group, as far as a coordinator knows |
 //! | [`scan`] | the pages of a scan that spans shards, until they are one |
 //! | [`wakeups`] | when transactions want attention |
 //!
@@ -11,10 +12,12 @@
 
 pub mod buffer;
 pub mod clock;
+pub mod leaders;
 pub mod scan;
 pub mod wakeups;
 
 pub use buffer::Buffer;
 pub use clock::clock_since;
+pub use leaders::Leaders;
 pub use scan::{Entries, Page, Scan};
 pub use wakeups::Wakeups;

@@ -46,7 +46,6 @@ pub mod config;
 mod coordinator;
 pub mod decision;
 pub mod entry;
-mod leaders;
 pub mod message;
 mod replica;
 pub mod rules;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use quorate_coordinator::Leaders;
 use quorate_coordinator::{Buffer, Page, Scan};
 use quorate_core::command::{Event, Failure, Invalid, Routes};
 use quorate_core::transaction::{KeyVersion, LimitExceeded, validate_key};
@@ -11,7 +12,6 @@ use quorate_core::{
 };
 
 use super::{Coordinator, Out, Phase, finish};
-use crate::leaders::Leaders;
 use crate::message::Message;
 use crate::rules::{Plant, Rules};
 

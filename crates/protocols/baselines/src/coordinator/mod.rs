@@ -38,7 +38,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_coordinator::Wakeups;
+use quorate_coordinator::{Leaders, Wakeups};
 use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::OutboxOf;
@@ -48,7 +48,6 @@ use quorate_core::{
 };
 
 use crate::config::CoordinatorConfig;
-use crate::leaders::Leaders;
 use crate::message::{Message, Wanted};
 use ages::Ages;
 use asking::{Asking, Question};

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_coordinator::Leaders;
 use quorate_core::command::Outcome;
 use quorate_core::log::Log;
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
@@ -23,7 +24,6 @@ use super::{Out, Replica};
 use crate::config::ReplicaConfig;
 use crate::decision::{Standings, Verdict};
 use crate::entry::Entry;
-use crate::leaders::Leaders;
 use crate::message::{Message, Standing};
 use crate::rules::Plant;
 

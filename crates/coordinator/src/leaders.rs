@@ -7,49 +7,45 @@ use quorate_core::{Epoch, KeyspaceId, Members, ReplicaId, ReplicaIndex, ShardId}
 
 /// A group of replicas, as a coordinator knows it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
+pub struct Group {
     members: Members,
-    /// None where it is clear of itself, or not known yet.
-    pub(crate) keyspace: Option<KeyspaceId>,
+    /// Its keyspace; none where it is clear of itself, or not known yet.
+    pub keyspace: Option<KeyspaceId>,
     /// The membership under which it is spoken to. What is said under another is as true: a leader says what its log says, and a
     /// log is one through all its memberships.
-    pub(crate) epoch: Epoch,
+    pub epoch: Epoch,
     /// The greatest membership that was heard of.
-    pub(crate) newest_epoch: Epoch,
+    pub newest_epoch: Epoch,
     /// Not one of the members, perhaps, as long as the group has not gone on to them.
     leader: ReplicaIndex,
 }
 
 /// Every group that a coordinator speaks to.
 #[derive(Debug, Default)]
-pub(crate) struct Leaders {
+pub struct Leaders {
     groups: BTreeMap<ShardId, Group>,
     /// Replicas whose connection is down.
     unreachable: FixedSet<ReplicaId>,
 }
 
 impl Leaders {
-    pub(crate) fn group(&self, shard: ShardId) -> Option<&Group> {
+    /// What is known of a group.
+    pub fn group(&self, shard: ShardId) -> Option<&Group> {
         self.groups.get(&shard)
     }
 
-    pub(crate) fn group_mut(&mut self, shard: ShardId) -> Option<&mut Group> {
+    /// The same, to be changed.
+    pub fn group_mut(&mut self, shard: ShardId) -> Option<&mut Group> {
         self.groups.get_mut(&shard)
     }
 
     /// Every shard that is known.
-    pub(crate) fn shards(&self) -> Vec<ShardId> {
+    pub fn shards(&self) -> Vec<ShardId> {
         self.groups.keys().copied().collect()
     }
 
     /// Learns of a group, or of a change of it.
-    pub(crate) fn learn(
-        &mut self,
-        shard: ShardId,
-        members: Members,
-        keyspace: Option<KeyspaceId>,
-        epoch: Epoch,
-    ) {
+    pub fn learn(&mut self, shard: ShardId, members: Members, keyspace: Option<KeyspaceId>, epoch: Epoch) {
         let known = self.groups.get(&shard);
         let leader = known.map_or(members.at(0), |group| group.leader);
         let newest_epoch = known.map_or(epoch, |group| group.newest_epoch.max(epoch));
@@ -57,20 +53,20 @@ impl Leaders {
     }
 
     /// Who is asked as the leader of a shard.
-    pub(crate) fn leader(&self, shard: ShardId) -> ReplicaId {
+    pub fn leader(&self, shard: ShardId) -> ReplicaId {
         let index = self.groups.get(&shard).map_or(ReplicaIndex(0), |group| group.leader);
         ReplicaId { shard, index }
     }
 
     /// Every replica of a shard.
-    pub(crate) fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
+    pub fn replicas(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
         let members = self.groups.get(&shard).map(|group| group.members);
         members.into_iter().flat_map(Members::iter).map(move |index| ReplicaId { shard, index })
     }
 
     /// A replica says who leads its shard. True if whoever was taken for the leader says so and names another; who may be of
     /// another membership than the one that is known.
-    pub(crate) fn redirect(&mut self, from: ReplicaId, leader: ReplicaIndex) -> bool {
+    pub fn redirect(&mut self, from: ReplicaId, leader: ReplicaIndex) -> bool {
         let Some(group) = self.groups.get_mut(&from.shard) else { return false };
         let is_news = group.leader == from.index && leader != from.index;
         if is_news {
@@ -80,14 +76,14 @@ impl Leaders {
     }
 
     /// A replica has answered as leaders do.
-    pub(crate) fn note_leading(&mut self, from: ReplicaId) {
+    pub fn note_leading(&mut self, from: ReplicaId) {
         if let Some(group) = self.groups.get_mut(&from.shard) {
             group.leader = from.index;
         }
     }
 
     /// Whoever was taken for the leader of a shard is silent: the next one may know more.
-    pub(crate) fn suspect(&mut self, shard: ShardId) {
+    pub fn suspect(&mut self, shard: ShardId) {
         let Some(group) = self.groups.get_mut(&shard) else { return };
         for _ in 0..group.members.replicas() {
             group.leader = group.members.after(group.leader);
@@ -97,12 +93,13 @@ impl Leaders {
         }
     }
 
-    pub(crate) fn is_reachable(&self, replica: ReplicaId) -> bool {
+    /// True if nothing else is known.
+    pub fn is_reachable(&self, replica: ReplicaId) -> bool {
         !self.unreachable.contains(&replica)
     }
 
-    /// True if this is news.
-    pub(crate) fn set_reachable(&mut self, replica: ReplicaId, reachable: bool) -> bool {
+    /// The connection to a replica came up or broke. True if this is news.
+    pub fn set_reachable(&mut self, replica: ReplicaId, reachable: bool) -> bool {
         if reachable { self.unreachable.remove(&replica) } else { self.unreachable.insert(replica) }
     }
 }
