@@ -49,6 +49,7 @@ const CONFIGURATION: &str = "quorate-configuration";
 const IR: &str = "quorate-ir";
 const TAPIR: &str = "quorate-tapir";
 const BASELINES: &str = "quorate-baselines";
+const GRANOLA: &str = "quorate-granola";
 const QWSTORE: &str = "quorate-qwstore";
 const TESTSCRIPTS: &str = "quorate-testscripts";
 const CHECKER: &str = "quorate-checker";
@@ -61,7 +62,7 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 21] = [
+pub(crate) const CRATES: [Crate; 22] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
@@ -83,6 +84,12 @@ pub(crate) const CRATES: [Crate; 21] = [
     Crate {
         package: BASELINES,
         folder: "crates/protocols/baselines",
+        may_import: &[CORE, COORDINATOR, STORE, IR],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: GRANOLA,
+        folder: "crates/protocols/granola",
         may_import: &[CORE, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },

@@ -153,3 +153,33 @@ pub trait LogMachine: Sized {
     /// These pages are what all entries up to a position have led to: everything that was applied is in them.
     fn replace_state(&mut self, base: Position, pages: Vec<Self::Page>);
 }
+
+/// Divides what is given with its size into pages of about so many bytes: each but the last has that many, or more.
+pub fn divide<T>(sized: impl Iterator<Item = (usize, T)>, bytes_max: usize) -> Vec<Vec<T>> {
+    let mut pages: Vec<Vec<T>> = Vec::new();
+    let mut bytes = usize::MAX;
+    for (size, element) in sized {
+        if bytes >= bytes_max {
+            pages.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += size;
+        if let Some(page) = pages.last_mut() {
+            page.push(element);
+        }
+    }
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_about_as_many_bytes_as_they_may() {
+        let sized = [(4, 'a'), (4, 'b'), (9, 'c'), (1, 'd')];
+        assert_eq!(divide(sized.into_iter(), 8), [vec!['a', 'b'], vec!['c'], vec!['d']]);
+        assert_eq!(divide(sized.into_iter(), usize::MAX).len(), 1);
+        assert!(divide(std::iter::empty::<(usize, char)>(), 8).is_empty());
+    }
+}

@@ -449,6 +449,10 @@ impl<P: Play> Stage<P> {
     ) {
         let group: Vec<ReplicaId> =
             self.logs.keys().copied().filter(|other| other.shard == id.shard).collect();
+        // Perhaps it still led an earlier view as far as it knew. That ends before it follows what others have appended.
+        if std::mem::take(&mut self.log(id).leads) {
+            self.tell(id, told, |replica, context, _, outbox| replica.on_deposed(context, outbox));
+        }
         for other in group {
             let log = self.log(other);
             if log.leads && other != id {
@@ -465,9 +469,6 @@ impl<P: Play> Stage<P> {
             log.held.clear();
             (log.view, log.leader, log.stable) = (view, id.index, entries.len());
             self.tell(other, told, |_, _, _, _| {});
-        }
-        if self.log(id).leads {
-            self.tell(id, told, |replica, context, _, outbox| replica.on_deposed(context, outbox));
         }
         let log = self.log(id);
         (log.leads, log.told_stable, log.lease) = (true, log.stable, Some(lease()));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
+use quorate_core::log::divide;
 use quorate_core::{Instant, Timestamp, Transaction, TransactionId};
 use quorate_store::{PreparedSet, Versions};
 
@@ -219,23 +220,6 @@ impl State {
 /// True if the vote of the one shard that takes part decides a transaction.
 pub(super) fn commits_with_vote(system: System, part: &Transaction) -> bool {
     system.commits_with_one_vote() && part.participants.len() == 1
-}
-
-/// Divides what is given with its size into runs of about so many bytes.
-fn divide<T>(sized: impl Iterator<Item = (usize, T)>, bytes_max: usize) -> Vec<Vec<T>> {
-    let mut runs: Vec<Vec<T>> = Vec::new();
-    let mut bytes = usize::MAX;
-    for (size, element) in sized {
-        if bytes >= bytes_max {
-            runs.push(Vec::new());
-            bytes = 0;
-        }
-        bytes += size;
-        if let Some(run) = runs.last_mut() {
-            run.push(element);
-        }
-    }
-    runs
 }
 
 #[cfg(test)]

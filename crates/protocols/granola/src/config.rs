@@ -1,0 +1,97 @@
+//! Who a machine is and how long it waits.
+
+use std::time::Duration;
+
+use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
+
+use crate::rules::Rules;
+
+/// What a replica is built from.
+#[derive(Clone, Debug)]
+pub struct ReplicaConfig {
+    /// Which replica this is.
+    pub replica: ReplicaId,
+    /// Who the replicas of its group are, and of every other group of the keyspace, as far as its host knew when it was built.
+    pub groups: Groups,
+    /// The first shard of its keyspace, and how many there are: no transaction takes part in any other.
+    pub shards: (ShardId, u32),
+    /// [`Rules::SOUND`] outside tests.
+    pub rules: Rules,
+    /// Requests whose timestamps lie further ahead of the local clock than this are not accepted.
+    pub timestamp_ahead_max: Duration,
+    /// How long the leader waits for a vote before it asks for it again.
+    pub vote_timeout: Duration,
+    /// How long votes on a transaction are kept that nobody has asked this shard to execute: then its client has died.
+    pub request_timeout: Duration,
+    /// How often the leader looks after what is old.
+    pub attention_interval: Duration,
+    /// How long the others wait at most for the timestamps of what the leader has executed, if nothing else is appended.
+    pub finals_delay: Duration,
+    /// So far above what is proposed a leader makes durable up to where it may execute.
+    pub ceiling_ahead: Duration,
+    /// How often a new floor is looked for.
+    pub floor_interval: Duration,
+    /// How far the floor stays behind the clock: for so long outcomes are known at least.
+    pub floor_lag: Duration,
+    /// Votes are kept on so many transactions that nobody has asked this shard to execute.
+    pub strangers_max: usize,
+    /// Roughly how many bytes of state go into one page.
+    pub page_bytes_max: usize,
+}
+
+impl ReplicaConfig {
+    /// The configuration of `replica` with the defaults that servers use. All groups have this size, and have never changed.
+    pub fn new(replica: ReplicaId, group: GroupSize, shards: (ShardId, u32)) -> Self {
+        ReplicaConfig {
+            replica,
+            groups: Groups::new(group),
+            shards,
+            rules: Rules::SOUND,
+            timestamp_ahead_max: Duration::from_secs(60),
+            vote_timeout: Duration::from_secs(1),
+            request_timeout: Duration::from_secs(2),
+            attention_interval: Duration::from_millis(500),
+            finals_delay: Duration::from_millis(10),
+            ceiling_ahead: Duration::from_millis(500),
+            floor_interval: Duration::from_secs(5),
+            floor_lag: Duration::from_secs(10),
+            strangers_max: 100_000,
+            page_bytes_max: 1024 * 1024,
+        }
+    }
+
+    /// True if `participants` may be those of a transaction of this replica's keyspace, and its shard is one of them.
+    pub(crate) fn are_participants(&self, participants: &[ShardId]) -> bool {
+        let (first, count) = self.shards;
+        let is_shard = |shard: &ShardId| shard.0.checked_sub(first.0).is_some_and(|at| at < count);
+        participants.is_sorted_by(|one, other| one < other)
+            && participants.iter().all(is_shard)
+            && participants.binary_search(&self.replica.shard).is_ok()
+    }
+}
+
+/// What a coordinator is built from.
+#[derive(Clone, Debug)]
+pub struct CoordinatorConfig {
+    /// The client incarnation: random, never used before. So no name is ever used again, although nothing is kept on a disk
+    /// (section 5.3).
+    pub client: ClientId,
+    /// The rules; only the simulator ever plants a bug here.
+    pub rules: Rules,
+    /// How long to wait before a request is sent again.
+    pub resend_timeout: Duration,
+    /// What was refused once is tried again after this at most, and after twice as long each further time.
+    pub back_off: Duration,
+}
+
+impl CoordinatorConfig {
+    /// The configuration of `client` with the defaults that the client library uses.
+    pub fn new(client: ClientId) -> Self {
+        CoordinatorConfig {
+            client,
+            rules: Rules::SOUND,
+            resend_timeout: Duration::from_secs(1),
+            back_off: Duration::from_millis(5),
+        }
+    }
+}

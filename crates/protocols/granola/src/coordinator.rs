@@ -1,0 +1,482 @@
+//! The coordinator (the paper's client proxy): sends a client's transactions to their participants and gathers the answers
+//! (section 4.2).
+//!
+//! ```text
+//!   Execute ─► REQUEST to the leader of each participant ── all have answered ──► committed
+//!                  ▲                                    └── one refuses ─┐
+//!                  └──────────── under another name, after a while ◄─────┘
+//! ```
+//!
+//! It remembers the greatest timestamp that any answer has had and tells it with each request. So whatever this client has seen
+//! comes before whatever it does next: a session's transactions are ordered as it has run them.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_coordinator::{Leaders, Wakeups};
+use quorate_core::command::Routes;
+use quorate_core::machine::{InputOf, OutboxOf};
+use quorate_core::{
+    Address, ClockTime, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, ShardId,
+    TransactionId, Value,
+};
+
+use crate::config::CoordinatorConfig;
+use crate::entry::Outcome;
+use crate::message::{Message, Reply, Request};
+use crate::rules::Plant;
+
+type Out = OutboxOf<Coordinator>;
+
+/// So often a request follows from one replica to the one that it names, before it waits for its time-out: while leaders
+/// change, replicas may name each other.
+const REDIRECTS_MAX: u32 = 4;
+
+/// What a coordinator asks to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CoordinatorTimer {
+    /// Some transaction wants attention.
+    Attention,
+}
+
+/// What a client wants.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Learn of a keyspace, or of a change of it.
+    Route(Arc<Routes>),
+    /// The connection to a replica came up or broke. Never needed for safety; spares waiting.
+    Reachable {
+        /// The replica.
+        replica: ReplicaId,
+        /// True if messages to it are likely to arrive.
+        reachable: bool,
+    },
+    /// Execute a transaction. Answered by [`Event::Finished`].
+    Execute {
+        /// Its name, as its first attempt.
+        transaction: TransactionId,
+        /// What it does at each shard that takes part in it. All of them are of one keyspace.
+        parts: BTreeMap<ShardId, Value>,
+        /// True if it changes nothing: what would change something is refused by the application.
+        reads_only: bool,
+        /// By when the client wants an answer, whatever it is.
+        patience: Duration,
+    },
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The membership of a keyspace has changed: the client should learn of it anew. Answers no command.
+    Outdated {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+    },
+    /// A transaction is over, as far as the client is concerned.
+    Finished {
+        /// The attempt of it that was the last.
+        transaction: TransactionId,
+        /// How it ended.
+        result: Result<Executed, Failure>,
+    },
+}
+
+/// A transaction that was executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// Its timestamp: where it stands in the serial order.
+    pub timestamp: ClockTime,
+    /// What each shard has answered.
+    pub answers: BTreeMap<ShardId, Value>,
+}
+
+/// Why a transaction was not, or perhaps was not, executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Time ran out: it may have been executed, or may still be, at all of its participants or at none. If it only reads, that
+    /// makes no difference.
+    Unknown {
+        /// The participants that have not answered.
+        missing: Vec<ShardId>,
+    },
+    /// The clock of this client is too far ahead of a replica's for its requests to be accepted. It may be executed as long
+    /// as copies of the request are on their way.
+    ClockAhead {
+        /// How far ahead, in microseconds.
+        ahead_micros: u64,
+    },
+    /// The participants do not agree on the timestamp of what they have executed. That cannot be: a shard has lost what it had
+    /// made durable.
+    Disagreement {
+        /// The timestamps.
+        timestamps: BTreeMap<ShardId, ClockTime>,
+    },
+    /// There is no such shard, or none at all.
+    NoSuchShard(Option<ShardId>),
+    /// The name is in use.
+    InUse,
+}
+
+/// The coordinator of all transactions of one client.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: CoordinatorConfig,
+    leaders: Leaders,
+    /// By the client and the number of the transaction, whichever attempt it is.
+    open: BTreeMap<TransactionId, Open>,
+    /// The greatest timestamp that was seen in an answer.
+    high: ClockTime,
+    /// How far this client's clock is behind, as far as leaders have complained.
+    behind: Duration,
+    wakeups: Wakeups,
+}
+
+#[derive(Debug)]
+struct Open {
+    attempt: u32,
+    parts: BTreeMap<ShardId, Value>,
+    reads_only: bool,
+    /// When this attempt was sent first, by this client's clock.
+    first: ClockTime,
+    /// What had been seen by then.
+    high: ClockTime,
+    answers: BTreeMap<ShardId, (ClockTime, Value)>,
+    redirects: u32,
+    deadline: Instant,
+    next: Next,
+    wake_at: Option<Instant>,
+}
+
+/// What happens to a transaction if nobody says anything.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Who has not answered is asked again.
+    Resend(Instant),
+    /// It is tried again under another name.
+    Again(Instant),
+}
+
+impl Next {
+    fn at(self) -> Instant {
+        match self {
+            Next::Resend(at) | Next::Again(at) => at,
+        }
+    }
+}
+
+/// The name of a transaction, whichever attempt it is.
+fn name(id: TransactionId) -> TransactionId {
+    TransactionId { attempt: 0, ..id }
+}
+
+impl Machine for Coordinator {
+    type Message = Message;
+    type Timer = CoordinatorTimer;
+    type Record = Infallible;
+    type Command = Command;
+    type Event = Event;
+    type Config = CoordinatorConfig;
+
+    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+        Coordinator {
+            config,
+            leaders: Leaders::default(),
+            open: BTreeMap::new(),
+            high: ClockTime::default(),
+            behind: Duration::ZERO,
+            wakeups: Wakeups::default(),
+        }
+    }
+
+    fn epoch(&self, to: Address) -> Epoch {
+        match to {
+            Address::Replica(replica) => {
+                self.leaders.group(replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
+            }
+            Address::Client(_) => Epoch::FIRST,
+        }
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, input: InputOf<Self>, outbox: &mut Out) {
+        match input {
+            Input::Start | Input::Persisted(_) => {}
+            Input::Message { from: Address::Replica(from), epoch, message } => {
+                self.note_epoch(from, epoch, outbox);
+                self.on_message(from, message, context, outbox);
+            }
+            Input::Message { from: Address::Client(_), .. } => {}
+            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
+            Input::Command(command) => self.on_command(command, context, outbox),
+        }
+        if let Some(after) = self.wakeups.set_timer(None, context.now) {
+            outbox.set_timer(CoordinatorTimer::Attention, after);
+        }
+    }
+}
+
+impl Coordinator {
+    /// How many transactions are open.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.learn(&routes),
+            Command::Reachable { replica, reachable } => {
+                self.leaders.set_reachable(replica, reachable);
+            }
+            Command::Execute { transaction, parts, reads_only, patience } => {
+                let unknown = parts.keys().find(|shard| self.leaders.group(**shard).is_none()).copied();
+                let refused = match () {
+                    () if parts.is_empty() || unknown.is_some() => Some(Failure::NoSuchShard(unknown)),
+                    () if self.open.contains_key(&name(transaction)) => Some(Failure::InUse),
+                    () => None,
+                };
+                if let Some(failure) = refused {
+                    return outbox.emit(Event::Finished { transaction, result: Err(failure) });
+                }
+                let open = Open {
+                    attempt: transaction.attempt,
+                    parts,
+                    reads_only,
+                    first: ClockTime::default(),
+                    high: ClockTime::default(),
+                    answers: BTreeMap::new(),
+                    redirects: 0,
+                    deadline: context.now + patience,
+                    next: Next::Again(context.now),
+                    wake_at: None,
+                };
+                self.open.insert(name(transaction), open);
+                self.begin_attempt(name(transaction), transaction.attempt, context, outbox);
+            }
+        }
+    }
+
+    fn learn(&mut self, routes: &Routes) {
+        let keyspace = &routes.keyspace;
+        for (position, shard) in keyspace.shards.iter().enumerate() {
+            self.leaders.learn(shard.id, routes.members(position), Some(keyspace.id), keyspace.epoch);
+        }
+    }
+
+    /// A replica speaks under a newer membership: the client should learn of it.
+    fn note_epoch(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) {
+        let Some(group) = self.leaders.group_mut(from.shard) else { return };
+        if epoch > group.newest_epoch {
+            group.newest_epoch = epoch;
+            if let Some(keyspace) = group.keyspace {
+                outbox.emit(Event::Outdated { keyspace });
+            }
+        }
+    }
+
+    fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
+        match message {
+            Message::Reply { transaction, reply } => {
+                self.leaders.note_leading(from);
+                self.on_reply(from.shard, transaction, reply, context, outbox);
+            }
+            Message::NotLeading { transaction, leader } => {
+                let is_news = self.leaders.redirect(from, leader);
+                let Some(open) = self.open.get_mut(&name(transaction)) else { return };
+                if is_news && open.attempt == transaction.attempt && open.redirects < REDIRECTS_MAX {
+                    open.redirects += 1;
+                    self.send(transaction, Some(from.shard), outbox);
+                }
+            }
+            // What only replicas say to each other.
+            Message::Request(_)
+            | Message::Vote { .. }
+            | Message::Resolved { .. }
+            | Message::AskFloor
+            | Message::AskFloorReply { .. } => {}
+        }
+    }
+
+    /// Sends a transaction under a name that it has not had.
+    fn begin_attempt(
+        &mut self,
+        id: TransactionId,
+        attempt: u32,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.open.get_mut(&name(id)) else { return };
+        open.attempt = attempt;
+        open.first = context.clock.saturating_add(self.behind);
+        open.high = self.high;
+        open.answers.clear();
+        open.redirects = 0;
+        let at = context.now + self.config.resend_timeout;
+        open.next = Next::Resend(at);
+        self.wake_at(name(id), at);
+        self.send(TransactionId { attempt, ..id }, None, outbox);
+    }
+
+    /// Sends a transaction to the leaders of those that have not answered; to one of them only, if one is named.
+    fn send(&self, id: TransactionId, only: Option<ShardId>, outbox: &mut Out) {
+        let Some(open) = self.open.get(&name(id)) else { return };
+        let participants: Vec<ShardId> = open.parts.keys().copied().collect();
+        for (shard, operation) in &open.parts {
+            if open.answers.contains_key(shard) || only.is_some_and(|only| only != *shard) {
+                continue;
+            }
+            let request = Request {
+                transaction: id,
+                participants: participants.clone(),
+                operation: operation.clone(),
+                reads_only: open.reads_only,
+                high: open.high,
+                first: open.first,
+            };
+            outbox.send(self.leaders.leader(*shard), Message::Request(request));
+        }
+    }
+
+    fn on_reply(
+        &mut self,
+        shard: ShardId,
+        id: TransactionId,
+        reply: Reply,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.open.get_mut(&name(id)) else { return };
+        let is_asked = open.attempt == id.attempt && open.parts.contains_key(&shard);
+        if !is_asked || !matches!(open.next, Next::Resend(_)) {
+            return;
+        }
+        match reply {
+            Reply::Ended(Outcome::Committed { timestamp, answer }) => {
+                open.answers.insert(shard, (timestamp, answer));
+                if !self.config.rules.has(Plant::SessionForgotten) {
+                    self.high = self.high.max(timestamp);
+                }
+                self.on_answer(id, context, outbox);
+            }
+            Reply::Ended(Outcome::Conflict) => self.plan_attempt(id, context),
+            Reply::TooOld { clock } => {
+                self.catch_up(clock, context.clock);
+                self.plan_attempt(id, context);
+            }
+            Reply::Forgotten { clock } => {
+                self.catch_up(clock, context.clock);
+                self.finish(id, |open| Err(open.unknown()), outbox);
+            }
+            Reply::ClockAhead { clock } => {
+                let ahead_micros = open.first.as_micros().saturating_sub(clock.as_micros());
+                self.finish(id, |_| Err(Failure::ClockAhead { ahead_micros }), outbox);
+            }
+        }
+    }
+
+    /// The clock of this client is behind: what it does next is sent by the leader's.
+    fn catch_up(&mut self, clock: ClockTime, own: ClockTime) {
+        let behind = clock.as_micros().saturating_sub(own.as_micros());
+        self.behind = self.behind.max(Duration::from_micros(behind));
+    }
+
+    /// A participant has executed its part.
+    fn on_answer(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
+        let Some(open) = self.open.get(&name(id)) else { return };
+        if open.answers.len() < open.parts.len() {
+            return;
+        }
+        let mut timestamps = open.answers.values().map(|(timestamp, _)| *timestamp);
+        let first = timestamps.next().unwrap_or_default();
+        let do_agree = timestamps.all(|timestamp| timestamp == first);
+        if do_agree || self.config.rules.has(Plant::UnequalReadsTaken) && open.reads_only {
+            self.finish(id, |open| Ok(open.executed(first)), outbox);
+        } else if open.reads_only {
+            // A participant has changed its leader in between, and no vote on what only reads outlives that (section 5.2).
+            self.plan_attempt(id, context);
+        } else {
+            self.finish(id, |open| Err(open.disagreement()), outbox);
+        }
+    }
+
+    /// Tries a transaction again after a while that doubles, or less.
+    fn plan_attempt(&mut self, id: TransactionId, context: &mut Context<'_>) {
+        const DOUBLINGS_MAX: u32 = 6;
+        let Some(open) = self.open.get_mut(&name(id)) else { return };
+        let longest = self.config.back_off * 2_u32.pow(open.attempt.min(DOUBLINGS_MAX));
+        let at = context.now + longest.mul_f64(context.random.unit());
+        open.next = Next::Again(at);
+        self.wake_at(name(id), at);
+    }
+
+    fn finish(
+        &mut self,
+        id: TransactionId,
+        result: impl FnOnce(Open) -> Result<Executed, Failure>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.open.remove(&name(id)) else { return };
+        let transaction = TransactionId { attempt: open.attempt, ..id };
+        outbox.emit(Event::Finished { transaction, result: result(open) });
+    }
+
+    fn wake_at(&mut self, name: TransactionId, at: Instant) {
+        let Some(open) = self.open.get_mut(&name) else { return };
+        self.wakeups.plan(&mut open.wake_at, name, at.min(open.deadline));
+    }
+
+    fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
+        self.wakeups.on_timer();
+        while let Some((at, name)) = self.wakeups.pop_due(context.now) {
+            let Some(open) = self.open.get_mut(&name) else { continue };
+            if open.wake_at == Some(at) {
+                open.wake_at = None;
+                self.attend(name, context, outbox);
+            }
+        }
+    }
+
+    fn attend(&mut self, name: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
+        let Some(open) = self.open.get_mut(&name) else { return };
+        let id = TransactionId { attempt: open.attempt, ..name };
+        if context.now >= open.deadline {
+            return self.finish(id, |open| Err(open.unknown()), outbox);
+        }
+        match open.next {
+            Next::Again(at) if context.now >= at => {
+                let attempt = open.attempt + 1;
+                self.begin_attempt(id, attempt, context, outbox);
+            }
+            Next::Resend(at) if context.now >= at => {
+                let next = context.now + self.config.resend_timeout;
+                (open.next, open.redirects) = (Next::Resend(next), 0);
+                for shard in open.missing() {
+                    self.leaders.suspect(shard);
+                }
+                self.wake_at(name, next);
+                self.send(id, None, outbox);
+            }
+            next => self.wake_at(name, next.at()),
+        }
+    }
+}
+
+impl Open {
+    fn missing(&self) -> Vec<ShardId> {
+        self.parts.keys().copied().filter(|shard| !self.answers.contains_key(shard)).collect()
+    }
+
+    fn unknown(&self) -> Failure {
+        Failure::Unknown { missing: self.missing() }
+    }
+
+    fn disagreement(&self) -> Failure {
+        let timestamp = |(shard, (timestamp, _)): (&ShardId, &(ClockTime, Value))| (*shard, *timestamp);
+        Failure::Disagreement { timestamps: self.answers.iter().map(timestamp).collect() }
+    }
+
+    fn executed(self, timestamp: ClockTime) -> Executed {
+        let answers = self.answers.into_iter().map(|(shard, (_, answer))| (shard, answer));
+        Executed { timestamp, answers: answers.collect() }
+    }
+}

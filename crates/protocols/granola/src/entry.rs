@@ -1,0 +1,145 @@
+//! What is appended to the log of a shard, and the pages of the state that it leads to.
+
+use std::sync::Arc;
+
+use quorate_core::{ClockTime, ShardId, TransactionId, Value};
+
+use crate::place::Place;
+
+/// An entry of the log of a shard.
+///
+/// *Proposals ascend along the log.* So whoever has applied an entry knows everything that will ever be executed up to its
+/// proposal, but for the timestamps of what takes part elsewhere and is not final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Nothing is proposed at or below by a later leader, so this one may execute and read up to here.
+    pub ceiling: ClockTime,
+    /// Where transactions have ended that were voted for in earlier entries and take part elsewhere, too: that rides along
+    /// (section 5.1).
+    pub finals: Vec<Final>,
+    /// What else there is.
+    pub body: Body,
+}
+
+/// What an entry is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// This shard proposes a timestamp for a transaction, or refuses it. Where no other takes part, it is its timestamp.
+    Voted(Arc<Voted>),
+    /// Requests that were first sent before `floor` are refused from here on, and what has ended before `forgotten` is
+    /// forgotten, which is never above the floor of any shard that took part in it.
+    Floor {
+        /// Nothing is accepted below.
+        floor: ClockTime,
+        /// Nothing is known below.
+        forgotten: ClockTime,
+    },
+    /// Nothing but the bounds and what rides along.
+    Nothing,
+}
+
+/// How a shard votes on a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Vote {
+    /// It executes it.
+    Commit,
+    /// It does not, and nobody does: the client may try again under another name.
+    Conflict,
+}
+
+/// A vote, with what has to be known to follow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Voted {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// Every shard that takes part in it, sorted.
+    pub participants: Vec<ShardId>,
+    /// What it does here; nothing, if it was refused without having been heard of.
+    pub operation: Option<Value>,
+    /// The vote.
+    pub vote: Vote,
+    /// Its timestamp is at least this.
+    pub proposed: ClockTime,
+    /// When the client sent it first, by its own clock: what lies below floors is forgotten.
+    pub first: ClockTime,
+}
+
+/// Where a transaction has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Final {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// Its timestamp; none if it is not executed anywhere.
+    pub timestamp: Option<ClockTime>,
+}
+
+/// What has become of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was executed at this timestamp, with this answer here.
+    Committed {
+        /// The timestamp.
+        timestamp: ClockTime,
+        /// The answer.
+        answer: Value,
+    },
+    /// It was and will be executed nowhere.
+    Conflict,
+}
+
+/// A transaction that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What has become of it.
+    pub outcome: Outcome,
+    /// Every shard that takes part in it, sorted.
+    pub participants: Vec<ShardId>,
+    /// When the client sent it first.
+    pub first: ClockTime,
+}
+
+/// A transaction that is accepted and not executed, as far as the log says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// The vote: to commit.
+    pub voted: Arc<Voted>,
+    /// Where it stands: at its timestamp if that is final, else at what was proposed.
+    pub place: Place,
+    /// True if it stays there.
+    pub is_final: bool,
+}
+
+/// A part of the state that the entries up to some position have led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Page<P> {
+    /// Of the application.
+    Application(P),
+    /// What is accepted and not executed.
+    Pending(Vec<Pending>),
+    /// What has ended.
+    Ended(Vec<(TransactionId, Ended)>),
+    /// The rest.
+    Bounds {
+        /// Nothing is proposed at or below.
+        ceiling: ClockTime,
+        /// Nothing is accepted below.
+        floor: ClockTime,
+        /// Nothing is known below.
+        forgotten: ClockTime,
+    },
+}
+
+impl Entry {
+    /// Roughly how many bytes it takes, rather more than less: what goes into one message is chosen by it.
+    pub fn bytes(&self) -> usize {
+        const FIXED: usize = 64;
+        const FINAL: usize = 32;
+        let body = match &self.body {
+            Body::Voted(voted) => {
+                4 * voted.participants.len() + voted.operation.as_ref().map_or(0, |operation| operation.len())
+            }
+            Body::Floor { .. } | Body::Nothing => 0,
+        };
+        FIXED + FINAL * self.finals.len() + body
+    }
+}

@@ -1,0 +1,112 @@
+//! Everything that is said. A reader who knows only this file knows the protocol.
+//!
+//! ```text
+//!   client            leader of shard 1       its backups       leader of shard 2       its backups
+//!     ├─ REQUEST ───────────►│ append VOTED ──────►│                   │                      │
+//!     ├─ REQUEST ────────────────────────────────────────────────────►│ append VOTED ────────►│
+//!     │                      │◄────────────────────┤                   │◄─────────────────────┤
+//!     │                      ├─ VOTE ─────────────────────────────────►│ stable               │
+//!     │               stable │◄────────────────────────────────── VOTE ┤                      │
+//!     │        execute at the greater of both proposals    execute at the greater of both proposals
+//!     │◄────────────── REPLY ┤                                         │                      │
+//!     │◄───────────────────────────────────────────────────────── REPLY ┤                      │
+//! ```
+//!
+//! What one shard alone takes part in is executed as soon as its entry is stable, at what was proposed. What only reads is not
+//! appended.
+
+use quorate_core::{ClockTime, ReplicaIndex, ShardId, TransactionId, Value};
+
+use crate::entry::{Outcome, Vote};
+
+/// What the participants of a transaction say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Client to the leader of each participant: execute this.
+    Request(Request),
+    /// What has become of a request at the sender's shard.
+    Reply {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What.
+        reply: Reply,
+    },
+    /// Leader of a participant to those of the others: how its shard votes, durably, unless the transaction only reads.
+    Vote {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that takes part in it, sorted.
+        participants: Vec<ShardId>,
+        /// When its client sent it first.
+        first: ClockTime,
+        /// The vote.
+        vote: Vote,
+        /// The sender executes it at no smaller timestamp.
+        proposed: ClockTime,
+        /// True if it only reads: then no vote on it is durable.
+        reads_only: bool,
+        /// True if the sender lacks the receiver's vote.
+        wants: bool,
+    },
+    /// To a participant that lacks votes: all are known to the sender, and this is what follows.
+    Resolved {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its timestamp; none if it is executed nowhere.
+        timestamp: Option<ClockTime>,
+    },
+    /// The receiver of a message does not lead its shard, so it has done nothing about it.
+    NotLeading {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Who leads, as far as it knows.
+        leader: ReplicaIndex,
+    },
+    /// Leader to the replicas of a shard that took part in what it remembers: below what do you accept nothing?
+    AskFloor,
+    /// Nothing that was first sent below is accepted at the shard of the sender or waits there to end, now or later.
+    AskFloorReply {
+        /// Its floor.
+        floor: ClockTime,
+    },
+}
+
+/// A transaction, as one of its participants is asked to execute it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// Every shard that takes part in it, sorted.
+    pub participants: Vec<ShardId>,
+    /// What it does at the receiver's shard.
+    pub operation: Value,
+    /// True if it changes nothing anywhere.
+    pub reads_only: bool,
+    /// The greatest timestamp that the client has seen: it is executed above, so that whatever the client has seen comes before
+    /// (section 4.2). What only reads may be executed at it.
+    pub high: ClockTime,
+    /// When the client sent it first, by its own clock. The same whenever it is sent again.
+    pub first: ClockTime,
+}
+
+/// What has become of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It has ended.
+    Ended(Outcome),
+    /// It was sent so long ago that nobody knows any more what has become of it.
+    Forgotten {
+        /// What the clock of the shard's leader says.
+        clock: ClockTime,
+    },
+    /// It is not executed anywhere, because it was sent so long ago. If it is new, the client's clock is behind.
+    TooOld {
+        /// What the clock of the shard's leader says.
+        clock: ClockTime,
+    },
+    /// Its timestamps are further ahead than is allowed. Nothing has been done about it.
+    ClockAhead {
+        /// What the clock of the shard's leader says.
+        clock: ClockTime,
+    },
+}

@@ -1,0 +1,68 @@
+//! What takes long: votes that do not come, and transactions whose client has died before it could ask every participant.
+
+use quorate_core::log::Log;
+use quorate_core::{Context, TransactionId};
+
+use super::{Out, Replica, ReplicaTimer};
+use crate::application::Application;
+use crate::entry::Entry;
+use crate::rules::Plant;
+
+/// Votes that do not come are asked for after a time that doubles so often.
+const DOUBLINGS_MAX: u32 = 4;
+
+impl<A: Application> Replica<A> {
+    pub(super) fn on_attention_timeout(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        if self.leader.is_none() {
+            return;
+        }
+        outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+        self.attend_votes(context, outbox);
+        self.attend_strangers(context, log, outbox);
+        self.attend_floor(context, log, outbox);
+        self.execute(context, log, outbox);
+    }
+
+    /// Asks for votes that are missing for long. What only reads is given up in the end: whoever asked may try again.
+    fn attend_votes(&mut self, context: &Context<'_>, outbox: &mut Out<A>) {
+        let Some(leader) = &mut self.leader else { return };
+        let mut late: Vec<(TransactionId, bool)> = Vec::new();
+        for (id, open) in &mut leader.open {
+            let waits = open.is_stable && open.timestamp.is_none();
+            let timeout = self.config.vote_timeout * 2_u32.pow(open.asks.min(DOUBLINGS_MAX));
+            if waits && context.now - open.asked >= timeout {
+                late.push((*id, open.reads_only && open.asks > 0));
+                (open.asked, open.asks) = (context.now, open.asks + 1);
+            }
+        }
+        for (id, is_given_up) in late {
+            match is_given_up {
+                true => self.drop_open(id, outbox),
+                false => self.ask_for_votes(id, outbox),
+            }
+        }
+    }
+
+    /// Votes against what nobody asks for: the others cannot know that nobody will.
+    fn attend_strangers(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
+        let Some(leader) = &mut self.leader else { return };
+        if self.config.rules.has(Plant::NoTombstones) {
+            return;
+        }
+        let timeout = self.config.request_timeout;
+        let old = leader.strangers.iter().filter(|(_, stranger)| context.now - stranger.since >= timeout);
+        let old: Vec<TransactionId> = old.map(|(id, _)| *id).collect();
+        for id in old {
+            let stranger = self.leader.as_mut().and_then(|leader| leader.strangers.remove(&id));
+            if let Some(stranger) = stranger {
+                let (participants, first) = (stranger.participants, stranger.first);
+                self.refuse(id, participants, first, stranger.reads_only, log, outbox);
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What only the leader knows, and loses with its leadership: nothing here is needed to tell what has been promised.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use quorate_core::log::Confirmation;
+use quorate_core::{Address, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Value, View};
+
+use crate::entry::{Final, Pending, Vote};
+use crate::message::Message;
+use crate::place::Place;
+
+/// The volatile state of a leader.
+#[derive(Debug)]
+pub(super) struct Leader {
+    pub(super) view: View,
+    /// What it has accepted and not executed, nor refused.
+    pub(super) open: BTreeMap<TransactionId, Open>,
+    /// What of that writes, in the order in which it is executed if nothing comes in between; stable or not.
+    pub(super) queue: BTreeSet<Place>,
+    /// What only reads and knows when: it waits until nothing stands at or below its timestamp.
+    pub(super) reads: BTreeMap<(ClockTime, TransactionId), Value>,
+    /// What only reads and does not know when yet, by what was proposed.
+    pub(super) undated: BTreeSet<(ClockTime, TransactionId)>,
+    /// What was executed ahead of the log: at which timestamp, and the answer.
+    pub(super) ahead: BTreeMap<TransactionId, (ClockTime, Value)>,
+    /// The greatest timestamp at which anything was executed or read, also by earlier leaders.
+    pub(super) executed: ClockTime,
+    /// The greatest that was proposed.
+    pub(super) proposed: ClockTime,
+    /// What is to be appended with the next entry.
+    pub(super) finals: Vec<Final>,
+    /// True if a timer appends that if nothing else does.
+    pub(super) finals_due: bool,
+    /// Up to where it may execute once everything is stable that was appended.
+    pub(super) ceiling: ClockTime,
+    /// What others vote on and nobody has asked this shard to execute.
+    pub(super) strangers: BTreeMap<TransactionId, Stranger>,
+    /// What was refused without having been heard of, and is not stable yet.
+    pub(super) refusing: BTreeSet<TransactionId>,
+    /// Answers that leave once it is known that this replica still led when they were made.
+    pub(super) unconfirmed: VecDeque<(Confirmation, Address, Message)>,
+    /// Who leads other shards, as far as it knows.
+    pub(super) leaders: BTreeMap<ShardId, ReplicaIndex>,
+    /// The shards that take part in what is remembered here, and their floors as far as they were heard.
+    pub(super) neighbours: BTreeMap<ShardId, ClockTime>,
+    /// Which replica of each of them is asked next: any of them will do.
+    pub(super) floor_round: usize,
+    pub(super) floor_due: Instant,
+    /// FLOOR is appended and not yet stable, with this floor: what is accepted below it now would come after it.
+    pub(super) next_floor: Option<ClockTime>,
+}
+
+/// A transaction that is accepted and not executed.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) participants: Vec<ShardId>,
+    pub(super) operation: Value,
+    pub(super) first: ClockTime,
+    pub(super) reads_only: bool,
+    pub(super) proposed: ClockTime,
+    /// True once its vote may be told.
+    pub(super) is_stable: bool,
+    /// What the others have proposed, as far as that is known.
+    pub(super) votes: BTreeMap<ShardId, ClockTime>,
+    /// Its timestamp, once that is certain.
+    pub(super) timestamp: Option<ClockTime>,
+    /// When it was accepted, or votes were asked for.
+    pub(super) asked: Instant,
+    /// How often they were asked for.
+    pub(super) asks: u32,
+}
+
+impl Open {
+    /// What the log says is pending: its vote is stable.
+    pub(super) fn of(pending: &Pending, now: Instant) -> Self {
+        let voted = &pending.voted;
+        Open {
+            participants: voted.participants.clone(),
+            operation: voted.operation.clone().unwrap_or_default(),
+            first: voted.first,
+            reads_only: false,
+            proposed: voted.proposed,
+            is_stable: true,
+            votes: BTreeMap::new(),
+            timestamp: pending.is_final.then_some(pending.place.timestamp),
+            asked: now,
+            asks: 0,
+        }
+    }
+
+    /// The participants whose votes are not known, but for `own`.
+    pub(super) fn missing(&self, own: ShardId) -> impl Iterator<Item = ShardId> + '_ {
+        let others = self.participants.iter().copied().filter(move |shard| *shard != own);
+        others.filter(|shard| !self.votes.contains_key(shard))
+    }
+
+    /// Where it stands in the queue.
+    pub(super) fn place(&self, id: TransactionId) -> Place {
+        Place { timestamp: self.timestamp.unwrap_or(self.proposed), transaction: id }
+    }
+}
+
+/// What is known of a transaction that nobody has asked this shard to execute.
+#[derive(Clone, Debug)]
+pub(super) struct Stranger {
+    pub(super) participants: Vec<ShardId>,
+    pub(super) first: ClockTime,
+    pub(super) reads_only: bool,
+    pub(super) votes: BTreeMap<ShardId, (Vote, ClockTime)>,
+    pub(super) since: Instant,
+}
+
+impl Leader {
+    /// A leader that begins above everything that earlier ones may have executed.
+    pub(super) fn new(view: View, ceiling: ClockTime) -> Self {
+        Leader {
+            view,
+            open: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            reads: BTreeMap::new(),
+            undated: BTreeSet::new(),
+            ahead: BTreeMap::new(),
+            executed: ceiling,
+            proposed: ceiling,
+            finals: Vec::new(),
+            finals_due: false,
+            ceiling,
+            strangers: BTreeMap::new(),
+            refusing: BTreeSet::new(),
+            unconfirmed: VecDeque::new(),
+            leaders: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            floor_round: 0,
+            floor_due: Instant::START,
+            next_floor: None,
+        }
+    }
+
+    /// How many requests wait for something.
+    pub(super) fn waiting(&self) -> usize {
+        self.open.len()
+            + self.reads.len()
+            + self.ahead.len()
+            + self.strangers.len()
+            + self.refusing.len()
+            + self.unconfirmed.len()
+    }
+
+    /// Other shards take part in what is remembered here from now on.
+    pub(super) fn note_neighbours(&mut self, participants: &[ShardId]) {
+        for shard in participants {
+            self.neighbours.entry(*shard).or_default();
+        }
+    }
+
+    /// What only reads may still have to see what was here at this place, and above.
+    pub(super) fn reads_from(&self) -> Option<Place> {
+        let undated = self.undated.first();
+        let dated = self.reads.first_key_value().map(|(key, _)| key);
+        undated.into_iter().chain(dated).min().map(|(timestamp, _)| Place::after(*timestamp))
+    }
+
+    /// Forgets a transaction that was accepted.
+    pub(super) fn close(&mut self, id: TransactionId) -> Option<Open> {
+        let open = self.open.remove(&id)?;
+        match open.reads_only {
+            true => self.undated.remove(&(open.proposed, id)),
+            false => self.queue.remove(&open.place(id)),
+        };
+        Some(open)
+    }
+}

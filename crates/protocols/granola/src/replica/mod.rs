@@ -1,0 +1,305 @@
+//! A replica of a shard: a machine on a replicated log. Whoever leads the log proposes timestamps, and executes.
+//!
+//! ```text
+//!   REQUEST ─► propose a timestamp, take a place in the queue, append VOTED
+//!                 │                      │ stable: VOTE to the other participants
+//!                 │                      │ all their votes: the greatest proposal is the timestamp
+//!                 ▼                      ▼
+//!   the head of the queue, once that is certain: execute, REPLY
+//!                                        │
+//!                                        └─► the timestamp rides along with the next entry: the others execute as well
+//! ```
+//!
+//! | file | role |
+//! |---|---|
+//! | `state` | what the entries of the log have led to |
+//! | `leader` | what only the leader knows, and loses with its leadership |
+//! | `requests` | what a client asks for gets a timestamp |
+//! | `votes` | the participants agree on it |
+//! | `execution` | the leader executes, ahead of its log |
+//! | `attention` | votes that do not come, and clients that have died |
+//! | `floor` | what may be forgotten |
+
+mod attention;
+mod execution;
+mod floor;
+mod leader;
+mod requests;
+mod state;
+mod votes;
+
+use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
+use quorate_core::{Address, ClockTime, Context, Groups, Input, TransactionId, View};
+
+use crate::application::Application;
+use crate::config::ReplicaConfig;
+use crate::entry::{Body, Ended, Entry, Page, Pending, Vote};
+use crate::message::Message;
+use crate::rules::Plant;
+use leader::{Leader, Open};
+pub use state::Frozen;
+use state::State;
+use votes::Ballot;
+
+type Out<A> = LogOutbox<Replica<A>>;
+
+/// What a replica asks to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReplicaTimer {
+    /// The leader looks after what is old, and for a new floor.
+    Attention,
+    /// The leader lets the others know the timestamps of what it has executed.
+    Finals,
+}
+
+/// What a replica tells its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaEvent {
+    /// It leads, and serves.
+    Leading {
+        /// In this view.
+        view: View,
+    },
+    /// It leads no longer.
+    Deposed,
+}
+
+/// What a host tells a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplicaCommand {
+    /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
+    ChangeGroups(Groups),
+}
+
+/// A replica of one shard (the paper's repository is the group of them).
+#[derive(Debug)]
+pub struct Replica<A> {
+    config: ReplicaConfig,
+    state: State<A>,
+    leader: Option<Leader>,
+}
+
+impl<A: Application> Replica<A> {
+    /// What it runs. A leader's has run ahead of the log.
+    pub fn application(&self) -> &A {
+        &self.state.application
+    }
+
+    /// What is accepted and not executed, as far as its log says.
+    pub fn pending(&self) -> impl ExactSizeIterator<Item = &Pending> {
+        self.state.pending()
+    }
+
+    /// How transactions have ended that it remembers, the oldest first.
+    pub fn ended(&self) -> impl Iterator<Item = (TransactionId, &Ended)> + '_ {
+        self.state.all_ended()
+    }
+
+    /// How many have ended that may be forgotten.
+    pub fn overdue(&self) -> usize {
+        self.state.overdue()
+    }
+
+    /// How many transactions were executed, and refused, by the entries that this machine has applied.
+    pub fn decided(&self) -> (u64, u64) {
+        (self.state.committed, self.state.refused)
+    }
+
+    /// How many requests wait at this leader: for their entry, for votes, for those before them, for the log to follow.
+    pub fn waiting(&self) -> usize {
+        self.leader.as_ref().map_or(0, Leader::waiting)
+    }
+
+    /// The view that it leads, if it does.
+    pub fn leads(&self) -> Option<View> {
+        self.leader.as_ref().map(|leader| leader.view)
+    }
+
+    /// What was first sent below is not accepted.
+    pub fn floor(&self) -> ClockTime {
+        self.state.floor
+    }
+
+    fn on_message(
+        &mut self,
+        from: Address,
+        message: Message,
+        context: &mut Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        match message {
+            Message::Request(request) => self.on_request(from, request, context, log, outbox),
+            Message::Vote { transaction, participants, first, vote, proposed, reads_only, wants } => {
+                let ballot = Ballot { transaction, participants, first, vote, proposed, reads_only, wants };
+                self.on_vote(from, ballot, context, log, outbox);
+            }
+            Message::Resolved { transaction, timestamp } => {
+                self.on_resolved(from, transaction, timestamp, outbox);
+            }
+            Message::NotLeading { transaction, leader } => {
+                self.on_not_leading(from, transaction, leader, outbox);
+            }
+            Message::AskFloor => outbox.send(from, Message::AskFloorReply { floor: self.state.floor }),
+            Message::AskFloorReply { floor } => self.on_ask_floor_reply(from, floor),
+            // What only clients are told.
+            Message::Reply { .. } => {}
+        }
+        self.execute(context, log, outbox);
+    }
+
+    /// Appends an entry, with what rides along; false if this replica does not lead. The next leader begins above `below`, and
+    /// some way further.
+    fn append(&mut self, body: Body, below: ClockTime, log: &mut impl Log<Entry>) -> bool {
+        let Some(leader) = &mut self.leader else { return false };
+        let ceiling = leader.ceiling.max(below.saturating_add(self.config.ceiling_ahead));
+        let is_appended = log.append(Entry { ceiling, finals: leader.finals.clone(), body }).is_some();
+        if is_appended {
+            leader.finals.clear();
+            leader.ceiling = ceiling;
+        }
+        is_appended
+    }
+
+    /// A vote of this shard is stable.
+    fn on_voted(&mut self, entry: &Entry, outbox: &mut Out<A>) {
+        let (Body::Voted(voted), Some(leader)) = (&entry.body, &mut self.leader) else { return };
+        let id = voted.transaction;
+        match voted.vote {
+            Vote::Commit => {
+                let Some(open) = leader.open.get_mut(&id) else { return };
+                open.is_stable = true;
+                if self.config.rules.has(Plant::QueuedOnceStable) {
+                    leader.queue.insert(open.place(id));
+                }
+                self.send_votes(id, outbox);
+                self.count_votes(id);
+            }
+            Vote::Conflict => {
+                leader.refusing.remove(&id);
+                self.send_refusal(id, &voted.participants, voted.first, false, outbox);
+                self.reply_conflict(id, outbox);
+            }
+        }
+    }
+
+    /// Learns who the replicas of groups are now: whom it asks and tells. Who those of its own are decides its log.
+    fn change_groups(&mut self, groups: Groups) {
+        if groups.epoch > self.config.groups.epoch {
+            self.config.groups = groups;
+        }
+    }
+}
+
+impl<A: Application> LogMachine for Replica<A> {
+    type Entry = Entry;
+    type Message = Message;
+    type Timer = ReplicaTimer;
+    type Command = ReplicaCommand;
+    type Event = ReplicaEvent;
+    type Config = ReplicaConfig;
+    type Page = Page<A::Page>;
+    type Frozen = Frozen<A>;
+
+    fn new(config: ReplicaConfig) -> Self {
+        let state = State::new(A::from_pages(Vec::new()), config.rules);
+        Replica { config, state, leader: None }
+    }
+
+    fn bytes(entry: &Entry) -> usize {
+        entry.bytes()
+    }
+
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        input: Input<Message, ReplicaTimer, ReplicaCommand>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        match input {
+            Input::Start | Input::Persisted(_) => {}
+            Input::Message { from, message, .. } => self.on_message(from, message, context, log, outbox),
+            Input::Timer(ReplicaTimer::Attention) => self.on_attention_timeout(context, log, outbox),
+            Input::Timer(ReplicaTimer::Finals) => self.on_finals_timeout(log),
+            Input::Command(ReplicaCommand::ChangeGroups(groups)) => self.change_groups(groups),
+        }
+    }
+
+    fn apply(
+        &mut self,
+        context: &mut Context<'_>,
+        _: Position,
+        entry: &Entry,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        self.state.apply(entry);
+        self.on_voted(entry, outbox);
+        if let Body::Floor { .. } = entry.body {
+            self.on_floor();
+        }
+        self.execute(context, log, outbox);
+        self.follow_log();
+    }
+
+    fn on_leading(
+        &mut self,
+        context: &mut Context<'_>,
+        view: View,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        let ceiling = match self.config.rules.has(Plant::CeilingForgotten) {
+            true => ClockTime::default(),
+            false => self.state.ceiling,
+        };
+        let mut leader = Leader::new(view, ceiling);
+        for pending in self.state.pending() {
+            leader.open.insert(pending.voted.transaction, Open::of(pending, context.now));
+            leader.queue.insert(pending.place);
+            leader.note_neighbours(&pending.voted.participants);
+        }
+        for (_, ended) in self.state.all_ended() {
+            leader.note_neighbours(&ended.participants);
+        }
+        self.leader = Some(leader);
+        outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
+        outbox.emit(ReplicaEvent::Leading { view });
+        // Whoever led before may have been told the votes that are missing, and may have told the others none (section 5.2).
+        let pending: Vec<TransactionId> =
+            self.state.pending().map(|pending| pending.voted.transaction).collect();
+        for id in pending {
+            self.ask_for_votes(id, outbox);
+        }
+        self.execute(context, log, outbox);
+    }
+
+    fn on_deposed(&mut self, _: &mut Context<'_>, outbox: &mut Out<A>) {
+        let Some(leader) = self.leader.take() else { return };
+        if !leader.ahead.is_empty() && !self.config.rules.has(Plant::NotRewound) {
+            // The log does not say yet that any of it was executed, and where: whoever leads now will.
+            let horizon = self.state.horizon().expect("what was executed ahead of the log is pending in it");
+            self.state.application.rewind(horizon);
+        }
+        outbox.cancel_timer(ReplicaTimer::Attention);
+        outbox.cancel_timer(ReplicaTimer::Finals);
+        outbox.emit(ReplicaEvent::Deposed);
+    }
+
+    fn on_progress(&mut self, _: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
+        self.send_confirmed(log, outbox);
+    }
+
+    fn freeze(&self) -> Frozen<A> {
+        self.state.freeze(self.config.page_bytes_max)
+    }
+
+    fn next_page(frozen: &mut Frozen<A>) -> Option<Page<A::Page>> {
+        frozen.next_page()
+    }
+
+    fn replace_state(&mut self, _: Position, pages: Vec<Page<A::Page>>) {
+        self.state = State::from_pages(pages, self.config.rules);
+    }
+}

@@ -1,0 +1,228 @@
+//! What the entries of the log have led to: the same at every replica that has applied as many.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::log::divide;
+use quorate_core::{ClockTime, TransactionId, Value};
+
+use crate::application::Application;
+use crate::entry::{Body, Ended, Entry, Final, Outcome, Page, Pending, Vote, Voted};
+use crate::place::Place;
+use crate::rules::{Plant, Rules};
+
+/// The replicated state of a shard.
+#[derive(Debug)]
+pub(super) struct State<A> {
+    rules: Rules,
+    pub(super) application: A,
+    pending: BTreeMap<TransactionId, Pending>,
+    /// What is pending, in the order in which it will be executed if nothing comes in between.
+    queue: BTreeSet<Place>,
+    ended: FixedMap<TransactionId, Ended>,
+    /// What has ended, by when it was sent first.
+    fading: BTreeSet<(ClockTime, TransactionId)>,
+    /// No later leader proposes at or below.
+    pub(super) ceiling: ClockTime,
+    /// Nothing that was first sent below is accepted.
+    pub(super) floor: ClockTime,
+    /// What was first sent below is forgotten.
+    pub(super) forgotten: ClockTime,
+    /// How many transactions have ended while this state was followed: not a part of it.
+    pub(super) committed: u64,
+    pub(super) refused: u64,
+}
+
+impl<A: Application> State<A> {
+    pub(super) fn new(application: A, rules: Rules) -> Self {
+        State {
+            rules,
+            application,
+            pending: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            ended: FixedMap::default(),
+            fading: BTreeSet::new(),
+            ceiling: ClockTime::default(),
+            floor: ClockTime::default(),
+            forgotten: ClockTime::default(),
+            committed: 0,
+            refused: 0,
+        }
+    }
+
+    /// What is accepted and not executed, as far as the log says, in the order of names.
+    pub(super) fn pending(&self) -> impl ExactSizeIterator<Item = &Pending> {
+        self.pending.values()
+    }
+
+    /// How a transaction has ended, as long as that is known.
+    pub(super) fn ended(&self, id: TransactionId) -> Option<&Ended> {
+        self.ended.get(&id)
+    }
+
+    /// Every transaction whose end is known, the oldest first.
+    pub(super) fn all_ended(&self) -> impl Iterator<Item = (TransactionId, &Ended)> + '_ {
+        self.fading.iter().map(|(_, id)| (*id, &self.ended[id]))
+    }
+
+    /// How many have ended that may be forgotten.
+    pub(super) fn overdue(&self) -> usize {
+        self.fading.range(..(self.forgotten, TransactionId::default())).count()
+    }
+
+    /// Follows an entry. Of votes on one transaction the first counts.
+    pub(super) fn apply(&mut self, entry: &Entry) {
+        self.ceiling = self.ceiling.max(entry.ceiling);
+        for ending in &entry.finals {
+            self.finish(*ending);
+        }
+        match &entry.body {
+            Body::Voted(voted) => self.note_vote(voted),
+            Body::Floor { floor, forgotten } => self.raise_floor(*floor, *forgotten),
+            Body::Nothing => {}
+        }
+    }
+
+    fn note_vote(&mut self, voted: &Arc<Voted>) {
+        let id = voted.transaction;
+        if self.ended.contains_key(&id) || self.pending.contains_key(&id) {
+            return;
+        }
+        if voted.vote == Vote::Conflict || voted.operation.is_none() {
+            return self.end(voted, Outcome::Conflict);
+        }
+        let place = Place { timestamp: voted.proposed, transaction: id };
+        self.hold(Pending { voted: voted.clone(), place, is_final: voted.participants.len() == 1 });
+    }
+
+    fn hold(&mut self, pending: Pending) {
+        self.queue.insert(pending.place);
+        self.pending.insert(pending.voted.transaction, pending);
+    }
+
+    fn finish(&mut self, Final { transaction: id, timestamp }: Final) {
+        let Some(mut pending) = self.pending.remove(&id) else { return };
+        self.queue.remove(&pending.place);
+        match timestamp {
+            Some(timestamp) => {
+                pending.place.timestamp = timestamp;
+                pending.is_final = true;
+                self.hold(pending);
+            }
+            None => self.end(&pending.voted, Outcome::Conflict),
+        }
+    }
+
+    /// Executes what is next as long as it is certain what that is. A leader has executed it before, and gives the answer.
+    pub(super) fn execute(&mut self, mut ahead: impl FnMut(TransactionId) -> Option<Value>) {
+        while let Some(place) = self.next() {
+            let Some(pending) = self.pending.remove(&place.transaction) else { return };
+            self.queue.remove(&place);
+            let operation = pending.voted.operation.as_ref();
+            let answer = ahead(place.transaction)
+                .or_else(|| operation.map(|operation| self.application.run(place, operation)))
+                .unwrap_or_default();
+            self.end(&pending.voted, Outcome::Committed { timestamp: place.timestamp, answer });
+        }
+    }
+
+    /// What is executed next, if it is certain.
+    fn next(&self) -> Option<Place> {
+        let is_final = |place: &Place| self.pending.get(&place.transaction).is_some_and(|it| it.is_final);
+        if self.rules.has(Plant::ArrivalOrder) {
+            return self.queue.iter().copied().find(is_final);
+        }
+        self.queue.first().copied().filter(is_final)
+    }
+
+    /// Nothing below changes any more, as far as the log says; nothing at all, if nothing is pending.
+    pub(super) fn horizon(&self) -> Option<Place> {
+        self.queue.first().copied()
+    }
+
+    fn end(&mut self, voted: &Voted, outcome: Outcome) {
+        match outcome {
+            Outcome::Committed { .. } => self.committed += 1,
+            Outcome::Conflict => self.refused += 1,
+        }
+        let participants = voted.participants.clone();
+        self.remember(voted.transaction, Ended { outcome, participants, first: voted.first });
+    }
+
+    fn remember(&mut self, id: TransactionId, ended: Ended) {
+        self.fading.insert((ended.first, id));
+        self.ended.insert(id, ended);
+    }
+
+    fn raise_floor(&mut self, floor: ClockTime, forgotten: ClockTime) {
+        self.floor = self.floor.max(floor);
+        self.forgotten = self.forgotten.max(forgotten);
+        while let Some((first, id)) = self.fading.first().copied()
+            && first < self.forgotten
+        {
+            self.fading.pop_first();
+            self.ended.remove(&id);
+        }
+    }
+
+    /// The state as it is now.
+    pub(super) fn freeze(&self, page_bytes_max: usize) -> Frozen<A> {
+        const ENTRY_BYTES: usize = 64;
+        let held = |pending: &Pending| {
+            let operation = pending.voted.operation.as_ref().map_or(0, |operation| operation.len());
+            (ENTRY_BYTES + operation, pending.clone())
+        };
+        let left = |(id, ended): (TransactionId, &Ended)| {
+            let answer = match &ended.outcome {
+                Outcome::Committed { answer, .. } => answer.len(),
+                Outcome::Conflict => 0,
+            };
+            (ENTRY_BYTES + answer, (id, ended.clone()))
+        };
+        let (ceiling, floor, forgotten) = (self.ceiling, self.floor, self.forgotten);
+        let mut pages = VecDeque::from([Page::Bounds { ceiling, floor, forgotten }]);
+        pages.extend(divide(self.pending().map(held), page_bytes_max).into_iter().map(Page::Pending));
+        pages.extend(divide(self.all_ended().map(left), page_bytes_max).into_iter().map(Page::Ended));
+        Frozen { pages, application: self.application.freeze(self.horizon()), page_bytes_max }
+    }
+
+    /// The state that these pages hold.
+    pub(super) fn from_pages(pages: Vec<Page<A::Page>>, rules: Rules) -> Self {
+        let (of_application, others): (Vec<_>, Vec<_>) =
+            pages.into_iter().partition(|page| matches!(page, Page::Application(_)));
+        let of_application = of_application.into_iter().filter_map(|page| match page {
+            Page::Application(page) => Some(page),
+            Page::Pending(_) | Page::Ended(_) | Page::Bounds { .. } => None,
+        });
+        let mut state = State::new(A::from_pages(of_application.collect()), rules);
+        for page in others {
+            match page {
+                Page::Application(_) => {}
+                Page::Pending(page) => page.into_iter().for_each(|pending| state.hold(pending)),
+                Page::Ended(page) => page.into_iter().for_each(|(id, ended)| state.remember(id, ended)),
+                Page::Bounds { ceiling, floor, forgotten } => {
+                    (state.ceiling, state.floor, state.forgotten) = (ceiling, floor, forgotten);
+                }
+            }
+        }
+        state
+    }
+}
+
+/// The state as it was at one position: pages that are handed out one by one.
+#[derive(Debug)]
+pub struct Frozen<A: Application> {
+    pages: VecDeque<Page<A::Page>>,
+    application: A::Frozen,
+    page_bytes_max: usize,
+}
+
+impl<A: Application> Frozen<A> {
+    /// The next page; none if all were given.
+    pub(super) fn next_page(&mut self) -> Option<Page<A::Page>> {
+        self.pages
+            .pop_front()
+            .or_else(|| A::next_page(&mut self.application, self.page_bytes_max).map(Page::Application))
+    }
+}

@@ -1,0 +1,253 @@
+//! Votes: how the participants of a transaction agree on its timestamp (section 4.4).
+
+use quorate_core::log::Log;
+use quorate_core::{Address, ClockTime, Context, ReplicaId, ReplicaIndex, ShardId, TransactionId};
+
+use super::leader::Stranger;
+use super::{Out, Replica};
+use crate::application::Application;
+use crate::entry::{Entry, Final, Outcome, Vote};
+use crate::message::{Message, Reply};
+use crate::rules::Plant;
+
+/// A vote, as it comes from another shard.
+#[derive(Debug)]
+pub(super) struct Ballot {
+    pub(super) transaction: TransactionId,
+    pub(super) participants: Vec<ShardId>,
+    pub(super) first: ClockTime,
+    pub(super) vote: Vote,
+    pub(super) proposed: ClockTime,
+    pub(super) reads_only: bool,
+    pub(super) wants: bool,
+}
+
+impl<A: Application> Replica<A> {
+    pub(super) fn on_vote(
+        &mut self,
+        from: Address,
+        ballot: Ballot,
+        context: &Context<'_>,
+        log: &impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        let Address::Replica(voter) = from else { return };
+        let id = ballot.transaction;
+        let is_other = voter.shard != self.config.replica.shard;
+        if !is_other
+            || !self.config.are_participants(&ballot.participants)
+            || !ballot.participants.contains(&voter.shard)
+        {
+            return;
+        }
+        let Some(leader) = &mut self.leader else {
+            return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
+        };
+        leader.leaders.insert(voter.shard, voter.index);
+        if let Some(timestamp) = self.ending(id) {
+            if ballot.wants && !self.config.rules.has(Plant::VotesDiscarded) {
+                outbox.send(from, Message::Resolved { transaction: id, timestamp });
+            }
+            return;
+        }
+        let Some(leader) = &mut self.leader else { return };
+        if let Some(open) = leader.open.get_mut(&id) {
+            match ballot.vote {
+                Vote::Commit => {
+                    open.votes.insert(voter.shard, ballot.proposed);
+                    let tells = ballot.wants && open.is_stable;
+                    if tells {
+                        let message = self.own_vote(id, false);
+                        message.into_iter().for_each(|message| outbox.send(from, message));
+                    }
+                    self.count_votes(id);
+                }
+                Vote::Conflict => self.drop_open(id, outbox),
+            }
+            return;
+        }
+        if leader.refusing.contains(&id) || ballot.first < self.state.forgotten {
+            // It is told once that is stable. Or whoever asks is behind: at its shard it has ended long ago.
+            return;
+        }
+        if ballot.first < leader.next_floor.unwrap_or(self.state.floor) {
+            // Nobody has asked, and nobody may any more. That is durable only with the floor.
+            if ballot.first < self.state.floor {
+                outbox.send(from, Message::Resolved { transaction: id, timestamp: None });
+            }
+            return;
+        }
+        if leader.strangers.len() < self.config.strangers_max || leader.strangers.contains_key(&id) {
+            let stranger = leader.strangers.entry(id).or_insert_with(|| Stranger {
+                participants: ballot.participants,
+                first: ballot.first,
+                reads_only: ballot.reads_only,
+                votes: Default::default(),
+                since: context.now,
+            });
+            stranger.votes.insert(voter.shard, (ballot.vote, ballot.proposed));
+        }
+    }
+
+    /// How a transaction has ended here, if it has: at a timestamp, or not at all.
+    fn ending(&self, id: TransactionId) -> Option<Option<ClockTime>> {
+        let ahead = self.leader.as_ref().and_then(|leader| leader.ahead.get(&id));
+        let ahead = ahead.map(|(timestamp, _)| Some(*timestamp));
+        ahead.or_else(|| {
+            self.state.ended(id).map(|ended| match ended.outcome {
+                Outcome::Committed { timestamp, .. } => Some(timestamp),
+                Outcome::Conflict => None,
+            })
+        })
+    }
+
+    /// Another participant knows all votes.
+    pub(super) fn on_resolved(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        timestamp: Option<ClockTime>,
+        outbox: &mut Out<A>,
+    ) {
+        let (Address::Replica(_), Some(leader)) = (from, &mut self.leader) else { return };
+        if !leader.open.contains_key(&id) {
+            return;
+        }
+        match timestamp {
+            Some(timestamp) => self.set_timestamp(id, timestamp),
+            None => self.drop_open(id, outbox),
+        }
+    }
+
+    /// Whoever was taken for the leader of another shard is not: whoever is learns of the vote.
+    pub(super) fn on_not_leading(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+        leader: ReplicaIndex,
+        outbox: &mut Out<A>,
+    ) {
+        let Address::Replica(ReplicaId { shard, index }) = from else { return };
+        let believed = self.leader_of(shard);
+        let Some(own) = &mut self.leader else { return };
+        if believed.index != index || leader == index {
+            return;
+        }
+        own.leaders.insert(shard, leader);
+        if let Some(message) = self.own_vote(id, true) {
+            outbox.send(ReplicaId { shard, index: leader }, message);
+        }
+    }
+
+    /// Takes the greatest proposal as the timestamp, once all are known.
+    pub(super) fn count_votes(&mut self, id: TransactionId) {
+        let own = self.config.replica.shard;
+        let Some(open) = self.leader.as_ref().and_then(|leader| leader.open.get(&id)) else { return };
+        // An own proposal that is not stable could still be another.
+        if open.is_stable && open.timestamp.is_none() && open.missing(own).next().is_none() {
+            let timestamp = open.votes.values().copied().fold(open.proposed, ClockTime::max);
+            self.set_timestamp(id, timestamp);
+        }
+    }
+
+    fn set_timestamp(&mut self, id: TransactionId, timestamp: ClockTime) {
+        let Some(leader) = &mut self.leader else { return };
+        let Some(open) = leader.open.get_mut(&id) else { return };
+        if open.timestamp.is_some() {
+            return;
+        }
+        if open.reads_only {
+            if let Some(open) = leader.close(id) {
+                leader.reads.insert((timestamp, id), open.operation);
+            }
+            return;
+        }
+        leader.queue.remove(&open.place(id));
+        open.timestamp = Some(timestamp);
+        leader.queue.insert(open.place(id));
+    }
+
+    /// A participant refuses what was accepted here.
+    pub(super) fn drop_open(&mut self, id: TransactionId, outbox: &mut Out<A>) {
+        let Some(leader) = &mut self.leader else { return };
+        // What has its timestamp has the votes of all.
+        if leader.open.get(&id).is_none_or(|open| open.timestamp.is_some()) {
+            return;
+        }
+        let Some(open) = leader.close(id) else { return };
+        if !open.reads_only {
+            leader.finals.push(Final { transaction: id, timestamp: None });
+        }
+        let reply = Reply::Ended(Outcome::Conflict);
+        outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
+    }
+
+    /// Tells the other participants how this shard votes.
+    pub(super) fn send_votes(&self, id: TransactionId, outbox: &mut Out<A>) {
+        let Some(open) = self.leader.as_ref().and_then(|leader| leader.open.get(&id)) else { return };
+        if let Some(message) = self.own_vote(id, false) {
+            self.tell_participants(&open.participants, &message, outbox);
+        }
+    }
+
+    /// Asks every replica of the shards whose votes are missing.
+    pub(super) fn ask_for_votes(&self, id: TransactionId, outbox: &mut Out<A>) {
+        let own = self.config.replica.shard;
+        let Some(open) = self.leader.as_ref().and_then(|leader| leader.open.get(&id)) else { return };
+        let Some(message) = self.own_vote(id, true) else { return };
+        for shard in open.missing(own) {
+            for index in self.config.groups.members(shard).iter() {
+                outbox.send(ReplicaId { shard, index }, message.clone());
+            }
+        }
+    }
+
+    /// How this shard votes on what it has accepted; nothing as long as that could still be forgotten.
+    fn own_vote(&self, id: TransactionId, wants: bool) -> Option<Message> {
+        let open = self.leader.as_ref()?.open.get(&id)?;
+        open.is_stable.then(|| Message::Vote {
+            transaction: id,
+            participants: open.participants.clone(),
+            first: open.first,
+            vote: Vote::Commit,
+            proposed: open.proposed,
+            reads_only: open.reads_only,
+            wants,
+        })
+    }
+
+    /// Tells the other participants that this shard does not execute a transaction.
+    pub(super) fn send_refusal(
+        &self,
+        id: TransactionId,
+        participants: &[ShardId],
+        first: ClockTime,
+        reads_only: bool,
+        outbox: &mut Out<A>,
+    ) {
+        let message = Message::Vote {
+            transaction: id,
+            participants: participants.to_vec(),
+            first,
+            vote: Vote::Conflict,
+            proposed: ClockTime::default(),
+            reads_only,
+            wants: false,
+        };
+        self.tell_participants(participants, &message, outbox);
+    }
+
+    /// Says something to the leaders of the other participants.
+    fn tell_participants(&self, participants: &[ShardId], message: &Message, outbox: &mut Out<A>) {
+        for shard in participants.iter().filter(|shard| **shard != self.config.replica.shard) {
+            outbox.send(self.leader_of(*shard), message.clone());
+        }
+    }
+
+    /// Who leads a shard, as far as is known here.
+    fn leader_of(&self, shard: ShardId) -> ReplicaId {
+        let known = self.leader.as_ref().and_then(|leader| leader.leaders.get(&shard)).copied();
+        let index = known.unwrap_or_else(|| self.config.groups.members(shard).at(0));
+        ReplicaId { shard, index }
+    }
+}

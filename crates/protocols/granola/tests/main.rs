@@ -1,0 +1,5 @@
+//! Granola as stories, message by message.
+
+mod registers;
+mod schedules;
+mod scripts;

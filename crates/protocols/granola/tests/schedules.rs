@@ -1,0 +1,339 @@
+//! Random schedules: leaders change, messages are lost, late and repeated, clocks differ, replicas and clients die. Whatever
+//! clients were told is what one execution after the other would have told them, in the order of timestamps; and what a client
+//! does next comes after what it has seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_core::{ClockTime, Random, ReplicaId, ShardId, TransactionId, Value};
+use quorate_granola::{Application, Outcome, Place, Plant, Rules};
+
+use crate::registers::Registers;
+use crate::scripts::world::World;
+
+const KEYS: [&str; 2] = ["k", "l"];
+const SHARDS: [u32; 2] = [1, 2];
+
+/// A transaction of a schedule.
+#[derive(Debug)]
+struct Txn {
+    reads_only: bool,
+    parts: BTreeMap<ShardId, String>,
+    /// What its client was told, if it was told anything: at which timestamp, and what the shards have answered.
+    told: Option<Told>,
+    /// What its client had seen when it began.
+    seen: ClockTime,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told {
+    attempt: TransactionId,
+    timestamp: ClockTime,
+    answers: BTreeMap<ShardId, String>,
+}
+
+struct Schedule {
+    world: World,
+    random: Random,
+    clients: Vec<u64>,
+    sequence: u64,
+    txns: BTreeMap<TransactionId, Txn>,
+    seen: BTreeMap<u64, ClockTime>,
+    down: BTreeSet<String>,
+    held: BTreeSet<(&'static str, String, String)>,
+}
+
+impl Schedule {
+    fn new(rules: Rules, seed: u64) -> Self {
+        let mut schedule = Schedule {
+            world: World::new(rules),
+            random: Random::new(seed),
+            clients: vec![1, 2, 3],
+            sequence: 0,
+            txns: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            down: BTreeSet::new(),
+            held: BTreeSet::new(),
+        };
+        // Nothing is forgotten: what was executed is compared with what was told.
+        schedule.command("cluster shards=2 lag=1000000");
+        for shard in SHARDS {
+            for index in 0..3 {
+                let micros = [100, 3_000, 400_000, 2_000_000][schedule.random.index(4)];
+                schedule.command(&format!("clock {shard}/r{index} {micros}"));
+            }
+        }
+        schedule
+    }
+
+    fn command(&mut self, line: &str) {
+        for told in self.world.command(line) {
+            if let Some(event) = told.strip_prefix("  ") {
+                self.on_event(event);
+            }
+        }
+    }
+
+    /// `c1.7/2 COMMITTED at 101: 1 nothing, 2 x`, or how else it ended.
+    fn on_event(&mut self, event: &str) {
+        let Some((id, rest)) = event.split_once(" COMMITTED at ") else { return };
+        let (client, number) = id.strip_prefix('c').and_then(|id| id.split_once('.')).unwrap();
+        let (sequence, attempt) = number.split_once('/').unwrap_or((number, "0"));
+        let client: u64 = client.parse().unwrap();
+        let name = name(client, sequence.parse().unwrap());
+        let (timestamp, answers) = rest.split_once(": ").unwrap();
+        let timestamp = ClockTime::from_micros(timestamp.parse().unwrap());
+        let answer = |answer: &str| {
+            let (shard, answer) = answer.split_once(' ').unwrap();
+            (ShardId(shard.parse().unwrap()), answer.to_owned())
+        };
+        let attempt = TransactionId { attempt: attempt.parse().unwrap(), ..name };
+        let told = Told { attempt, timestamp, answers: answers.split(", ").map(answer).collect() };
+        let Some(txn) = self.txns.get_mut(&name) else { return };
+        assert_eq!(txn.told, None, "{name} ends once");
+        txn.told = Some(told);
+        let seen = self.seen.entry(client).or_default();
+        *seen = timestamp.max(*seen);
+    }
+
+    fn replica(&mut self) -> String {
+        format!("{}/r{}", SHARDS[self.random.index(2)], self.random.index(3))
+    }
+
+    fn participant(&mut self) -> String {
+        if self.random.chance(0.3) {
+            format!("c{}", self.clients[self.random.index(self.clients.len())])
+        } else {
+            self.replica()
+        }
+    }
+
+    fn begin(&mut self) {
+        self.sequence += 1;
+        let client = self.clients[self.random.index(self.clients.len())];
+        let reads_only = self.random.chance(0.3);
+        let shards: Vec<u32> = match self.random.index(3) {
+            0 => SHARDS.to_vec(),
+            at => vec![SHARDS[at - 1]],
+        };
+        let mut parts = BTreeMap::new();
+        for shard in shards {
+            let key = KEYS[self.random.index(2)];
+            let operation = match reads_only {
+                true => "get k l".to_owned(),
+                false => format!("append {key} {}", self.sequence),
+            };
+            parts.insert(ShardId(shard), operation);
+        }
+        let words: Vec<String> = parts.iter().map(|(shard, part)| format!("{} {part}", shard.0)).collect();
+        let seen = self.seen.get(&client).copied().unwrap_or_default();
+        self.txns.insert(name(client, self.sequence), Txn { reads_only, parts, told: None, seen });
+        let verb = if reads_only { "read" } else { "run" };
+        self.command(&format!("{verb} c{client} {} {}", self.sequence, words.join(", ")));
+    }
+
+    fn step(&mut self) {
+        match self.random.index(24) {
+            0..8 => self.begin(),
+            8..14 => {
+                let count = 1 + self.random.index(12);
+                self.command(&format!("deliver {count}"));
+            }
+            14 | 15 => self.command("deliver"),
+            16 => {
+                let verb = ["hold", "cut"][self.random.index(2)];
+                let link = (verb, self.participant(), self.participant());
+                self.command(&format!("{verb} {} {}", link.1, link.2));
+                self.held.insert(link);
+            }
+            17 => {
+                if let Some(link) = self.held.pop_first() {
+                    self.let_go(&link);
+                }
+            }
+            18 => {
+                let replica = self.replica();
+                if !self.down.contains(&replica) {
+                    let verb = ["lead", "usurp"][self.random.index(2)];
+                    self.command(&format!("{verb} {replica}"));
+                }
+            }
+            19 => {
+                let replica = self.replica();
+                let shard = &replica[..1];
+                // Of each group one at most.
+                if !self.down.iter().any(|down| down.starts_with(shard)) {
+                    self.command(&format!("crash {replica}"));
+                    self.down.insert(replica);
+                }
+            }
+            20 => {
+                if let Some(replica) = self.down.pop_first() {
+                    self.command(&format!("restart {replica}"));
+                }
+            }
+            21 => {
+                let who = self.participant();
+                self.command(&format!("repeat {who}"));
+            }
+            22 if self.random.chance(0.3) => {
+                let at = self.random.index(self.clients.len());
+                let client = self.clients[at];
+                self.command(&format!("crash c{client}"));
+                self.clients[at] = client + 3;
+            }
+            _ => {
+                let milliseconds = [1, 20, 500, 1_500][self.random.index(4)];
+                self.command(&format!("advance {milliseconds}"));
+            }
+        }
+    }
+
+    fn let_go(&mut self, (verb, from, to): &(&str, String, String)) {
+        let undo = if *verb == "hold" { "release" } else { "mend" };
+        self.command(&format!("{undo} {from} {to}"));
+    }
+
+    /// Everything is well again, and ends.
+    fn heal(&mut self) {
+        for link in std::mem::take(&mut self.held) {
+            self.let_go(&link);
+        }
+        for replica in std::mem::take(&mut self.down) {
+            self.command(&format!("restart {replica}"));
+        }
+        self.command("deliver");
+        for shard in SHARDS {
+            self.command(&format!("lead {shard}/r0"));
+        }
+        self.command("deliver");
+        for _ in 0..8 {
+            self.command("advance 1000");
+        }
+    }
+
+    /// What is wrong with how it went; nothing, if it went well.
+    fn judge(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let leaders: Vec<_> =
+            self.world.replicas().filter(|(_, replica)| replica.leads().is_some()).collect();
+        for (id, replica) in &leaders {
+            let (pending, waiting) = (replica.pending().len(), replica.waiting());
+            if pending + waiting > 0 {
+                wrong.push(format!("{id} has {pending} pending and lets {waiting} wait"));
+            }
+        }
+        // What the shards say was executed, and where.
+        let mut executed: BTreeMap<Place, BTreeMap<ShardId, String>> = BTreeMap::new();
+        for (ReplicaId { shard, .. }, replica) in &leaders {
+            for (id, ended) in replica.ended() {
+                if let Outcome::Committed { timestamp, answer } = &ended.outcome {
+                    let place = Place { timestamp: *timestamp, transaction: id };
+                    let answer = String::from_utf8_lossy(answer).into_owned();
+                    executed.entry(place).or_default().insert(*shard, answer);
+                }
+            }
+        }
+        let mut shards: BTreeMap<ShardId, Registers> = BTreeMap::new();
+        for shard in SHARDS {
+            shards.insert(ShardId(shard), Registers::default());
+        }
+        let mut reads: BTreeMap<Place, &Txn> = BTreeMap::new();
+        for (name, txn) in &self.txns {
+            let Some(told) = &txn.told else { continue };
+            let is_late = if txn.reads_only { told.timestamp < txn.seen } else { told.timestamp <= txn.seen };
+            if is_late {
+                wrong.push(format!("{name} comes before what its client had seen: {told:?}"));
+            }
+            let place = Place { timestamp: told.timestamp, transaction: told.attempt };
+            match txn.reads_only {
+                true => {
+                    reads.insert(Place { timestamp: Place::after(told.timestamp).timestamp, ..place }, txn);
+                }
+                false if executed.get(&place) != Some(&told.answers) => {
+                    wrong.push(format!("{name} was told {told:?}, and not by {:?}", executed.get(&place)));
+                }
+                false => {}
+            }
+        }
+        // One after the other.
+        let mut names = BTreeSet::new();
+        for (place, answers) in &executed {
+            while let Some((at, txn)) = reads.pop_first() {
+                if Place::after(at.timestamp) > Place::after(place.timestamp) {
+                    reads.insert(at, txn);
+                    break;
+                }
+                wrong.extend(compare_read(&shards, txn));
+            }
+            let name = name(place.transaction.client.0, place.transaction.sequence);
+            if !names.insert(name) {
+                wrong.push(format!("{name} was executed twice"));
+            }
+            let Some(txn) = self.txns.get(&name) else { continue };
+            for (shard, part) in &txn.parts {
+                let operation = Value::from(part.clone());
+                let answer = shards.get_mut(shard).unwrap().run(*place, &operation);
+                let expected = String::from_utf8_lossy(&answer);
+                if answers.get(shard).map(String::as_str) != Some(&*expected) {
+                    wrong.push(format!("{place} at {shard} has {:?}, not {expected}", answers.get(shard)));
+                }
+            }
+        }
+        for txn in reads.values() {
+            wrong.extend(compare_read(&shards, txn));
+        }
+        wrong
+    }
+}
+
+/// What a transaction has read that is not there.
+fn compare_read(shards: &BTreeMap<ShardId, Registers>, txn: &Txn) -> Option<String> {
+    let told = txn.told.as_ref()?;
+    let end = Place::after(ClockTime::from_micros(u64::MAX - 1));
+    let found = |(shard, part): (&ShardId, &String)| {
+        let answer = shards[shard].read(end, &Value::from(part.clone()));
+        (*shard, String::from_utf8_lossy(&answer).into_owned())
+    };
+    let found: BTreeMap<ShardId, String> = txn.parts.iter().map(found).collect();
+    (found != told.answers).then(|| format!("{told:?} should have read {found:?}"))
+}
+
+fn name(client: u64, sequence: u64) -> TransactionId {
+    TransactionId { client: quorate_core::ClientId(client), sequence, attempt: 0 }
+}
+
+/// How many transactions were told to have committed, and what is wrong.
+fn run(rules: Rules, seed: u64) -> (usize, Vec<String>) {
+    let mut schedule = Schedule::new(rules, seed);
+    for _ in 0..120 {
+        schedule.step();
+    }
+    schedule.heal();
+    let committed = schedule.txns.values().filter(|txn| txn.told.is_some()).count();
+    (committed, schedule.judge())
+}
+
+#[test]
+fn what_clients_see_is_serializable_in_the_order_of_their_sessions() {
+    let mut committed = 0;
+    for seed in 0..400 {
+        let (count, wrong) = run(Rules::SOUND, seed);
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+        committed += count;
+    }
+    assert!(committed > 8_000, "{committed} have committed");
+}
+
+/// Each bug is found within so many schedules, but for the one that strikes only who asks again after everybody has gone on.
+const SCHEDULES: u64 = 20;
+
+#[test]
+fn schedules_find_planted_bugs() {
+    for plant in Plant::ALL.into_iter().filter(|plant| *plant != Plant::LatestOnly) {
+        let find = |seed: u64| {
+            let found = std::panic::catch_unwind(|| run(Rules::planted(plant), seed).1);
+            found.map_or(true, |wrong| !wrong.is_empty())
+        };
+        assert!((0..SCHEDULES).any(find), "{} was not found", plant.id());
+    }
+}

@@ -1,0 +1,67 @@
+//! Runs every script in `testscripts` and compares what happens with what is written there.
+//!
+//! A script is a sequence of blocks: commands, a line `---`, and what they led to. `QUORATE_BLESS=1 cargo test -p
+//! quorate-granola` writes what happens into the scripts; read the difference before you commit it.
+//!
+//! Beside the commands of every [`quorate_testscripts::stage`] there are
+//!
+//! | command | meaning |
+//! |---|---|
+//! | `cluster [shards=S] [replicas=N] [lag=SECONDS]` | first; floors stay so far behind the clock |
+//! | `run c1 7 1 put a x, 2 append b y` | a client executes these operations at these shards, as its transaction 7 |
+//! | `read c1 8 1 get a, 2 get b` | the same, for operations that only read |
+//! | `learn WHO` | a client or a replica learns who the replicas of all groups are |
+//! | `show WHO`, `waiting WHO` | what a replica holds; how many requests wait there |
+
+mod describe;
+pub(crate) mod world;
+
+use quorate_granola::{Plant, Rules};
+use quorate_testscripts::Scripts;
+use world::World;
+
+fn scripts() -> Scripts {
+    Scripts::of(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A world whose machines follow these rules.
+fn world(rules: Rules) -> impl FnMut(&str) -> Vec<String> {
+    let mut world = World::new(rules);
+    move |line| world.command(line)
+}
+
+#[test]
+fn scripts_tell_what_happens() {
+    scripts().assert_tell_what_happens(|| world(Rules::SOUND));
+}
+
+/// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
+const PLANTED: [(&str, Plant, &str); 11] = [
+    ("06_a_read_outlives_its_leader", Plant::CeilingForgotten, "  c2.1 COMMITTED at 509002: 1 nothing"),
+    ("07_the_client_dies_before_it_could_ask_all", Plant::NoTombstones, "  c1.1 conflict"),
+    (
+        "08_the_next_leader_asks_for_votes",
+        Plant::VotesDiscarded,
+        "  c1.1 COMMITTED at 101: 1 nothing, 2 nothing",
+    ),
+    (
+        "09_what_was_read_raises_what_is_proposed",
+        Plant::ReadsRaiseNothing,
+        "  c2.1 COMMITTED at 9002: 1 nothing",
+    ),
+    ("10_requests_overtake_each_other", Plant::LatestOnly, "  c1.1 COMMITTED at 1000101: 1 y"),
+    ("11_backups_execute_in_the_order_of_timestamps", Plant::ArrivalOrder, "  a = x,y @102"),
+    ("12_a_snapshot_has_one_timestamp", Plant::UnequalReadsTaken, "  c2.2 COMMITTED at 500103: 1 x, 2 x"),
+    ("13_what_is_not_stable_yet_is_waited_for", Plant::QueuedOnceStable, "  c2.2 COMMITTED at 9001: 1 new"),
+    ("14_proposals_ascend", Plant::ProposalsDescend, "  c2.1 COMMITTED at 9003: 1 x"),
+    ("15_a_leader_that_is_deposed_is_rewound", Plant::NotRewound, "  a = x,x @101"),
+    ("16_a_session_is_ordered", Plant::SessionForgotten, "  c1.2 COMMITTED at 9002: 1 nothing"),
+];
+
+/// A script that goes the same way when its rule is broken would guard nothing.
+#[test]
+fn scripts_go_another_way_with_a_planted_bug() {
+    for (script, plant, line) in PLANTED {
+        scripts().assert_parts(script, line, world(Rules::SOUND), world(Rules::planted(plant)), plant.id());
+    }
+}
