@@ -202,13 +202,35 @@ impl Drop for Processes {
     }
 }
 
+/// Where free ports are looked for: below those that systems give to whoever connects, of which one could be taken by a node that
+/// has started before the one that is to listen there.
+const PORTS: std::ops::Range<u16> = 10_000..32_000;
+
 /// Addresses that are free at the moment. Somebody else could take one before a server does; it says so then.
 pub(crate) fn free_addresses(count: usize) -> Result<Vec<String>, Failure> {
+    let drawn = getrandom::u64().map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
+    let start = (drawn % PORTS.len() as u64) as u16;
+    let ports = PORTS.map(|port| PORTS.start + (port - PORTS.start + start) % PORTS.len() as u16);
+    // All are held until the last is found, and none is given twice.
+    let free: Vec<_> =
+        ports.filter_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()).take(count).collect();
+    if free.len() < count {
+        return Err(Failure::failed(format!("there are no {count} free ports on 127.0.0.1 among {PORTS:?}")));
+    }
     let failed = |error| Failure::failed(format!("cannot listen on 127.0.0.1: {error}"));
-    let listeners: Vec<_> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>().map_err(failed)?;
-    listeners
-        .iter()
-        .map(|listener| listener.local_addr().map(|address| address.to_string()).map_err(failed))
-        .collect()
+    free.iter().map(|free| free.local_addr().map(|address| address.to_string()).map_err(failed)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn free_addresses_are_different_ones_that_nobody_is_given_who_connects() {
+        let addresses = free_addresses(20).unwrap();
+        let port = |address: &String| address.strip_prefix("127.0.0.1:").unwrap().parse::<u16>().unwrap();
+        let ports: BTreeSet<u16> = addresses.iter().map(port).collect();
+        assert!(ports.len() == 20 && ports.iter().all(|port| PORTS.contains(port)), "{addresses:?}");
+    }
 }
