@@ -5,6 +5,7 @@
 //! simulator and the server's runtime) run the same machines. Everything else in this crate is what machines talk
 //! about: [`id`]s, the two kinds of [`time`], [`timestamp`]s, [`transaction`]s and their limits, the [`command`]s of clients,
 //! [`quorum`] arithmetic, the [`members`] of groups and the [`topology`] of a cluster. [`log`] is the port through which machines use a replicated log.
+//! [`rules`] are what a bug can be planted into.
 //!
 //! This crate has no I/O, threads, clocks, unseeded randomness or iteration over hash order, and neither may anything
 //! that is built from it alone.
@@ -19,6 +20,7 @@ pub mod machine;
 pub mod members;
 pub mod quorum;
 pub mod random;
+pub mod rules;
 pub mod time;
 pub mod timestamp;
 pub mod topology;

@@ -33,7 +33,7 @@ use quorate_store::Versions;
 use crate::config::{Boot, ReplicaConfig};
 use crate::message::{Message, Put, QwStore};
 use crate::record::Record;
-use crate::rules::Plant;
+use crate::rules::{Plant, mistake};
 use desk::Desk;
 use floor::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_PUT_MAX, Floors};
 use shortening::Snapshots;
@@ -126,7 +126,7 @@ impl Machine for Replica {
             if created || newborn { quorate_ir::Replica::initialise } else { quorate_ir::Replica::lost };
         let ir = build(group, me, config.view_change_timeout, config.page_bytes_max);
         let mut replica = Replica {
-            ir: ir.with_mistake(config.rules.mistake()),
+            ir: ir.with_mistake(mistake(config.rules)),
             store: Store::default(),
             floors: Floors::default(),
             snapshots: Snapshots::default(),
