@@ -203,8 +203,8 @@ impl Database {
             return Ok(Outcome::Aborted);
         }
         self.learn_participants(token).await?;
-        let answer = self.shared.session.resolve(token, self.shared.options.deadline).ok_or(Error::Closed)?;
-        let answer = answer.await.map_err(|_| Error::Closed)?;
+        let answer = self.shared.session.resolve(token, self.shared.options.deadline).await;
+        let answer = answer.ok_or(Error::Closed)?;
         let retention = Duration::from_micros(age_micros);
         let outcome = answer.map_err(|Forgotten| Error::TooOld { token: token.clone(), retention })?;
         outcome.ok_or_else(|| Error::Unknown { token: token.clone() })

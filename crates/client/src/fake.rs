@@ -31,6 +31,8 @@ struct State {
     heard: Vec<Command>,
     ends: VecDeque<End>,
     outcomes: VecDeque<Option<Outcome>>,
+    /// True if nobody hears what became of a transaction.
+    forgets_who_asks: bool,
     clock: u64,
 }
 
@@ -75,6 +77,10 @@ impl Fake {
 
     pub(crate) fn next_outcomes(&self, outcomes: impl IntoIterator<Item = Option<Outcome>>) {
         self.state.lock().unwrap().outcomes.extend(outcomes);
+    }
+
+    pub(crate) fn forget_who_asks(&self) {
+        self.state.lock().unwrap().forgets_who_asks = true;
     }
 
     pub(crate) fn busy_for(&self, duration: Duration) {
@@ -141,6 +147,7 @@ impl State {
                 self.open.remove(&transaction);
                 Some(Event::Finished { transaction, result: Err(Failure::Aborted) })
             }
+            Command::Resolve { .. } if self.forgets_who_asks => None,
             Command::Resolve { transaction, .. } => {
                 Some(Event::Resolved { transaction, outcome: self.outcomes.pop_front().flatten() })
             }

@@ -187,7 +187,7 @@ impl Keyspace {
 
     /// Finds out what became of an attempt; none if that takes too long.
     async fn settle(&self, token: &Token, patience: Duration) -> Option<Outcome> {
-        self.shared.session.resolve(token, patience)?.await.ok()?.ok().flatten()
+        self.shared.session.resolve(token, patience).await?.ok().flatten()
     }
 
     /// Reads a key in a transaction of its own.

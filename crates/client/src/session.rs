@@ -24,6 +24,9 @@ pub(crate) trait Port: Send + Sync {
 /// Who answers for each key of a read-only transaction, and for its end.
 pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
 
+/// How much later than the coordinator a call gives up, so that the better informed of the two speaks first.
+pub(crate) const COORDINATOR_GRACE: Duration = Duration::from_millis(250);
+
 /// The shared part of all handles.
 pub(crate) struct Session {
     client: ClientId,
@@ -215,15 +218,12 @@ impl Session {
         )
     }
 
-    /// Asks what became of a transaction.
-    pub(crate) fn resolve(
-        &self,
-        token: &crate::Token,
-        patience: Duration,
-    ) -> Option<oneshot::Receiver<OutcomeAnswer>> {
+    /// Asks what became of a transaction, and waits for `patience` at most; none if the session has ended. The coordinator keeps
+    /// that time, and the timer here is for when the runtime that hosts it has ended.
+    pub(crate) async fn resolve(&self, token: &crate::Token, patience: Duration) -> Option<OutcomeAnswer> {
         let transaction = token.transaction;
         let timestamp = Timestamp::new(token.began, ClientId(0));
-        self.ask(
+        let receiver = self.ask(
             None,
             |waiters, sender| waiters.expect_outcome(transaction, sender),
             || Command::Resolve {
@@ -232,7 +232,11 @@ impl Session {
                 timestamp,
                 patience,
             },
-        )
+        )?;
+        match tokio::time::timeout(patience.saturating_add(COORDINATOR_GRACE), receiver).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => Some(Ok(None)),
+        }
     }
 
     /// Registers the call and gives the command, as one step; none if it cannot be made any more. The receiver is woken

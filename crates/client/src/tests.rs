@@ -6,6 +6,7 @@ use std::time::Duration;
 use quorate_core::command::{Failure, Outcome};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX};
 use quorate_core::{ClientId, Key, ShardId, Timestamp};
+use tokio::time::Instant;
 
 use crate::fake::{End, Fake};
 use crate::{Batch, Error, Invalid, Options, Value};
@@ -95,6 +96,19 @@ async fn an_attempt_that_cannot_be_settled_is_told_with_its_token() {
     let Err(Error::Unknown { token }) = accounts.put("alice", "1").await else { panic!("it is unknown") };
     assert_eq!(token.participants, [ShardId(1)]);
     assert_eq!(fake.heard(), ["begin c7.0.0", "commit c7.0.0", "resolve c7.0.0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_ever_for_what_became_of_an_attempt() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    fake.next_ends([unknown()]);
+    fake.forget_who_asks();
+    let before = Instant::now();
+    let outcome = accounts.put("alice", "1").await;
+    assert!(matches!(outcome, Err(Error::Unknown { .. })), "{outcome:?}");
+    let deadline = Options::default().deadline;
+    assert!(before.elapsed() < deadline + Duration::from_secs(1), "{:?}", before.elapsed());
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::database::Shared;
 use crate::error::{Error, Invalid, Result};
 use crate::footprint::Footprint;
+use crate::session::COORDINATOR_GRACE;
 use crate::token::Token;
 use crate::waiters::{FinishAnswer, OpenError};
 
@@ -50,9 +51,6 @@ struct Progress {
     stage: Stage,
     footprint: Footprint,
 }
-
-/// How much later than the coordinator a call gives up, so that the better informed of the two speaks first.
-const COORDINATOR_GRACE: Duration = Duration::from_millis(250);
 
 /// When to try again if the window of commits in flight is full.
 const WINDOW_RETRY_AFTER: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate::{Error, Invalid, Keyspace, KeyspaceOptions, NodeId, ReplicaId, ReplicaIndex, Timestamp, View};
 use tokio::time::Instant;
 
-use crate::support::{Cluster, accounts};
+use crate::support::{Cluster, accounts, until};
 
 /// Writes until this holds of what comes of it; gives that and how long the last write took.
 async fn write_until(
@@ -38,8 +38,17 @@ async fn a_lost_shard_says_so_at_once_and_goes_on_when_its_loss_is_accepted() {
     for number in 0..20 {
         accounts.put(format!("key{number}"), "1").await.unwrap();
     }
-    // The last decisions are still on their way.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // The last decisions are still on their way to the node that will be left.
+    let known = || {
+        cluster
+            .status(0)
+            .replicas
+            .iter()
+            .filter(|replica| replica.keyspace == "accounts")
+            .map(|it| it.commits)
+            .sum::<u64>()
+    };
+    until("what is left knows every commit", || known() >= 20).await;
     let shards: Vec<_> = accounts.definition().shards.iter().map(|shard| shard.id).collect();
     for node in [1, 2] {
         cluster.crash(node);
