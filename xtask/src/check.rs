@@ -3,17 +3,17 @@
 //! What is cheap comes first, tests come last so that their closing lines are near the end. A stage that fails does not
 //! keep the later ones from running: one run tells everything that is wrong.
 //!
-//! Nothing is compiled more often than it must be. Clippy, rustdoc and wasm32 only check; tests are compiled once, in
-//! the test profile; the `quorate` binary is compiled once, in the release profile, which users run too.
+//! Nothing is compiled more often than it must be. Clippy, rustdoc and wasm32 only check; tests and the `quorate` binary are
+//! compiled once, in one profile ([`build`]).
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::stage::{Outcome, Stage, Verdict};
-use crate::{arrows, determinism, licences, shell, simulation, testing, tidy, torture, wasm};
+use crate::{arrows, build, determinism, licences, shell, simulation, testing, tidy, torture, wasm};
 
-const STAGES: [Stage; 11] = [
+const STAGES: [Stage; 12] = [
     Stage { name: "format", what: "rustfmt finds nothing to change", run: format },
     Stage { name: "tidy", what: "size of files, leftovers, machine paths", run: tidy::run },
     Stage {
@@ -26,6 +26,7 @@ const STAGES: [Stage; 11] = [
     Stage { name: "clippy", what: "rustc and clippy, warnings denied", run: clippy },
     Stage { name: "rustdoc", what: "documentation, warnings denied", run: rustdoc },
     Stage { name: "wasm", what: "the deterministic crates without an operating system", run: wasm::run },
+    Stage { name: "build", what: "all tests, and the binary that later stages run", run: build::run },
     Stage {
         name: "simulation",
         what: "about a minute of seeds under all faults, then every planted bug",

@@ -11,11 +11,13 @@
 //! | [`determinism`], [`hash_order`] | what deterministic crates must not use |
 //! | [`licences`] | what dependencies ask for |
 //! | [`tidy`] | size of files, leftovers, machine paths |
+//! | [`build`] | what the stages run that run something |
 //! | [`wasm`], [`simulation`], [`torture`], [`testing`] | the stages that need more than one command |
 //!
 //! The standard library is its only dependency, so that a cold check does not begin by building the checker.
 
 mod arrows;
+mod build;
 mod check;
 mod crates;
 mod determinism;

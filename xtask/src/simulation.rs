@@ -2,13 +2,12 @@
 //! bug must be caught.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::shell;
+use crate::build::Quorate;
 use crate::stage::Outcome;
 
-/// How many seeds are run under all faults. They took about 30 ms each on one core of the machine that sized them.
-const SEEDS: &str = "1..2000";
+/// How many seeds are run under all faults. They took about 0.1 s each on one core of the machine that sized them.
+const SEEDS: &str = "1..1200";
 
 /// How many seeds every other system runs.
 const OTHER_SEEDS: &str = "1..150";
@@ -24,10 +23,10 @@ pub(crate) fn run(root: &Path) -> Outcome {
 }
 
 fn simulate(root: &Path) -> Result<String, String> {
-    shell::cargo(root, &["build", "--release", "--locked", "--package", "quorate-cli"])?;
+    let quorate = Quorate::built(root)?;
     let mut failures = Vec::new();
     let seeds = ["sim", "--isolation", "strict", "--seeds", SEEDS, "--faults", "all"];
-    let (text, success) = shell::output(quorate(root, &seeds))?;
+    let (text, success) = quorate.output(&seeds)?;
     println!("{text}");
     if !success {
         failures.push(format!("seeds {SEEDS} are not all good"));
@@ -35,13 +34,13 @@ fn simulate(root: &Path) -> Result<String, String> {
     if let Some(cells) = uncovered(&text) {
         failures.push(format!("no seed covers {cells}"));
     }
-    let (text, success) = shell::output(quorate(root, &["sim", "--crash-points"]))?;
+    let (text, success) = quorate.output(&["sim", "--crash-points"])?;
     println!("{text}");
     if !success {
         failures.push("not every crash of a small cluster is survived".to_owned());
     }
     let hunt = ["sim", "--isolation", "strict", "--plants", "--seeds", PLANT_SEEDS];
-    let (text, success) = shell::output(quorate(root, &hunt))?;
+    let (text, success) = quorate.output(&hunt)?;
     println!("{text}");
     let mut caught: Vec<String> = plants(&text).into_iter().map(str::to_owned).collect();
     if caught.is_empty() {
@@ -50,20 +49,20 @@ fn simulate(root: &Path) -> Result<String, String> {
     if !success {
         failures.push(format!("a planted bug is not caught within seeds {PLANT_SEEDS}"));
     }
-    let (text, _) = shell::output(quorate(root, &["sim", "--list-systems"]))?;
+    let (text, _) = quorate.output(&["sim", "--list-systems"])?;
     let systems: Vec<(&str, Vec<&str>)> = systems(&text).filter(|(name, _)| *name != STRICT).collect();
     if systems.is_empty() {
         failures.push("there is no comparison system".to_owned());
     }
     for (name, option) in &systems {
         let seeds = [&["sim"], &option[..], &["--seeds", OTHER_SEEDS, "--faults", "all"]].concat();
-        let (text, success) = shell::output(quorate(root, &seeds))?;
+        let (text, success) = quorate.output(&seeds)?;
         println!("{text}");
         if !success {
             failures.push(format!("seeds {OTHER_SEEDS} of {name} are not all good"));
         }
         let hunt = [&["sim"], &option[..], &["--plants", "--seeds", PLANT_SEEDS]].concat();
-        let (text, success) = shell::output(quorate(root, &hunt))?;
+        let (text, success) = quorate.output(&hunt)?;
         println!("{text}");
         caught.extend(plants(&text).into_iter().map(str::to_owned));
         if !success {
@@ -83,14 +82,6 @@ fn simulate(root: &Path) -> Result<String, String> {
 /// The cells of the table of faults and invariants that no seed has covered, as `quorate sim` prints them.
 fn uncovered(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("not covered: "))
-}
-
-/// The binary, run as users run it, from the clone.
-pub(crate) fn quorate(root: &Path, arguments: &[&str]) -> Command {
-    shell::cargo_command(
-        root,
-        &[&["run", "--quiet", "--release", "--locked", "--package", "quorate-cli", "--"], arguments].concat(),
-    )
 }
 
 /// The systems in the table that `quorate sim --list-systems` prints, each with the option that chooses it.

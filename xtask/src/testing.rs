@@ -4,13 +4,13 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Child;
 
-use crate::shell;
 use crate::stage::Outcome;
+use crate::{build, shell};
 
 pub(crate) fn run(root: &Path) -> Outcome {
     // One line a test would bury everything else; failures are printed in full all the same.
-    let arguments = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--quiet"];
-    let mut command = shell::cargo_command(root, &arguments);
+    let arguments = ["--no-fail-fast", "--", "--quiet"];
+    let mut command = shell::cargo_command(root, &[&build::TESTS[..], &arguments].concat());
     let name = shell::name(&command);
     let joined = std::io::pipe().and_then(|(reader, writer)| {
         command.stdout(writer.try_clone()?).stderr(writer);

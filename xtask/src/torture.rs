@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use crate::shell;
-use crate::simulation::quorate;
+use crate::build::Quorate;
 use crate::stage::Outcome;
 
 /// How long each kind of network is tortured.
@@ -15,8 +14,9 @@ pub(crate) fn run(root: &Path) -> Outcome {
 }
 
 fn torture(root: &Path) -> Result<String, String> {
+    let quorate = Quorate::built(root)?;
     let arguments = ["torture", "--seconds", SECONDS];
-    let (text, success) = shell::output(quorate(root, &arguments))?;
+    let (text, success) = quorate.output(&arguments)?;
     println!("{text}");
     if !success {
         return Err("real processes did not survive their faults".to_owned());
@@ -24,7 +24,7 @@ fn torture(root: &Path) -> Result<String, String> {
     if !can_make_namespaces() {
         return Ok(format!("{SECONDS} s with proxies; no network namespaces can be made here"));
     }
-    let (text, success) = shell::output(quorate(root, &[&arguments[..], &["--namespaces"]].concat()))?;
+    let (text, success) = quorate.output(&[&arguments[..], &["--namespaces"]].concat())?;
     println!("{text}");
     if !success {
         return Err("real processes did not survive their faults in network namespaces".to_owned());
