@@ -37,7 +37,7 @@ impl Coordinator {
         }
         if parts.is_empty() {
             let committed = Committed { timestamp: greatest, fast: true, retries: 0 };
-            self.transactions.remove(&id);
+            self.close(id, Outcome::Committed(committed.timestamp), outbox);
             finish(outbox, id, Ok(committed));
         } else if !writes {
             let promised = self.config.system.has_snapshots();
@@ -157,10 +157,7 @@ impl Coordinator {
         if let Some(age) = age {
             self.ages.keep(id, age);
         }
-        let Some(open) = self.transactions.remove(&id) else { return };
-        if open.resolve_wanted {
-            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
-        }
+        let Some(open) = self.close(id, outcome, outbox) else { return };
         if !open.answered {
             finish(outbox, id, Err(Failure::Conflict));
         }

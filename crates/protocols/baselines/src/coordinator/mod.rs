@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_coordinator::{Leaders, Wakeups};
-use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
+use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Outcome, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
@@ -327,9 +327,10 @@ impl Coordinator {
         }
     }
 
-    /// Ends a transaction of which no prepare has left this client.
+    /// Ends a transaction of which no prepare has left this client: it has surely not committed.
     fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
-        let (locked, age) = match self.transactions.remove(&id).map(|open| open.phase) {
+        let phase = self.close(id, Outcome::Aborted, outbox).map(|open| open.phase);
+        let (locked, age) = match phase {
             Some(Phase::Executing(execution)) => (execution.locked().clone(), execution.age()),
             Some(Phase::Asking(asking)) => (asking.locked, asking.age),
             Some(Phase::Reporting(_)) | None => (BTreeMap::new(), None),
@@ -341,6 +342,15 @@ impl Coordinator {
             self.ages.keep(id, age);
         }
         finish(outbox, id, Err(failure));
+    }
+
+    /// Forgets a transaction, and tells what became of it if that has been asked: the servers could not.
+    fn close(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) -> Option<Open> {
+        let open = self.transactions.remove(&id)?;
+        if open.resolve_wanted {
+            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+        }
+        Some(open)
     }
 
     /// Makes sure that a transaction gets attention at `at`, or earlier.

@@ -1,7 +1,7 @@
 //! Commit wait: where clocks are bounded, what has committed is reported once its timestamp has passed on all of them. So
 //! timestamps follow real time, and a snapshot at any clock's time holds everything that was reported before.
 
-use quorate_core::command::{Committed, Event, Outcome};
+use quorate_core::command::{Committed, Outcome};
 use quorate_core::{ClockTime, Context, Instant, ShardId, Timestamp, TransactionId};
 
 use super::{Coordinator, Out, Phase, finish};
@@ -63,11 +63,7 @@ impl Coordinator {
             let wait = until.as_micros() - context.clock.as_micros();
             return Some(context.now + std::time::Duration::from_micros(wait));
         }
-        let open = self.transactions.remove(&id)?;
-        if open.resolve_wanted {
-            let outcome = Some(Outcome::Committed(timestamp));
-            outbox.emit(Event::Resolved { transaction: id, outcome });
-        }
+        let open = self.close(id, Outcome::Committed(timestamp), outbox)?;
         if !open.answered {
             finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }

@@ -346,18 +346,24 @@ impl Coordinator {
 
     fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
         match self.transactions.get(&id) {
-            Some(Open { phase: Phase::Executing(_), .. }) => {
-                self.transactions.remove(&id);
-                finish(outbox, id, Err(Failure::Aborted));
-            }
+            Some(Open { phase: Phase::Executing(_), .. }) => self.fail(id, Failure::Aborted, outbox),
             _ => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
         }
     }
 
-    /// Ends a transaction of which nothing has left this client but reads.
+    /// Ends a transaction of which nothing has left this client but reads: it has surely not committed.
     fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
-        self.transactions.remove(&id);
+        self.close(id, Outcome::Aborted, outbox);
         finish(outbox, id, Err(failure));
+    }
+
+    /// Forgets a transaction of which the replicas know nothing. Only here can be told what became of it, if that has been
+    /// asked.
+    fn close(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) {
+        let open = self.transactions.remove(&id);
+        if open.is_some_and(|open| open.resolve_wanted) {
+            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+        }
     }
 
     /// True if the coordinator has not forgotten a transaction of this name.

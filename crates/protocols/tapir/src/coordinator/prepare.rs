@@ -175,8 +175,8 @@ impl Coordinator {
         let shards = || shares.iter().map(|(shard, _)| *shard);
         let proposal = self.next_proposal(clock, greatest, shards());
         if shares.is_empty() {
-            self.transactions.remove(&id);
             let timestamp = proposal.timestamp;
+            self.close(id, Outcome::Committed(timestamp), outbox);
             return finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }
         self.start_preparing(id, proposal, shares, context, outbox);
