@@ -135,7 +135,7 @@ impl<A: Application> Replica<A> {
                 self.on_vote(from, ballot, context, log, outbox);
             }
             Message::Resolved { transaction, timestamp } => {
-                self.on_resolved(from, transaction, timestamp, outbox);
+                self.on_resolved(from, transaction, timestamp, context, log, outbox);
             }
             Message::NotLeading { transaction, leader } => {
                 self.on_not_leading(from, transaction, leader, outbox);

@@ -46,8 +46,18 @@ impl<A: Application> Replica<A> {
                 // has seen more than was executed here.
                 leader.reads.insert((request.high.max(leader.executed), id), request.operation);
             }
+            // Others may forget it once the floor is stable. That it is too old is not durable before, and a refusal will be.
+            Known::New if self.is_below_next_floor(request.first) => {
+                self.refuse(id, request.participants, request.first, false, log, outbox);
+            }
             Known::New => self.accept(request, context, log, outbox),
         }
+    }
+
+    /// True if a request comes too late for a floor that is on its way.
+    fn is_below_next_floor(&self, first: ClockTime) -> bool {
+        let next = self.leader.as_ref().and_then(|leader| leader.next_floor);
+        next.is_some_and(|floor| first < floor)
     }
 
     /// What this shard knows of a transaction.
@@ -70,7 +80,7 @@ impl<A: Application> Replica<A> {
         }
         let is_late = self.config.rules.has(Plant::LatestOnly)
             && self.state.all_ended().any(|(ended, _)| ended.client == id.client && ended > id);
-        if first < leader.next_floor.unwrap_or(self.state.floor) || is_late {
+        if first < self.state.floor || is_late {
             return Known::Ended(Reply::TooOld { clock });
         }
         Known::New

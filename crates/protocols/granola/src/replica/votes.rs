@@ -66,15 +66,13 @@ impl<A: Application> Replica<A> {
             }
             return;
         }
-        if leader.refusing.contains(&id) || ballot.first < self.state.forgotten {
-            // It is told once that is stable. Or whoever asks is behind: at its shard it has ended long ago.
-            return;
+        if ballot.first < self.state.floor {
+            // Nobody has asked, and nobody may any more. Or it is forgotten, and then it has ended at the sender's shard, too.
+            return outbox.send(from, Message::Resolved { transaction: id, timestamp: None });
         }
-        if ballot.first < leader.next_floor.unwrap_or(self.state.floor) {
-            // Nobody has asked, and nobody may any more. That is durable only with the floor.
-            if ballot.first < self.state.floor {
-                outbox.send(from, Message::Resolved { transaction: id, timestamp: None });
-            }
+        let is_below_next = leader.next_floor.is_some_and(|floor| ballot.first < floor);
+        if leader.refusing.contains(&id) || is_below_next {
+            // What becomes of it is told once that is stable.
             return;
         }
         if leader.strangers.len() < self.config.strangers_max || leader.strangers.contains_key(&id) {
@@ -101,21 +99,27 @@ impl<A: Application> Replica<A> {
         })
     }
 
-    /// Another participant knows all votes.
+    /// Another participant knows what becomes of a transaction.
+    ///
+    /// That nobody executes it counts only if this replica surely leads: what has ended everywhere may be forgotten there, and only
+    /// whoever does not know that it leads no longer would still ask for it.
     pub(super) fn on_resolved(
         &mut self,
         from: Address,
         id: TransactionId,
         timestamp: Option<ClockTime>,
+        context: &Context<'_>,
+        log: &impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
         let (Address::Replica(_), Some(leader)) = (from, &mut self.leader) else { return };
-        if !leader.open.contains_key(&id) {
-            return;
-        }
+        let Some(proposed) = leader.open.get(&id).map(|open| open.proposed) else { return };
         match timestamp {
-            Some(timestamp) => self.set_timestamp(id, timestamp),
-            None => self.drop_open(id, outbox),
+            // No sooner than it was proposed here: whoever asks different shards for different things under one name is in nobody
+            // else's way.
+            Some(timestamp) => self.set_timestamp(id, timestamp.max(proposed)),
+            None if log.lease_until().is_some_and(|until| context.now < until) => self.drop_open(id, outbox),
+            None => {}
         }
     }
 
