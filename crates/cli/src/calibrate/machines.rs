@@ -2,8 +2,9 @@
 //! what they read and write of bytes, and without a network between them.
 //!
 //! Transactions run side by side. What all of them ask of one machine is done at one go, as in a turn, and timed by what
-//! the thread has had of a processor. Nothing is left out of the mean: that a table grows, or memory is touched for the
-//! first time, happens to few, and all pay for it.
+//! the thread has had of a processor. Nothing is left out of the mean: that a table grows, or a page is collected, happens
+//! to few, and all pay for it. The store is as that of a server that has run for a while: each key has been written
+//! before, and what has ended is collected as fast as it comes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +32,10 @@ use crate::runtime::thread_cpu_time;
 const REPLICAS: usize = 3;
 
 /// Transactions read and write so many keys.
-const SIZES: [usize; 5] = [1, 2, 4, 8, 16];
+const SIZES: [usize; 5] = [1, 2, 4, 8, LARGEST];
+
+/// At most.
+const LARGEST: usize = 16;
 
 /// So many transactions run side by side.
 const SIDE_BY_SIDE: u64 = 64;
@@ -40,16 +44,19 @@ const SIDE_BY_SIDE: u64 = 64;
 const VALUE_BYTES: usize = 100;
 
 /// So many times for each size.
-const BATCHES: u64 = 150;
+const BATCHES: u64 = 300;
 
 /// Every so many times, others meet them on their keys.
 const CONFLICT_EVERY: u64 = 4;
 
-/// Before that, so many times with the largest size fill the store, so that it does not fit into the nearest caches.
-const FILLING: u64 = 60;
+/// Of so many keys, a power of two, in no order that caches could guess. They do not fit into the nearest caches.
+const KEYS: u64 = 1 << 18;
 
-/// Of so many keys, in no order that caches could guess.
-const KEYS: u64 = 1_000_000;
+/// Before that, so many times with the largest size write each key once.
+const FILLING: u64 = KEYS / SIDE_BY_SIDE / LARGEST as u64;
+
+/// And then they are written as they are measured, for so many times the time between two checkpoints.
+const CHECKPOINTS: u32 = 2;
 
 /// So long a transaction takes as far as the clocks of the machines know, so that what they do now and then is done as often as
 /// on a busy server.
@@ -57,6 +64,9 @@ const PACE: Duration = Duration::from_micros(40);
 
 /// Fewer at one go tell more about the clock than about themselves.
 const RUN_MIN: usize = 16;
+
+/// Odd: that many keys one after the other, times it, are all of them, in another order.
+const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 const SHARD: ShardId = ShardId(1);
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
@@ -74,13 +84,20 @@ pub(super) struct Measured {
 /// Measures every operation.
 pub(super) fn measure() -> Result<Vec<Measured>, Failure> {
     let mut bench = Bench::new()?;
-    for number in 0..FILLING {
-        bench.transact(SIZES[SIZES.len() - 1], number)?;
+    let mut numbers = 0..;
+    for number in numbers.by_ref().take(FILLING as usize) {
+        bench.transact(LARGEST, number)?;
+    }
+    let steady = bench.time.now + config(0)?.checkpoint_interval * CHECKPOINTS;
+    while bench.time.now < steady {
+        for (size, number) in SIZES.into_iter().zip(numbers.by_ref()) {
+            bench.transact(size, number)?;
+        }
     }
     bench.took.clear();
-    for size in SIZES {
-        for number in 0..BATCHES {
-            bench.transact(size, FILLING + number)?;
+    for _ in 0..BATCHES {
+        for (size, number) in SIZES.into_iter().zip(numbers.by_ref()) {
+            bench.transact(size, number)?;
         }
     }
     Ok(Operation::ALL.into_iter().map(|operation| bench.cost(operation)).collect())
@@ -190,16 +207,18 @@ impl Carrier<Coordinator> for Ears<'_> {
     }
 }
 
+/// As servers have it.
+fn config(index: usize) -> Result<ReplicaConfig, Failure> {
+    let group = GroupSize::new(REPLICAS).map_err(Failure::failed)?;
+    Ok(ReplicaConfig::new(replica_at(index), group, Boot::Initialise))
+}
+
 impl Bench {
     fn new() -> Result<Self, Failure> {
-        let group = GroupSize::new(REPLICAS).map_err(Failure::failed)?;
-        let replica = |index: usize| {
-            let config = ReplicaConfig::new(replica_at(index), group, Boot::Initialise);
-            Driver::new(Replica::restore(config, []), index as u64)
-        };
+        let replica = |index: usize| Ok(Driver::new(Replica::restore(config(index)?, []), index as u64));
         let coordinator = Coordinator::restore(CoordinatorConfig::new(CLIENT), []);
         let mut bench = Bench {
-            replicas: (0..REPLICAS).map(replica).collect(),
+            replicas: (0..REPLICAS).map(replica).collect::<Result<_, Failure>>()?,
             coordinator: Driver::new(coordinator, 9),
             time: Time {
                 now: quorate_core::Instant::START,
@@ -342,8 +361,9 @@ impl Bench {
             .collect();
         // Rivals have the same keys.
         let key = |place: u64, transaction: &TransactionId| {
-            let drawn = (number * SIDE_BY_SIDE + transaction.sequence % SIDE_BY_SIDE) * 16 + place;
-            Key::from(format!("key-{:08}", (drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % KEYS))
+            let drawn =
+                (number * SIDE_BY_SIDE + transaction.sequence % SIDE_BY_SIDE) * LARGEST as u64 + place;
+            Key::from(format!("key-{:08}", drawn.wrapping_mul(SCATTER) % KEYS))
         };
         let counts = size == 1;
         let patience = Duration::from_secs(9);
