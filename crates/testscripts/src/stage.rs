@@ -484,10 +484,9 @@ impl<P: Play> Stage<P> {
     fn confirm(&mut self, id: ReplicaId, told: &mut Vec<String>) {
         let latest = self.latest_view(id.shard);
         let log = self.log(id);
-        if log.view != latest {
-            return;
+        if log.view == latest {
+            log.confirmed = log.asked;
         }
-        log.confirmed = log.asked;
         self.tell(id, told, |replica, context, log, outbox| replica.on_progress(context, log, outbox));
     }
 

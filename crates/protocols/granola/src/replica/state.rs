@@ -226,3 +226,75 @@ impl<A: Application> Frozen<A> {
             .or_else(|| A::next_page(&mut self.application, self.page_bytes_max).map(Page::Application))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{ClientId, ShardId};
+
+    use super::*;
+
+    /// An application that counts what runs.
+    #[derive(Debug, Default)]
+    struct Count(u64);
+
+    impl Application for Count {
+        type Page = u64;
+        type Frozen = Option<u64>;
+
+        fn run(&mut self, _: Place, _: &Value) -> Value {
+            self.0 += 1;
+            Value::from(self.0.to_string())
+        }
+
+        fn read(&self, _: Place, _: &Value) -> Value {
+            Value::from(self.0.to_string())
+        }
+
+        fn settle(&mut self, _: Option<Place>) {}
+
+        fn rewind(&mut self, _: Place) {}
+
+        fn freeze(&self, _: Option<Place>) -> Option<u64> {
+            Some(self.0)
+        }
+
+        fn next_page(frozen: &mut Option<u64>, _: usize) -> Option<u64> {
+            frozen.take()
+        }
+
+        fn from_pages(pages: Vec<u64>) -> Self {
+            Count(pages.into_iter().sum())
+        }
+    }
+
+    fn voted(vote: Vote, proposed: u64) -> Entry {
+        let at = ClockTime::from_micros;
+        let voted = Voted {
+            transaction: TransactionId { client: ClientId(1), sequence: 1, attempt: 0 },
+            participants: vec![ShardId(1)],
+            operation: Some(Value::from_static(b"count")),
+            vote,
+            proposed: at(proposed),
+            first: at(1),
+        };
+        Entry { ceiling: at(proposed), finals: Vec::new(), body: Body::Voted(Arc::new(voted)) }
+    }
+
+    fn outcomes(entries: &[Entry]) -> (u64, Vec<Outcome>) {
+        let mut state = State::new(Count::default(), Rules::SOUND);
+        for entry in entries {
+            state.apply(entry);
+            state.execute(|_| None);
+        }
+        (state.application.0, state.all_ended().map(|(_, ended)| ended.outcome.clone()).collect())
+    }
+
+    #[test]
+    fn the_first_of_two_votes_counts() {
+        let once =
+            Outcome::Committed { timestamp: ClockTime::from_micros(5), answer: Value::from_static(b"1") };
+        let (commit, conflict) = (voted(Vote::Commit, 5), voted(Vote::Conflict, 6));
+        assert_eq!(outcomes(&[commit.clone(), voted(Vote::Commit, 7), conflict.clone()]), (1, vec![once]));
+        assert_eq!(outcomes(&[conflict, commit]), (0, vec![Outcome::Conflict]));
+    }
+}

@@ -70,9 +70,8 @@ impl<A: Application> Replica<A> {
             // Nobody has asked, and nobody may any more. Or it is forgotten, and then it has ended at the sender's shard, too.
             return outbox.send(from, Message::Resolved { transaction: id, timestamp: None });
         }
-        let is_below_next = leader.next_floor.is_some_and(|floor| ballot.first < floor);
-        if leader.refusing.contains(&id) || is_below_next {
-            // What becomes of it is told once that is stable.
+        if leader.refusing.contains(&id) {
+            // It is told once that is stable.
             return;
         }
         if leader.strangers.len() < self.config.strangers_max || leader.strangers.contains_key(&id) {
@@ -147,8 +146,7 @@ impl<A: Application> Replica<A> {
     pub(super) fn count_votes(&mut self, id: TransactionId) {
         let own = self.config.replica.shard;
         let Some(open) = self.leader.as_ref().and_then(|leader| leader.open.get(&id)) else { return };
-        // An own proposal that is not stable could still be another.
-        if open.is_stable && open.timestamp.is_none() && open.missing(own).next().is_none() {
+        if open.timestamp.is_none() && open.missing(own).next().is_none() {
             let timestamp = open.votes.values().copied().fold(open.proposed, ClockTime::max);
             self.set_timestamp(id, timestamp);
         }

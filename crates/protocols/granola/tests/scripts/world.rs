@@ -8,12 +8,12 @@ use quorate_core::command::Routes;
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{
-    Address, ClientId, GroupSize, Groups, Input, KeyspaceId, Machine, NodeId, ReplicaId, ReplicaIndex,
-    ShardId, TransactionId, Value,
+    Address, ClientId, ClockTime, Epoch, GroupSize, Groups, Input, KeyspaceId, Machine, NodeId, ReplicaId,
+    ReplicaIndex, ShardId, TransactionId, Value,
 };
 use quorate_granola::{
     Command, Coordinator, CoordinatorConfig, Entry, Event, Message, Replica, ReplicaCommand, ReplicaConfig,
-    ReplicaEvent, Rules,
+    ReplicaEvent, Request, Rules, Vote,
 };
 use quorate_testscripts::stage::{Play, Stage};
 
@@ -64,6 +64,11 @@ impl Play for Cluster {
     }
 }
 
+/// `1,2`
+fn participants(word: &str) -> Vec<ShardId> {
+    word.split(',').map(|shard| ShardId(shard.parse().unwrap())).collect()
+}
+
 impl World {
     /// A world whose machines follow these rules.
     pub(crate) fn new(rules: Rules) -> Self {
@@ -84,6 +89,29 @@ impl World {
                     told.push(format!("{waiting} transactions wait at {who}"));
                 }
                 ["show", who] => self.show(who, &mut told),
+                ["ask", from, to, id, shards, high, ref operation @ ..] => {
+                    let message = Message::Request(Request {
+                        transaction: self.transaction(id),
+                        participants: participants(shards),
+                        operation: Value::from(operation.join(" ")),
+                        reads_only: false,
+                        high: ClockTime::from_micros(high.parse().unwrap()),
+                        first: ClockTime::from_micros(100),
+                    });
+                    self.say(from, to, message, &mut told);
+                }
+                ["vote", from, to, id, shards, vote, micros] => {
+                    let message = Message::Vote {
+                        transaction: self.transaction(id),
+                        participants: participants(shards),
+                        first: ClockTime::from_micros(100),
+                        vote: if vote == "COMMIT" { Vote::Commit } else { Vote::Conflict },
+                        proposed: ClockTime::from_micros(micros.parse().unwrap()),
+                        reads_only: false,
+                        wants: false,
+                    };
+                    self.say(from, to, message, &mut told);
+                }
                 ["run", who, number, ..] => self.execute(who, number, line, false, &mut told),
                 ["read", who, number, ..] => self.execute(who, number, line, true, &mut told),
                 _ => panic!("no such command: {line}"),
@@ -179,6 +207,22 @@ impl World {
             stage.step_client(client, Input::Command(Command::Route(routes)), told);
         }
         client
+    }
+
+    /// `c1.7`
+    fn transaction(&mut self, word: &str) -> TransactionId {
+        let (client, sequence) = word.split_once('.').expect("a client and a number");
+        let Address::Client(client) = self.stage().address(client) else {
+            panic!("{word} is no transaction")
+        };
+        TransactionId { client, sequence: sequence.parse().unwrap(), attempt: 0 }
+    }
+
+    /// Gives a replica a message that nobody has sent.
+    fn say(&mut self, from: &str, to: &str, message: Message, told: &mut Vec<String>) {
+        let stage = self.stage();
+        let (from, to) = (stage.address(from), stage.replica(to));
+        stage.step_replica(to, Input::Message { from, epoch: Epoch::FIRST, message }, told);
     }
 
     fn execute(&mut self, who: &str, number: &str, line: &str, reads_only: bool, told: &mut Vec<String>) {
