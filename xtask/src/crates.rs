@@ -51,6 +51,8 @@ const TAPIR: &str = "quorate-tapir";
 const BASELINES: &str = "quorate-baselines";
 const GRANOLA: &str = "quorate-granola";
 const QWSTORE: &str = "quorate-qwstore";
+const PROCEDURE: &str = "quorate-procedure";
+const PROCEDURES: &str = "quorate-procedures";
 const TESTSCRIPTS: &str = "quorate-testscripts";
 const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
@@ -62,7 +64,7 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 22] = [
+pub(crate) const CRATES: [Crate; 24] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
@@ -99,18 +101,25 @@ pub(crate) const CRATES: [Crate; 22] = [
         may_import: &[CORE, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
+    Crate { package: PROCEDURE, folder: "crates/procedure", may_import: &[], kind: Kind::Machine },
+    Crate {
+        package: PROCEDURES,
+        folder: "crates/procedures",
+        may_import: &[CORE, STORE, GRANOLA, PROCEDURE],
+        kind: Kind::Deterministic,
+    },
     Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
     Crate {
         package: WORKLOADS,
         folder: "crates/workloads",
-        may_import: &[CORE, CHECKER],
+        may_import: &[CORE, CHECKER, PROCEDURE],
         kind: Kind::Deterministic,
     },
     Crate {
         package: WIRE,
         folder: "crates/wire",
-        may_import: &[CORE, STORE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, QWSTORE],
+        may_import: &[CORE, STORE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, GRANOLA, PROCEDURES, QWSTORE],
         kind: Kind::Pure,
     },
     Crate {
@@ -125,6 +134,9 @@ pub(crate) const CRATES: [Crate; 22] = [
             IR,
             TAPIR,
             BASELINES,
+            GRANOLA,
+            PROCEDURE,
+            PROCEDURES,
             QWSTORE,
             CHECKER,
             WORKLOADS,
@@ -135,20 +147,20 @@ pub(crate) const CRATES: [Crate; 22] = [
     Crate {
         package: EXPERIMENTS,
         folder: "crates/experiments",
-        may_import: &[CORE, LOG, TAPIR, BASELINES, QWSTORE, WORKLOADS, SIMULATOR],
+        may_import: &[CORE, LOG, TAPIR, BASELINES, GRANOLA, PROCEDURES, QWSTORE, WORKLOADS, SIMULATOR],
         kind: Kind::Deterministic,
     },
     Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, WIRE], kind: Kind::Host },
     Crate {
         package: CLIENT,
         folder: "crates/client",
-        may_import: &[CORE, LOG, CONFIGURATION, TAPIR, BASELINES, QWSTORE, WIRE, RUNTIME],
+        may_import: &[CORE, LOG, CONFIGURATION, TAPIR, BASELINES, GRANOLA, PROCEDURES, QWSTORE, WIRE, RUNTIME],
         kind: Kind::Host,
     },
     Crate {
         package: SERVER,
         folder: "crates/server",
-        may_import: &[CORE, STORE, STORAGE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, QWSTORE, WIRE, RUNTIME],
+        may_import: &[CORE, STORE, STORAGE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, GRANOLA, PROCEDURE, PROCEDURES, QWSTORE, WIRE, RUNTIME],
         kind: Kind::Host,
     },
     Crate {
@@ -159,6 +171,8 @@ pub(crate) const CRATES: [Crate; 22] = [
             STORAGE,
             TAPIR,
             BASELINES,
+            GRANOLA,
+            PROCEDURES,
             CHECKER,
             WORKLOADS,
             SIMULATOR,

@@ -1,0 +1,59 @@
+//! Stored procedures: what they are, and what they see of the shard that they run at.
+//!
+//! A procedure is called with arguments at every shard that takes part in a transaction, runs to its end there, and answers. It sees
+//! the keys of that shard as of the place of the transaction in the serial order, and nothing else: no clock, no randomness, no
+//! other shard. So all replicas come to the same.
+//!
+//! A procedure may *refuse*, as long as it has changed nothing: what it has written until then is not kept. Where several shards
+//! take part and only one could tell that, the transaction has to be coordinated; of an independent one all refuse or none.
+//!
+//! The same code is linked with a server or compiled to WebAssembly.
+
+#![no_std]
+
+extern crate alloc;
+
+mod store;
+
+use alloc::vec::Vec;
+
+pub use store::{Direction, Pair, Stop, Store};
+
+/// What a procedure has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has done its work.
+    Done(Vec<u8>),
+    /// It refuses, for this reason, and nothing of what it has written is kept.
+    Refused(Vec<u8>),
+}
+
+/// A procedure.
+pub trait Procedure {
+    /// Runs at one shard.
+    ///
+    /// # Errors
+    /// What the store has answered with is passed on: whoever has called decides what follows.
+    fn call(&self, store: &mut dyn Store, arguments: &[u8]) -> Result<Answer, Stop>;
+
+    /// Whatever a call may touch at a shard, wherever it stands in the serial order (the paper's `forcePrepare`). What is wider than
+    /// it needs to be costs conflicts, and only while a shard waits for one that is lost.
+    fn footprint(&self, arguments: &[u8]) -> Footprint {
+        let _ = arguments;
+        Footprint::Everything
+    }
+}
+
+/// What a call may touch at a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Footprint {
+    /// Any key.
+    Everything,
+    /// These keys, and these ranges of keys: from the first up to, and without, the second.
+    Keys {
+        /// Single keys.
+        keys: Vec<Vec<u8>>,
+        /// Ranges.
+        ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+}

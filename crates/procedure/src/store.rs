@@ -1,0 +1,65 @@
+//! What a procedure sees of its shard.
+
+use alloc::vec::Vec;
+
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// The keys of a shard, as they stand where a transaction stands in the serial order, with what it has written itself.
+pub trait Store {
+    /// The value of a key; none if there is none.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop>;
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop>;
+
+    /// Removes a key, if it is there.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    fn delete(&mut self, key: &[u8]) -> Result<(), Stop>;
+
+    /// The keys from `from` up to, and without, `to`, with their values: at most `limit` of them, from one end.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<Pair>, Stop>;
+}
+
+/// From which end a range is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The smallest keys come first.
+    Ascending,
+    /// The greatest keys come first.
+    Descending,
+}
+
+/// Why a procedure cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It touches what another transaction has locked.
+    Locked,
+    /// It writes, and was called to read only.
+    ReadOnly,
+    /// A key is empty or too long.
+    InvalidKey,
+    /// A value is too long.
+    InvalidValue,
+    /// It writes or reads more than a transaction may.
+    TooLarge,
+    /// The code has failed: a trap, or more work or memory than it may take.
+    Failed,
+}

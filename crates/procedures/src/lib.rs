@@ -1,0 +1,1 @@
+//! What a shard of a serializable keyspace runs.
