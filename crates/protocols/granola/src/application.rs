@@ -16,12 +16,47 @@
 //!
 //! What writes runs in the order of places. What only reads may run later than others that stand above it, down to the
 //! point up to which executions are settled, and must not see them.
+//!
+//! # Locks
+//! A transaction on which its participants have to agree is *prepared* before it has a place, and *committed* or *aborted* later
+//! (section 4.5). In between it holds locks, and whatever touches what it has locked conflicts. Only what does not touch the same
+//! is executed in another order than that of places, so nobody can tell. Only the leader of a shard prepares: the
+//! others run, in the order of places.
 
 use std::fmt::Debug;
 
-use quorate_core::Value;
+use quorate_core::{TransactionId, Value};
 
 use crate::place::Place;
+
+/// What an operation has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was carried out.
+    Done(Value),
+    /// The application has refused it, for this reason: it has changed nothing.
+    Refused(Value),
+}
+
+/// What an operation has come to that changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The answer.
+    pub answer: Answer,
+    /// True if something that is prepared may change what it has read.
+    pub is_locked: bool,
+}
+
+/// How an application votes on what it has prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prepared {
+    /// It can be committed.
+    Commit,
+    /// It refuses it, for this reason. That stays so as long as its locks are held.
+    Abort(Value),
+    /// Something that it touches is locked.
+    Conflict,
+}
 
 /// An application as every replica of a shard runs it. What an operation does and answers follows from the operation, from
 /// its place and from what ran at places below: no clock, no randomness, no order of hashing.
@@ -31,12 +66,27 @@ pub trait Application: Debug {
     /// Its state as it was when it was frozen, while more runs.
     type Frozen: Debug;
 
-    /// Runs an operation to its end and gives the answer (the paper's `run`). Bytes that are no operation are answered, too:
-    /// whatever a client sends, all replicas do the same.
-    fn run(&mut self, place: Place, operation: &Value) -> Value;
+    /// Runs an operation to its end and gives the answer. Bytes that are no operation are refused: whatever a client sends, all
+    /// replicas do the same. None, and nothing was done, if it touches what is locked.
+    fn run(&mut self, place: Place, operation: &Value) -> Option<Answer>;
 
-    /// Runs an operation that changes nothing, and sees what ran at places below. What would write answers that it must not.
-    fn read(&self, before: Place, operation: &Value) -> Value;
+    /// Runs an operation that changes nothing, and sees what ran at places below. What would write is refused.
+    fn read(&self, before: Place, operation: &Value) -> Read;
+
+    /// Runs an operation up to where it could be committed, and locks what it has read and is going to write. It holds the locks
+    /// until it is committed or aborted, whatever it would answer; with a conflict it holds none, and what it met is left as it was.
+    fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared;
+
+    /// Locks whatever an operation may touch in any serial order, although others have locked some of that (the paper's
+    /// `forcePrepare`). It is aborted and prepared again before it is committed.
+    fn force_prepare(&mut self, transaction: TransactionId, operation: &Value);
+
+    /// Carries out what was prepared under this name, at this place, and unlocks it. Its place may lie below what has run; but not
+    /// below what has touched the same.
+    fn commit(&mut self, place: Place) -> Answer;
+
+    /// Unlocks what was prepared, and forgets it.
+    fn abort(&mut self, transaction: TransactionId);
 
     /// Of what has run, what stands below this place is settled, or all of it: none of that is undone any more, nor read as it
     /// was before. More may still run below the place, above what has run.

@@ -23,8 +23,10 @@ use quorate_core::{
     TransactionId, Value,
 };
 
+use crate::application::Answer;
+use crate::class::Class;
 use crate::config::CoordinatorConfig;
-use crate::entry::Outcome;
+use crate::entry::{Outcome, Refusal};
 use crate::message::{Message, Reply, Request};
 use crate::rules::Plant;
 
@@ -59,8 +61,8 @@ pub enum Command {
         transaction: TransactionId,
         /// What it does at each shard that takes part in it. All of them are of one keyspace.
         parts: BTreeMap<ShardId, Value>,
-        /// True if it changes nothing: what would change something is refused by the application.
-        reads_only: bool,
+        /// What its participants have to agree on. What would change something although it only reads is refused by the application.
+        class: Class,
         /// By when the client wants an answer, whatever it is.
         patience: Duration,
     },
@@ -88,8 +90,8 @@ pub enum Event {
 pub struct Executed {
     /// Its timestamp: where it stands in the serial order.
     pub timestamp: ClockTime,
-    /// What each shard has answered.
-    pub answers: BTreeMap<ShardId, Value>,
+    /// What each shard has answered: either all have done their parts, or all have refused them.
+    pub answers: BTreeMap<ShardId, Answer>,
 }
 
 /// Why a transaction was not, or perhaps was not, executed.
@@ -107,11 +109,18 @@ pub enum Failure {
         /// How far ahead, in microseconds.
         ahead_micros: u64,
     },
-    /// The participants do not agree on the timestamp of what they have executed. That cannot be: a shard has lost what it had
-    /// made durable.
+    /// The application has refused it at one of its shards, so it is executed nowhere.
+    Aborted(Refusal),
+    /// A shard that would take part in it is lost for good: it is executed nowhere.
+    Lost {
+        /// The shard.
+        shard: ShardId,
+    },
+    /// Participants differ in what they have executed: in its timestamp, because a shard has lost what it had made durable; or some
+    /// have refused it and others not, so that it was not independent. That wants an operator.
     Disagreement {
-        /// The timestamps.
-        timestamps: BTreeMap<ShardId, ClockTime>,
+        /// What each has executed.
+        answers: BTreeMap<ShardId, (ClockTime, Answer)>,
     },
     /// There is no such shard, or none at all.
     NoSuchShard(Option<ShardId>),
@@ -137,12 +146,12 @@ pub struct Coordinator {
 struct Open {
     attempt: u32,
     parts: BTreeMap<ShardId, Value>,
-    reads_only: bool,
+    class: Class,
     /// When this attempt was sent first, by this client's clock.
     first: ClockTime,
     /// What had been seen by then.
     high: ClockTime,
-    answers: BTreeMap<ShardId, (ClockTime, Value)>,
+    answers: BTreeMap<ShardId, (ClockTime, Answer)>,
     redirects: u32,
     deadline: Instant,
     next: Next,
@@ -228,7 +237,7 @@ impl Coordinator {
             Command::Reachable { replica, reachable } => {
                 self.leaders.set_reachable(replica, reachable);
             }
-            Command::Execute { transaction, parts, reads_only, patience } => {
+            Command::Execute { transaction, parts, class, patience } => {
                 let unknown = parts.keys().find(|shard| self.leaders.group(**shard).is_none()).copied();
                 let refused = match () {
                     () if parts.is_empty() || unknown.is_some() => Some(Failure::NoSuchShard(unknown)),
@@ -241,7 +250,7 @@ impl Coordinator {
                 let open = Open {
                     attempt: transaction.attempt,
                     parts,
-                    reads_only,
+                    class,
                     first: ClockTime::default(),
                     high: ClockTime::default(),
                     answers: BTreeMap::new(),
@@ -292,6 +301,7 @@ impl Coordinator {
             Message::Request(_)
             | Message::Vote { .. }
             | Message::Resolved { .. }
+            | Message::Abandoned { .. }
             | Message::AskFloor
             | Message::AskFloorReply { .. } => {}
         }
@@ -329,7 +339,7 @@ impl Coordinator {
                 transaction: id,
                 participants: participants.clone(),
                 operation: operation.clone(),
-                reads_only: open.reads_only,
+                class: open.class,
                 high: open.high,
                 first: open.first,
             };
@@ -358,7 +368,11 @@ impl Coordinator {
                 }
                 self.on_answer(id, context, outbox);
             }
+            Reply::Ended(Outcome::Aborted(refusal)) => {
+                self.finish(id, |_| Err(Failure::Aborted(refusal)), outbox);
+            }
             Reply::Ended(Outcome::Conflict) => self.plan_attempt(id, context),
+            Reply::Lost { shard } => self.finish(id, |_| Err(Failure::Lost { shard }), outbox),
             Reply::TooOld { clock } => {
                 self.catch_up(clock, context.clock);
                 self.plan_attempt(id, context);
@@ -388,10 +402,12 @@ impl Coordinator {
         }
         let mut timestamps = open.answers.values().map(|(timestamp, _)| *timestamp);
         let first = timestamps.next().unwrap_or_default();
-        let do_agree = timestamps.all(|timestamp| timestamp == first);
-        if do_agree || self.config.rules.has(Plant::UnequalReadsTaken) && open.reads_only {
+        let are_equal = timestamps.all(|timestamp| timestamp == first);
+        let reads_only = open.class == Class::ReadOnly;
+        let is_taken = are_equal || self.config.rules.has(Plant::UnequalReadsTaken) && reads_only;
+        if is_taken && (reads_only || open.are_of_one_mind()) {
             self.finish(id, |open| Ok(open.executed(first)), outbox);
-        } else if open.reads_only {
+        } else if reads_only {
             // A participant has changed its leader in between, and no vote on what only reads outlives that (section 5.2).
             self.plan_attempt(id, context);
         } else {
@@ -470,9 +486,15 @@ impl Open {
         Failure::Unknown { missing: self.missing() }
     }
 
-    fn disagreement(&self) -> Failure {
-        let timestamp = |(shard, (timestamp, _)): (&ShardId, &(ClockTime, Value))| (*shard, *timestamp);
-        Failure::Disagreement { timestamps: self.answers.iter().map(timestamp).collect() }
+    /// True if all participants have done their parts, or all have refused them.
+    fn are_of_one_mind(&self) -> bool {
+        let mut refused = self.answers.values().map(|(_, answer)| matches!(answer, Answer::Refused(_)));
+        let first = refused.next();
+        refused.all(|refused| Some(refused) == first)
+    }
+
+    fn disagreement(self) -> Failure {
+        Failure::Disagreement { answers: self.answers }
     }
 
     fn executed(self, timestamp: ClockTime) -> Executed {

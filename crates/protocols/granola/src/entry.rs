@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use quorate_core::{ClockTime, ShardId, TransactionId, Value};
 
+use crate::application::Answer;
+use crate::class::Class;
 use crate::place::Place;
 
 /// An entry of the log of a shard.
@@ -34,15 +36,20 @@ pub enum Body {
         /// Nothing is known below.
         forgotten: ClockTime,
     },
+    /// A shard is lost for good (section 5.4): what takes part in it is refused from here on, and nobody waits for its votes that
+    /// are not known yet.
+    Lost(ShardId),
     /// Nothing but the bounds and what rides along.
     Nothing,
 }
 
 /// How a shard votes on a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vote {
     /// It executes it.
     Commit,
+    /// Its application refuses it, for this reason, so nobody executes it. Only what is coordinated is voted against like this.
+    Abort(Value),
     /// It does not, and nobody does: the client may try again under another name.
     Conflict,
 }
@@ -52,9 +59,11 @@ pub enum Vote {
 pub struct Voted {
     /// The transaction.
     pub transaction: TransactionId,
+    /// What its participants have to agree on; never [`Class::ReadOnly`].
+    pub class: Class,
     /// Every shard that takes part in it, sorted.
     pub participants: Vec<ShardId>,
-    /// What it does here; nothing, if it was refused without having been heard of.
+    /// What it does here; nothing, if it is not executed.
     pub operation: Option<Value>,
     /// The vote.
     pub vote: Vote,
@@ -65,12 +74,32 @@ pub struct Voted {
 }
 
 /// Where a transaction has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Final {
     /// The transaction.
     pub transaction: TransactionId,
-    /// Its timestamp; none if it is not executed anywhere.
-    pub timestamp: Option<ClockTime>,
+    /// What becomes of it.
+    pub ending: Ending,
+}
+
+/// What becomes of a transaction, as its participants have to agree on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It is executed at this timestamp.
+    Commit(ClockTime),
+    /// It is executed nowhere, because the application has refused it at one of its shards.
+    Abort(Refusal),
+    /// It is executed nowhere: the client may try again under another name.
+    Conflict,
+}
+
+/// Why nobody executes a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The shard whose application has refused it.
+    pub shard: ShardId,
+    /// The reason that it gave.
+    pub reason: Value,
 }
 
 /// What has become of a transaction.
@@ -81,9 +110,11 @@ pub enum Outcome {
         /// The timestamp.
         timestamp: ClockTime,
         /// The answer.
-        answer: Value,
+        answer: Answer,
     },
-    /// It was and will be executed nowhere.
+    /// It was and will be executed nowhere, because the application has refused it at one of its shards.
+    Aborted(Refusal),
+    /// It was and will be executed nowhere: the client may try again under another name.
     Conflict,
 }
 
@@ -126,6 +157,8 @@ pub enum Page<P> {
         floor: ClockTime,
         /// Nothing is known below.
         forgotten: ClockTime,
+        /// The shards that are lost for good, sorted.
+        lost: Vec<ShardId>,
     },
 }
 
@@ -136,10 +169,19 @@ impl Entry {
         const FINAL: usize = 32;
         let body = match &self.body {
             Body::Voted(voted) => {
-                4 * voted.participants.len() + voted.operation.as_ref().map_or(0, |operation| operation.len())
+                let reason = match &voted.vote {
+                    Vote::Abort(reason) => reason.len(),
+                    Vote::Commit | Vote::Conflict => 0,
+                };
+                let operation = voted.operation.as_ref().map_or(0, |operation| operation.len());
+                4 * voted.participants.len() + operation + reason
             }
-            Body::Floor { .. } | Body::Nothing => 0,
+            Body::Floor { .. } | Body::Lost(_) | Body::Nothing => 0,
         };
-        FIXED + FINAL * self.finals.len() + body
+        let reasons = self.finals.iter().map(|ending| match &ending.ending {
+            Ending::Abort(refusal) => refusal.reason.len(),
+            Ending::Commit(_) | Ending::Conflict => 0,
+        });
+        FIXED + FINAL * self.finals.len() + reasons.sum::<usize>() + body
     }
 }

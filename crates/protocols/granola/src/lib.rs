@@ -46,6 +46,7 @@
 //! agree on every outcome and on the state. I6 every transaction ends. I7 what has ended is forgotten.
 
 pub mod application;
+pub mod class;
 pub mod config;
 pub mod coordinator;
 pub mod entry;
@@ -54,10 +55,11 @@ pub mod place;
 mod replica;
 pub mod rules;
 
-pub use application::Application;
+pub use application::{Answer, Application, Prepared, Read};
+pub use class::Class;
 pub use config::{CoordinatorConfig, ReplicaConfig};
 pub use coordinator::{Command, Coordinator, CoordinatorTimer, Event, Executed, Failure};
-pub use entry::{Body, Ended, Entry, Final, Outcome, Page, Pending, Vote, Voted};
+pub use entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
 pub use message::{Message, Reply, Request};
 pub use place::Place;
 pub use replica::{Frozen, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};

@@ -17,7 +17,8 @@
 
 use quorate_core::{ClockTime, ReplicaIndex, ShardId, TransactionId, Value};
 
-use crate::entry::{Outcome, Vote};
+use crate::class::Class;
+use crate::entry::{Ending, Outcome, Vote};
 
 /// What the participants of a transaction say to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +44,8 @@ pub enum Message {
         vote: Vote,
         /// The sender executes it at no smaller timestamp.
         proposed: ClockTime,
-        /// True if it only reads: then no vote on it is durable.
-        reads_only: bool,
+        /// What its participants have to agree on. No vote on what only reads is durable.
+        class: Class,
         /// True if the sender lacks the receiver's vote.
         wants: bool,
     },
@@ -52,8 +53,16 @@ pub enum Message {
     Resolved {
         /// The transaction.
         transaction: TransactionId,
-        /// Its timestamp; none if it is executed nowhere.
-        timestamp: Option<ClockTime>,
+        /// What becomes of it.
+        ending: Ending,
+    },
+    /// Leader of a participant to those of the others: a shard is lost for good, and its vote is not known here. Once no
+    /// participant knows it, nobody executes the transaction (section 5.4).
+    Abandoned {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The shard.
+        lost: ShardId,
     },
     /// The receiver of a message does not lead its shard, so it has done nothing about it.
     NotLeading {
@@ -80,8 +89,8 @@ pub struct Request {
     pub participants: Vec<ShardId>,
     /// What it does at the receiver's shard.
     pub operation: Value,
-    /// True if it changes nothing anywhere.
-    pub reads_only: bool,
+    /// What its participants have to agree on.
+    pub class: Class,
     /// The greatest timestamp that the client has seen: it is executed above, so that whatever the client has seen comes before
     /// (section 4.2). What only reads may be executed at it.
     pub high: ClockTime,
@@ -103,6 +112,11 @@ pub enum Reply {
     TooOld {
         /// What the clock of the shard's leader says.
         clock: ClockTime,
+    },
+    /// It is executed nowhere, because a shard is lost for good that would take part in it.
+    Lost {
+        /// The shard.
+        shard: ShardId,
     },
     /// Its timestamps are further ahead than is allowed. Nothing has been done about it.
     ClockAhead {

@@ -1,25 +1,60 @@
-//! An application for tests: registers that hold words. An operation is a line: `put KEY WORD`, `append KEY WORD` or `get KEY…`.
-//! It answers with what it has found.
+//! An application for tests: registers that hold words. An operation is a line:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `put KEY WORD`, `append KEY WORD` | answers with what it has found |
+//! | `swap KEY OLD NEW` | refused, with what it has found, unless that is OLD |
+//! | `follow KEY WORD` | puts the word into the register whose name stands in KEY: what it writes depends on what it has found |
+//! | `get KEY…` | only reads |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_core::Value;
-use quorate_granola::{Application, Place};
+use quorate_core::{TransactionId, Value};
+use quorate_granola::{Answer, Application, Place, Prepared, Read};
 
 /// Registers, with what each has held since the point up to which everything is settled.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
     held: BTreeMap<String, BTreeMap<Place, String>>,
-    /// How often something was written below what had been written already, or where nothing changes any more: never, unless a
-    /// bug is planted.
+    prepared: BTreeMap<TransactionId, Locked>,
+    /// How often something was written below what had been written there already, or where nothing changes any more: never, unless
+    /// a bug is planted.
     pub(crate) disorders: usize,
-    /// Up to here everything is settled, and what has run last.
+    /// Up to here everything is settled, and the last place at which anything has run.
     settled: Place,
     last: Place,
 }
 
 /// One register.
 pub(crate) type Page = (String, Place, String);
+
+/// What an operation would do.
+#[derive(Debug)]
+struct Plan {
+    reads: BTreeSet<String>,
+    write: Option<(String, String)>,
+    answer: Answer,
+}
+
+/// What a transaction has locked.
+#[derive(Debug)]
+struct Locked {
+    operation: Value,
+    reads: BTreeSet<String>,
+    writes: BTreeSet<String>,
+    /// True if it has locked all registers.
+    everything: bool,
+    /// True if others may have locked the same.
+    is_forced: bool,
+}
+
+impl Locked {
+    fn stands_against(&self, reads: &BTreeSet<String>, write: Option<&String>) -> bool {
+        self.everything
+            || reads.iter().any(|key| self.writes.contains(key))
+            || write.is_some_and(|key| self.writes.contains(key) || self.reads.contains(key))
+    }
+}
 
 impl Registers {
     fn get(&self, key: &str, before: Option<Place>) -> Option<(Place, &str)> {
@@ -36,10 +71,66 @@ impl Registers {
         Value::from(found.collect::<Vec<_>>().join(" "))
     }
 
+    fn plan(&self, operation: &Value, before: Option<Place>) -> Plan {
+        let line = String::from_utf8_lossy(operation).into_owned();
+        let words: Vec<&str> = line.split(' ').collect();
+        let reads = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        let found = |key| self.get(key, before).map_or("nothing", |(_, word)| word).to_owned();
+        let done = |key| Answer::Done(Value::from(found(key)));
+        match words[..] {
+            ["put", key, word] => {
+                Plan { reads: reads(&[key]), write: Some((key.into(), word.into())), answer: done(key) }
+            }
+            ["append", key, word] => {
+                let before = self.get(key, before).map(|(_, held)| format!("{held},")).unwrap_or_default();
+                Plan { reads: reads(&[key]), write: Some((key.into(), before + word)), answer: done(key) }
+            }
+            ["swap", key, old, new] if found(key) == old => {
+                Plan { reads: reads(&[key]), write: Some((key.into(), new.into())), answer: done(key) }
+            }
+            ["swap", key, ..] => {
+                let answer = Answer::Refused(Value::from(found(key)));
+                Plan { reads: reads(&[key]), write: None, answer }
+            }
+            ["follow", key, word] => {
+                let to = found(key);
+                let answer = Answer::Done(Value::from(found(&to)));
+                Plan { reads: reads(&[key, &to]), write: Some((to, word.into())), answer }
+            }
+            ["get", ref keys @ ..] => {
+                Plan { reads: reads(keys), write: None, answer: Answer::Done(self.found(keys, before)) }
+            }
+            _ => {
+                let answer = Answer::Refused(Value::from("no such operation"));
+                Plan { reads: BTreeSet::new(), write: None, answer }
+            }
+        }
+    }
+
+    fn is_locked(&self, reads: &BTreeSet<String>, write: Option<&String>) -> bool {
+        self.prepared.values().any(|locked| locked.stands_against(reads, write))
+    }
+
+    fn write(&mut self, place: Place, plan: Plan) -> Answer {
+        self.last = self.last.max(place);
+        if let Some((key, word)) = plan.write {
+            let held = self.held.entry(key).or_default();
+            let is_next = held.keys().next_back().is_none_or(|last| *last < place) && place >= self.settled;
+            self.disorders += usize::from(!is_next);
+            held.insert(place, word);
+        }
+        plan.answer
+    }
+
     /// What every register holds now, and since when.
     pub(crate) fn all(&self) -> impl Iterator<Item = Page> + '_ {
         let keys = self.held.keys();
         keys.filter_map(|key| self.get(key, None).map(|(place, word)| (key.clone(), place, word.to_owned())))
+    }
+
+    /// What is prepared, and whether others may have locked the same.
+    pub(crate) fn prepared(&self) -> impl Iterator<Item = (TransactionId, bool)> + '_ {
+        self.prepared.iter().map(|(id, locked)| (*id, locked.is_forced))
     }
 }
 
@@ -47,33 +138,53 @@ impl Application for Registers {
     type Page = Page;
     type Frozen = Vec<Page>;
 
-    fn run(&mut self, place: Place, operation: &Value) -> Value {
-        let line = String::from_utf8_lossy(operation).into_owned();
-        let words: Vec<&str> = line.split(' ').collect();
-        let (key, word) = match words[..] {
-            ["put", key, word] => (key, word.to_owned()),
-            ["append", key, word] => {
-                let before = self.get(key, None).map(|(_, held)| format!("{held},")).unwrap_or_default();
-                (key, before + word)
-            }
-            ["get", ref keys @ ..] => return self.found(keys, None),
-            _ => return Value::from("no such operation"),
-        };
-        let found = self.found(&[key], None);
-        let held = self.held.entry(key.to_owned()).or_default();
-        let is_next = held.keys().next_back().is_none_or(|last| *last < place) && place >= self.settled;
-        self.disorders += usize::from(!is_next);
-        self.last = place;
-        held.insert(place, word);
-        found
+    fn run(&mut self, place: Place, operation: &Value) -> Option<Answer> {
+        let plan = self.plan(operation, None);
+        let write = plan.write.as_ref().map(|(key, _)| key);
+        (!self.is_locked(&plan.reads, write)).then(|| self.write(place, plan))
     }
 
-    fn read(&self, before: Place, operation: &Value) -> Value {
-        let line = String::from_utf8_lossy(operation).into_owned();
-        match line.split(' ').collect::<Vec<_>>()[..] {
-            ["get", ref keys @ ..] => self.found(keys, Some(before)),
-            _ => Value::from("that is not a read"),
+    fn read(&self, before: Place, operation: &Value) -> Read {
+        let plan = self.plan(operation, Some(before));
+        let answer = match plan.write {
+            Some(_) => Answer::Refused(Value::from("that is not a read")),
+            None => plan.answer,
+        };
+        Read { answer, is_locked: self.is_locked(&plan.reads, None) }
+    }
+
+    fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared {
+        let Plan { reads, write, answer } = self.plan(operation, None);
+        if self.is_locked(&reads, write.as_ref().map(|(key, _)| key)) {
+            return Prepared::Conflict;
         }
+        let writes = write.into_iter().map(|(key, _)| key).collect();
+        let operation = operation.clone();
+        let locked = Locked { operation, reads, writes, everything: false, is_forced: false };
+        self.prepared.insert(transaction, locked);
+        match answer {
+            Answer::Done(_) => Prepared::Commit,
+            Answer::Refused(reason) => Prepared::Abort(reason),
+        }
+    }
+
+    fn force_prepare(&mut self, transaction: TransactionId, operation: &Value) {
+        let Plan { reads, write, .. } = self.plan(operation, None);
+        let writes = reads.iter().cloned().chain(write.map(|(key, _)| key)).collect();
+        let (operation, everything) = (operation.clone(), operation.starts_with(b"follow"));
+        let locked = Locked { operation, reads, writes, everything, is_forced: true };
+        self.prepared.insert(transaction, locked);
+    }
+
+    fn commit(&mut self, place: Place) -> Answer {
+        let locked = self.prepared.remove(&place.transaction).expect("what is committed was prepared");
+        assert!(!locked.is_forced, "what is committed was prepared by itself");
+        let plan = self.plan(&locked.operation, None);
+        self.write(place, plan)
+    }
+
+    fn abort(&mut self, transaction: TransactionId) {
+        self.prepared.remove(&transaction).expect("what is aborted was prepared");
     }
 
     fn settle(&mut self, below: Option<Place>) {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::{ClockTime, Random, ReplicaId, ShardId, TransactionId, Value};
-use quorate_granola::{Application, Outcome, Place, Plant, Rules};
+use quorate_granola::{Answer, Application, Outcome, Place, Plant, Rules};
 
 use crate::registers::Registers;
 use crate::scripts::world::World;
@@ -79,8 +79,7 @@ impl Schedule {
             for (id, ended) in replica.ended() {
                 if let Outcome::Committed { timestamp, answer } = &ended.outcome {
                     let place = Place { timestamp: *timestamp, transaction: id };
-                    let answer = String::from_utf8_lossy(answer).into_owned();
-                    self.executed.entry(place).or_default().insert(shard, answer);
+                    self.executed.entry(place).or_default().insert(shard, text(answer));
                 }
             }
         }
@@ -279,8 +278,8 @@ impl Schedule {
             for (shard, part) in &txn.parts {
                 let operation = Value::from(part.clone());
                 let answer = shards.get_mut(shard).unwrap().run(*place, &operation);
-                let expected = String::from_utf8_lossy(&answer);
-                if answers.get(shard).map(String::as_str) != Some(&*expected) {
+                let expected = text(&answer.expect("nothing is locked"));
+                if answers.get(shard) != Some(&expected) {
                     wrong.push(format!("{place} at {shard} has {:?}, not {expected}", answers.get(shard)));
                 }
             }
@@ -297,11 +296,19 @@ fn compare_read(shards: &BTreeMap<ShardId, Registers>, txn: &Txn) -> Option<Stri
     let told = txn.told.as_ref()?;
     let end = Place::after(ClockTime::from_micros(u64::MAX - 1));
     let found = |(shard, part): (&ShardId, &String)| {
-        let answer = shards[shard].read(end, &Value::from(part.clone()));
-        (*shard, String::from_utf8_lossy(&answer).into_owned())
+        let read = shards[shard].read(end, &Value::from(part.clone()));
+        (*shard, text(&read.answer))
     };
     let found: BTreeMap<ShardId, String> = txn.parts.iter().map(found).collect();
     (found != told.answers).then(|| format!("{told:?} should have read {found:?}"))
+}
+
+/// An answer, as scripts show it.
+fn text(answer: &Answer) -> String {
+    match answer {
+        Answer::Done(answer) => String::from_utf8_lossy(answer).into_owned(),
+        Answer::Refused(reason) => format!("refused ({})", String::from_utf8_lossy(reason)),
+    }
 }
 
 fn name(client: u64, sequence: u64) -> TransactionId {

@@ -3,9 +3,12 @@
 use quorate_core::log::Log;
 use quorate_core::{Context, TransactionId};
 
+use super::leader::Stranger;
+use super::requests::Refused;
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::Application;
-use crate::entry::Entry;
+use crate::class::Class;
+use crate::entry::{Ending, Entry, Vote};
 use crate::rules::Plant;
 
 /// Votes that do not come are asked for after a time that doubles so often.
@@ -36,13 +39,13 @@ impl<A: Application> Replica<A> {
             let waits = open.is_stable && open.timestamp.is_none();
             let timeout = self.config.vote_timeout * 2_u32.pow(open.asks.min(DOUBLINGS_MAX));
             if waits && context.now - open.asked >= timeout {
-                late.push((*id, open.reads_only && open.asks > 0));
+                late.push((*id, open.class == Class::ReadOnly && open.asks > 0));
                 (open.asked, open.asks) = (context.now, open.asks + 1);
             }
         }
         for (id, is_given_up) in late {
             match is_given_up {
-                true => self.drop_open(id, outbox),
+                true => self.drop_open(id, Ending::Conflict, outbox),
                 false => self.ask_for_votes(id, outbox),
             }
         }
@@ -60,8 +63,8 @@ impl<A: Application> Replica<A> {
         for id in old {
             let stranger = self.leader.as_mut().and_then(|leader| leader.strangers.remove(&id));
             if let Some(stranger) = stranger {
-                let (participants, first) = (stranger.participants, stranger.first);
-                self.refuse(id, participants, first, stranger.reads_only, log, outbox);
+                let Stranger { class, participants, first, .. } = stranger;
+                self.refuse(Refused { id, class, participants, first, vote: Vote::Conflict }, log, outbox);
             }
         }
     }

@@ -4,11 +4,11 @@
 //! answered can get something before it. That needs no clocks that agree.
 
 use quorate_core::log::Log;
-use quorate_core::{Address, ClockTime, Context, TransactionId, Value};
+use quorate_core::{Address, ClockTime, Context, TransactionId};
 
 use super::{Out, Replica, ReplicaTimer};
-use crate::application::Application;
-use crate::entry::{Body, Entry, Final, Outcome};
+use crate::application::{Answer, Application, Read};
+use crate::entry::{Body, Ending, Entry, Final, Outcome};
 use crate::message::{Message, Reply};
 use crate::place::Place;
 use crate::rules::Plant;
@@ -38,11 +38,11 @@ impl<A: Application> Replica<A> {
             return false;
         }
         let Some(open) = leader.close(id) else { return false };
-        let answer = self.state.application.run(place, &open.operation);
+        let answer = self.state.application.run(place, &open.operation).expect("nothing is locked");
         leader.executed = leader.executed.max(place.timestamp);
         leader.ahead.insert(id, (place.timestamp, answer.clone()));
         if open.participants.len() > 1 {
-            leader.finals.push(Final { transaction: id, timestamp: Some(place.timestamp) });
+            leader.finals.push(Final { transaction: id, ending: Ending::Commit(place.timestamp) });
         }
         outbox.send(Address::Client(id.client), committed(id, place.timestamp, answer));
         true
@@ -61,7 +61,7 @@ impl<A: Application> Replica<A> {
         if !self.config.rules.has(Plant::ReadsRaiseNothing) {
             leader.executed = leader.executed.max(timestamp);
         }
-        let answer = self.state.application.read(Place::after(timestamp), &operation);
+        let Read { answer, .. } = self.state.application.read(Place::after(timestamp), &operation);
         let (to, message) = (Address::Client(id.client), committed(id, timestamp, answer));
         if log.lease_until().is_some_and(|until| context.now < until) {
             outbox.send(to, message);
@@ -119,13 +119,14 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// A transaction is executed nowhere.
-    pub(super) fn reply_conflict(&self, id: TransactionId, outbox: &mut Out<A>) {
-        let reply = Reply::Ended(Outcome::Conflict);
+    /// A client is told how its transaction has ended, as the log says.
+    pub(super) fn reply_ended(&self, id: TransactionId, outbox: &mut Out<A>) {
+        let Some(ended) = self.state.ended(id) else { return };
+        let reply = Reply::Ended(ended.outcome.clone());
         outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
     }
 }
 
-fn committed(id: TransactionId, timestamp: ClockTime, answer: Value) -> Message {
+fn committed(id: TransactionId, timestamp: ClockTime, answer: Answer) -> Message {
     Message::Reply { transaction: id, reply: Reply::Ended(Outcome::Committed { timestamp, answer }) }
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use quorate_core::log::Confirmation;
 use quorate_core::{Address, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Value, View};
 
+use crate::application::Answer;
+use crate::class::Class;
 use crate::entry::{Final, Pending, Vote};
 use crate::message::Message;
 use crate::place::Place;
@@ -22,7 +24,7 @@ pub(super) struct Leader {
     /// What only reads and does not know when yet, by what was proposed.
     pub(super) undated: BTreeSet<(ClockTime, TransactionId)>,
     /// What was executed ahead of the log: at which timestamp, and the answer.
-    pub(super) ahead: BTreeMap<TransactionId, (ClockTime, Value)>,
+    pub(super) ahead: BTreeMap<TransactionId, (ClockTime, Answer)>,
     /// The greatest timestamp at which anything was executed or read, also by earlier leaders.
     pub(super) executed: ClockTime,
     /// The greatest that was proposed.
@@ -56,7 +58,7 @@ pub(super) struct Open {
     pub(super) participants: Vec<ShardId>,
     pub(super) operation: Value,
     pub(super) first: ClockTime,
-    pub(super) reads_only: bool,
+    pub(super) class: Class,
     pub(super) proposed: ClockTime,
     /// True once its vote may be told.
     pub(super) is_stable: bool,
@@ -78,7 +80,7 @@ impl Open {
             participants: voted.participants.clone(),
             operation: voted.operation.clone().unwrap_or_default(),
             first: voted.first,
-            reads_only: false,
+            class: voted.class,
             proposed: voted.proposed,
             is_stable: true,
             votes: BTreeMap::new(),
@@ -105,7 +107,7 @@ impl Open {
 pub(super) struct Stranger {
     pub(super) participants: Vec<ShardId>,
     pub(super) first: ClockTime,
-    pub(super) reads_only: bool,
+    pub(super) class: Class,
     pub(super) votes: BTreeMap<ShardId, (Vote, ClockTime)>,
     pub(super) since: Instant,
 }
@@ -163,9 +165,9 @@ impl Leader {
     /// Forgets a transaction that was accepted.
     pub(super) fn close(&mut self, id: TransactionId) -> Option<Open> {
         let open = self.open.remove(&id)?;
-        match open.reads_only {
-            true => self.undated.remove(&(open.proposed, id)),
-            false => self.queue.remove(&open.place(id)),
+        match open.class {
+            Class::ReadOnly => self.undated.remove(&(open.proposed, id)),
+            Class::Independent | Class::Coordinated => self.queue.remove(&open.place(id)),
         };
         Some(open)
     }

@@ -130,13 +130,14 @@ impl<A: Application> Replica<A> {
     ) {
         match message {
             Message::Request(request) => self.on_request(from, request, context, log, outbox),
-            Message::Vote { transaction, participants, first, vote, proposed, reads_only, wants } => {
-                let ballot = Ballot { transaction, participants, first, vote, proposed, reads_only, wants };
+            Message::Vote { transaction, participants, first, vote, proposed, class, wants } => {
+                let ballot = Ballot { transaction, participants, first, vote, proposed, class, wants };
                 self.on_vote(from, ballot, context, log, outbox);
             }
-            Message::Resolved { transaction, timestamp } => {
-                self.on_resolved(from, transaction, timestamp, context, log, outbox);
+            Message::Resolved { transaction, ending } => {
+                self.on_resolved(from, transaction, ending, context, log, outbox);
             }
+            Message::Abandoned { .. } => {}
             Message::NotLeading { transaction, leader } => {
                 self.on_not_leading(from, transaction, leader, outbox);
             }
@@ -165,7 +166,7 @@ impl<A: Application> Replica<A> {
     fn on_voted(&mut self, entry: &Entry, outbox: &mut Out<A>) {
         let (Body::Voted(voted), Some(leader)) = (&entry.body, &mut self.leader) else { return };
         let id = voted.transaction;
-        match voted.vote {
+        match &voted.vote {
             Vote::Commit => {
                 let Some(open) = leader.open.get_mut(&id) else { return };
                 open.is_stable = true;
@@ -175,10 +176,10 @@ impl<A: Application> Replica<A> {
                 self.send_votes(id, outbox);
                 self.count_votes(id);
             }
-            Vote::Conflict => {
+            Vote::Abort(_) | Vote::Conflict => {
                 leader.refusing.remove(&id);
-                self.send_refusal(id, &voted.participants, voted.first, false, outbox);
-                self.reply_conflict(id, outbox);
+                self.send_refusal(voted, outbox);
+                self.reply_ended(id, outbox);
             }
         }
     }
@@ -202,7 +203,7 @@ impl<A: Application> LogMachine for Replica<A> {
     type Frozen = Frozen<A>;
 
     fn new(config: ReplicaConfig) -> Self {
-        let state = State::new(A::from_pages(Vec::new()), config.rules);
+        let state = State::new(config.replica.shard, A::from_pages(Vec::new()), config.rules);
         Replica { config, state, leader: None }
     }
 
@@ -300,6 +301,6 @@ impl<A: Application> LogMachine for Replica<A> {
     }
 
     fn replace_state(&mut self, _: Position, pages: Vec<Page<A::Page>>) {
-        self.state = State::from_pages(pages, self.config.rules);
+        self.state = State::from_pages(self.config.replica.shard, pages, self.config.rules);
     }
 }

@@ -10,6 +10,7 @@ use quorate_core::{Address, ClockTime, Context, ShardId, TransactionId};
 use super::leader::Open;
 use super::{Out, Replica};
 use crate::application::Application;
+use crate::class::Class;
 use crate::entry::{Body, Entry, Outcome, Vote, Voted};
 use crate::message::{Message, Reply, Request};
 use crate::place::Place;
@@ -40,7 +41,7 @@ impl<A: Application> Replica<A> {
                 let reply = Reply::ClockAhead { clock: context.clock };
                 outbox.send(from, Message::Reply { transaction: id, reply });
             }
-            Known::New if request.reads_only && request.participants.len() == 1 => {
+            Known::New if request.class == Class::ReadOnly && request.participants.len() == 1 => {
                 let Some(leader) = &mut self.leader else { return };
                 // Below what is proposed, which is above everything that was executed: so it waits for nobody, unless its client
                 // has seen more than was executed here.
@@ -48,7 +49,8 @@ impl<A: Application> Replica<A> {
             }
             // Others may forget it once the floor is stable. That it is too old is not durable before, and a refusal will be.
             Known::New if self.is_below_next_floor(request.first) => {
-                self.refuse(id, request.participants, request.first, false, log, outbox);
+                let Request { class, participants, first, .. } = request;
+                self.refuse(Refused { id, class, participants, first, vote: Vote::Conflict }, log, outbox);
             }
             Known::New => self.accept(request, context, log, outbox),
         }
@@ -101,19 +103,22 @@ impl<A: Application> Replica<A> {
         log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
-        let Request { transaction: id, participants, operation, reads_only, high, first } = request;
+        let Request { transaction: id, class, participants, operation, high, first } = request;
         let Some(leader) = &mut self.leader else { return };
         let mut votes = BTreeMap::new();
         if let Some(stranger) = leader.strangers.remove(&id) {
-            if stranger.votes.values().any(|(vote, _)| *vote == Vote::Conflict) {
-                return self.refuse(id, participants, first, reads_only, log, outbox);
+            if stranger.votes.values().any(|(vote, _)| *vote != Vote::Commit) {
+                let vote = Vote::Conflict;
+                return self.refuse(Refused { id, class, participants, first, vote }, log, outbox);
             }
             votes = stranger.votes.into_iter().map(|(shard, (_, proposed))| (shard, proposed)).collect();
         }
         let proposed = self.propose(high, context.clock);
+        let reads_only = class == Class::ReadOnly;
         if !reads_only {
             let voted = Voted {
                 transaction: id,
+                class,
                 participants: participants.clone(),
                 operation: Some(operation.clone()),
                 vote: Vote::Commit,
@@ -139,7 +144,7 @@ impl<A: Application> Replica<A> {
             participants,
             operation,
             first,
-            reads_only,
+            class,
             proposed,
             is_stable: reads_only,
             votes,
@@ -165,32 +170,34 @@ impl<A: Application> Replica<A> {
     }
 
     /// Votes against a transaction: it is executed nowhere.
-    pub(super) fn refuse(
-        &mut self,
-        id: TransactionId,
-        participants: Vec<ShardId>,
-        first: ClockTime,
-        reads_only: bool,
-        log: &mut impl Log<Entry>,
-        outbox: &mut Out<A>,
-    ) {
-        if reads_only {
+    pub(super) fn refuse(&mut self, refused: Refused, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
+        let Refused { id, class, participants, first, vote } = refused;
+        let Some(leader) = &mut self.leader else { return };
+        let proposed = leader.proposed;
+        if class != Class::ReadOnly {
+            leader.note_neighbours(&participants);
+        }
+        let voted = Voted { transaction: id, class, participants, operation: None, vote, proposed, first };
+        if class == Class::ReadOnly {
             // If it is asked for later, and voted for, those that have heard this refuse it all the same.
             let reply = Reply::Ended(Outcome::Conflict);
             outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
-            return self.send_refusal(id, &participants, first, reads_only, outbox);
-        }
-        let Some(leader) = &mut self.leader else { return };
-        leader.note_neighbours(&participants);
-        let proposed = leader.proposed;
-        let voted =
-            Voted { transaction: id, participants, operation: None, vote: Vote::Conflict, proposed, first };
-        if self.append(Body::Voted(Arc::new(voted)), proposed, log)
+            self.send_refusal(&voted, outbox);
+        } else if self.append(Body::Voted(Arc::new(voted)), proposed, log)
             && let Some(leader) = &mut self.leader
         {
             leader.refusing.insert(id);
         }
     }
+}
+
+/// A transaction that this shard votes against.
+pub(super) struct Refused {
+    pub(super) id: TransactionId,
+    pub(super) class: Class,
+    pub(super) participants: Vec<ShardId>,
+    pub(super) first: ClockTime,
+    pub(super) vote: Vote,
 }
 
 /// What a shard knows of a transaction that it is asked to execute.

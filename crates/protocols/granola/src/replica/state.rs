@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
 use quorate_core::log::divide;
-use quorate_core::{ClockTime, TransactionId, Value};
+use quorate_core::{ClockTime, ShardId, TransactionId};
 
-use crate::application::Application;
-use crate::entry::{Body, Ended, Entry, Final, Outcome, Page, Pending, Vote, Voted};
+use crate::application::{Answer, Application};
+use crate::entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
 use crate::place::Place;
 use crate::rules::{Plant, Rules};
 
 /// The replicated state of a shard.
 #[derive(Debug)]
 pub(super) struct State<A> {
+    shard: ShardId,
     rules: Rules,
     pub(super) application: A,
     pending: BTreeMap<TransactionId, Pending>,
@@ -29,14 +30,17 @@ pub(super) struct State<A> {
     pub(super) floor: ClockTime,
     /// What was first sent below is forgotten.
     pub(super) forgotten: ClockTime,
+    /// The shards that are lost for good.
+    pub(super) lost: BTreeSet<ShardId>,
     /// How many transactions have ended while this state was followed: not a part of it.
     pub(super) committed: u64,
     pub(super) refused: u64,
 }
 
 impl<A: Application> State<A> {
-    pub(super) fn new(application: A, rules: Rules) -> Self {
+    pub(super) fn new(shard: ShardId, application: A, rules: Rules) -> Self {
         State {
+            shard,
             rules,
             application,
             pending: BTreeMap::new(),
@@ -46,6 +50,7 @@ impl<A: Application> State<A> {
             ceiling: ClockTime::default(),
             floor: ClockTime::default(),
             forgotten: ClockTime::default(),
+            lost: BTreeSet::new(),
             committed: 0,
             refused: 0,
         }
@@ -75,11 +80,14 @@ impl<A: Application> State<A> {
     pub(super) fn apply(&mut self, entry: &Entry) {
         self.ceiling = self.ceiling.max(entry.ceiling);
         for ending in &entry.finals {
-            self.finish(*ending);
+            self.finish(ending);
         }
         match &entry.body {
             Body::Voted(voted) => self.note_vote(voted),
             Body::Floor { floor, forgotten } => self.raise_floor(*floor, *forgotten),
+            Body::Lost(shard) => {
+                self.lost.insert(*shard);
+            }
             Body::Nothing => {}
         }
     }
@@ -89,8 +97,13 @@ impl<A: Application> State<A> {
         if self.ended.contains_key(&id) || self.pending.contains_key(&id) {
             return;
         }
-        if voted.vote == Vote::Conflict || voted.operation.is_none() {
-            return self.end(voted, Outcome::Conflict);
+        match &voted.vote {
+            Vote::Commit => {}
+            Vote::Abort(reason) => {
+                let refusal = Refusal { shard: self.shard, reason: reason.clone() };
+                return self.end(voted, Outcome::Aborted(refusal));
+            }
+            Vote::Conflict => return self.end(voted, Outcome::Conflict),
         }
         let place = Place { timestamp: voted.proposed, transaction: id };
         self.hold(Pending { voted: voted.clone(), place, is_final: voted.participants.len() == 1 });
@@ -101,28 +114,30 @@ impl<A: Application> State<A> {
         self.pending.insert(pending.voted.transaction, pending);
     }
 
-    fn finish(&mut self, Final { transaction: id, timestamp }: Final) {
+    fn finish(&mut self, Final { transaction: id, ending }: &Final) {
+        let id = *id;
         let Some(mut pending) = self.pending.remove(&id) else { return };
         self.queue.remove(&pending.place);
-        match timestamp {
-            Some(timestamp) => {
-                pending.place.timestamp = timestamp;
+        match ending {
+            Ending::Commit(timestamp) => {
+                pending.place.timestamp = *timestamp;
                 pending.is_final = true;
                 self.hold(pending);
             }
-            None => self.end(&pending.voted, Outcome::Conflict),
+            Ending::Abort(refusal) => self.end(&pending.voted, Outcome::Aborted(refusal.clone())),
+            Ending::Conflict => self.end(&pending.voted, Outcome::Conflict),
         }
     }
 
     /// Executes what is next as long as it is certain what that is. A leader has executed it before, and gives the answer.
-    pub(super) fn execute(&mut self, mut ahead: impl FnMut(TransactionId) -> Option<Value>) {
+    pub(super) fn execute(&mut self, mut ahead: impl FnMut(TransactionId) -> Option<Answer>) {
         while let Some(place) = self.next() {
             let Some(pending) = self.pending.remove(&place.transaction) else { return };
             self.queue.remove(&place);
-            let operation = pending.voted.operation.as_ref();
-            let answer = ahead(place.transaction)
-                .or_else(|| operation.map(|operation| self.application.run(place, operation)))
-                .unwrap_or_default();
+            let Some(operation) = &pending.voted.operation else { return };
+            let answer = ahead(place.transaction).unwrap_or_else(|| {
+                self.application.run(place, operation).expect("a replica that follows has locked nothing")
+            });
             self.end(&pending.voted, Outcome::Committed { timestamp: place.timestamp, answer });
         }
     }
@@ -144,7 +159,7 @@ impl<A: Application> State<A> {
     fn end(&mut self, voted: &Voted, outcome: Outcome) {
         match outcome {
             Outcome::Committed { .. } => self.committed += 1,
-            Outcome::Conflict => self.refused += 1,
+            Outcome::Aborted(_) | Outcome::Conflict => self.refused += 1,
         }
         let participants = voted.participants.clone();
         self.remember(voted.transaction, Ended { outcome, participants, first: voted.first });
@@ -174,35 +189,38 @@ impl<A: Application> State<A> {
             (ENTRY_BYTES + operation, pending.clone())
         };
         let left = |(id, ended): (TransactionId, &Ended)| {
-            let answer = match &ended.outcome {
-                Outcome::Committed { answer, .. } => answer.len(),
+            let told = match &ended.outcome {
+                Outcome::Committed { answer: Answer::Done(told) | Answer::Refused(told), .. } => told.len(),
+                Outcome::Aborted(refusal) => refusal.reason.len(),
                 Outcome::Conflict => 0,
             };
-            (ENTRY_BYTES + answer, (id, ended.clone()))
+            (ENTRY_BYTES + told, (id, ended.clone()))
         };
         let (ceiling, floor, forgotten) = (self.ceiling, self.floor, self.forgotten);
-        let mut pages = VecDeque::from([Page::Bounds { ceiling, floor, forgotten }]);
+        let lost = self.lost.iter().copied().collect();
+        let mut pages = VecDeque::from([Page::Bounds { ceiling, floor, forgotten, lost }]);
         pages.extend(divide(self.pending().map(held), page_bytes_max).into_iter().map(Page::Pending));
         pages.extend(divide(self.all_ended().map(left), page_bytes_max).into_iter().map(Page::Ended));
         Frozen { pages, application: self.application.freeze(self.horizon()), page_bytes_max }
     }
 
     /// The state that these pages hold.
-    pub(super) fn from_pages(pages: Vec<Page<A::Page>>, rules: Rules) -> Self {
+    pub(super) fn from_pages(shard: ShardId, pages: Vec<Page<A::Page>>, rules: Rules) -> Self {
         let (of_application, others): (Vec<_>, Vec<_>) =
             pages.into_iter().partition(|page| matches!(page, Page::Application(_)));
         let of_application = of_application.into_iter().filter_map(|page| match page {
             Page::Application(page) => Some(page),
             Page::Pending(_) | Page::Ended(_) | Page::Bounds { .. } => None,
         });
-        let mut state = State::new(A::from_pages(of_application.collect()), rules);
+        let mut state = State::new(shard, A::from_pages(of_application.collect()), rules);
         for page in others {
             match page {
                 Page::Application(_) => {}
                 Page::Pending(page) => page.into_iter().for_each(|pending| state.hold(pending)),
                 Page::Ended(page) => page.into_iter().for_each(|(id, ended)| state.remember(id, ended)),
-                Page::Bounds { ceiling, floor, forgotten } => {
+                Page::Bounds { ceiling, floor, forgotten, lost } => {
                     (state.ceiling, state.floor, state.forgotten) = (ceiling, floor, forgotten);
+                    state.lost = lost.into_iter().collect();
                 }
             }
         }
@@ -229,9 +247,11 @@ impl<A: Application> Frozen<A> {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{ClientId, ShardId};
+    use quorate_core::{ClientId, Value};
 
     use super::*;
+    use crate::application::{Prepared, Read};
+    use crate::class::Class;
 
     /// An application that counts what runs.
     #[derive(Debug, Default)]
@@ -241,14 +261,26 @@ mod tests {
         type Page = u64;
         type Frozen = Option<u64>;
 
-        fn run(&mut self, _: Place, _: &Value) -> Value {
+        fn run(&mut self, _: Place, _: &Value) -> Option<Answer> {
             self.0 += 1;
-            Value::from(self.0.to_string())
+            Some(Answer::Done(Value::from(self.0.to_string())))
         }
 
-        fn read(&self, _: Place, _: &Value) -> Value {
-            Value::from(self.0.to_string())
+        fn read(&self, _: Place, _: &Value) -> Read {
+            Read { answer: Answer::Done(Value::from(self.0.to_string())), is_locked: false }
         }
+
+        fn prepare(&mut self, _: TransactionId, _: &Value) -> Prepared {
+            Prepared::Conflict
+        }
+
+        fn force_prepare(&mut self, _: TransactionId, _: &Value) {}
+
+        fn commit(&mut self, place: Place) -> Answer {
+            panic!("{place} was not prepared")
+        }
+
+        fn abort(&mut self, _: TransactionId) {}
 
         fn settle(&mut self, _: Option<Place>) {}
 
@@ -271,6 +303,7 @@ mod tests {
         let at = ClockTime::from_micros;
         let voted = Voted {
             transaction: TransactionId { client: ClientId(1), sequence: 1, attempt: 0 },
+            class: Class::Independent,
             participants: vec![ShardId(1)],
             operation: Some(Value::from_static(b"count")),
             vote,
@@ -281,7 +314,7 @@ mod tests {
     }
 
     fn outcomes(entries: &[Entry]) -> (u64, Vec<Outcome>) {
-        let mut state = State::new(Count::default(), Rules::SOUND);
+        let mut state = State::new(ShardId(1), Count::default(), Rules::SOUND);
         for entry in entries {
             state.apply(entry);
             state.execute(|_| None);
@@ -291,8 +324,8 @@ mod tests {
 
     #[test]
     fn the_first_of_two_votes_counts() {
-        let once =
-            Outcome::Committed { timestamp: ClockTime::from_micros(5), answer: Value::from_static(b"1") };
+        let answer = Answer::Done(Value::from_static(b"1"));
+        let once = Outcome::Committed { timestamp: ClockTime::from_micros(5), answer };
         let (commit, conflict) = (voted(Vote::Commit, 5), voted(Vote::Conflict, 6));
         assert_eq!(outcomes(&[commit.clone(), voted(Vote::Commit, 7), conflict.clone()]), (1, vec![once]));
         assert_eq!(outcomes(&[conflict, commit]), (0, vec![Outcome::Conflict]));

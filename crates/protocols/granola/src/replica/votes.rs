@@ -6,7 +6,8 @@ use quorate_core::{Address, ClockTime, Context, ReplicaId, ReplicaIndex, ShardId
 use super::leader::Stranger;
 use super::{Out, Replica};
 use crate::application::Application;
-use crate::entry::{Entry, Final, Outcome, Vote};
+use crate::class::Class;
+use crate::entry::{Ending, Entry, Final, Outcome, Refusal, Vote, Voted};
 use crate::message::{Message, Reply};
 use crate::rules::Plant;
 
@@ -18,7 +19,7 @@ pub(super) struct Ballot {
     pub(super) first: ClockTime,
     pub(super) vote: Vote,
     pub(super) proposed: ClockTime,
-    pub(super) reads_only: bool,
+    pub(super) class: Class,
     pub(super) wants: bool,
 }
 
@@ -44,9 +45,9 @@ impl<A: Application> Replica<A> {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
         };
         leader.leaders.insert(voter.shard, voter.index);
-        if let Some(timestamp) = self.ending(id) {
+        if let Some(ending) = self.ending(id) {
             if ballot.wants && !self.config.rules.has(Plant::VotesDiscarded) {
-                outbox.send(from, Message::Resolved { transaction: id, timestamp });
+                outbox.send(from, Message::Resolved { transaction: id, ending });
             }
             return;
         }
@@ -62,13 +63,17 @@ impl<A: Application> Replica<A> {
                     }
                     self.count_votes(id);
                 }
-                Vote::Conflict => self.drop_open(id, outbox),
+                Vote::Abort(reason) => {
+                    let refusal = Refusal { shard: voter.shard, reason };
+                    self.drop_open(id, Ending::Abort(refusal), outbox);
+                }
+                Vote::Conflict => self.drop_open(id, Ending::Conflict, outbox),
             }
             return;
         }
         if ballot.first < self.state.floor {
             // Nobody has asked, and nobody may any more. Or it is forgotten, and then it has ended at the sender's shard, too.
-            return outbox.send(from, Message::Resolved { transaction: id, timestamp: None });
+            return outbox.send(from, Message::Resolved { transaction: id, ending: Ending::Conflict });
         }
         if leader.refusing.contains(&id) {
             // It is told once that is stable.
@@ -78,7 +83,7 @@ impl<A: Application> Replica<A> {
             let stranger = leader.strangers.entry(id).or_insert_with(|| Stranger {
                 participants: ballot.participants,
                 first: ballot.first,
-                reads_only: ballot.reads_only,
+                class: ballot.class,
                 votes: Default::default(),
                 since: context.now,
             });
@@ -86,14 +91,15 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// How a transaction has ended here, if it has: at a timestamp, or not at all.
-    fn ending(&self, id: TransactionId) -> Option<Option<ClockTime>> {
+    /// How a transaction has ended here, if it has.
+    fn ending(&self, id: TransactionId) -> Option<Ending> {
         let ahead = self.leader.as_ref().and_then(|leader| leader.ahead.get(&id));
-        let ahead = ahead.map(|(timestamp, _)| Some(*timestamp));
+        let ahead = ahead.map(|(timestamp, _)| Ending::Commit(*timestamp));
         ahead.or_else(|| {
-            self.state.ended(id).map(|ended| match ended.outcome {
-                Outcome::Committed { timestamp, .. } => Some(timestamp),
-                Outcome::Conflict => None,
+            self.state.ended(id).map(|ended| match &ended.outcome {
+                Outcome::Committed { timestamp, .. } => Ending::Commit(*timestamp),
+                Outcome::Aborted(refusal) => Ending::Abort(refusal.clone()),
+                Outcome::Conflict => Ending::Conflict,
             })
         })
     }
@@ -106,19 +112,21 @@ impl<A: Application> Replica<A> {
         &mut self,
         from: Address,
         id: TransactionId,
-        timestamp: Option<ClockTime>,
+        ending: Ending,
         context: &Context<'_>,
         log: &impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
         let (Address::Replica(_), Some(leader)) = (from, &mut self.leader) else { return };
         let Some(proposed) = leader.open.get(&id).map(|open| open.proposed) else { return };
-        match timestamp {
+        match ending {
             // No sooner than it was proposed here: whoever asks different shards for different things under one name is in nobody
             // else's way.
-            Some(timestamp) => self.set_timestamp(id, timestamp.max(proposed)),
-            None if log.lease_until().is_some_and(|until| context.now < until) => self.drop_open(id, outbox),
-            None => {}
+            Ending::Commit(timestamp) => self.set_timestamp(id, timestamp.max(proposed)),
+            ending if log.lease_until().is_some_and(|until| context.now < until) => {
+                self.drop_open(id, ending, outbox);
+            }
+            Ending::Abort(_) | Ending::Conflict => {}
         }
     }
 
@@ -158,7 +166,7 @@ impl<A: Application> Replica<A> {
         if open.timestamp.is_some() {
             return;
         }
-        if open.reads_only {
+        if open.class == Class::ReadOnly {
             if let Some(open) = leader.close(id) {
                 leader.reads.insert((timestamp, id), open.operation);
             }
@@ -170,17 +178,21 @@ impl<A: Application> Replica<A> {
     }
 
     /// A participant refuses what was accepted here.
-    pub(super) fn drop_open(&mut self, id: TransactionId, outbox: &mut Out<A>) {
+    pub(super) fn drop_open(&mut self, id: TransactionId, ending: Ending, outbox: &mut Out<A>) {
         let Some(leader) = &mut self.leader else { return };
         // What has its timestamp has the votes of all.
         if leader.open.get(&id).is_none_or(|open| open.timestamp.is_some()) {
             return;
         }
         let Some(open) = leader.close(id) else { return };
-        if !open.reads_only {
-            leader.finals.push(Final { transaction: id, timestamp: None });
+        let outcome = match &ending {
+            Ending::Abort(refusal) => Outcome::Aborted(refusal.clone()),
+            Ending::Conflict | Ending::Commit(_) => Outcome::Conflict,
+        };
+        if open.class != Class::ReadOnly {
+            leader.finals.push(Final { transaction: id, ending });
         }
-        let reply = Reply::Ended(Outcome::Conflict);
+        let reply = Reply::Ended(outcome);
         outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
     }
 
@@ -213,30 +225,23 @@ impl<A: Application> Replica<A> {
             first: open.first,
             vote: Vote::Commit,
             proposed: open.proposed,
-            reads_only: open.reads_only,
+            class: open.class,
             wants,
         })
     }
 
     /// Tells the other participants that this shard does not execute a transaction.
-    pub(super) fn send_refusal(
-        &self,
-        id: TransactionId,
-        participants: &[ShardId],
-        first: ClockTime,
-        reads_only: bool,
-        outbox: &mut Out<A>,
-    ) {
+    pub(super) fn send_refusal(&self, voted: &Voted, outbox: &mut Out<A>) {
         let message = Message::Vote {
-            transaction: id,
-            participants: participants.to_vec(),
-            first,
-            vote: Vote::Conflict,
+            transaction: voted.transaction,
+            participants: voted.participants.clone(),
+            first: voted.first,
+            vote: voted.vote.clone(),
             proposed: ClockTime::default(),
-            reads_only,
+            class: voted.class,
             wants: false,
         };
-        self.tell_participants(participants, &message, outbox);
+        self.tell_participants(&voted.participants, &message, outbox);
     }
 
     /// Says something to the leaders of the other participants.

@@ -2,7 +2,8 @@
 
 use quorate_core::{ClockTime, ShardId, TransactionId, Value};
 use quorate_granola::{
-    Body, Ended, Entry, Event, Failure, Final, Message, Outcome, Pending, ReplicaEvent, Reply, Request, Vote,
+    Answer, Body, Class, Ended, Ending, Entry, Event, Failure, Final, Message, Outcome, Pending, Refusal,
+    ReplicaEvent, Reply, Request, Vote,
 };
 
 pub(super) fn transaction(id: TransactionId) -> String {
@@ -22,39 +23,60 @@ fn shards(participants: &[ShardId]) -> String {
     participants.iter().map(|shard| shard.0.to_string()).collect::<Vec<_>>().join(",")
 }
 
-fn vote(vote: Vote) -> &'static str {
+fn vote(vote: &Vote) -> String {
     match vote {
-        Vote::Commit => "COMMIT",
-        Vote::Conflict => "CONFLICT",
+        Vote::Commit => "COMMIT".to_owned(),
+        Vote::Abort(reason) => format!("ABORT ({})", text(reason)),
+        Vote::Conflict => "CONFLICT".to_owned(),
+    }
+}
+
+fn answer(answer: &Answer) -> String {
+    match answer {
+        Answer::Done(answer) => text(answer),
+        Answer::Refused(reason) => format!("refused ({})", text(reason)),
+    }
+}
+
+fn refusal(refusal: &Refusal) -> String {
+    format!("aborted by {} ({})", refusal.shard.0, text(&refusal.reason))
+}
+
+fn ending(ending: &Ending) -> String {
+    match ending {
+        Ending::Commit(timestamp) => format!("final at {}", at(*timestamp)),
+        Ending::Abort(why) => refusal(why),
+        Ending::Conflict => "dropped".to_owned(),
     }
 }
 
 pub(super) fn outcome(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Committed { timestamp, answer } => {
-            format!("committed at {}: {}", at(*timestamp), text(answer))
+        Outcome::Committed { timestamp, answer: told } => {
+            format!("committed at {}: {}", at(*timestamp), answer(told))
         }
+        Outcome::Aborted(why) => refusal(why),
         Outcome::Conflict => "conflict".to_owned(),
     }
 }
 
 pub(super) fn entry(entry: &Entry) -> String {
     let mut words = Vec::new();
-    for Final { transaction: id, timestamp } in &entry.finals {
-        let fate = timestamp.map_or("dropped".to_owned(), |timestamp| format!("final at {}", at(timestamp)));
-        words.push(format!("{} {fate}", transaction(*id)));
+    for Final { transaction: id, ending: fate } in &entry.finals {
+        words.push(format!("{} {}", transaction(*id), ending(fate)));
     }
     match &entry.body {
         Body::Voted(voted) => words.push(format!(
             "VOTED {} {}{} at {}",
             transaction(voted.transaction),
-            vote(voted.vote),
+            vote(&voted.vote),
             voted.operation.as_ref().map_or(String::new(), |operation| format!(" {}", text(operation))),
             at(voted.proposed)
         )),
         Body::Floor { floor, forgotten } => {
             words.push(format!("FLOOR {}, forgotten below {}", at(*floor), at(*forgotten)));
         }
+        Body::Lost(shard) => words.push(format!("{} is lost", shard.0)),
         Body::Nothing => {}
     }
     words.push(format!("ceiling {}", at(entry.ceiling)));
@@ -63,10 +85,14 @@ pub(super) fn entry(entry: &Entry) -> String {
 
 pub(super) fn message(message: &Message) -> String {
     match message {
-        Message::Request(Request { transaction: id, participants, operation, reads_only, high, .. }) => {
+        Message::Request(Request { transaction: id, participants, operation, class, high, .. }) => {
+            let verb = match class {
+                Class::ReadOnly => "REQUEST-READ",
+                Class::Independent => "REQUEST",
+                Class::Coordinated => "REQUEST-AGREE",
+            };
             format!(
-                "{} {} of {}: {}{}",
-                if *reads_only { "REQUEST-READ" } else { "REQUEST" },
+                "{verb} {} of {}: {}{}",
                 transaction(*id),
                 shards(participants),
                 text(operation),
@@ -78,6 +104,7 @@ pub(super) fn message(message: &Message) -> String {
                 Reply::Ended(ended) => outcome(ended),
                 Reply::Forgotten { clock } => format!("forgotten, the clock says {}", at(*clock)),
                 Reply::TooOld { clock } => format!("too old, the clock says {}", at(*clock)),
+                Reply::Lost { shard } => format!("{} is lost", shard.0),
                 Reply::ClockAhead { clock } => format!("too far ahead, the clock says {}", at(*clock)),
             };
             format!("REPLY {} {what}", transaction(*id))
@@ -85,14 +112,15 @@ pub(super) fn message(message: &Message) -> String {
         Message::Vote { transaction: id, vote: what, proposed, wants, .. } => format!(
             "VOTE {} {} at {}{}",
             transaction(*id),
-            vote(*what),
+            vote(what),
             at(*proposed),
             if *wants { ", and yours?" } else { "" }
         ),
-        Message::Resolved { transaction: id, timestamp } => {
-            let fate =
-                timestamp.map_or("dropped".to_owned(), |timestamp| format!("final at {}", at(timestamp)));
-            format!("RESOLVED {} {fate}", transaction(*id))
+        Message::Resolved { transaction: id, ending: fate } => {
+            format!("RESOLVED {} {}", transaction(*id), ending(fate))
+        }
+        Message::Abandoned { transaction: id, lost } => {
+            format!("ABANDONED {}, {} is lost", transaction(*id), lost.0)
         }
         Message::NotLeading { transaction: id, leader } => {
             format!("NOT-LEADING {}, {leader} does", transaction(*id))
@@ -114,7 +142,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::Outdated { keyspace } => format!("{keyspace} has changed"),
         Event::Finished { transaction: id, result: Ok(executed) } => {
             let answers =
-                executed.answers.iter().map(|(shard, answer)| format!("{} {}", shard.0, text(answer)));
+                executed.answers.iter().map(|(shard, told)| format!("{} {}", shard.0, answer(told)));
             let answers = answers.collect::<Vec<_>>().join(", ");
             format!("{} COMMITTED at {}: {answers}", transaction(*id), at(executed.timestamp))
         }
@@ -122,7 +150,14 @@ pub(super) fn event(event: &Event) -> String {
             let why = match failure {
                 Failure::Unknown { missing } => format!("UNKNOWN, {} is silent", shards(missing)),
                 Failure::ClockAhead { ahead_micros } => format!("{ahead_micros} µs AHEAD"),
-                Failure::Disagreement { timestamps } => format!("DISAGREEMENT {timestamps:?}"),
+                Failure::Aborted(why) => refusal(why).to_uppercase(),
+                Failure::Lost { shard } => format!("{} IS LOST", shard.0),
+                Failure::Disagreement { answers } => {
+                    let told = |(shard, (timestamp, told)): (&ShardId, &(ClockTime, Answer))| {
+                        format!("{} {} at {}", shard.0, answer(told), at(*timestamp))
+                    };
+                    format!("DISAGREEMENT: {}", answers.iter().map(told).collect::<Vec<_>>().join(", "))
+                }
                 Failure::NoSuchShard(shard) => format!("NO SUCH SHARD {shard:?}"),
                 Failure::InUse => "IN USE".to_owned(),
             };

@@ -10,6 +10,7 @@
 //! | `cluster [shards=S] [replicas=N] [lag=SECONDS]` | first; floors stay so far behind the clock |
 //! | `run c1 7 1 put a x, 2 append b y` | a client executes these operations at these shards, as its transaction 7 |
 //! | `read c1 8 1 get a, 2 get b` | the same, for operations that only read |
+//! | `agree c1 9 1 swap a x y, 2 put b z` | the same, for operations on which the shards have to agree |
 //! | `ask FROM TO c1.7 1,2 HIGH put a x` | a request that nobody has sent comes to a replica, above a timestamp |
 //! | `vote FROM TO c1.7 1,2 COMMIT MICROS` | a vote that nobody has given |
 //! | `learn WHO` | a client or a replica learns who the replicas of all groups are |

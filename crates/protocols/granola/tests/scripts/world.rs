@@ -12,8 +12,8 @@ use quorate_core::{
     ReplicaIndex, ShardId, TransactionId, Value,
 };
 use quorate_granola::{
-    Command, Coordinator, CoordinatorConfig, Entry, Event, Message, Replica, ReplicaCommand, ReplicaConfig,
-    ReplicaEvent, Request, Rules, Vote,
+    Class, Command, Coordinator, CoordinatorConfig, Entry, Event, Message, Replica, ReplicaCommand,
+    ReplicaConfig, ReplicaEvent, Request, Rules, Vote,
 };
 use quorate_testscripts::stage::{Play, Stage};
 
@@ -94,7 +94,7 @@ impl World {
                         transaction: self.transaction(id),
                         participants: participants(shards),
                         operation: Value::from(operation.join(" ")),
-                        reads_only: false,
+                        class: Class::Independent,
                         high: ClockTime::from_micros(high.parse().unwrap()),
                         first: ClockTime::from_micros(100),
                     });
@@ -107,13 +107,20 @@ impl World {
                         first: ClockTime::from_micros(100),
                         vote: if vote == "COMMIT" { Vote::Commit } else { Vote::Conflict },
                         proposed: ClockTime::from_micros(micros.parse().unwrap()),
-                        reads_only: false,
+                        class: Class::Independent,
                         wants: false,
                     };
                     self.say(from, to, message, &mut told);
                 }
-                ["run", who, number, ..] => self.execute(who, number, line, false, &mut told),
-                ["read", who, number, ..] => self.execute(who, number, line, true, &mut told),
+                ["run", who, number, ..] => {
+                    self.execute(who, number, line, Class::Independent, &mut told);
+                }
+                ["agree", who, number, ..] => {
+                    self.execute(who, number, line, Class::Coordinated, &mut told);
+                }
+                ["read", who, number, ..] => {
+                    self.execute(who, number, line, Class::ReadOnly, &mut told);
+                }
                 _ => panic!("no such command: {line}"),
             }
         }
@@ -225,7 +232,7 @@ impl World {
         stage.step_replica(to, Input::Message { from, epoch: Epoch::FIRST, message }, told);
     }
 
-    fn execute(&mut self, who: &str, number: &str, line: &str, reads_only: bool, told: &mut Vec<String>) {
+    fn execute(&mut self, who: &str, number: &str, line: &str, class: Class, told: &mut Vec<String>) {
         let client = self.client(who, told);
         let (_, parts) = line.split_once(&format!(" {number} ")).expect("what to do follows the number");
         let part = |part: &str| {
@@ -235,7 +242,7 @@ impl World {
         let parts: BTreeMap<ShardId, Value> = parts.split(',').map(part).collect();
         let transaction = TransactionId { client, sequence: number.parse().unwrap(), attempt: 0 };
         let patience = Duration::from_secs(20);
-        let command = Command::Execute { transaction, parts, reads_only, patience };
+        let command = Command::Execute { transaction, parts, class, patience };
         self.stage().step_client(client, Input::Command(command), told);
     }
 
@@ -245,6 +252,10 @@ impl World {
         told.push(format!("{who} {role}, floor {}", replica.floor().as_micros()));
         told.extend(replica.pending().map(|pending| format!("  {}", describe::pending(pending))));
         told.extend(replica.ended().map(|(id, ended)| format!("  {}", describe::ended(id, ended))));
+        for (id, is_forced) in replica.application().prepared() {
+            let shares = if is_forced { ", others may have locked the same" } else { "" };
+            told.push(format!("  {} is prepared{shares}", describe::transaction(id)));
+        }
         for (key, place, word) in replica.application().all() {
             told.push(format!("  {key} = {word} @{}", place.timestamp.as_micros()));
         }
