@@ -77,12 +77,12 @@ pub trait Application: Debug {
     /// until it is committed or aborted, whatever it would answer; with a conflict it holds none, and what it met is left as it was.
     fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared;
 
-    /// Locks whatever an operation may touch in any serial order, although others have locked some of that (the paper's
-    /// `forcePrepare`). It is aborted and prepared again before it is committed.
-    fn force_prepare(&mut self, transaction: TransactionId, operation: &Value);
+    /// Locks whatever an operation may touch in any serial order, although others may have locked some of that (the paper's
+    /// `forcePrepare`); true if nobody had.
+    fn force_prepare(&mut self, transaction: TransactionId, operation: &Value) -> bool;
 
-    /// Carries out what was prepared under this name, at this place, and unlocks it. Its place may lie below what has run; but not
-    /// below what has touched the same.
+    /// Carries out what was prepared under this name, at this place, and unlocks it. What was prepared by force is run now, whatever
+    /// others have locked. Its place may lie below what has run; but not below what has touched the same.
     fn commit(&mut self, place: Place) -> Answer;
 
     /// Unlocks what was prepared, and forgets it.

@@ -23,6 +23,10 @@ pub struct ReplicaConfig {
     pub vote_timeout: Duration,
     /// How long votes on a transaction are kept that nobody has asked this shard to execute: then its client has died.
     pub request_timeout: Duration,
+    /// How long something waits behind what cannot end, before whoever has asked for it is told to try again.
+    pub wait_timeout: Duration,
+    /// When it locks.
+    pub locking: Locking,
     /// How often the leader looks after what is old.
     pub attention_interval: Duration,
     /// How long the others wait at most for the timestamps of what the leader has executed, if nothing else is appended.
@@ -50,6 +54,8 @@ impl ReplicaConfig {
             timestamp_ahead_max: Duration::from_secs(60),
             vote_timeout: Duration::from_secs(1),
             request_timeout: Duration::from_secs(2),
+            wait_timeout: Duration::from_secs(3),
+            locking: Locking::WhereNeeded,
             attention_interval: Duration::from_millis(500),
             finals_delay: Duration::from_millis(10),
             ceiling_ahead: Duration::from_millis(500),
@@ -68,6 +74,17 @@ impl ReplicaConfig {
             && participants.iter().all(is_shard)
             && participants.binary_search(&self.replica.shard).is_ok()
     }
+}
+
+/// When a shard locks. The paper measures all three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locking {
+    /// As long as there are coordinated transactions, and while it waits for a shard that is lost.
+    WhereNeeded,
+    /// Always.
+    Always,
+    /// Never, and it waits for no earlier timestamp either: that is not serializable, and shows what waiting costs.
+    NeverNorWait,
 }
 
 /// What a coordinator is built from.

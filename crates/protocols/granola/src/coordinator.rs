@@ -66,6 +66,12 @@ pub enum Command {
         /// By when the client wants an answer, whatever it is.
         patience: Duration,
     },
+    /// Another client has seen this timestamp, and has said so in some other way: whatever this one executes from here on comes
+    /// after what that one has seen (section 4.6).
+    Observe {
+        /// The timestamp.
+        timestamp: ClockTime,
+    },
 }
 
 /// What a client is told.
@@ -226,6 +232,11 @@ impl Machine for Coordinator {
 }
 
 impl Coordinator {
+    /// The greatest timestamp that this client has seen.
+    pub fn seen(&self) -> ClockTime {
+        self.high
+    }
+
     /// How many transactions are open.
     pub fn open(&self) -> usize {
         self.open.len()
@@ -236,6 +247,11 @@ impl Coordinator {
             Command::Route(routes) => self.learn(&routes),
             Command::Reachable { replica, reachable } => {
                 self.leaders.set_reachable(replica, reachable);
+            }
+            Command::Observe { timestamp } => {
+                if !self.config.rules.has(Plant::ObservedIgnored) {
+                    self.high = self.high.max(timestamp);
+                }
             }
             Command::Execute { transaction, parts, class, patience } => {
                 let unknown = parts.keys().find(|shard| self.leaders.group(**shard).is_none()).copied();
@@ -405,7 +421,8 @@ impl Coordinator {
         let are_equal = timestamps.all(|timestamp| timestamp == first);
         let reads_only = open.class == Class::ReadOnly;
         let is_taken = are_equal || self.config.rules.has(Plant::UnequalReadsTaken) && reads_only;
-        if is_taken && (reads_only || open.are_of_one_mind()) {
+        let do_decide_alike = reads_only || open.are_of_one_mind();
+        if is_taken && (do_decide_alike || self.config.rules.has(Plant::DecisionsNotCompared)) {
             self.finish(id, |open| Ok(open.executed(first)), outbox);
         } else if reads_only {
             // A participant has changed its leader in between, and no vote on what only reads outlives that (section 5.2).

@@ -57,7 +57,7 @@ pub mod rules;
 
 pub use application::{Answer, Application, Prepared, Read};
 pub use class::Class;
-pub use config::{CoordinatorConfig, ReplicaConfig};
+pub use config::{CoordinatorConfig, Locking, ReplicaConfig};
 pub use coordinator::{Command, Coordinator, CoordinatorTimer, Event, Executed, Failure};
 pub use entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
 pub use message::{Message, Reply, Request};

@@ -49,6 +49,12 @@ struct Locked {
 }
 
 impl Locked {
+    fn stands_against_all(&self, other: &Locked) -> bool {
+        other.everything
+            || self.stands_against(&other.reads, None)
+            || other.writes.iter().any(|key| self.stands_against(&BTreeSet::new(), Some(key)))
+    }
+
     fn stands_against(&self, reads: &BTreeSet<String>, write: Option<&String>) -> bool {
         self.everything
             || reads.iter().any(|key| self.writes.contains(key))
@@ -168,17 +174,19 @@ impl Application for Registers {
         }
     }
 
-    fn force_prepare(&mut self, transaction: TransactionId, operation: &Value) {
-        let Plan { reads, write, .. } = self.plan(operation, None);
-        let writes = reads.iter().cloned().chain(write.map(|(key, _)| key)).collect();
-        let (operation, everything) = (operation.clone(), operation.starts_with(b"follow"));
+    fn force_prepare(&mut self, transaction: TransactionId, operation: &Value) -> bool {
+        let Plan { reads, .. } = self.plan(operation, None);
+        let everything = operation.starts_with(b"follow");
+        let writes = reads.clone();
+        let operation = operation.clone();
         let locked = Locked { operation, reads, writes, everything, is_forced: true };
+        let is_free = !self.prepared.values().any(|other| other.stands_against_all(&locked));
         self.prepared.insert(transaction, locked);
+        is_free
     }
 
     fn commit(&mut self, place: Place) -> Answer {
         let locked = self.prepared.remove(&place.transaction).expect("what is committed was prepared");
-        assert!(!locked.is_forced, "what is committed was prepared by itself");
         let plan = self.plan(&locked.operation, None);
         self.write(place, plan)
     }

@@ -1,14 +1,17 @@
 //! What takes long: votes that do not come, and transactions whose client has died before it could ask every participant.
 
 use quorate_core::log::Log;
-use quorate_core::{Context, TransactionId};
+use quorate_core::{Address, ClockTime, Context, TransactionId};
 
-use super::leader::Stranger;
+use super::leader::{Hold, Leader, Stranger};
 use super::requests::Refused;
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::Application;
 use crate::class::Class;
-use crate::entry::{Ending, Entry, Vote};
+use crate::config::Locking;
+use crate::entry::{Body, Ending, Entry, Final, Outcome, Vote};
+use crate::message::{Message, Reply};
+use crate::place::Place;
 use crate::rules::Plant;
 
 /// Votes that do not come are asked for after a time that doubles so often.
@@ -26,7 +29,9 @@ impl<A: Application> Replica<A> {
         }
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         self.attend_votes(context, outbox);
+        self.attend_waiting(context, log, outbox);
         self.attend_strangers(context, log, outbox);
+        self.attend_lost(outbox);
         self.attend_floor(context, log, outbox);
         self.execute(context, log, outbox);
     }
@@ -48,6 +53,39 @@ impl<A: Application> Replica<A> {
                 true => self.drop_open(id, Ending::Conflict, outbox),
                 false => self.ask_for_votes(id, outbox),
             }
+        }
+        if self.leader.as_ref().is_some_and(Leader::is_held_up) && self.config.locking == Locking::WhereNeeded
+        {
+            self.enter_locking(outbox);
+        }
+    }
+
+    /// Gives up what has waited for long behind what cannot end, if no other shard takes part in it: whoever asked may try again
+    /// (section 5.4).
+    fn attend_waiting(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
+        let timeout = self.config.wait_timeout;
+        let Some(leader) = &mut self.leader else { return };
+        let reads = leader.reads.extract_if(.., |_, reading| context.now - reading.since >= timeout);
+        let reads: Vec<TransactionId> = reads.map(|((_, id), _)| id).collect();
+        for id in reads {
+            let reply = Reply::Ended(Outcome::Conflict);
+            outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
+        }
+        let is_late = |place: &Place| {
+            let open = leader.open.get(&place.transaction)?;
+            let is_own = open.participants.len() == 1 && !open.is_inherited && !open.is_given_up;
+            let is_late = open.hold == Hold::Blocked && context.now - open.asked >= timeout;
+            (is_own && open.is_stable && is_late).then_some(place.transaction)
+        };
+        let singles: Vec<TransactionId> = leader.dated.iter().filter_map(is_late).collect();
+        for id in &singles {
+            if let Some(open) = leader.open.get_mut(id) {
+                open.is_given_up = true;
+            }
+            leader.finals.push(Final { transaction: *id, ending: Ending::Conflict });
+        }
+        if !singles.is_empty() {
+            self.append(Body::Nothing, ClockTime::default(), log);
         }
     }
 

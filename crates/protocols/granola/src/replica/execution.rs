@@ -1,4 +1,5 @@
-//! The leader executes in the order of timestamps, as soon as it is certain what is next, and so ahead of its log.
+//! The leader executes as soon as it is certain what is next, and so ahead of its log: in the order of timestamps, or whatever
+//! holds its locks.
 //!
 //! Nothing is executed or read above the *ceiling* that is stable: the next leader begins above it, so nothing that this one has
 //! answered can get something before it. That needs no clocks that agree.
@@ -6,8 +7,10 @@
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, TransactionId};
 
+use super::leader::{Hold, Reading};
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::{Answer, Application, Read};
+use crate::config::Locking;
 use crate::entry::{Body, Ending, Entry, Final, Outcome};
 use crate::message::{Message, Reply};
 use crate::place::Place;
@@ -16,7 +19,7 @@ use crate::rules::Plant;
 impl<A: Application> Replica<A> {
     /// Executes what can be executed.
     pub(super) fn execute(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
-        while self.execute_next(outbox) {}
+        while self.execute_next(outbox) || self.leave_locking() {}
         while self.read_next(context, log, outbox) {}
         self.raise_ceiling(log);
         if let Some(leader) = &mut self.leader
@@ -28,40 +31,66 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Executes the head of the queue; false if that is not certain, or not allowed yet.
-    fn execute_next(&mut self, outbox: &mut Out<A>) -> bool {
-        let Some(leader) = &mut self.leader else { return false };
-        let Some(place) = leader.queue.first().copied() else { return false };
+    /// Executes what is next; false if that is not certain, or not allowed yet.
+    pub(super) fn execute_next(&mut self, outbox: &mut Out<A>) -> bool {
+        let next = match &self.leader {
+            Some(leader) if leader.is_locking => self.next_to_commit(),
+            Some(_) if self.config.locking == Locking::NeverNorWait => self.next_of_any(),
+            Some(_) => self.next_in_order(),
+            None => None,
+        };
+        let Some(place) = next else { return false };
         let id = place.transaction;
-        let is_ready = leader.open.get(&id).is_some_and(|open| open.is_stable && open.timestamp.is_some());
-        if !is_ready || place.timestamp > self.state.ceiling {
-            return false;
+        let Some(open) = self.leader.as_mut().and_then(|leader| leader.close(id)) else { return false };
+        let answer = match open.hold {
+            Hold::Nothing => self.state.application.run(place, &open.operation).expect("nothing is locked"),
+            Hold::Prepared | Hold::Blocked => self.state.application.commit(place),
+        };
+        let Some(leader) = &mut self.leader else { return false };
+        if self.config.rules.has(Plant::ExecutionsAscend) {
+            assert!(place.timestamp >= leader.executed, "{place} comes after {:?}", leader.executed);
         }
-        let Some(open) = leader.close(id) else { return false };
-        let answer = self.state.application.run(place, &open.operation).expect("nothing is locked");
-        leader.executed = leader.executed.max(place.timestamp);
+        leader.executed = match self.config.rules.has(Plant::LatestExecuted) {
+            true => place.timestamp,
+            false => leader.executed.max(place.timestamp),
+        };
         leader.ahead.insert(id, (place.timestamp, answer.clone()));
         if open.participants.len() > 1 {
             leader.finals.push(Final { transaction: id, ending: Ending::Commit(place.timestamp) });
         }
         outbox.send(Address::Client(id.client), committed(id, place.timestamp, answer));
+        self.look_after_blocked();
         true
     }
 
-    /// Answers the read that stands first; false if something before it may still change what it sees.
+    /// The head of the queue, if it is certain that it is.
+    fn next_in_order(&self) -> Option<Place> {
+        self.leader.as_ref()?.queue.first().copied().filter(|place| self.is_due(*place))
+    }
+
+    /// Whatever is ready, whether something stands before it or not.
+    fn next_of_any(&self) -> Option<Place> {
+        self.leader.as_ref()?.queue.iter().copied().find(|place| self.is_due(*place))
+    }
+
+    fn is_due(&self, place: Place) -> bool {
+        self.is_dated(place) && place.timestamp <= self.state.ceiling
+    }
+
+    fn is_dated(&self, place: Place) -> bool {
+        let open = self.leader.as_ref().and_then(|leader| leader.open.get(&place.transaction));
+        open.is_some_and(|open| open.is_stable && open.timestamp.is_some() && !open.is_given_up)
+    }
+
+    /// Answers a read; false if something may still change what any of them sees.
     fn read_next(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) -> bool {
+        let Some((key, timestamp, answer)) = self.readable() else { return false };
         let Some(leader) = &mut self.leader else { return false };
-        let Some(((timestamp, id), _)) = leader.reads.first_key_value() else { return false };
-        let (timestamp, id) = (*timestamp, *id);
-        let is_first = leader.queue.first().is_none_or(|head| head.timestamp > timestamp);
-        if !is_first || timestamp > self.state.ceiling {
-            return false;
-        }
-        let Some((_, operation)) = leader.reads.pop_first() else { return false };
+        leader.reads.remove(&key);
         if !self.config.rules.has(Plant::ReadsRaiseNothing) {
             leader.executed = leader.executed.max(timestamp);
         }
-        let Read { answer, .. } = self.state.application.read(Place::after(timestamp), &operation);
+        let (_, id) = key;
         let (to, message) = (Address::Client(id.client), committed(id, timestamp, answer));
         if log.lease_until().is_some_and(|until| context.now < until) {
             outbox.send(to, message);
@@ -71,14 +100,51 @@ impl<A: Application> Replica<A> {
         true
     }
 
+    /// A read that can be answered: which, as of which timestamp, and the answer.
+    fn readable(&self) -> Option<((ClockTime, TransactionId), ClockTime, Answer)> {
+        let leader = self.leader.as_ref()?;
+        // By timestamps whatever is in the way of one is in the way of those above it as well.
+        let looked_at = if leader.is_locking { leader.reads.len() } else { 1 };
+        leader.reads.iter().take(looked_at).find_map(|(key, reading)| {
+            let (timestamp, answer) = self.read(key.0, reading)?;
+            Some((*key, timestamp, answer))
+        })
+    }
+
+    /// Reads as of a timestamp, or of an earlier one if that may be and nothing could change what is seen there.
+    fn read(&self, timestamp: ClockTime, reading: &Reading) -> Option<(ClockTime, Answer)> {
+        let leader = self.leader.as_ref()?;
+        let read = |at| self.state.application.read(Place::after(at), &reading.operation);
+        if timestamp > self.state.ceiling {
+            return None;
+        }
+        let unlogged = leader.unlogged.first().map(|place| place.timestamp);
+        let queued = leader.queue.first().map(|place| place.timestamp);
+        let Some(first) = unlogged.into_iter().chain(queued).min().filter(|first| *first <= timestamp) else {
+            return Some((timestamp, read(timestamp).answer));
+        };
+        if leader.is_locking && unlogged.is_none_or(|unlogged| unlogged > timestamp) {
+            let Read { answer, is_locked } = read(timestamp);
+            if !is_locked {
+                return Some((timestamp, answer));
+            }
+        }
+        // Beneath all that is pending.
+        let before = ClockTime::from_micros(first.as_micros().saturating_sub(1));
+        let may_be_earlier = reading.high.is_some_and(|high| high <= before);
+        may_be_earlier.then(|| (before, read(before).answer))
+    }
+
     /// Makes room to execute and read what stands first, if there is none.
     fn raise_ceiling(&mut self, log: &mut impl Log<Entry>) {
         let Some(leader) = &self.leader else { return };
-        let dated = |place: &&Place| {
-            leader.open.get(&place.transaction).is_some_and(|open| open.is_stable && open.timestamp.is_some())
+        let (next, read) = match leader.is_locking {
+            true => (leader.dated.last(), leader.reads.keys().next_back()),
+            false => {
+                (leader.queue.first().filter(|place| self.is_dated(**place)), leader.reads.keys().next())
+            }
         };
-        let next = leader.queue.first().filter(dated).map(|place| place.timestamp);
-        let read = leader.reads.keys().next().map(|(timestamp, _)| *timestamp);
+        let (next, read) = (next.map(|place| place.timestamp), read.map(|(timestamp, _)| *timestamp));
         let wanted = next.into_iter().chain(read).max().unwrap_or_default();
         if wanted > leader.ceiling {
             self.append(Body::Nothing, wanted, log);
@@ -94,9 +160,18 @@ impl<A: Application> Replica<A> {
             }
             None => self.state.execute(|_| None),
         }
+        // Reads may be as of the timestamp before what is pending.
+        let begins = |place: Place| Place { transaction: TransactionId::default(), ..place };
         let reads = self.leader.as_ref().and_then(|leader| leader.reads_from());
-        let horizon = self.state.horizon().into_iter().chain(reads).min();
-        self.state.application.settle(horizon);
+        let pending = self.horizon().map(begins);
+        self.state.application.settle(pending.into_iter().chain(reads).min());
+    }
+
+    /// Nothing below is undone any more; nothing at all, if nothing is pending.
+    pub(super) fn horizon(&self) -> Option<Place> {
+        let voted = self.leader.as_ref().and_then(|leader| leader.voted.first()).copied();
+        let voted = voted.filter(|_| !self.config.rules.has(Plant::SinglesKept));
+        self.state.horizon().into_iter().chain(voted).min()
     }
 
     /// Nothing was appended for a while that the timestamps could have ridden along with.
@@ -116,6 +191,28 @@ impl<A: Application> Replica<A> {
             && let Some((_, to, message)) = leader.unconfirmed.pop_front()
         {
             outbox.send(to, message);
+        }
+    }
+
+    /// A client is told of what was executed ahead of the log.
+    pub(super) fn reply_ahead(&self, id: TransactionId, outbox: &mut Out<A>) {
+        let ahead = self.leader.as_ref().and_then(|leader| leader.ahead.get(&id));
+        let Some((timestamp, answer)) = ahead.cloned() else { return };
+        outbox.send(Address::Client(id.client), committed(id, timestamp, answer));
+    }
+
+    /// What was given up has ended.
+    pub(super) fn on_finals(&mut self, entry: &Entry, outbox: &mut Out<A>) {
+        for Final { transaction: id, .. } in &entry.finals {
+            let Some(leader) = &mut self.leader else { return };
+            if leader.open.get(id).is_some_and(|open| open.is_given_up) {
+                let hold = leader.close(*id).map(|open| open.hold);
+                if hold.is_some_and(|hold| hold != Hold::Nothing) {
+                    self.state.application.abort(*id);
+                }
+                self.reply_ended(*id, outbox);
+                self.look_after_blocked();
+            }
         }
     }
 

@@ -20,9 +20,19 @@ pub(super) struct Leader {
     /// What of that writes, in the order in which it is executed if nothing comes in between; stable or not.
     pub(super) queue: BTreeSet<Place>,
     /// What only reads and knows when: it waits until nothing stands at or below its timestamp.
-    pub(super) reads: BTreeMap<(ClockTime, TransactionId), Value>,
+    pub(super) reads: BTreeMap<(ClockTime, TransactionId), Reading>,
     /// What only reads and does not know when yet, by what was proposed.
     pub(super) undated: BTreeSet<(ClockTime, TransactionId)>,
+    /// True if it locks, and so executes in another order than that of timestamps (section 4.5).
+    pub(super) is_locking: bool,
+    /// While it locks: what of the queue has its timestamp.
+    pub(super) dated: BTreeSet<Place>,
+    /// While it locks: true if some of what is pending touches the same, so that it matters where it stands.
+    pub(super) is_forced: bool,
+    /// What was voted for in entries that are not stable yet, at the proposals.
+    pub(super) voted: BTreeSet<Place>,
+    /// What was executed before it was logged, and is not stable yet. Nobody may learn of it.
+    pub(super) unlogged: BTreeSet<Place>,
     /// What was executed ahead of the log: at which timestamp, and the answer.
     pub(super) ahead: BTreeMap<TransactionId, (ClockTime, Answer)>,
     /// The greatest timestamp at which anything was executed or read, also by earlier leaders.
@@ -70,6 +80,34 @@ pub(super) struct Open {
     pub(super) asked: Instant,
     /// How often they were asked for.
     pub(super) asks: u32,
+    /// True if an earlier leader has accepted it, and may have executed it and told its client.
+    pub(super) is_inherited: bool,
+    /// True if it is not executed here any more: as soon as that is stable, it has ended.
+    pub(super) is_given_up: bool,
+    /// What it has locked.
+    pub(super) hold: Hold,
+    /// The participants that do not know the votes of shards that are lost, either.
+    pub(super) abandoned: BTreeSet<ShardId>,
+}
+
+/// What a transaction has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Nothing.
+    Nothing,
+    /// What it touches, and nobody else has; or whatever it may touch, and nobody has that stands before it. It can be committed.
+    Prepared,
+    /// Whatever it may touch, as others have that stand before it.
+    Blocked,
+}
+
+/// What only reads, and knows when.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    pub(super) operation: Value,
+    /// It may as well be read earlier, down to this timestamp, which its client has seen; not, if others read at the same.
+    pub(super) high: Option<ClockTime>,
+    pub(super) since: Instant,
 }
 
 impl Open {
@@ -87,6 +125,10 @@ impl Open {
             timestamp: pending.is_final.then_some(pending.place.timestamp),
             asked: now,
             asks: 0,
+            is_inherited: true,
+            is_given_up: false,
+            hold: Hold::Nothing,
+            abandoned: BTreeSet::new(),
         }
     }
 
@@ -121,6 +163,11 @@ impl Leader {
             queue: BTreeSet::new(),
             reads: BTreeMap::new(),
             undated: BTreeSet::new(),
+            is_locking: false,
+            dated: BTreeSet::new(),
+            is_forced: false,
+            voted: BTreeSet::new(),
+            unlogged: BTreeSet::new(),
             ahead: BTreeMap::new(),
             executed: ceiling,
             proposed: ceiling,
@@ -162,13 +209,32 @@ impl Leader {
         undated.into_iter().chain(dated).min().map(|(timestamp, _)| Place::after(*timestamp))
     }
 
-    /// Forgets a transaction that was accepted.
+    /// Forgets a transaction that was accepted. It may still hold locks.
     pub(super) fn close(&mut self, id: TransactionId) -> Option<Open> {
         let open = self.open.remove(&id)?;
         match open.class {
-            Class::ReadOnly => self.undated.remove(&(open.proposed, id)),
-            Class::Independent | Class::Coordinated => self.queue.remove(&open.place(id)),
-        };
+            Class::ReadOnly => {
+                self.undated.remove(&(open.proposed, id));
+            }
+            Class::Independent | Class::Coordinated => {
+                self.queue.remove(&open.place(id));
+                self.dated.remove(&open.place(id));
+            }
+        }
         Some(open)
+    }
+
+    /// The greatest timestamp up to which everything that was executed here is stable.
+    pub(super) fn executed_and_logged(&self) -> ClockTime {
+        let before = |place: &Place| ClockTime::from_micros(place.timestamp.as_micros().saturating_sub(1));
+        self.unlogged.first().map_or(self.executed, |first| self.executed.min(before(first)))
+    }
+
+    /// True if it was executed and is not stable.
+    pub(super) fn is_unlogged(&self, id: TransactionId) -> bool {
+        let ahead = self.ahead.get(&id);
+        ahead.is_some_and(|(timestamp, _)| {
+            self.unlogged.contains(&Place { timestamp: *timestamp, transaction: id })
+        })
     }
 }

@@ -16,25 +16,31 @@
 //! | `leader` | what only the leader knows, and loses with its leadership |
 //! | `requests` | what a client asks for gets a timestamp |
 //! | `votes` | the participants agree on it |
+//! | `locking` | what they have to agree on is prepared, and holds locks |
 //! | `execution` | the leader executes, ahead of its log |
 //! | `attention` | votes that do not come, and clients that have died |
+//! | `lost` | shards that never vote any more |
 //! | `floor` | what may be forgotten |
 
 mod attention;
 mod execution;
 mod floor;
 mod leader;
+mod locking;
+mod lost;
 mod requests;
 mod state;
 mod votes;
 
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
-use quorate_core::{Address, ClockTime, Context, Groups, Input, TransactionId, View};
+use quorate_core::{Address, ClockTime, Context, Groups, Input, ShardId, TransactionId, View};
 
 use crate::application::Application;
-use crate::config::ReplicaConfig;
+use crate::class::Class;
+use crate::config::{Locking, ReplicaConfig};
 use crate::entry::{Body, Ended, Entry, Page, Pending, Vote};
 use crate::message::Message;
+use crate::place::Place;
 use crate::rules::Plant;
 use leader::{Leader, Open};
 pub use state::Frozen;
@@ -69,6 +75,9 @@ pub enum ReplicaEvent {
 pub enum ReplicaCommand {
     /// The keyspace is in this epoch. What it says of groups in an earlier one is passed over.
     ChangeGroups(Groups),
+    /// A shard is lost for good, says an operator (section 5.4): all its replicas are, or what they had made durable. Whoever leads
+    /// makes that durable; the others pass it over.
+    DeclareLost(ShardId),
 }
 
 /// A replica of one shard (the paper's repository is the group of them).
@@ -110,6 +119,16 @@ impl<A: Application> Replica<A> {
         self.leader.as_ref().map_or(0, Leader::waiting)
     }
 
+    /// True if it leads, and locks.
+    pub fn is_locking(&self) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.is_locking)
+    }
+
+    /// The shards that are lost for good, as far as its log says.
+    pub fn lost(&self) -> impl Iterator<Item = ShardId> + '_ {
+        self.state.lost.iter().copied()
+    }
+
     /// The view that it leads, if it does.
     pub fn leads(&self) -> Option<View> {
         self.leader.as_ref().map(|leader| leader.view)
@@ -137,7 +156,9 @@ impl<A: Application> Replica<A> {
             Message::Resolved { transaction, ending } => {
                 self.on_resolved(from, transaction, ending, context, log, outbox);
             }
-            Message::Abandoned { .. } => {}
+            Message::Abandoned { transaction, lost } => {
+                self.on_abandoned(from, transaction, lost, outbox);
+            }
             Message::NotLeading { transaction, leader } => {
                 self.on_not_leading(from, transaction, leader, outbox);
             }
@@ -168,6 +189,11 @@ impl<A: Application> Replica<A> {
         let id = voted.transaction;
         match &voted.vote {
             Vote::Commit => {
+                let place = Place { timestamp: voted.proposed, transaction: id };
+                leader.voted.remove(&place);
+                if leader.unlogged.remove(&place) {
+                    return self.reply_ahead(id, outbox);
+                }
                 let Some(open) = leader.open.get_mut(&id) else { return };
                 open.is_stable = true;
                 if self.config.rules.has(Plant::QueuedOnceStable) {
@@ -224,6 +250,7 @@ impl<A: Application> LogMachine for Replica<A> {
             Input::Timer(ReplicaTimer::Attention) => self.on_attention_timeout(context, log, outbox),
             Input::Timer(ReplicaTimer::Finals) => self.on_finals_timeout(log),
             Input::Command(ReplicaCommand::ChangeGroups(groups)) => self.change_groups(groups),
+            Input::Command(ReplicaCommand::DeclareLost(shard)) => self.declare_lost(shard, log),
         }
     }
 
@@ -237,8 +264,11 @@ impl<A: Application> LogMachine for Replica<A> {
     ) {
         self.state.apply(entry);
         self.on_voted(entry, outbox);
-        if let Body::Floor { .. } = entry.body {
-            self.on_floor();
+        self.on_finals(entry, outbox);
+        match entry.body {
+            Body::Floor { .. } => self.on_floor(),
+            Body::Lost(_) => self.attend_lost(outbox),
+            Body::Voted(_) | Body::Nothing => {}
         }
         self.execute(context, log, outbox);
         self.follow_log();
@@ -264,7 +294,13 @@ impl<A: Application> LogMachine for Replica<A> {
         for (_, ended) in self.state.all_ended() {
             leader.note_neighbours(&ended.participants);
         }
+        let is_any_coordinated = leader.open.values().any(|open| open.class == Class::Coordinated);
         self.leader = Some(leader);
+        if self.config.locking == Locking::Always
+            || is_any_coordinated && !self.config.rules.has(Plant::NothingLocked)
+        {
+            self.enter_locking(outbox);
+        }
         outbox.set_timer(ReplicaTimer::Attention, self.config.attention_interval);
         outbox.emit(ReplicaEvent::Leading { view });
         // Whoever led before may have been told the votes that are missing, and may have told the others none (section 5.2).
@@ -277,10 +313,14 @@ impl<A: Application> LogMachine for Replica<A> {
     }
 
     fn on_deposed(&mut self, _: &mut Context<'_>, outbox: &mut Out<A>) {
+        self.unlock_all();
+        let horizon = self.horizon();
         let Some(leader) = self.leader.take() else { return };
-        if !leader.ahead.is_empty() && !self.config.rules.has(Plant::NotRewound) {
+        if !leader.ahead.is_empty()
+            && !self.config.rules.has(Plant::NotRewound)
+            && let Some(horizon) = horizon
+        {
             // The log does not say yet that any of it was executed, and where: whoever leads now will.
-            let horizon = self.state.horizon().expect("what was executed ahead of the log is pending in it");
             self.state.application.rewind(horizon);
         }
         outbox.cancel_timer(ReplicaTimer::Attention);
@@ -293,7 +333,7 @@ impl<A: Application> LogMachine for Replica<A> {
     }
 
     fn freeze(&self) -> Frozen<A> {
-        self.state.freeze(self.config.page_bytes_max)
+        self.state.freeze(self.horizon(), self.config.page_bytes_max)
     }
 
     fn next_page(frozen: &mut Frozen<A>) -> Option<Page<A::Page>> {

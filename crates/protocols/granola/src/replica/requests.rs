@@ -1,15 +1,15 @@
 //! Requests: what a client asks for gets a timestamp, or waits to read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_BYTES_MAX;
 use quorate_core::{Address, ClockTime, Context, ShardId, TransactionId};
 
-use super::leader::Open;
+use super::leader::{Hold, Open, Reading};
 use super::{Out, Replica};
-use crate::application::Application;
+use crate::application::{Application, Prepared};
 use crate::class::Class;
 use crate::entry::{Body, Entry, Outcome, Vote, Voted};
 use crate::message::{Message, Reply, Request};
@@ -41,16 +41,16 @@ impl<A: Application> Replica<A> {
                 let reply = Reply::ClockAhead { clock: context.clock };
                 outbox.send(from, Message::Reply { transaction: id, reply });
             }
+            Known::New if let Some(shard) = self.lost_participant(&request.participants) => {
+                let reply = Reply::Lost { shard };
+                outbox.send(from, Message::Reply { transaction: id, reply });
+            }
             Known::New if request.class == Class::ReadOnly && request.participants.len() == 1 => {
-                let Some(leader) = &mut self.leader else { return };
-                // Below what is proposed, which is above everything that was executed: so it waits for nobody, unless its client
-                // has seen more than was executed here.
-                leader.reads.insert((request.high.max(leader.executed), id), request.operation);
+                self.accept_read(request, context);
             }
             // Others may forget it once the floor is stable. That it is too old is not durable before, and a refusal will be.
             Known::New if self.is_below_next_floor(request.first) => {
-                let Request { class, participants, first, .. } = request;
-                self.refuse(Refused { id, class, participants, first, vote: Vote::Conflict }, log, outbox);
+                self.refuse(Refused::of(request, Vote::Conflict), log, outbox);
             }
             Known::New => self.accept(request, context, log, outbox),
         }
@@ -67,6 +67,9 @@ impl<A: Application> Replica<A> {
         let Some(leader) = &self.leader else { return Known::Under };
         if let Some(ended) = self.state.ended(id) {
             return Known::Ended(Reply::Ended(ended.outcome.clone()));
+        }
+        if leader.is_unlogged(id) {
+            return Known::Under;
         }
         if let Some((timestamp, answer)) = leader.ahead.get(&id) {
             let outcome = Outcome::Committed { timestamp: *timestamp, answer: answer.clone() };
@@ -95,7 +98,21 @@ impl<A: Application> Replica<A> {
         request.first > ahead_max || request.high > ahead_max.max(executed)
     }
 
-    /// Proposes a timestamp for a transaction.
+    /// A shard that would take part and is lost for good.
+    fn lost_participant(&self, participants: &[ShardId]) -> Option<ShardId> {
+        participants.iter().copied().find(|shard| self.state.lost.contains(shard))
+    }
+
+    /// What one shard alone reads lies below what is proposed, which is above everything that was executed. So it waits for nobody,
+    /// unless its client has seen more than was executed here.
+    fn accept_read(&mut self, request: Request, context: &Context<'_>) {
+        let Some(leader) = &mut self.leader else { return };
+        let timestamp = request.high.max(leader.executed_and_logged());
+        let reading = Reading { operation: request.operation, high: Some(request.high), since: context.now };
+        leader.reads.insert((timestamp, request.transaction), reading);
+    }
+
+    /// Proposes a timestamp for a transaction, or refuses it.
     fn accept(
         &mut self,
         request: Request,
@@ -103,17 +120,97 @@ impl<A: Application> Replica<A> {
         log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
-        let Request { transaction: id, class, participants, operation, high, first } = request;
+        let id = request.transaction;
         let Some(leader) = &mut self.leader else { return };
         let mut votes = BTreeMap::new();
         if let Some(stranger) = leader.strangers.remove(&id) {
             if stranger.votes.values().any(|(vote, _)| *vote != Vote::Commit) {
-                let vote = Vote::Conflict;
-                return self.refuse(Refused { id, class, participants, first, vote }, log, outbox);
+                return self.refuse(Refused::of(request, Vote::Conflict), log, outbox);
             }
             votes = stranger.votes.into_iter().map(|(shard, (_, proposed))| (shard, proposed)).collect();
         }
-        let proposed = self.propose(high, context.clock);
+        let is_alone = request.participants.len() == 1;
+        let early = self.propose(request.high, context.clock);
+        if request.class == Class::Coordinated && !is_alone {
+            self.enter_locking(outbox);
+        }
+        let is_locking = self.leader.as_ref().is_some_and(|leader| leader.is_locking);
+        if request.class == Class::ReadOnly || !is_locking {
+            let proposal = Proposal { request, proposed: early, votes, hold: Hold::Nothing };
+            return self.vote_for(proposal, context, log, outbox);
+        }
+        if is_alone {
+            return self.run_at_once(request, context, log, outbox);
+        }
+        let vote = match self.state.application.prepare(id, &request.operation) {
+            Prepared::Conflict => Vote::Conflict,
+            Prepared::Abort(reason) if request.class == Class::Coordinated => {
+                self.state.application.abort(id);
+                Vote::Abort(reason)
+            }
+            Prepared::Abort(_) | Prepared::Commit => Vote::Commit,
+        };
+        if vote != Vote::Commit {
+            return self.refuse(Refused::of(request, vote), log, outbox);
+        }
+        // Only now: what was executed to let it in lies below.
+        let proposed = match self.config.rules.has(Plant::ProposedFirst) {
+            true => early,
+            false => self.propose(request.high, context.clock),
+        };
+        let proposal = Proposal { request, proposed, votes, hold: Hold::Prepared };
+        self.vote_for(proposal, context, log, outbox);
+    }
+
+    /// While locks are held, what one shard alone takes part in is executed before it is logged: it needs no locks then. Nobody learns
+    /// of it before it is stable.
+    fn run_at_once(
+        &mut self,
+        request: Request,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        let id = request.transaction;
+        let proposed = self.propose(request.high, context.clock);
+        let place = Place { timestamp: proposed, transaction: id };
+        let Some(answer) = self.state.application.run(place, &request.operation) else {
+            return self.refuse(Refused::of(request, Vote::Conflict), log, outbox);
+        };
+        let voted = Voted {
+            transaction: id,
+            class: request.class,
+            participants: request.participants,
+            operation: Some(request.operation),
+            vote: Vote::Commit,
+            proposed,
+            first: request.first,
+        };
+        if !self.append(Body::Voted(Arc::new(voted)), proposed, log) {
+            // Nothing has run at this place or above: it was proposed just now.
+            return self.state.application.rewind(place);
+        }
+        let Some(leader) = &mut self.leader else { return };
+        (leader.proposed, leader.executed) = (proposed, leader.executed.max(proposed));
+        leader.ahead.insert(id, (proposed, answer));
+        leader.voted.insert(place);
+        leader.unlogged.insert(place);
+        if self.config.rules.has(Plant::ToldUnlogged) {
+            leader.unlogged.remove(&place);
+            self.reply_ahead(id, outbox);
+        }
+    }
+
+    /// Votes for a transaction.
+    fn vote_for(
+        &mut self,
+        proposal: Proposal,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        let Proposal { request, proposed, votes, hold } = proposal;
+        let Request { transaction: id, class, participants, operation, first, .. } = request;
         let reads_only = class == Class::ReadOnly;
         if !reads_only {
             let voted = Voted {
@@ -126,6 +223,9 @@ impl<A: Application> Replica<A> {
                 first,
             };
             if !self.append(Body::Voted(Arc::new(voted)), proposed, log) {
+                if hold != Hold::Nothing {
+                    self.state.application.abort(id);
+                }
                 return;
             }
         }
@@ -136,6 +236,7 @@ impl<A: Application> Replica<A> {
             leader.undated.insert((proposed, id));
         } else {
             leader.note_neighbours(&participants);
+            leader.voted.insert(Place { timestamp: proposed, transaction: id });
             if !self.config.rules.has(Plant::QueuedOnceStable) {
                 leader.queue.insert(Place { timestamp: proposed, transaction: id });
             }
@@ -151,6 +252,10 @@ impl<A: Application> Replica<A> {
             timestamp: is_alone.then_some(proposed),
             asked: context.now,
             asks: 0,
+            is_inherited: false,
+            is_given_up: false,
+            hold,
+            abandoned: BTreeSet::new(),
         };
         leader.open.insert(id, open);
         if reads_only {
@@ -178,7 +283,8 @@ impl<A: Application> Replica<A> {
             leader.note_neighbours(&participants);
         }
         let voted = Voted { transaction: id, class, participants, operation: None, vote, proposed, first };
-        if class == Class::ReadOnly {
+        let is_told_at_once = class == Class::ReadOnly || self.config.rules.has(Plant::RefusalsNotLogged);
+        if is_told_at_once {
             // If it is asked for later, and voted for, those that have heard this refuse it all the same.
             let reply = Reply::Ended(Outcome::Conflict);
             outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
@@ -191,6 +297,15 @@ impl<A: Application> Replica<A> {
     }
 }
 
+/// A transaction that this shard votes for.
+struct Proposal {
+    request: Request,
+    proposed: ClockTime,
+    /// What others have proposed already.
+    votes: BTreeMap<ShardId, ClockTime>,
+    hold: Hold,
+}
+
 /// A transaction that this shard votes against.
 pub(super) struct Refused {
     pub(super) id: TransactionId,
@@ -198,6 +313,13 @@ pub(super) struct Refused {
     pub(super) participants: Vec<ShardId>,
     pub(super) first: ClockTime,
     pub(super) vote: Vote,
+}
+
+impl Refused {
+    fn of(request: Request, vote: Vote) -> Self {
+        let Request { transaction: id, class, participants, first, .. } = request;
+        Refused { id, class, participants, first, vote }
+    }
 }
 
 /// What a shard knows of a transaction that it is asked to execute.

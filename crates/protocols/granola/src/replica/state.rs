@@ -181,8 +181,8 @@ impl<A: Application> State<A> {
         }
     }
 
-    /// The state as it is now.
-    pub(super) fn freeze(&self, page_bytes_max: usize) -> Frozen<A> {
+    /// The state as the log says, to which nothing belongs that has run at this place or above.
+    pub(super) fn freeze(&self, below: Option<Place>, page_bytes_max: usize) -> Frozen<A> {
         const ENTRY_BYTES: usize = 64;
         let held = |pending: &Pending| {
             let operation = pending.voted.operation.as_ref().map_or(0, |operation| operation.len());
@@ -201,7 +201,7 @@ impl<A: Application> State<A> {
         let mut pages = VecDeque::from([Page::Bounds { ceiling, floor, forgotten, lost }]);
         pages.extend(divide(self.pending().map(held), page_bytes_max).into_iter().map(Page::Pending));
         pages.extend(divide(self.all_ended().map(left), page_bytes_max).into_iter().map(Page::Ended));
-        Frozen { pages, application: self.application.freeze(self.horizon()), page_bytes_max }
+        Frozen { pages, application: self.application.freeze(below), page_bytes_max }
     }
 
     /// The state that these pages hold.
@@ -274,7 +274,9 @@ mod tests {
             Prepared::Conflict
         }
 
-        fn force_prepare(&mut self, _: TransactionId, _: &Value) {}
+        fn force_prepare(&mut self, _: TransactionId, _: &Value) -> bool {
+            false
+        }
 
         fn commit(&mut self, place: Place) -> Answer {
             panic!("{place} was not prepared")

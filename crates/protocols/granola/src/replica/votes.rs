@@ -3,7 +3,7 @@
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, ReplicaId, ReplicaIndex, ShardId, TransactionId};
 
-use super::leader::Stranger;
+use super::leader::{Hold, Open, Reading, Stranger};
 use super::{Out, Replica};
 use crate::application::Application;
 use crate::class::Class;
@@ -44,6 +44,9 @@ impl<A: Application> Replica<A> {
         let Some(leader) = &mut self.leader else {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
         };
+        if self.state.lost.contains(&voter.shard) && !self.config.rules.has(Plant::LostVotesCount) {
+            return;
+        }
         leader.leaders.insert(voter.shard, voter.index);
         if let Some(ending) = self.ending(id) {
             if ballot.wants && !self.config.rules.has(Plant::VotesDiscarded) {
@@ -92,7 +95,7 @@ impl<A: Application> Replica<A> {
     }
 
     /// How a transaction has ended here, if it has.
-    fn ending(&self, id: TransactionId) -> Option<Ending> {
+    pub(super) fn ending(&self, id: TransactionId) -> Option<Ending> {
         let ahead = self.leader.as_ref().and_then(|leader| leader.ahead.get(&id));
         let ahead = ahead.map(|(timestamp, _)| Ending::Commit(*timestamp));
         ahead.or_else(|| {
@@ -167,14 +170,16 @@ impl<A: Application> Replica<A> {
             return;
         }
         if open.class == Class::ReadOnly {
-            if let Some(open) = leader.close(id) {
-                leader.reads.insert((timestamp, id), open.operation);
+            if let Some(Open { operation, asked: since, .. }) = leader.close(id) {
+                leader.reads.insert((timestamp, id), Reading { operation, high: None, since });
             }
             return;
         }
         leader.queue.remove(&open.place(id));
         open.timestamp = Some(timestamp);
-        leader.queue.insert(open.place(id));
+        let place = open.place(id);
+        leader.queue.insert(place);
+        self.note_dated(place);
     }
 
     /// A participant refuses what was accepted here.
@@ -185,6 +190,9 @@ impl<A: Application> Replica<A> {
             return;
         }
         let Some(open) = leader.close(id) else { return };
+        if open.hold != Hold::Nothing && !self.config.rules.has(Plant::LocksKept) {
+            self.state.application.abort(id);
+        }
         let outcome = match &ending {
             Ending::Abort(refusal) => Outcome::Aborted(refusal.clone()),
             Ending::Conflict | Ending::Commit(_) => Outcome::Conflict,
@@ -194,6 +202,7 @@ impl<A: Application> Replica<A> {
         }
         let reply = Reply::Ended(outcome);
         outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
+        self.look_after_blocked();
     }
 
     /// Tells the other participants how this shard votes.
@@ -252,7 +261,7 @@ impl<A: Application> Replica<A> {
     }
 
     /// Who leads a shard, as far as is known here.
-    fn leader_of(&self, shard: ShardId) -> ReplicaId {
+    pub(super) fn leader_of(&self, shard: ShardId) -> ReplicaId {
         let known = self.leader.as_ref().and_then(|leader| leader.leaders.get(&shard)).copied();
         let index = known.unwrap_or_else(|| self.config.groups.members(shard).at(0));
         ReplicaId { shard, index }

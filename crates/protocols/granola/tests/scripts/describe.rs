@@ -150,8 +150,10 @@ pub(super) fn event(event: &Event) -> String {
             let why = match failure {
                 Failure::Unknown { missing } => format!("UNKNOWN, {} is silent", shards(missing)),
                 Failure::ClockAhead { ahead_micros } => format!("{ahead_micros} µs AHEAD"),
-                Failure::Aborted(why) => refusal(why).to_uppercase(),
-                Failure::Lost { shard } => format!("{} IS LOST", shard.0),
+                Failure::Aborted(Refusal { shard, reason }) => {
+                    format!("ABORTED by {} ({})", shard.0, text(reason))
+                }
+                Failure::Lost { shard } => format!("LOST is {}", shard.0),
                 Failure::Disagreement { answers } => {
                     let told = |(shard, (timestamp, told)): (&ShardId, &(ClockTime, Answer))| {
                         format!("{} {} at {}", shard.0, answer(told), at(*timestamp))

@@ -1,0 +1,166 @@
+//! Locking mode (section 4.5): what participants have to agree on is prepared and holds locks until all have voted.
+//!
+//! ```text
+//!                     a coordinated transaction comes; a shard does not vote for long
+//!      ┌────────────┐ ──────────────────────────────────────────────────────────────► ┌─────────┐
+//!      │ timestamps │                                                                 │  locks  │
+//!      └────────────┘ ◄────────────────────────────────────────────────────────────── └─────────┘
+//!                     no coordinated transaction is left, nor what waits for such a shard
+//! ```
+//!
+//! While it locks, a leader executes what nobody else's locks stand against: what one shard alone takes part in at once, before it is
+//! logged, and everything else as soon as all have voted. That is another order than that of timestamps, but only for
+//! what does not touch the same, so nobody can tell; and those that follow run in the order of timestamps.
+//!
+//! # The way there never fails
+//! The paper prepares what is pending in the order of timestamps, and stays where it is if two of them conflict. So a single pair of
+//! independent transactions would keep all coordinated ones out. Here it goes on as the paper does where a shard is lost
+//! (section 5.4): everything that is pending is prepared *by force*. It locks whatever it may touch in any order, because what it
+//! does touch depends on where it stands, and that is not certain before all have voted. Whatever conflicts with nothing
+//! that stands before it is executed as soon as all have voted, since nothing ever moves forward.
+//!
+//! A leader that takes over coordinated transactions goes the same way. Some of what is pending may have been executed already, so
+//! that others touch the same that came after; their timestamps say which came first.
+
+use quorate_core::TransactionId;
+
+use super::leader::{Hold, Leader};
+use super::{Out, Replica};
+use crate::application::{Application, Prepared};
+use crate::class::Class;
+use crate::config::Locking;
+use crate::place::Place;
+use crate::rules::Plant;
+
+/// So often the votes of a shard are asked for before it counts as one that does not vote for long.
+pub(super) const ASKS_BEFORE_LOCKING: u32 = 2;
+
+impl Leader {
+    /// True if it has to lock.
+    fn needs_locks(&self) -> bool {
+        self.is_held_up() || self.open.values().any(|open| open.class == Class::Coordinated)
+    }
+
+    /// True if a shard does not vote for long on something that writes.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.open.values().any(|open| {
+            let waits_for_long = open.asks >= ASKS_BEFORE_LOCKING && open.timestamp.is_none();
+            waits_for_long && open.class != Class::ReadOnly
+        })
+    }
+}
+
+impl<A: Application> Replica<A> {
+    /// Locks what everything that is pending touches, and executes what that lets go.
+    pub(super) fn enter_locking(&mut self, outbox: &mut Out<A>) {
+        let Some(leader) = &mut self.leader else { return };
+        if leader.is_locking {
+            return;
+        }
+        leader.is_locking = true;
+        let place = |id: &TransactionId| {
+            let open = &leader.open[id];
+            (open.class != Class::ReadOnly && open.timestamp.is_some()).then(|| open.place(*id))
+        };
+        leader.dated = leader.open.keys().filter_map(place).collect();
+        self.lock_anew();
+        while self.execute_next(outbox) {}
+    }
+
+    /// Goes back to timestamps, once nothing needs locks; false if something does.
+    pub(super) fn leave_locking(&mut self) -> bool {
+        let Some(leader) = &mut self.leader else { return false };
+        if !leader.is_locking || self.config.locking == Locking::Always || leader.needs_locks() {
+            return false;
+        }
+        leader.is_locking = false;
+        leader.dated.clear();
+        self.unlock_all();
+        true
+    }
+
+    /// Gives back all locks.
+    pub(super) fn unlock_all(&mut self) {
+        let Some(leader) = &mut self.leader else { return };
+        leader.is_forced = false;
+        for (id, open) in &mut leader.open {
+            if open.hold != Hold::Nothing {
+                open.hold = Hold::Nothing;
+                self.state.application.abort(*id);
+            }
+        }
+    }
+
+    /// Prepares everything that is pending; by force, if any of it touches the same.
+    fn lock_anew(&mut self) {
+        self.unlock_all();
+        if !self.prepare_all() {
+            self.unlock_all();
+            self.force_all();
+        }
+    }
+
+    /// Prepares everything that is pending; false, and some of it is not, if two of them conflict.
+    fn prepare_all(&mut self) -> bool {
+        let Some(leader) = &mut self.leader else { return false };
+        for Place { transaction: id, .. } in &leader.queue {
+            let Some(open) = leader.open.get_mut(id) else { continue };
+            if self.config.rules.has(Plant::IncompleteNotLocked) && open.timestamp.is_none() {
+                continue;
+            }
+            match self.state.application.prepare(*id, &open.operation) {
+                Prepared::Commit | Prepared::Abort(_) => open.hold = Hold::Prepared,
+                Prepared::Conflict => return false,
+            }
+        }
+        true
+    }
+
+    fn force_all(&mut self) {
+        let Some(leader) = &mut self.leader else { return };
+        leader.is_forced = true;
+        for Place { transaction: id, .. } in &leader.queue {
+            let Some(open) = leader.open.get_mut(id) else { continue };
+            if self.config.rules.has(Plant::IncompleteNotLocked) && open.timestamp.is_none() {
+                continue;
+            }
+            open.hold = match self.state.application.force_prepare(*id, &open.operation) {
+                true => Hold::Prepared,
+                false => Hold::Blocked,
+            };
+        }
+    }
+
+    /// Something has ended, or stands elsewhere: what was blocked may be so no longer.
+    pub(super) fn look_after_blocked(&mut self) {
+        if self.leader.as_ref().is_some_and(|leader| leader.is_forced) {
+            self.lock_anew();
+        }
+    }
+
+    /// A transaction with several participants knows its timestamp.
+    pub(super) fn note_dated(&mut self, place: Place) {
+        let Some(leader) = &mut self.leader else { return };
+        if leader.is_locking {
+            leader.dated.insert(place);
+            let is_locked =
+                leader.open.get(&place.transaction).is_some_and(|open| open.hold != Hold::Nothing);
+            match is_locked {
+                true => self.look_after_blocked(),
+                false => self.lock_anew(),
+            }
+        }
+    }
+
+    /// What can be committed, whatever stands before it.
+    pub(super) fn next_to_commit(&self) -> Option<Place> {
+        let leader = self.leader.as_ref()?;
+        let can_commit = |place: &&Place| {
+            let open = leader.open.get(&place.transaction);
+            let is_ready =
+                open.is_some_and(|open| open.is_stable && open.hold == Hold::Prepared && !open.is_given_up);
+            is_ready && place.timestamp <= self.state.ceiling
+        };
+        leader.dated.iter().find(can_commit).copied()
+    }
+}
