@@ -65,9 +65,10 @@ impl<A: Application> Replica<A> {
     fn attend_waiting(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
         let timeout = self.config.wait_timeout;
         let Some(leader) = &mut self.leader else { return };
-        let reads = leader.reads.extract_if(.., |_, reading| context.now - reading.since >= timeout);
-        let reads: Vec<TransactionId> = reads.map(|((_, id), _)| id).collect();
-        for id in reads {
+        let late = leader.reads.iter().filter(|(_, reading)| context.now - reading.since >= timeout);
+        let late: Vec<TransactionId> = late.map(|((_, id), _)| *id).collect();
+        for id in late {
+            leader.end_read(id);
             let reply = Reply::Ended(Outcome::Conflict);
             outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
         }

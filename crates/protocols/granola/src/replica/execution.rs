@@ -86,7 +86,7 @@ impl<A: Application> Replica<A> {
     fn read_next(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) -> bool {
         let Some((key, timestamp, answer)) = self.readable() else { return false };
         let Some(leader) = &mut self.leader else { return false };
-        leader.reads.remove(&key);
+        leader.end_read(key.1);
         if !self.config.rules.has(Plant::ReadsRaiseNothing) {
             leader.executed = leader.executed.max(timestamp);
         }

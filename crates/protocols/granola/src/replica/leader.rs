@@ -21,6 +21,8 @@ pub(super) struct Leader {
     pub(super) queue: BTreeSet<Place>,
     /// What only reads and knows when: it waits until nothing stands at or below its timestamp.
     pub(super) reads: BTreeMap<(ClockTime, TransactionId), Reading>,
+    /// When what waits there reads, by name.
+    pub(super) reading: BTreeMap<TransactionId, ClockTime>,
     /// What only reads and does not know when yet, by what was proposed.
     pub(super) undated: BTreeSet<(ClockTime, TransactionId)>,
     /// True if it locks, and so executes in another order than that of timestamps (section 4.5).
@@ -162,6 +164,7 @@ impl Leader {
             open: BTreeMap::new(),
             queue: BTreeSet::new(),
             reads: BTreeMap::new(),
+            reading: BTreeMap::new(),
             undated: BTreeSet::new(),
             is_locking: false,
             dated: BTreeSet::new(),
@@ -222,6 +225,19 @@ impl Leader {
             }
         }
         Some(open)
+    }
+
+    /// Lets what only reads wait for its timestamp.
+    pub(super) fn await_read(&mut self, id: TransactionId, timestamp: ClockTime, reading: Reading) {
+        self.reading.insert(id, timestamp);
+        self.reads.insert((timestamp, id), reading);
+    }
+
+    /// It waits no longer.
+    pub(super) fn end_read(&mut self, id: TransactionId) {
+        if let Some(timestamp) = self.reading.remove(&id) {
+            self.reads.remove(&(timestamp, id));
+        }
     }
 
     /// The greatest timestamp up to which everything that was executed here is stable.

@@ -68,7 +68,7 @@ impl<A: Application> Replica<A> {
         if let Some(ended) = self.state.ended(id) {
             return Known::Ended(Reply::Ended(ended.outcome.clone()));
         }
-        if leader.is_unlogged(id) {
+        if leader.is_unlogged(id) || leader.reading.contains_key(&id) {
             return Known::Under;
         }
         if let Some((timestamp, answer)) = leader.ahead.get(&id) {
@@ -109,7 +109,7 @@ impl<A: Application> Replica<A> {
         let Some(leader) = &mut self.leader else { return };
         let timestamp = request.high.max(leader.executed_and_logged());
         let reading = Reading { operation: request.operation, high: Some(request.high), since: context.now };
-        leader.reads.insert((timestamp, request.transaction), reading);
+        leader.await_read(request.transaction, timestamp, reading);
     }
 
     /// Proposes a timestamp for a transaction, or refuses it.

@@ -171,7 +171,7 @@ impl<A: Application> Replica<A> {
         }
         if open.class == Class::ReadOnly {
             if let Some(Open { operation, asked: since, .. }) = leader.close(id) {
-                leader.reads.insert((timestamp, id), Reading { operation, high: None, since });
+                leader.await_read(id, timestamp, Reading { operation, high: None, since });
             }
             return;
         }

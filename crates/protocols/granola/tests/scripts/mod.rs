@@ -7,12 +7,14 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster [shards=S] [replicas=N] [lag=SECONDS]` | first; floors stay so far behind the clock |
+//! | `cluster [shards=S] [replicas=N] [lag=SECONDS] [locking=always\|never]` | first; floors stay so far behind the clock |
 //! | `run c1 7 1 put a x, 2 append b y` | a client executes these operations at these shards, as its transaction 7 |
 //! | `read c1 8 1 get a, 2 get b` | the same, for operations that only read |
 //! | `agree c1 9 1 swap a x y, 2 put b z` | the same, for operations on which the shards have to agree |
 //! | `ask FROM TO c1.7 1,2 HIGH put a x` | a request that nobody has sent comes to a replica, above a timestamp |
 //! | `vote FROM TO c1.7 1,2 COMMIT MICROS` | a vote that nobody has given |
+//! | `declare-lost WHO SHARD` | an operator tells a replica that a shard is lost for good |
+//! | `observe c1 MICROS` | a client hears from another that this timestamp was seen |
 //! | `learn WHO` | a client or a replica learns who the replicas of all groups are |
 //! | `show WHO`, `waiting WHO` | what a replica holds; how many requests wait there |
 
@@ -39,9 +41,14 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 11] = [
+const PLANTED: [(&str, Plant, &str); 22] = [
     ("06_a_read_outlives_its_leader", Plant::CeilingForgotten, "  c2.1 COMMITTED at 509002: 1 nothing"),
+    ("39_executions_need_not_ascend", Plant::LatestExecuted, "  c3.1 COMMITTED at 9002: 1 y"),
+    ("40_proposed_after_what_is_let_go", Plant::ProposedFirst, "  c3.1 COMMITTED at 9002: 1 y, 2 nothing"),
+    ("41_refusals_are_logged", Plant::RefusalsNotLogged, "  c2.1 COMMITTED at 1000101: 1 x, 2 nothing"),
     ("07_the_client_dies_before_it_could_ask_all", Plant::NoTombstones, "  c1.1 conflict"),
+    ("42_what_lacks_votes_is_locked", Plant::IncompleteNotLocked, "  c2.1 COMMITTED at 102: 1 x, 3 nothing"),
+    ("43_locks_end_with_what_is_refused", Plant::LocksKept, "  c3.1 COMMITTED at 103: 1 nothing"),
     (
         "08_the_next_leader_asks_for_votes",
         Plant::VotesDiscarded,
@@ -52,13 +59,23 @@ const PLANTED: [(&str, Plant, &str); 11] = [
         Plant::ReadsRaiseNothing,
         "  c2.1 COMMITTED at 9002: 1 nothing",
     ),
+    ("36_told_once_it_is_logged", Plant::ToldUnlogged, "  c3.1 COMMITTED at 101: 1 nothing"),
+    ("46_a_timestamp_is_handed_on", Plant::ObservedIgnored, "  c2.2 COMMITTED at 9002: 2 nothing"),
+    (
+        "47_not_independent",
+        Plant::DecisionsNotCompared,
+        "  c1.2 DISAGREEMENT: 1 x at 102, 2 refused (y) at 102",
+    ),
     ("10_requests_overtake_each_other", Plant::LatestOnly, "  c1.1 COMMITTED at 1000101: 1 y"),
     ("11_backups_execute_in_the_order_of_timestamps", Plant::ArrivalOrder, "  a = x,y @102"),
+    ("45_what_was_never_logged", Plant::SinglesKept, "  d = z @101"),
     ("12_a_snapshot_has_one_timestamp", Plant::UnequalReadsTaken, "  c2.2 COMMITTED at 500103: 1 x, 2 x"),
     ("13_what_is_not_stable_yet_is_waited_for", Plant::QueuedOnceStable, "  c2.2 COMMITTED at 9001: 1 new"),
     ("14_proposals_ascend", Plant::ProposalsDescend, "  c2.1 COMMITTED at 9003: 1 x"),
     ("15_a_leader_that_is_deposed_is_rewound", Plant::NotRewound, "  a = x,x @101"),
     ("16_a_session_is_ordered", Plant::SessionForgotten, "  c1.2 COMMITTED at 9002: 1 nothing"),
+    ("44_a_leader_takes_over_what_is_agreed", Plant::NothingLocked, "1/r1 leads v1 and locks, floor 0"),
+    ("48_a_shard_is_lost", Plant::LostVotesCount, "  c2.1 conflict"),
 ];
 
 /// A script that goes the same way when its rule is broken would guard nothing.

@@ -12,7 +12,7 @@ use quorate_core::{
     ReplicaIndex, ShardId, TransactionId, Value,
 };
 use quorate_granola::{
-    Class, Command, Coordinator, CoordinatorConfig, Entry, Event, Message, Replica, ReplicaCommand,
+    Class, Command, Coordinator, CoordinatorConfig, Entry, Event, Locking, Message, Replica, ReplicaCommand,
     ReplicaConfig, ReplicaEvent, Request, Rules, Vote,
 };
 use quorate_testscripts::stage::{Play, Stage};
@@ -32,6 +32,7 @@ struct Cluster {
     rules: Rules,
     shards: u32,
     floor_lag: Duration,
+    locking: Locking,
 }
 
 impl Play for Cluster {
@@ -43,6 +44,7 @@ impl Play for Cluster {
             rules: self.rules,
             groups: groups.clone(),
             floor_lag: self.floor_lag,
+            locking: self.locking,
             ..ReplicaConfig::new(id, groups.size, (ShardId(1), self.shards))
         })
     }
@@ -112,6 +114,18 @@ impl World {
                     };
                     self.say(from, to, message, &mut told);
                 }
+                ["declare-lost", who, shard] => {
+                    let command = ReplicaCommand::DeclareLost(ShardId(shard.parse().unwrap()));
+                    let stage = self.stage();
+                    let id = stage.replica(who);
+                    stage.step_replica(id, Input::Command(command), &mut told);
+                }
+                ["observe", who, micros] => {
+                    let client = self.client(who, &mut told);
+                    let timestamp = ClockTime::from_micros(micros.parse().unwrap());
+                    let command = Command::Observe { timestamp };
+                    self.stage().step_client(client, Input::Command(command), &mut told);
+                }
                 ["run", who, number, ..] => {
                     self.execute(who, number, line, Class::Independent, &mut told);
                 }
@@ -152,15 +166,18 @@ impl World {
 
     fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {
         let (mut shards, mut replicas, mut floor_lag) = (1, 3, Duration::from_secs(10));
+        let mut locking = Locking::WhereNeeded;
         for setting in settings {
             match setting.split_once('=') {
                 Some(("shards", count)) => shards = count.parse().unwrap(),
                 Some(("replicas", count)) => replicas = count.parse().unwrap(),
                 Some(("lag", seconds)) => floor_lag = Duration::from_secs(seconds.parse().unwrap()),
+                Some(("locking", "always")) => locking = Locking::Always,
+                Some(("locking", "never")) => locking = Locking::NeverNorWait,
                 _ => panic!("no such setting: {setting}"),
             }
         }
-        let cluster = Cluster { rules: self.rules, shards, floor_lag };
+        let cluster = Cluster { rules: self.rules, shards, floor_lag, locking };
         let mut stage = Stage::new(cluster, Groups::new(GroupSize::new(replicas).unwrap()));
         for shard in (1..=shards).map(ShardId) {
             stage.create_group(shard, told);
@@ -248,8 +265,10 @@ impl World {
 
     fn show(&mut self, who: &str, told: &mut Vec<String>) {
         let Some(replica) = self.replica(who) else { return told.push(format!("{who} is down")) };
-        let role = replica.leads().map_or("follows".to_owned(), |view| format!("leads {view}"));
+        let locks = if replica.is_locking() { " and locks" } else { "" };
+        let role = replica.leads().map_or("follows".to_owned(), |view| format!("leads {view}{locks}"));
         told.push(format!("{who} {role}, floor {}", replica.floor().as_micros()));
+        told.extend(replica.lost().map(|shard| format!("  {} is lost", shard.0)));
         told.extend(replica.pending().map(|pending| format!("  {}", describe::pending(pending))));
         told.extend(replica.ended().map(|(id, ended)| format!("  {}", describe::ended(id, ended))));
         for (id, is_forced) in replica.application().prepared() {
