@@ -201,10 +201,11 @@ impl<A: Application> Replica<A> {
         outbox.send(Address::Client(id.client), committed(id, timestamp, answer));
     }
 
-    /// What was given up has ended.
+    /// The log says how something has ended.
     pub(super) fn on_finals(&mut self, entry: &Entry, outbox: &mut Out<A>) {
         for Final { transaction: id, .. } in &entry.finals {
             let Some(leader) = &mut self.leader else { return };
+            leader.dropped.remove(id);
             if leader.open.get(id).is_some_and(|open| open.is_given_up) {
                 let hold = leader.close(*id).map(|open| open.hold);
                 if hold.is_some_and(|hold| hold != Hold::Nothing) {

@@ -7,7 +7,7 @@ use quorate_core::{Address, ClockTime, Instant, ReplicaIndex, ShardId, Transacti
 
 use crate::application::Answer;
 use crate::class::Class;
-use crate::entry::{Final, Pending, Vote};
+use crate::entry::{Ending, Final, Pending, Vote};
 use crate::message::Message;
 use crate::place::Place;
 
@@ -37,6 +37,8 @@ pub(super) struct Leader {
     pub(super) unlogged: BTreeSet<Place>,
     /// What was executed ahead of the log: at which timestamp, and the answer.
     pub(super) ahead: BTreeMap<TransactionId, (ClockTime, Answer)>,
+    /// What is executed nowhere, as another participant has decided, and the log does not say yet.
+    pub(super) dropped: BTreeMap<TransactionId, Ending>,
     /// The greatest timestamp at which anything was executed or read, also by earlier leaders.
     pub(super) executed: ClockTime,
     /// The greatest that was proposed.
@@ -172,6 +174,7 @@ impl Leader {
             voted: BTreeSet::new(),
             unlogged: BTreeSet::new(),
             ahead: BTreeMap::new(),
+            dropped: BTreeMap::new(),
             executed: ceiling,
             proposed: ceiling,
             finals: Vec::new(),
@@ -193,6 +196,7 @@ impl Leader {
         self.open.len()
             + self.reads.len()
             + self.ahead.len()
+            + self.dropped.len()
             + self.strangers.len()
             + self.refusing.len()
             + self.unconfirmed.len()

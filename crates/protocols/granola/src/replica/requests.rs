@@ -8,6 +8,7 @@ use quorate_core::transaction::TRANSACTION_BYTES_MAX;
 use quorate_core::{Address, ClockTime, Context, ShardId, TransactionId};
 
 use super::leader::{Hold, Open, Reading};
+use super::votes::not_executed;
 use super::{Out, Replica};
 use crate::application::{Application, Prepared};
 use crate::class::Class;
@@ -74,6 +75,9 @@ impl<A: Application> Replica<A> {
         if let Some((timestamp, answer)) = leader.ahead.get(&id) {
             let outcome = Outcome::Committed { timestamp: *timestamp, answer: answer.clone() };
             return Known::Ended(Reply::Ended(outcome));
+        }
+        if let Some(ending) = leader.dropped.get(&id) {
+            return Known::Ended(Reply::Ended(not_executed(ending)));
         }
         if leader.open.contains_key(&id) || leader.refusing.contains(&id) {
             return Known::Under;

@@ -96,14 +96,18 @@ impl<A: Application> Replica<A> {
 
     /// How a transaction has ended here, if it has.
     pub(super) fn ending(&self, id: TransactionId) -> Option<Ending> {
-        let ahead = self.leader.as_ref().and_then(|leader| leader.ahead.get(&id));
-        let ahead = ahead.map(|(timestamp, _)| Ending::Commit(*timestamp));
-        ahead.or_else(|| {
-            self.state.ended(id).map(|ended| match &ended.outcome {
-                Outcome::Committed { timestamp, .. } => Ending::Commit(*timestamp),
-                Outcome::Aborted(refusal) => Ending::Abort(refusal.clone()),
-                Outcome::Conflict => Ending::Conflict,
-            })
+        if let Some(leader) = &self.leader {
+            if let Some((timestamp, _)) = leader.ahead.get(&id) {
+                return Some(Ending::Commit(*timestamp));
+            }
+            if let Some(ending) = leader.dropped.get(&id) {
+                return Some(ending.clone());
+            }
+        }
+        self.state.ended(id).map(|ended| match &ended.outcome {
+            Outcome::Committed { timestamp, .. } => Ending::Commit(*timestamp),
+            Outcome::Aborted(refusal) => Ending::Abort(refusal.clone()),
+            Outcome::Conflict => Ending::Conflict,
         })
     }
 
@@ -193,14 +197,11 @@ impl<A: Application> Replica<A> {
         if open.hold != Hold::Nothing && !self.config.rules.has(Plant::LocksKept) {
             self.state.application.abort(id);
         }
-        let outcome = match &ending {
-            Ending::Abort(refusal) => Outcome::Aborted(refusal.clone()),
-            Ending::Conflict | Ending::Commit(_) => Outcome::Conflict,
-        };
+        let reply = Reply::Ended(not_executed(&ending));
         if open.class != Class::ReadOnly {
+            leader.dropped.insert(id, ending.clone());
             leader.finals.push(Final { transaction: id, ending });
         }
-        let reply = Reply::Ended(outcome);
         outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
         self.look_after_blocked();
     }
@@ -265,5 +266,13 @@ impl<A: Application> Replica<A> {
         let known = self.leader.as_ref().and_then(|leader| leader.leaders.get(&shard)).copied();
         let index = known.unwrap_or_else(|| self.config.groups.members(shard).at(0));
         ReplicaId { shard, index }
+    }
+}
+
+/// What a client is told of what ends without being executed.
+pub(super) fn not_executed(ending: &Ending) -> Outcome {
+    match ending {
+        Ending::Abort(refusal) => Outcome::Aborted(refusal.clone()),
+        Ending::Conflict | Ending::Commit(_) => Outcome::Conflict,
     }
 }
