@@ -53,6 +53,7 @@ const GRANOLA: &str = "quorate-granola";
 const QWSTORE: &str = "quorate-qwstore";
 const PROCEDURE: &str = "quorate-procedure";
 const PROCEDURES: &str = "quorate-procedures";
+const SANDBOX: &str = "quorate-sandbox";
 const TESTSCRIPTS: &str = "quorate-testscripts";
 const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
@@ -64,7 +65,7 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 24] = [
+pub(crate) const CRATES: [Crate; 25] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
@@ -108,6 +109,7 @@ pub(crate) const CRATES: [Crate; 24] = [
         may_import: &[CORE, STORE, GRANOLA, PROCEDURE],
         kind: Kind::Deterministic,
     },
+    Crate { package: SANDBOX, folder: "crates/sandbox", may_import: &[PROCEDURE], kind: Kind::Deterministic },
     Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
     Crate {
@@ -154,13 +156,39 @@ pub(crate) const CRATES: [Crate; 24] = [
     Crate {
         package: CLIENT,
         folder: "crates/client",
-        may_import: &[CORE, LOG, CONFIGURATION, TAPIR, BASELINES, GRANOLA, PROCEDURES, QWSTORE, WIRE, RUNTIME],
+        may_import: &[
+            CORE,
+            LOG,
+            CONFIGURATION,
+            TAPIR,
+            BASELINES,
+            GRANOLA,
+            PROCEDURES,
+            QWSTORE,
+            WIRE,
+            RUNTIME,
+        ],
         kind: Kind::Host,
     },
     Crate {
         package: SERVER,
         folder: "crates/server",
-        may_import: &[CORE, STORE, STORAGE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, GRANOLA, PROCEDURE, PROCEDURES, QWSTORE, WIRE, RUNTIME],
+        may_import: &[
+            CORE,
+            STORE,
+            STORAGE,
+            LOG,
+            CONFIGURATION,
+            IR,
+            TAPIR,
+            BASELINES,
+            GRANOLA,
+            PROCEDURE,
+            PROCEDURES,
+            QWSTORE,
+            WIRE,
+            RUNTIME,
+        ],
         kind: Kind::Host,
     },
     Crate {

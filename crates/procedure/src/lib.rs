@@ -1,18 +1,52 @@
 //! Stored procedures: what they are, and what they see of the shard that they run at.
 //!
-//! A procedure is called with arguments at every shard that takes part in a transaction, runs to its end there, and answers. It sees
-//! the keys of that shard as of the place of the transaction in the serial order, and nothing else: no clock, no randomness, no
-//! other shard. So all replicas come to the same.
+//! A procedure is called with arguments at every shard that takes part in a transaction, runs to its end
+//! there, and answers. It sees the keys of that shard as of the place of the transaction in the serial order,
+//! and nothing else: no clock, no randomness, no other shard. So all replicas come to the same.
 //!
-//! A procedure may *refuse*, as long as it has changed nothing: what it has written until then is not kept. Where several shards
-//! take part and only one could tell that, the transaction has to be coordinated; of an independent one all refuse or none.
+//! A procedure may *refuse*, as long as it has changed nothing: what it has written until then is not kept.
+//! Where several shards take part and only one could tell that, the transaction has to be coordinated; of an
+//! independent one all refuse or none.
 //!
 //! The same code is linked with a server or compiled to WebAssembly.
+//!
+//! # To write one
+//! ```
+//! use quorate_procedure::{Answer, Procedure, Stop, Store};
+//!
+//! /// Counts how often it was called, and says so.
+//! struct Count;
+//!
+//! impl Procedure for Count {
+//!     fn call(&self, store: &mut dyn Store, _arguments: &[u8]) -> Result<Answer, Stop> {
+//!         let value = store.get(b"count")?.unwrap_or_default();
+//!         let count = value.try_into().map_or(0, u64::from_le_bytes).wrapping_add(1);
+//!         store.put(b"count", &count.to_le_bytes())?;
+//!         Ok(Answer::Done(count.to_le_bytes().to_vec()))
+//!     }
+//! }
+//! ```
+//!
+//! For WebAssembly this stands in a crate of type `cdylib` that is `no_std` there and names its procedure
+//! once:
+//!
+//! ```ignore
+//! #![cfg_attr(target_arch = "wasm32", no_std)]
+//!
+//! quorate_procedure::export!(Count);
+//! ```
+//!
+//! `cargo build --release --target wasm32-unknown-unknown` makes the module. Code with floating-point
+//! instructions is refused when the module is loaded; [`export!`] brings a memory allocator and the handler
+//! of panics. `docs/procedures.md` says what other languages need to know.
 
 #![no_std]
 
 extern crate alloc;
 
+mod export;
+#[cfg(target_arch = "wasm32")]
+pub mod guest;
 mod store;
 
 use alloc::vec::Vec;
@@ -36,8 +70,9 @@ pub trait Procedure {
     /// What the store has answered with is passed on: whoever has called decides what follows.
     fn call(&self, store: &mut dyn Store, arguments: &[u8]) -> Result<Answer, Stop>;
 
-    /// Whatever a call may touch at a shard, wherever it stands in the serial order (the paper's `forcePrepare`). What is wider than
-    /// it needs to be costs conflicts, and only while a shard waits for one that is lost.
+    /// Whatever a call may touch at a shard, wherever it stands in the serial order (the paper's
+    /// `forcePrepare`). What is wider than it needs to be costs conflicts, and only while a shard waits for
+    /// one that is lost.
     fn footprint(&self, arguments: &[u8]) -> Footprint {
         let _ = arguments;
         Footprint::Everything

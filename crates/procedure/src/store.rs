@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// The keys of a shard, as they stand where a transaction stands in the serial order, with what it has written itself.
+/// The keys of a shard, as they stand where a transaction stands in the serial order, with what it has
+/// written itself.
 pub trait Store {
     /// The value of a key; none if there is none.
     ///
@@ -25,17 +26,13 @@ pub trait Store {
     /// See [`Stop`].
     fn delete(&mut self, key: &[u8]) -> Result<(), Stop>;
 
-    /// The keys from `from` up to, and without, `to`, with their values: at most `limit` of them, from one end.
+    /// The keys from `from` up to, and without, `to`, with their values: at most `limit` of them, from one
+    /// end.
     ///
     /// # Errors
     /// See [`Stop`].
-    fn scan(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<Pair>, Stop>;
+    fn scan(&mut self, from: &[u8], to: &[u8], limit: usize, direction: Direction)
+    -> Result<Vec<Pair>, Stop>;
 }
 
 /// From which end a range is read.
