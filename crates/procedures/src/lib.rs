@@ -1,1 +1,27 @@
 //! What a shard of a serializable keyspace runs.
+//!
+//! Granola orders one-round transactions and leaves open what they do. Here each participant's part is an [`Operation`]: a
+//! [`Batch`] of conditions and steps over keys, a [`Call`] of a procedure, or a change of which procedures there are.
+//! [`Shard`] carries them out, at every replica alike.
+//!
+//! | file | what to read it for |
+//! |---|---|
+//! | [`operation`] | what a client may ask a shard for |
+//! | [`answer`] | what it is answered |
+//! | [`shard`] | what a shard holds, and how operations run |
+//! | `encoding` | the bytes of all that; `docs/wire-format.md` lists them |
+//!
+//! # Serializable with places
+//! Every write stands at the [`Place`](quorate_granola::Place) of its transaction, and what it has overwritten is kept until that is
+//! settled. So a reader sees the state before its place even if more has run, and what ran ahead of the log can be undone. Locks
+//! are taken on keys and ranges, present or not: whatever is executed while a transaction is prepared, and does not conflict,
+//! might as well have been executed after it.
+
+pub mod answer;
+mod encoding;
+pub mod operation;
+pub mod shard;
+
+pub use answer::{Answer, Found, FoundKey, Refusal, StepFault, Version, read_answer};
+pub use operation::{Batch, Call, Condition, Declared, Deploy, Malformed, Operation, Remove, Step};
+pub use shard::{Frozen, Page, Shard};

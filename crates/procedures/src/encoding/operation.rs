@@ -1,0 +1,243 @@
+//! The fields of operations.
+
+use bytes::Bytes;
+use prost::{Message, Oneof};
+use quorate_core::{Key, Value};
+
+use super::{KeyRange, Nothing, Place, present};
+use crate::operation as own;
+use crate::operation::Malformed;
+
+#[derive(Clone, PartialEq, Message)]
+struct Operation {
+    #[prost(oneof = "Kind", tags = "1, 2, 3, 4")]
+    kind: Option<Kind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Kind {
+    #[prost(message, tag = 1)]
+    Batch(Batch),
+    #[prost(message, tag = 2)]
+    Call(Call),
+    #[prost(message, tag = 3)]
+    Deploy(Deploy),
+    #[prost(message, tag = 4)]
+    Remove(Remove),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Batch {
+    #[prost(message, repeated, tag = 1)]
+    conditions: Vec<Condition>,
+    #[prost(message, repeated, tag = 2)]
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Condition {
+    #[prost(bytes = "bytes", tag = 1)]
+    key: Bytes,
+    #[prost(oneof = "Holds", tags = "2, 3, 4, 5, 6")]
+    holds: Option<Holds>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Holds {
+    #[prost(message, tag = 2)]
+    Absent(Nothing),
+    #[prost(message, tag = 3)]
+    Exists(Nothing),
+    #[prost(message, tag = 4)]
+    Version(Place),
+    #[prost(bytes = "bytes", tag = 5)]
+    Value(Bytes),
+    #[prost(message, tag = 6)]
+    Unchanged(Unchanged),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Unchanged {
+    #[prost(message, optional, tag = 1)]
+    range: Option<KeyRange>,
+    #[prost(message, optional, tag = 2)]
+    before: Option<Place>,
+    #[prost(uint64, tag = 3)]
+    keys: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Step {
+    #[prost(bytes = "bytes", tag = 1)]
+    key: Bytes,
+    #[prost(oneof = "Does", tags = "2, 3, 4, 5, 6, 7")]
+    does: Option<Does>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Does {
+    #[prost(message, tag = 2)]
+    Get(Nothing),
+    #[prost(bytes = "bytes", tag = 3)]
+    Put(Bytes),
+    #[prost(message, tag = 4)]
+    Delete(Nothing),
+    #[prost(sint64, tag = 5)]
+    Increment(i64),
+    #[prost(bytes = "bytes", tag = 6)]
+    Append(Bytes),
+    #[prost(message, tag = 7)]
+    Scan(Scan),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Scan {
+    #[prost(message, optional, tag = 1)]
+    range: Option<KeyRange>,
+    #[prost(uint32, tag = 2)]
+    limit: u32,
+    #[prost(bool, tag = 3)]
+    descending: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Call {
+    #[prost(string, tag = 1)]
+    name: String,
+    #[prost(uint32, tag = 2)]
+    version: u32,
+    #[prost(bytes = "bytes", tag = 3)]
+    arguments: Bytes,
+    #[prost(message, optional, tag = 4)]
+    declared: Option<Declared>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Declared {
+    #[prost(bytes = "bytes", repeated, tag = 1)]
+    keys: Vec<Bytes>,
+    #[prost(message, repeated, tag = 2)]
+    ranges: Vec<KeyRange>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Deploy {
+    #[prost(string, tag = 1)]
+    name: String,
+    #[prost(uint32, tag = 2)]
+    version: u32,
+    #[prost(bytes = "bytes", tag = 3)]
+    code: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Remove {
+    #[prost(string, tag = 1)]
+    name: String,
+    #[prost(uint32, tag = 2)]
+    version: u32,
+}
+
+/// The bytes of an operation.
+pub(crate) fn encode(operation: &own::Operation) -> Value {
+    let kind = match operation.clone() {
+        own::Operation::Batch(batch) => Kind::Batch(Batch {
+            conditions: batch.conditions.into_iter().map(condition).collect(),
+            steps: batch.steps.into_iter().map(step).collect(),
+        }),
+        own::Operation::Call(call) => Kind::Call(Call {
+            name: call.name,
+            version: call.version,
+            arguments: call.arguments,
+            declared: call.declared.map(|declared| Declared {
+                keys: declared.keys.into_iter().map(Bytes::from).collect(),
+                ranges: declared.ranges.into_iter().map(KeyRange::from).collect(),
+            }),
+        }),
+        own::Operation::Deploy(own::Deploy { name, version, code }) => {
+            Kind::Deploy(Deploy { name, version, code })
+        }
+        own::Operation::Remove(own::Remove { name, version }) => Kind::Remove(Remove { name, version }),
+    };
+    Operation { kind: Some(kind) }.encode_to_vec().into()
+}
+
+fn condition(condition: own::Condition) -> Condition {
+    let (key, holds) = match condition {
+        own::Condition::Absent { key } => (key, Holds::Absent(Nothing {})),
+        own::Condition::Exists { key } => (key, Holds::Exists(Nothing {})),
+        own::Condition::Version { key, version } => (key, Holds::Version(version.into())),
+        own::Condition::Value { key, value } => (key, Holds::Value(value)),
+        own::Condition::Unchanged { range, before, keys } => {
+            let (range, before) = (Some(range.into()), Some(before.into()));
+            (Key::default(), Holds::Unchanged(Unchanged { range, before, keys }))
+        }
+    };
+    Condition { key: key.into(), holds: Some(holds) }
+}
+
+fn step(step: own::Step) -> Step {
+    let (key, does) = match step {
+        own::Step::Get { key } => (key, Does::Get(Nothing {})),
+        own::Step::Put { key, value } => (key, Does::Put(value)),
+        own::Step::Delete { key } => (key, Does::Delete(Nothing {})),
+        own::Step::Increment { key, by } => (key, Does::Increment(by)),
+        own::Step::Append { key, value } => (key, Does::Append(value)),
+        own::Step::Scan { range, limit, descending } => {
+            (Key::default(), Does::Scan(Scan { range: Some(range.into()), limit, descending }))
+        }
+    };
+    Step { key: key.into(), does: Some(does) }
+}
+
+/// Reads an operation. Values and long keys share the memory of the bytes.
+pub(crate) fn decode(bytes: &Value) -> Result<own::Operation, Malformed> {
+    let operation = Operation::decode(bytes.clone())?;
+    Ok(match present(operation.kind, "the operation")? {
+        Kind::Batch(Batch { conditions, steps }) => {
+            let conditions = conditions.into_iter().map(read_condition).collect::<Result<_, _>>()?;
+            let steps = steps.into_iter().map(read_step).collect::<Result<_, _>>()?;
+            own::Operation::Batch(own::Batch { conditions, steps })
+        }
+        Kind::Call(Call { name, version, arguments, declared }) => {
+            let declared = declared.map(|declared| own::Declared {
+                keys: declared.keys.into_iter().map(Key::from).collect(),
+                ranges: declared.ranges.into_iter().map(quorate_core::KeyRange::from).collect(),
+            });
+            own::Operation::Call(own::Call { name, version, arguments, declared })
+        }
+        Kind::Deploy(Deploy { name, version, code }) => {
+            own::Operation::Deploy(own::Deploy { name, version, code })
+        }
+        Kind::Remove(Remove { name, version }) => own::Operation::Remove(own::Remove { name, version }),
+    })
+}
+
+fn read_condition(condition: Condition) -> Result<own::Condition, Malformed> {
+    let key = Key::from(condition.key);
+    Ok(match present(condition.holds, "what a condition asks for")? {
+        Holds::Absent(_) => own::Condition::Absent { key },
+        Holds::Exists(_) => own::Condition::Exists { key },
+        Holds::Version(version) => own::Condition::Version { key, version: version.into() },
+        Holds::Value(value) => own::Condition::Value { key, value },
+        Holds::Unchanged(Unchanged { range, before, keys }) => own::Condition::Unchanged {
+            range: present(range, "the range of a condition")?.into(),
+            before: present(before, "the place of a condition")?.into(),
+            keys,
+        },
+    })
+}
+
+fn read_step(step: Step) -> Result<own::Step, Malformed> {
+    let key = Key::from(step.key);
+    Ok(match present(step.does, "what a step does")? {
+        Does::Get(_) => own::Step::Get { key },
+        Does::Put(value) => own::Step::Put { key, value },
+        Does::Delete(_) => own::Step::Delete { key },
+        Does::Increment(by) => own::Step::Increment { key, by },
+        Does::Append(value) => own::Step::Append { key, value },
+        Does::Scan(Scan { range, limit, descending }) => {
+            own::Step::Scan { range: present(range, "the range of a scan")?.into(), limit, descending }
+        }
+    })
+}

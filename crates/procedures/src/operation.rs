@@ -1,0 +1,319 @@
+//! What a client asks of one shard: its part of a one-round transaction.
+
+use quorate_core::transaction::{
+    KEY_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX, validate_key, validate_write,
+};
+use quorate_core::{Key, KeyRange, Value};
+use quorate_granola::Place;
+
+use crate::encoding;
+
+/// The longest name of a procedure, in bytes.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// The most keys that a scan may ask for.
+pub const SCAN_KEYS_MAX: u32 = 10_000;
+
+/// What a client asks of one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Conditions, and steps that are taken if all of them hold.
+    Batch(Batch),
+    /// A call of a procedure.
+    Call(Call),
+    /// Makes a version of a procedure known.
+    Deploy(Deploy),
+    /// Makes a version of a procedure unknown again.
+    Remove(Remove),
+}
+
+/// Steps that are taken one after the other, if all conditions hold: all of them or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// What has to hold before the first step.
+    pub conditions: Vec<Condition>,
+    /// What is done, in this order. Each step sees what those before it have written.
+    pub steps: Vec<Step>,
+}
+
+/// What has to hold for a batch to be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The key is not there.
+    Absent {
+        /// The key.
+        key: Key,
+    },
+    /// The key is there.
+    Exists {
+        /// The key.
+        key: Key,
+    },
+    /// The key has this version: nothing was written to it since it was read.
+    Version {
+        /// The key.
+        key: Key,
+        /// Where the transaction stands that wrote it.
+        version: Place,
+    },
+    /// The key has this value, whoever wrote it.
+    Value {
+        /// The key.
+        key: Key,
+        /// Its value.
+        value: Value,
+    },
+    /// No key of a range was written, or removed, since it was scanned. What was removed leaves no trace: so keys are counted.
+    Unchanged {
+        /// The range.
+        range: KeyRange,
+        /// Everything that it holds stands before this place: for a scan that only reads, [`Place::after`] its timestamp.
+        before: Place,
+        /// How many keys of this shard lie in it.
+        keys: u64,
+    },
+}
+
+/// One step of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Reads a key.
+    Get {
+        /// The key.
+        key: Key,
+    },
+    /// Sets a key to a value.
+    Put {
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Value,
+    },
+    /// Removes a key, if it is there.
+    Delete {
+        /// The key.
+        key: Key,
+    },
+    /// Adds to a number. It is written as decimal digits, and a key that is absent counts as zero. What is no such number, and what
+    /// would be none of 64 bits afterwards, is refused.
+    Increment {
+        /// The key.
+        key: Key,
+        /// What is added.
+        by: i64,
+    },
+    /// Adds bytes to the end of a value; an absent one counts as empty. Refused if it would be too long.
+    Append {
+        /// The key.
+        key: Key,
+        /// What is added.
+        value: Value,
+    },
+    /// Reads a range.
+    Scan {
+        /// The range.
+        range: KeyRange,
+        /// At most so many keys, from 1 to [`SCAN_KEYS_MAX`].
+        limit: u32,
+        /// True if the greatest keys come first.
+        descending: bool,
+    },
+}
+
+/// A call of a procedure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// Which procedure.
+    pub name: String,
+    /// Which version of it; zero stands for the greatest that is deployed, and for one that is linked with the server.
+    pub version: u32,
+    /// What it is called with.
+    pub arguments: Value,
+    /// What it touches at this shard, if the caller knows: then it may touch nothing else, and is in the way of nothing else.
+    pub declared: Option<Declared>,
+}
+
+/// What a call touches at a shard, at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// Single keys.
+    pub keys: Vec<Key>,
+    /// Ranges.
+    pub ranges: Vec<KeyRange>,
+}
+
+/// Makes a version of a procedure known, at a place in the serial order: what stands after it may call it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deploy {
+    /// Its name.
+    pub name: String,
+    /// Its version, from one. What it stands for never changes.
+    pub version: u32,
+    /// A WebAssembly module.
+    pub code: Value,
+}
+
+/// Makes a version of a procedure unknown again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remove {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: u32,
+}
+
+/// Bytes that are no operation or no answer, or one that goes beyond a limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub String);
+
+impl Malformed {
+    pub(crate) fn of(what: impl ToString) -> Self {
+        Malformed(what.to_string())
+    }
+}
+
+impl Operation {
+    /// Its bytes.
+    pub fn encode(&self) -> Value {
+        encoding::operation::encode(self)
+    }
+
+    /// Reads an operation, and checks it as [`Operation::validate`] does.
+    ///
+    /// # Errors
+    /// The bytes are no operation, or one that goes beyond a limit.
+    pub fn decode(bytes: &Value) -> Result<Self, Malformed> {
+        let operation = encoding::operation::decode(bytes)?;
+        operation.validate()?;
+        Ok(operation)
+    }
+
+    /// Checks lengths and counts. What it finds is independent of what a shard holds.
+    ///
+    /// # Errors
+    /// What goes beyond which limit.
+    pub fn validate(&self) -> Result<(), Malformed> {
+        match self {
+            Operation::Batch(batch) => batch.validate(),
+            Operation::Call(call) => call.validate(),
+            Operation::Deploy(Deploy { name, version, code }) => {
+                validate_name(name)?;
+                validate_version(*version)?;
+                if code.len() > VALUE_BYTES_MAX {
+                    let length = code.len();
+                    return Err(Malformed(format!("code of {length} bytes; the limit is {VALUE_BYTES_MAX}")));
+                }
+                Ok(())
+            }
+            Operation::Remove(Remove { name, version }) => {
+                validate_name(name)?;
+                validate_version(*version)
+            }
+        }
+    }
+
+    /// True if it surely changes nothing. What a procedure does is not known here: whoever calls it says.
+    pub fn reads_only(&self) -> bool {
+        match self {
+            Operation::Batch(batch) => batch.reads_only(),
+            Operation::Call(_) | Operation::Deploy(_) | Operation::Remove(_) => false,
+        }
+    }
+}
+
+impl Batch {
+    /// True if no step writes.
+    pub fn reads_only(&self) -> bool {
+        self.steps.iter().all(Step::reads_only)
+    }
+
+    /// Checks keys, values and counts.
+    ///
+    /// # Errors
+    /// What goes beyond which limit.
+    pub fn validate(&self) -> Result<(), Malformed> {
+        let entries = self.conditions.len() + self.steps.len();
+        if entries > TRANSACTION_ENTRIES_MAX {
+            let text = format!("{entries} conditions and steps; the limit is {TRANSACTION_ENTRIES_MAX}");
+            return Err(Malformed(text));
+        }
+        self.conditions.iter().try_for_each(Condition::validate)?;
+        self.steps.iter().try_for_each(Step::validate)
+    }
+}
+
+impl Condition {
+    fn validate(&self) -> Result<(), Malformed> {
+        match self {
+            Condition::Absent { key } | Condition::Exists { key } | Condition::Version { key, .. } => {
+                validate_key(key).map_err(Malformed::of)
+            }
+            Condition::Value { key, value } => validate_write(key, value).map_err(Malformed::of),
+            Condition::Unchanged { range, .. } => validate_range(range),
+        }
+    }
+}
+
+impl Step {
+    /// True if it changes nothing.
+    pub fn reads_only(&self) -> bool {
+        matches!(self, Step::Get { .. } | Step::Scan { .. })
+    }
+
+    fn validate(&self) -> Result<(), Malformed> {
+        match self {
+            Step::Get { key } | Step::Delete { key } | Step::Increment { key, .. } => {
+                validate_key(key).map_err(Malformed::of)
+            }
+            Step::Put { key, value } | Step::Append { key, value } => {
+                validate_write(key, value).map_err(Malformed::of)
+            }
+            Step::Scan { limit, .. } if *limit == 0 || *limit > SCAN_KEYS_MAX => {
+                Err(Malformed(format!("a scan asks for {limit} keys; it may ask for 1 to {SCAN_KEYS_MAX}")))
+            }
+            Step::Scan { range, .. } => validate_range(range),
+        }
+    }
+}
+
+impl Call {
+    fn validate(&self) -> Result<(), Malformed> {
+        validate_name(&self.name)?;
+        let Some(declared) = &self.declared else { return Ok(()) };
+        let entries = declared.keys.len() + declared.ranges.len();
+        if entries > TRANSACTION_ENTRIES_MAX {
+            let text =
+                format!("{entries} keys and ranges are declared; the limit is {TRANSACTION_ENTRIES_MAX}");
+            return Err(Malformed(text));
+        }
+        declared.keys.iter().try_for_each(|key| validate_key(key).map_err(Malformed::of))?;
+        declared.ranges.iter().try_for_each(validate_range)
+    }
+}
+
+/// Ends of ranges may be empty, and one byte longer than keys: so that a range can begin after the longest one.
+fn validate_range(range: &KeyRange) -> Result<(), Malformed> {
+    let longest = range.from.len().max(range.to.as_ref().map_or(0, |to| to.len()));
+    if longest > KEY_BYTES_MAX + 1 {
+        let text = format!("a range ends at {longest} bytes; a key has {KEY_BYTES_MAX} at most");
+        return Err(Malformed(text));
+    }
+    Ok(())
+}
+
+fn validate_name(name: &str) -> Result<(), Malformed> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        let text =
+            format!("the name of a procedure has 1 to {NAME_BYTES_MAX} bytes, and none of them is zero");
+        return Err(Malformed(text));
+    }
+    Ok(())
+}
+
+fn validate_version(version: u32) -> Result<(), Malformed> {
+    match version {
+        0 => Err(Malformed::of("versions of procedures are counted from one")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,186 @@
+//! Batches: conditions, and steps.
+
+use bytes::Bytes;
+use quorate_core::transaction::VALUE_BYTES_MAX;
+use quorate_core::{ClientId, ClockTime, Key, KeyRange, TransactionId, Value};
+use quorate_granola::Place;
+
+use super::End;
+use super::locks::{Access, Touched};
+use super::versions::Seen;
+use super::work::{ENTRY_BYTES, Work};
+use crate::answer::{Answer, Found, FoundKey, Refusal, StepFault, Version};
+use crate::operation::{Batch, Condition, Step};
+
+/// A scan ends once it has found about so much.
+pub(crate) const SCAN_BYTES: usize = 1024 * 1024;
+
+/// Where a transaction has written that has no place yet.
+const UNPLACED: Place = Place {
+    timestamp: ClockTime::from_micros(u64::MAX),
+    transaction: TransactionId { client: ClientId(u64::MAX), sequence: u64::MAX, attempt: u32::MAX },
+};
+
+/// Carries a batch out, at a place if it has one.
+pub(super) fn execute(work: &mut Work<'_>, batch: &Batch, place: Option<Place>) -> Result<Answer, End> {
+    for (which, condition) in (0..).zip(&batch.conditions) {
+        check(work, which, condition)?;
+    }
+    let place = place.unwrap_or(UNPLACED);
+    let mut found = Vec::with_capacity(batch.steps.len());
+    for (which, step) in (0..).zip(&batch.steps) {
+        found.push(take(work, which, step, place)?);
+    }
+    Ok(Answer::Batch(found))
+}
+
+/// Says where it was written what a transaction has read of itself, now that it has a place.
+pub(super) fn settle_places(answer: &mut Answer, place: Place) {
+    let Answer::Batch(found) = answer else { return };
+    let settle = |version: &mut Version| {
+        if version.place == UNPLACED {
+            version.place = place;
+        }
+    };
+    for found in found {
+        match found {
+            Found::Value(Some(version)) => settle(version),
+            Found::Keys { keys, .. } => keys.iter_mut().for_each(|found| settle(&mut found.version)),
+            Found::Value(None) | Found::Done | Found::Number(_) | Found::Length(_) => {}
+        }
+    }
+}
+
+/// Whatever a batch may touch, whatever it finds.
+pub(super) fn footprint(batch: &Batch) -> Touched {
+    let mut touched = Touched::default();
+    for condition in &batch.conditions {
+        match condition {
+            Condition::Absent { key }
+            | Condition::Exists { key }
+            | Condition::Version { key, .. }
+            | Condition::Value { key, .. } => touched.key(key, Access::Read),
+            Condition::Unchanged { range, .. } => touched.range(range.clone(), Access::Read),
+        }
+    }
+    for step in &batch.steps {
+        match step {
+            Step::Get { key } => touched.key(key, Access::Read),
+            Step::Put { key, .. }
+            | Step::Delete { key }
+            | Step::Increment { key, .. }
+            | Step::Append { key, .. } => touched.key(key, Access::Write),
+            Step::Scan { range, .. } => touched.range(range.clone(), Access::Read),
+        }
+    }
+    touched
+}
+
+fn check(work: &mut Work<'_>, which: u32, condition: &Condition) -> Result<(), End> {
+    let key = match condition {
+        Condition::Absent { key }
+        | Condition::Exists { key }
+        | Condition::Version { key, .. }
+        | Condition::Value { key, .. } => key,
+        Condition::Unchanged { range, before, keys } => {
+            return check_range(work, which, range, *before, *keys);
+        }
+    };
+    let seen = work.read(key)?;
+    let holds = match condition {
+        Condition::Absent { .. } => seen.is_none(),
+        Condition::Exists { .. } => seen.is_some(),
+        Condition::Version { version, .. } => seen.is_some_and(|seen| seen.place == Some(*version)),
+        Condition::Value { value, .. } => seen.is_some_and(|seen| seen.value == value),
+        Condition::Unchanged { .. } => true,
+    };
+    if holds {
+        return Ok(());
+    }
+    let found = seen.map(|seen| version(seen, UNPLACED));
+    Err(End::Refused(Refusal::Condition { condition: which, found }))
+}
+
+/// Nothing of a range stands at this place or above, and nothing is missing.
+fn check_range(
+    work: &mut Work<'_>,
+    which: u32,
+    range: &KeyRange,
+    before: Place,
+    expected: u64,
+) -> Result<(), End> {
+    let mut count = 0;
+    let has_changed = work.scan(range, false, |_, seen| {
+        count += 1;
+        count <= expected && seen.place.is_some_and(|place| place < before)
+    })?;
+    if has_changed || count != expected {
+        return Err(End::Refused(Refusal::Condition { condition: which, found: None }));
+    }
+    Ok(())
+}
+
+fn take(work: &mut Work<'_>, which: u32, step: &Step, place: Place) -> Result<Found, End> {
+    let fault = |fault| End::Refused(Refusal::Step { step: which, fault });
+    Ok(match step {
+        Step::Get { key } => Found::Value(work.read(key)?.map(|seen| version(seen, place))),
+        Step::Put { key, value } => {
+            work.write(key, Some(kept(value)))?;
+            Found::Done
+        }
+        Step::Delete { key } => {
+            work.write(key, None)?;
+            Found::Done
+        }
+        Step::Increment { key, by } => {
+            let number = work.read(key)?.map_or(Some(0), |seen| number(seen.value));
+            let number = number.ok_or_else(|| fault(StepFault::NotANumber))?;
+            let number = number.checked_add(*by).ok_or_else(|| fault(StepFault::Overflow))?;
+            work.write(key, Some(Value::from(number.to_string())))?;
+            Found::Number(number)
+        }
+        Step::Append { key, value } => {
+            let held = work.read(key)?.map_or(Bytes::new(), |seen| seen.value.clone());
+            let length = held.len() + value.len();
+            if length > VALUE_BYTES_MAX {
+                return Err(fault(StepFault::TooLong));
+            }
+            work.write(key, Some(Value::from([held, value.clone()].concat())))?;
+            Found::Length(length as u64)
+        }
+        Step::Scan { range, limit, descending } => scan(work, range, *limit, *descending, place)?,
+    })
+}
+
+fn scan(
+    work: &mut Work<'_>,
+    range: &KeyRange,
+    limit: u32,
+    descending: bool,
+    place: Place,
+) -> Result<Found, End> {
+    let (mut keys, mut bytes) = (Vec::new(), 0);
+    let more = work.scan(range, descending, |key: &Key, seen| {
+        if keys.len() >= limit as usize || bytes >= SCAN_BYTES {
+            return false;
+        }
+        bytes += ENTRY_BYTES + key.len() + seen.value.len();
+        keys.push(FoundKey { key: key.clone(), version: version(seen, place) });
+        true
+    })?;
+    Ok(Found::Keys { keys, more })
+}
+
+fn version(seen: Seen<'_>, own: Place) -> Version {
+    Version { place: seen.place.unwrap_or(own), value: seen.value.clone() }
+}
+
+/// A value as it is kept: it does not hold on to the message that it came in.
+pub(super) fn kept(value: &Value) -> Value {
+    Value::copy_from_slice(value)
+}
+
+/// The number that a value stands for, in decimal digits.
+pub(crate) fn number(value: &[u8]) -> Option<i64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}

@@ -1,0 +1,239 @@
+//! What prepared transactions have locked.
+//!
+//! A key or range is locked to be read, or to be written. Two locks conflict if both are on one key and one of them is to write. A
+//! range is locked as a whole, with the keys in it that are not there.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use quorate_core::{Key, KeyRange, TransactionId};
+
+/// What for something is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// To be read.
+    Read,
+    /// To be written.
+    Write,
+}
+
+/// What a transaction has touched, or may touch.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    /// Keys; what is written may have been read before.
+    pub(crate) keys: BTreeMap<Key, Access>,
+    /// Ranges.
+    pub(crate) ranges: Vec<(KeyRange, Access)>,
+    /// What for it needs to know which procedures there are.
+    pub(crate) procedures: Option<Access>,
+}
+
+impl Touched {
+    pub(crate) fn key(&mut self, key: &Key, access: Access) {
+        match self.keys.get_mut(key.as_slice()) {
+            Some(Access::Write) => {}
+            Some(held) => *held = access,
+            None => drop(self.keys.insert(key.clone(), access)),
+        }
+    }
+
+    pub(crate) fn range(&mut self, range: KeyRange, access: Access) {
+        if !range.is_empty() {
+            self.ranges.push((range, access));
+        }
+    }
+
+    /// Any key at all.
+    #[expect(dead_code, reason = "procedures will need it")]
+    pub(crate) fn everything(&mut self) {
+        self.range(KeyRange { from: Key::default(), to: None }, Access::Write);
+    }
+
+    /// True if it has read or may write one of these keys.
+    pub(crate) fn has_any(&self, keys: &[Key]) -> bool {
+        let in_range = |key: &Key| self.ranges.iter().any(|(range, _)| range.contains(key));
+        keys.iter().any(|key| self.keys.contains_key(key.as_slice()) || in_range(key))
+    }
+}
+
+/// How many transactions have locked something: several to write it, if some were prepared in spite of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holders {
+    readers: u32,
+    writers: u32,
+}
+
+impl Holders {
+    fn count(&mut self, access: Access) -> &mut u32 {
+        match access {
+            Access::Read => &mut self.readers,
+            Access::Write => &mut self.writers,
+        }
+    }
+
+    fn are_against(self, access: Access) -> bool {
+        self.writers > 0 || access == Access::Write && self.readers > 0
+    }
+}
+
+/// The lock table of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    keys: BTreeMap<Key, Holders>,
+    ranges: Vec<(TransactionId, KeyRange, Access)>,
+    procedures: Holders,
+    /// How many transactions have locked something, or nothing.
+    transactions: usize,
+}
+
+impl Locks {
+    /// True if nothing is locked.
+    pub(crate) fn are_none(&self) -> bool {
+        self.transactions == 0
+    }
+
+    /// Locks what a transaction has touched.
+    pub(crate) fn lock(&mut self, transaction: TransactionId, touched: &Touched) {
+        for (key, access) in &touched.keys {
+            *self.keys.entry(key.clone()).or_default().count(*access) += 1;
+        }
+        let ranges = touched.ranges.iter();
+        self.ranges.extend(ranges.map(|(range, access)| (transaction, range.clone(), *access)));
+        if let Some(access) = touched.procedures {
+            *self.procedures.count(access) += 1;
+        }
+        self.transactions += 1;
+    }
+
+    /// Unlocks it.
+    pub(crate) fn unlock(&mut self, transaction: TransactionId, touched: &Touched) {
+        for (key, access) in &touched.keys {
+            let holders = self.keys.get_mut(key.as_slice()).expect("what is unlocked was locked");
+            *holders.count(*access) -= 1;
+            if *holders == Holders::default() {
+                self.keys.remove(key.as_slice());
+            }
+        }
+        if !touched.ranges.is_empty() {
+            self.ranges.retain(|(holder, _, _)| *holder != transaction);
+        }
+        if let Some(access) = touched.procedures {
+            *self.procedures.count(access) -= 1;
+        }
+        self.transactions -= 1;
+    }
+
+    /// True if whoever touches a key conflicts with a lock.
+    pub(crate) fn has_key(&self, key: &[u8], access: Access) -> bool {
+        if self.are_none() {
+            return false;
+        }
+        let is_against = |range: &KeyRange, held: Access| conflict(held, access) && range.contains(key);
+        self.keys.get(key).is_some_and(|holders| holders.are_against(access))
+            || self.ranges.iter().any(|(_, range, held)| is_against(range, *held))
+    }
+
+    /// True if whoever touches a range conflicts with a lock.
+    pub(crate) fn has_range(&self, range: &KeyRange, access: Access) -> bool {
+        if self.are_none() || range.is_empty() {
+            return false;
+        }
+        let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut keys = self.keys.range::<Key, _>((Bound::Included(&range.from), to));
+        let is_against = |other: &KeyRange, held: Access| conflict(held, access) && other.overlaps(range);
+        keys.any(|(_, holders)| holders.are_against(access))
+            || self.ranges.iter().any(|(_, other, held)| is_against(other, *held))
+    }
+
+    /// True if whoever asks which procedures there are, or changes that, conflicts with a lock.
+    pub(crate) fn has_procedures(&self, access: Access) -> bool {
+        self.procedures.are_against(access)
+    }
+
+    /// True if whoever touches all this conflicts with a lock.
+    pub(crate) fn has_any(&self, touched: &Touched) -> bool {
+        touched.keys.iter().any(|(key, access)| self.has_key(key, *access))
+            || touched.ranges.iter().any(|(range, access)| self.has_range(range, *access))
+            || touched.procedures.is_some_and(|access| self.has_procedures(access))
+    }
+}
+
+fn conflict(one: Access, other: Access) -> bool {
+    one == Access::Write || other == Access::Write
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::ClientId;
+
+    use super::Access::{Read, Write};
+    use super::*;
+
+    fn id(sequence: u64) -> TransactionId {
+        TransactionId { client: ClientId(1), sequence, attempt: 0 }
+    }
+
+    fn range(from: &str, to: &str) -> KeyRange {
+        KeyRange { from: Key::from(from), to: (!to.is_empty()).then(|| Key::from(to)) }
+    }
+
+    fn touched(keys: &[(&str, Access)], ranges: &[(&str, &str, Access)]) -> Touched {
+        let mut touched = Touched::default();
+        keys.iter().for_each(|(key, access)| touched.key(&Key::from(*key), *access));
+        ranges.iter().for_each(|(from, to, access)| touched.range(range(from, to), *access));
+        touched
+    }
+
+    #[test]
+    fn what_conflicts_as_a_table() {
+        let mut locks = Locks::default();
+        let held = touched(&[("r", Read), ("w", Write)], &[("a", "c", Read), ("f", "h", Write)]);
+        locks.lock(id(1), &held);
+        let table = [
+            ("r", false, true),
+            ("w", true, true),
+            ("a", false, true),
+            ("b", false, true),
+            ("c", false, false),
+            ("f", true, true),
+            ("h", false, false),
+            ("x", false, false),
+        ];
+        for (key, read, write) in table {
+            assert_eq!(locks.has_key(key.as_bytes(), Read), read, "{key} is read");
+            assert_eq!(locks.has_key(key.as_bytes(), Write), write, "{key} is written");
+        }
+        let ranges =
+            [("a", "c", false), ("q", "s", false), ("c", "g", true), ("v", "", true), ("w", "v", false)];
+        for (from, to, expected) in ranges {
+            assert_eq!(locks.has_range(&range(from, to), Read), expected, "{from}..{to}");
+        }
+        assert!(locks.has_range(&range("q", "s"), Write) && locks.has_range(&range("b", "bb"), Write));
+        assert!(locks.has_any(&touched(&[("x", Write), ("a", Write)], &[])));
+        assert!(!locks.has_any(&touched(&[("x", Write), ("a", Read)], &[("a", "e", Read)])));
+        locks.unlock(id(1), &held);
+        assert!(locks.are_none() && locks.keys.is_empty() && locks.ranges.is_empty());
+    }
+
+    #[test]
+    fn of_several_who_have_locked_the_same_each_counts() {
+        let mut locks = Locks::default();
+        let (one, other) = (touched(&[("k", Write)], &[]), touched(&[("k", Write), ("k", Read)], &[]));
+        locks.lock(id(1), &one);
+        locks.lock(id(2), &other);
+        locks.unlock(id(1), &one);
+        assert!(locks.has_key(b"k", Read), "what is written is not taken for read afterwards");
+        locks.unlock(id(2), &other);
+        assert!(!locks.has_key(b"k", Write));
+    }
+
+    #[test]
+    fn procedures_are_locked_together() {
+        let mut locks = Locks::default();
+        let touched = Touched { procedures: Some(Read), ..Touched::default() };
+        locks.lock(id(1), &touched);
+        assert!(locks.has_procedures(Write) && !locks.has_procedures(Read));
+        locks.unlock(id(1), &touched);
+        assert!(!locks.has_procedures(Write));
+    }
+}

@@ -1,0 +1,278 @@
+//! What the keys of a shard hold, and what they held before, until that is settled.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
+use std::ops::Bound;
+
+use quorate_core::{Key, KeyRange, Value};
+use quorate_granola::Place;
+
+use super::leaves::Leaves;
+use crate::answer::Version;
+
+/// Keys with their versions.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    /// The newest version of each key that is there.
+    live: Leaves<Version>,
+    /// What a key held until it was overwritten at a place that is not settled.
+    past: BTreeMap<(Key, Place), Option<Version>>,
+    /// What was written where, of what is not settled.
+    written: BTreeSet<(Place, Key)>,
+    /// The greatest place at which something was written that is settled.
+    settled: Place,
+}
+
+/// What a reader sees of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen<'a> {
+    /// Where it was written; none if by the reader itself.
+    pub(crate) place: Option<Place>,
+    /// Its value.
+    pub(crate) value: &'a Value,
+}
+
+/// What a transaction writes: none removes a key.
+pub(crate) type Writes = BTreeMap<Key, Option<Value>>;
+
+/// What a reader sees in place of what keys hold now.
+type Patch<'a> = BTreeMap<&'a Key, Option<Seen<'a>>>;
+
+impl<'a> Seen<'a> {
+    pub(crate) fn of(version: &'a Version) -> Self {
+        Seen { place: Some(version.place), value: &version.value }
+    }
+
+    pub(crate) fn written(value: &'a Value) -> Self {
+        Seen { place: None, value }
+    }
+}
+
+impl Versions {
+    /// The number of keys that are there.
+    pub(crate) fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// How many writes are not settled.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.written.len()
+    }
+
+    /// The newest version of a key.
+    pub(crate) fn newest(&self, key: &[u8]) -> Option<&Version> {
+        self.live.get(key)
+    }
+
+    /// The newest version of a key before a place.
+    pub(crate) fn before(&self, key: &[u8], place: Place) -> Option<&Version> {
+        if self.has_past(place) {
+            let key = Key::copy_from_slice(key);
+            let overwritten = self.past.range((key.clone(), place)..).next();
+            if let Some(((_, _), held)) = overwritten.filter(|((other, _), _)| *other == key) {
+                return held.as_ref();
+            }
+        }
+        self.live.get(key)
+    }
+
+    /// True if something was written at this place or above.
+    fn has_past(&self, place: Place) -> bool {
+        assert!(place > self.settled, "{place} is read, and {} is settled", self.settled);
+        self.written.last().is_some_and(|(last, _)| *last >= place)
+    }
+
+    /// The keys of a range as a reader sees them: before a place, if one is given, and with what it has written itself.
+    pub(crate) fn scan<'a>(
+        &'a self,
+        range: &KeyRange,
+        before: Option<Place>,
+        writes: &'a Writes,
+        descending: bool,
+    ) -> Box<dyn Iterator<Item = (&'a Key, Seen<'a>)> + 'a> {
+        if range.is_empty() {
+            return Box::new(std::iter::empty());
+        }
+        let mut patch = before.map(|place| self.patch(range, place)).unwrap_or_default();
+        if !writes.is_empty() {
+            let written = writes.iter().filter(|(key, _)| range.contains(key));
+            patch.extend(written.map(|(key, value)| (key, value.as_ref().map(Seen::written))));
+        }
+        let live = self.live.range(&range.from, range.to.as_deref());
+        let live = live.map(|(key, version)| (key, Seen::of(version)));
+        match (patch.is_empty(), descending) {
+            (true, false) => Box::new(live),
+            (true, true) => Box::new(live.rev()),
+            (false, false) => Box::new(Merged::new(live, patch.into_iter(), false)),
+            (false, true) => Box::new(Merged::new(live.rev(), patch.into_iter().rev(), true)),
+        }
+    }
+
+    /// What keys of a range held before a place, of those that were overwritten there or above.
+    fn patch(&self, range: &KeyRange, place: Place) -> Patch<'_> {
+        let mut patch = Patch::new();
+        if !self.has_past(place) {
+            return patch;
+        }
+        let from = (range.from.clone(), Place::default());
+        for ((key, until), held) in self.past.range(from..).take_while(|((key, _), _)| range.contains(key)) {
+            if *until >= place {
+                patch.entry(key).or_insert_with(|| held.as_ref().map(Seen::of));
+            }
+        }
+        patch
+    }
+
+    /// Writes at a place: above everything that was written to the key, and above all that is settled.
+    pub(crate) fn write(&mut self, place: Place, key: &Key, value: Option<Value>) {
+        let held = match value {
+            Some(value) => self.live.insert(key, Version { place, value }),
+            None => match self.live.remove(key) {
+                Some(held) => Some(held),
+                // Nothing changes.
+                None => return,
+            },
+        };
+        assert!(place > self.settled, "{place} is written, and {} is settled", self.settled);
+        match &held {
+            Some(held) => assert!(held.place < place, "{key:?} is written at {place} below {}", held.place),
+            None => self.assert_removed_before(key, place),
+        }
+        self.past.insert((key.clone(), place), held);
+        self.written.insert((place, key.clone()));
+    }
+
+    /// A key that is not there was removed before this place, if it ever was there.
+    fn assert_removed_before(&self, key: &Key, place: Place) {
+        let above = self.past.range((key.clone(), place)..).next();
+        let above = above.map(|((other, removed), _)| (other, removed)).filter(|(other, _)| *other == key);
+        assert!(above.is_none(), "{key:?} is written at {place} below {above:?}");
+    }
+
+    /// What was written below this place, or at all, is not undone any more, nor is what stood there before read.
+    pub(crate) fn settle(&mut self, below: Option<Place>) {
+        while let Some((place, _)) = self.written.first()
+            && below.is_none_or(|below| *place < below)
+            && let Some((place, key)) = self.written.pop_first()
+        {
+            self.settled = self.settled.max(place);
+            self.past.remove(&(key, place));
+        }
+    }
+
+    /// Undoes what was written at this place and above, and tells the keys.
+    pub(crate) fn rewind(&mut self, to: Place) -> Vec<Key> {
+        assert!(to > self.settled, "{to} is undone, and {} is settled", self.settled);
+        let mut undone = Vec::new();
+        while self.written.last().is_some_and(|(place, _)| *place >= to)
+            && let Some((place, key)) = self.written.pop_last()
+        {
+            match self
+                .past
+                .remove(&(key.clone(), place))
+                .expect("what is written has a past until it is settled")
+            {
+                Some(held) => drop(self.live.insert(&key, held)),
+                None => drop(self.live.remove(&key)),
+            }
+            undone.push(key);
+        }
+        undone
+    }
+
+    /// What the keys held before a place, or hold now: to be read while more is written.
+    pub(crate) fn freeze(&self, below: Option<Place>) -> Frozen {
+        let all = KeyRange { from: Key::default(), to: None };
+        let patch = below.map(|place| self.patch(&all, place)).unwrap_or_default();
+        let owned =
+            |seen: Seen<'_>| Version { place: seen.place.unwrap_or_default(), value: seen.value.clone() };
+        let patch = patch.into_iter().map(|(key, seen)| (key.clone(), seen.map(owned)));
+        Frozen { live: self.live.clone(), patch: patch.collect(), after: Key::default() }
+    }
+
+    /// Takes over a key from a page, in which everything is settled.
+    pub(crate) fn restore(&mut self, key: &Key, version: Version) {
+        self.settled = self.settled.max(version.place);
+        self.live.insert(key, version);
+    }
+}
+
+/// What keys held at one time, page by page.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    live: Leaves<Version>,
+    patch: BTreeMap<Key, Option<Version>>,
+    /// Keys up to here have been given.
+    after: Key,
+}
+
+impl Frozen {
+    /// The next keys with about so many bytes: as many as stand before the first with which it is as much, and that one.
+    pub(crate) fn next_page(&mut self, bytes_max: usize) -> Vec<(Key, Version)> {
+        const ENTRY_BYTES: usize = 64;
+        let from = [self.after.as_slice(), if self.after.is_empty() { b"" } else { b"\0" }].concat();
+        let live = self.live.range(&from, None).map(|(key, version)| (key, Seen::of(version)));
+        let patch = self.patch.range::<[u8], _>((Bound::Included(from.as_slice()), Bound::Unbounded));
+        let patch = patch.map(|(key, version)| (key, version.as_ref().map(Seen::of)));
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        for (key, seen) in Merged::new(live, patch, false) {
+            if bytes >= bytes_max && !page.is_empty() {
+                break;
+            }
+            bytes += ENTRY_BYTES + key.len() + seen.value.len();
+            let version = Version { place: seen.place.unwrap_or_default(), value: seen.value.clone() };
+            page.push((key.clone(), version));
+        }
+        if let Some((last, _)) = page.last() {
+            self.after = last.clone();
+        }
+        page
+    }
+}
+
+/// What keys hold, with some of them replaced.
+struct Merged<L: Iterator, P: Iterator> {
+    live: Peekable<L>,
+    patch: Peekable<P>,
+    descending: bool,
+}
+
+impl<'a, L, P> Merged<L, P>
+where
+    L: Iterator<Item = (&'a Key, Seen<'a>)>,
+    P: Iterator<Item = (&'a Key, Option<Seen<'a>>)>,
+{
+    fn new(live: L, patch: P, descending: bool) -> Self {
+        Merged { live: live.peekable(), patch: patch.peekable(), descending }
+    }
+}
+
+impl<'a, L, P> Iterator for Merged<L, P>
+where
+    L: Iterator<Item = (&'a Key, Seen<'a>)>,
+    P: Iterator<Item = (&'a Key, Option<Seen<'a>>)>,
+{
+    type Item = (&'a Key, Seen<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let order = match (self.live.peek(), self.patch.peek()) {
+                (None, None) => return None,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((live, _)), Some((patch, _))) if self.descending => patch.cmp(live),
+                (Some((live, _)), Some((patch, _))) => live.cmp(patch),
+            };
+            if order == Ordering::Less {
+                return self.live.next();
+            }
+            if order == Ordering::Equal {
+                self.live.next();
+            }
+            if let Some((key, Some(seen))) = self.patch.next() {
+                return Some((key, seen));
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! An operation while it runs: what it sees, what it has written, and what it has touched.
+//!
+//! Nothing that it writes stands in the shard before it has come to its end. So what refuses, or meets a lock, has changed nothing.
+
+use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
+use quorate_core::{Key, KeyRange, Value};
+use quorate_granola::Place;
+
+use super::locks::{Access, Locks, Touched};
+use super::versions::{Seen, Versions, Writes};
+
+/// What each key that is read or written counts for, beside its bytes.
+pub(crate) const ENTRY_BYTES: usize = 64;
+
+/// How an operation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// To its end, at this place.
+    Run(Place),
+    /// The same, whatever is locked.
+    RunAnyway(Place),
+    /// To its end without writing, and sees what stands before this place.
+    Read(Place),
+    /// Up to where it could be committed.
+    Prepare,
+}
+
+/// Why an operation ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// It touches what another transaction has locked.
+    Locked,
+    /// It writes, and was to read only.
+    ReadOnly,
+    /// It reads or writes more than a transaction may.
+    TooLarge,
+}
+
+/// An operation while it runs.
+#[derive(Debug)]
+pub(crate) struct Work<'a> {
+    keys: &'a Versions,
+    locks: &'a Locks,
+    mode: Mode,
+    /// What it has written.
+    pub(crate) writes: Writes,
+    /// What it has touched, if somebody may have to lock that.
+    pub(crate) touched: Touched,
+    /// True if it only reads, and something that is prepared may change what it has read.
+    pub(crate) is_locked: bool,
+    bytes: usize,
+    entries: usize,
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn new(keys: &'a Versions, locks: &'a Locks, mode: Mode) -> Self {
+        let (writes, touched) = (Writes::new(), Touched::default());
+        Work { keys, locks, mode, writes, touched, is_locked: false, bytes: 0, entries: 0 }
+    }
+
+    /// What a key holds.
+    pub(crate) fn read(&mut self, key: &Key) -> Result<Option<Seen<'_>>, Halt> {
+        self.touch_key(key, Access::Read)?;
+        let found = match self.mode {
+            Mode::Read(before) => self.keys.before(key, before),
+            Mode::Run(_) | Mode::RunAnyway(_) | Mode::Prepare => self.keys.newest(key),
+        };
+        self.count(key.len() + found.map_or(0, |version| version.value.len()))?;
+        if let Some(version) = found {
+            self.assert_is_before(key, version.place);
+        }
+        if let Some(written) = self.writes.get(key.as_slice()) {
+            return Ok(written.as_ref().map(Seen::written));
+        }
+        Ok(found.map(Seen::of))
+    }
+
+    /// Sets what a key holds; none removes it.
+    pub(crate) fn write(&mut self, key: &Key, value: Option<Value>) -> Result<(), Halt> {
+        if let Mode::Read(_) = self.mode {
+            return Err(Halt::ReadOnly);
+        }
+        self.touch_key(key, Access::Write)?;
+        self.count(key.len() + value.as_ref().map_or(0, |value| value.len()))?;
+        match self.writes.get_mut(key.as_slice()) {
+            Some(written) => *written = value,
+            None => drop(self.writes.insert(key.clone(), value)),
+        }
+        Ok(())
+    }
+
+    /// Looks at the keys of a range, from one end, until it is told to stop. True if it was.
+    pub(crate) fn scan(
+        &mut self,
+        range: &KeyRange,
+        descending: bool,
+        mut visit: impl FnMut(&Key, Seen<'_>) -> bool,
+    ) -> Result<bool, Halt> {
+        let before = match self.mode {
+            Mode::Read(before) => Some(before),
+            Mode::Run(_) | Mode::RunAnyway(_) | Mode::Prepare => None,
+        };
+        let keys = self.keys;
+        let (mut bytes, mut entries, mut last) = (self.bytes, self.entries, None);
+        for (key, seen) in keys.scan(range, before, &self.writes, descending) {
+            if let Some(place) = seen.place {
+                self.assert_is_before(key, place);
+            }
+            if !visit(key, seen) {
+                last = Some(key.clone());
+                break;
+            }
+            bytes += ENTRY_BYTES + key.len() + seen.value.len();
+            entries += 1;
+            if bytes > TRANSACTION_BYTES_MAX || entries > TRANSACTION_ENTRIES_MAX {
+                break;
+            }
+        }
+        // Before it counts: whether it meets a lock says nothing of what it has read.
+        self.touch_range(covered(range, last.as_ref(), descending))?;
+        (self.bytes, self.entries) = (bytes, entries);
+        self.count(0)?;
+        Ok(last.is_some())
+    }
+
+    /// Whatever runs stands above what it sees.
+    fn assert_is_before(&self, key: &Key, version: Place) {
+        if let Mode::Run(place) | Mode::RunAnyway(place) = self.mode {
+            assert!(version < place, "{key:?} is read at {place}, and was written at {version}");
+        }
+    }
+
+    fn touch_key(&mut self, key: &Key, access: Access) -> Result<(), Halt> {
+        if self.locks.has_key(key, access) {
+            self.meet_lock()?;
+        }
+        if self.mode == Mode::Prepare {
+            self.touched.key(key, access);
+        }
+        Ok(())
+    }
+
+    fn touch_range(&mut self, range: KeyRange) -> Result<(), Halt> {
+        if self.locks.has_range(&range, Access::Read) {
+            self.meet_lock()?;
+        }
+        if self.mode == Mode::Prepare {
+            self.touched.range(range, Access::Read);
+        }
+        Ok(())
+    }
+
+    /// Asks which procedures there are, or changes that.
+    #[expect(dead_code, reason = "procedures will need it")]
+    pub(crate) fn touch_procedures(&mut self, access: Access) -> Result<(), Halt> {
+        if access == Access::Write && matches!(self.mode, Mode::Read(_)) {
+            return Err(Halt::ReadOnly);
+        }
+        if self.locks.has_procedures(access) {
+            self.meet_lock()?;
+        }
+        let is_written = self.touched.procedures == Some(Access::Write);
+        self.touched.procedures = Some(if is_written { Access::Write } else { access });
+        Ok(())
+    }
+
+    fn meet_lock(&mut self) -> Result<(), Halt> {
+        match self.mode {
+            Mode::Read(_) => self.is_locked = true,
+            Mode::RunAnyway(_) => {}
+            Mode::Run(_) | Mode::Prepare => return Err(Halt::Locked),
+        }
+        Ok(())
+    }
+
+    /// The place before which it sees what procedures there are.
+    #[expect(dead_code, reason = "procedures will need it")]
+    pub(crate) fn before(&self) -> Option<Place> {
+        match self.mode {
+            Mode::Read(before) => Some(before),
+            Mode::Run(_) | Mode::RunAnyway(_) | Mode::Prepare => None,
+        }
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), Halt> {
+        self.bytes += ENTRY_BYTES + bytes;
+        self.entries += 1;
+        let is_too_large = self.bytes > TRANSACTION_BYTES_MAX || self.entries > TRANSACTION_ENTRIES_MAX;
+        if is_too_large { Err(Halt::TooLarge) } else { Ok(()) }
+    }
+}
+
+/// The part of a range that a scan has looked at that stopped at a key, that key included.
+fn covered(range: &KeyRange, last: Option<&Key>, descending: bool) -> KeyRange {
+    match last {
+        None => range.clone(),
+        Some(last) if descending => KeyRange { from: last.clone(), to: range.to.clone() },
+        Some(last) => {
+            let after = Key::from([last.as_slice(), b"\0"].concat());
+            KeyRange { from: range.from.clone(), to: Some(after) }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! What a shard of a serializable keyspace runs, from outside.
+
+mod batches;
+mod encoding;
