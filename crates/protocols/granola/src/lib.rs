@@ -4,7 +4,8 @@
 //!
 //! A *one-round transaction* is an operation for each shard that takes part in it. Each runs to its end at its shard, and learns
 //! nothing from the others but a timestamp. *Independent* transactions are those where every participant executes its part
-//! whatever happens at the others, so that there is nothing to decide but the order.
+//! whatever happens at the others, so that there is nothing to decide but the order. *Coordinated* ones are executed if all vote for
+//! them: they are prepared, and hold locks until then.
 //!
 //! | role | machine | hosted by |
 //! |---|---|---|
@@ -38,6 +39,10 @@
 //!   even if what stands above has run already: what was overwritten is kept as long as somebody may read it. Where one shard
 //!   takes part, it reads at the greatest timestamp that was executed there, below all that waits.
 //! * *A leader that is deposed is rewound* to what its log says, and executes again what the next one says.
+//! * *The way into locking mode never fails*: what is pending is prepared by force if any of it conflicts, as the paper does only where
+//!   a shard is lost. A leader that takes over coordinated transactions goes the same way.
+//! * *Refusals are logged*, those of one shard alone, too: a copy of the request may come later. And reads wait for locks only if their client has
+//!   seen what lies above them.
 //! * Transactions that nobody may ask for any more are forgotten by a floor of when they were first sent, not by numbers that
 //!   clients count: requests of a client may overtake each other.
 //!

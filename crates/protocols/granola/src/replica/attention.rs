@@ -3,7 +3,7 @@
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, TransactionId};
 
-use super::leader::{Hold, Leader, Stranger};
+use super::leader::{Hold, Stranger};
 use super::requests::Refused;
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::Application;
@@ -54,8 +54,9 @@ impl<A: Application> Replica<A> {
                 false => self.ask_for_votes(id, outbox),
             }
         }
-        if self.leader.as_ref().is_some_and(Leader::is_held_up) && self.config.locking == Locking::WhereNeeded
-        {
+        let Some(leader) = &mut self.leader else { return };
+        leader.look_for_silence();
+        if leader.is_held_up && self.config.locking == Locking::WhereNeeded {
             self.enter_locking(outbox);
         }
     }

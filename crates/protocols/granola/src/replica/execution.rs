@@ -20,7 +20,7 @@ impl<A: Application> Replica<A> {
     /// Executes what can be executed.
     pub(super) fn execute(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
         while self.execute_next(outbox) || self.leave_locking() {}
-        while self.read_next(context, log, outbox) {}
+        self.answer_reads(context, log, outbox);
         self.raise_ceiling(log);
         if let Some(leader) = &mut self.leader
             && !leader.finals.is_empty()
@@ -82,37 +82,54 @@ impl<A: Application> Replica<A> {
         open.is_some_and(|open| open.is_stable && open.timestamp.is_some() && !open.is_given_up)
     }
 
-    /// Answers a read; false if something may still change what any of them sees.
-    fn read_next(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) -> bool {
-        let Some((key, timestamp, answer)) = self.readable() else { return false };
-        let Some(leader) = &mut self.leader else { return false };
-        leader.end_read(key.1);
+    /// Answers the reads that have waited, unless something may still change what they see.
+    fn answer_reads(&mut self, context: &Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
+        if !self.leader.as_mut().is_some_and(|leader| std::mem::take(&mut leader.has_moved)) {
+            return;
+        }
+        while let Some((id, timestamp, answer)) = self.readable() {
+            if let Some(leader) = &mut self.leader {
+                leader.end_read(id);
+            }
+            self.answer_read(id, timestamp, answer, context, log, outbox);
+        }
+    }
+
+    /// Answers what only reads. It leaves once it is known that this replica leads.
+    pub(super) fn answer_read(
+        &mut self,
+        id: TransactionId,
+        timestamp: ClockTime,
+        answer: Answer,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        let Some(leader) = &mut self.leader else { return };
         if !self.config.rules.has(Plant::ReadsRaiseNothing) {
             leader.executed = leader.executed.max(timestamp);
         }
-        let (_, id) = key;
         let (to, message) = (Address::Client(id.client), committed(id, timestamp, answer));
         if log.lease_until().is_some_and(|until| context.now < until) {
             outbox.send(to, message);
         } else if let Some(confirmation) = log.confirm() {
             leader.unconfirmed.push_back((confirmation, to, message));
         }
-        true
     }
 
     /// A read that can be answered: which, as of which timestamp, and the answer.
-    fn readable(&self) -> Option<((ClockTime, TransactionId), ClockTime, Answer)> {
+    fn readable(&self) -> Option<(TransactionId, ClockTime, Answer)> {
         let leader = self.leader.as_ref()?;
         // By timestamps whatever is in the way of one is in the way of those above it as well.
         let looked_at = if leader.is_locking { leader.reads.len() } else { 1 };
         leader.reads.iter().take(looked_at).find_map(|(key, reading)| {
             let (timestamp, answer) = self.read(key.0, reading)?;
-            Some((*key, timestamp, answer))
+            Some((key.1, timestamp, answer))
         })
     }
 
     /// Reads as of a timestamp, or of an earlier one if that may be and nothing could change what is seen there.
-    fn read(&self, timestamp: ClockTime, reading: &Reading) -> Option<(ClockTime, Answer)> {
+    pub(super) fn read(&self, timestamp: ClockTime, reading: &Reading) -> Option<(ClockTime, Answer)> {
         let leader = self.leader.as_ref()?;
         let read = |at| self.state.application.read(Place::after(at), &reading.operation);
         if timestamp > self.state.ceiling {

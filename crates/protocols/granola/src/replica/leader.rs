@@ -25,6 +25,12 @@ pub(super) struct Leader {
     pub(super) reading: BTreeMap<TransactionId, ClockTime>,
     /// What only reads and does not know when yet, by what was proposed.
     pub(super) undated: BTreeSet<(ClockTime, TransactionId)>,
+    /// True if something has changed since what waits to read was last looked at.
+    pub(super) has_moved: bool,
+    /// How much of what is open is coordinated.
+    pub(super) coordinated: usize,
+    /// True if, when it was last looked at, a shard did not vote for long on something that writes.
+    pub(super) is_held_up: bool,
     /// True if it locks, and so executes in another order than that of timestamps (section 4.5).
     pub(super) is_locking: bool,
     /// While it locks: what of the queue has its timestamp.
@@ -168,6 +174,9 @@ impl Leader {
             reads: BTreeMap::new(),
             reading: BTreeMap::new(),
             undated: BTreeSet::new(),
+            has_moved: false,
+            coordinated: 0,
+            is_held_up: false,
             is_locking: false,
             dated: BTreeSet::new(),
             is_forced: false,
@@ -216,9 +225,17 @@ impl Leader {
         undated.into_iter().chain(dated).min().map(|(timestamp, _)| Place::after(*timestamp))
     }
 
+    /// A transaction was accepted.
+    pub(super) fn begin(&mut self, id: TransactionId, open: Open) {
+        self.coordinated += usize::from(open.class == Class::Coordinated);
+        self.open.insert(id, open);
+    }
+
     /// Forgets a transaction that was accepted. It may still hold locks.
     pub(super) fn close(&mut self, id: TransactionId) -> Option<Open> {
         let open = self.open.remove(&id)?;
+        self.coordinated -= usize::from(open.class == Class::Coordinated);
+        self.has_moved = true;
         match open.class {
             Class::ReadOnly => {
                 self.undated.remove(&(open.proposed, id));
@@ -235,6 +252,7 @@ impl Leader {
     pub(super) fn await_read(&mut self, id: TransactionId, timestamp: ClockTime, reading: Reading) {
         self.reading.insert(id, timestamp);
         self.reads.insert((timestamp, id), reading);
+        self.has_moved = true;
     }
 
     /// It waits no longer.

@@ -38,15 +38,15 @@ pub(super) const ASKS_BEFORE_LOCKING: u32 = 2;
 impl Leader {
     /// True if it has to lock.
     fn needs_locks(&self) -> bool {
-        self.is_held_up() || self.open.values().any(|open| open.class == Class::Coordinated)
+        self.is_held_up || self.coordinated > 0
     }
 
-    /// True if a shard does not vote for long on something that writes.
-    pub(super) fn is_held_up(&self) -> bool {
-        self.open.values().any(|open| {
+    /// Looks whether a shard does not vote for long on something that writes.
+    pub(super) fn look_for_silence(&mut self) {
+        self.is_held_up = self.open.values().any(|open| {
             let waits_for_long = open.asks >= ASKS_BEFORE_LOCKING && open.timestamp.is_none();
             waits_for_long && open.class != Class::ReadOnly
-        })
+        });
     }
 }
 

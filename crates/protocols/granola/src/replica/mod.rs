@@ -36,7 +36,6 @@ use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
 use quorate_core::{Address, ClockTime, Context, Groups, Input, ShardId, TransactionId, View};
 
 use crate::application::Application;
-use crate::class::Class;
 use crate::config::{Locking, ReplicaConfig};
 use crate::entry::{Body, Ended, Entry, Page, Pending, Vote};
 use crate::message::Message;
@@ -265,6 +264,9 @@ impl<A: Application> LogMachine for Replica<A> {
         self.state.apply(entry);
         self.on_voted(entry, outbox);
         self.on_finals(entry, outbox);
+        if let Some(leader) = &mut self.leader {
+            leader.has_moved = true;
+        }
         match entry.body {
             Body::Floor { .. } => self.on_floor(),
             Body::Lost(_) => self.attend_lost(outbox),
@@ -287,14 +289,14 @@ impl<A: Application> LogMachine for Replica<A> {
         };
         let mut leader = Leader::new(view, ceiling);
         for pending in self.state.pending() {
-            leader.open.insert(pending.voted.transaction, Open::of(pending, context.now));
+            leader.begin(pending.voted.transaction, Open::of(pending, context.now));
             leader.queue.insert(pending.place);
             leader.note_neighbours(&pending.voted.participants);
         }
         for (_, ended) in self.state.all_ended() {
             leader.note_neighbours(&ended.participants);
         }
-        let is_any_coordinated = leader.open.values().any(|open| open.class == Class::Coordinated);
+        let is_any_coordinated = leader.coordinated > 0;
         self.leader = Some(leader);
         if self.config.locking == Locking::Always
             || is_any_coordinated && !self.config.rules.has(Plant::NothingLocked)

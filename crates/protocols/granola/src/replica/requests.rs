@@ -47,7 +47,7 @@ impl<A: Application> Replica<A> {
                 outbox.send(from, Message::Reply { transaction: id, reply });
             }
             Known::New if request.class == Class::ReadOnly && request.participants.len() == 1 => {
-                self.accept_read(request, context);
+                self.accept_read(request, context, log, outbox);
             }
             // Others may forget it once the floor is stable. That it is too old is not durable before, and a refusal will be.
             Known::New if self.is_below_next_floor(request.first) => {
@@ -109,11 +109,22 @@ impl<A: Application> Replica<A> {
 
     /// What one shard alone reads lies below what is proposed, which is above everything that was executed. So it waits for nobody,
     /// unless its client has seen more than was executed here.
-    fn accept_read(&mut self, request: Request, context: &Context<'_>) {
-        let Some(leader) = &mut self.leader else { return };
+    fn accept_read(
+        &mut self,
+        request: Request,
+        context: &Context<'_>,
+        log: &mut impl Log<Entry>,
+        outbox: &mut Out<A>,
+    ) {
+        let Some(leader) = &self.leader else { return };
+        let id = request.transaction;
         let timestamp = request.high.max(leader.executed_and_logged());
         let reading = Reading { operation: request.operation, high: Some(request.high), since: context.now };
-        leader.await_read(request.transaction, timestamp, reading);
+        if let Some((timestamp, answer)) = self.read(timestamp, &reading) {
+            self.answer_read(id, timestamp, answer, context, log, outbox);
+        } else if let Some(leader) = &mut self.leader {
+            leader.await_read(id, timestamp, reading);
+        }
     }
 
     /// Proposes a timestamp for a transaction, or refuses it.
@@ -261,7 +272,7 @@ impl<A: Application> Replica<A> {
             hold,
             abandoned: BTreeSet::new(),
         };
-        leader.open.insert(id, open);
+        leader.begin(id, open);
         if reads_only {
             self.send_votes(id, outbox);
             self.count_votes(id);
