@@ -63,7 +63,21 @@ pub enum Command {
         parts: BTreeMap<ShardId, Value>,
         /// What its participants have to agree on. What would change something although it only reads is refused by the application.
         class: Class,
+        /// True if it is tried again under other names as long as nobody executes it. Else that is a [`Failure::Conflict`].
+        persists: bool,
         /// By when the client wants an answer, whatever it is.
+        patience: Duration,
+    },
+    /// Find out what has become of a transaction, be it another client's. What its participants have not heard of by then is
+    /// executed nowhere. Answered by [`Event::Finished`].
+    Inquire {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that takes part in it.
+        participants: Vec<ShardId>,
+        /// It was not sent earlier than this.
+        not_before: ClockTime,
+        /// By when the client wants an answer.
         patience: Duration,
     },
     /// Another client has seen this timestamp, and has said so in some other way: whatever this one executes from here on comes
@@ -115,6 +129,10 @@ pub enum Failure {
         /// How far ahead, in microseconds.
         ahead_micros: u64,
     },
+    /// It is executed nowhere, and may be tried again under another name.
+    Conflict,
+    /// It was sent so long ago that nobody knows any more what has become of it.
+    Forgotten,
     /// The application has refused it at one of its shards, so it is executed nowhere.
     Aborted(Refusal),
     /// A shard that would take part in it is lost for good: it is executed nowhere.
@@ -153,6 +171,10 @@ struct Open {
     attempt: u32,
     parts: BTreeMap<ShardId, Value>,
     class: Class,
+    /// True if it is tried again.
+    persists: bool,
+    /// True if only what has become of it is asked.
+    is_inquiry: bool,
     /// When this attempt was sent first, by this client's clock.
     first: ClockTime,
     /// What had been seen by then.
@@ -242,6 +264,11 @@ impl Coordinator {
         self.open.len()
     }
 
+    /// Who leads a shard, as far as it knows.
+    pub fn leader(&self, shard: ShardId) -> ReplicaId {
+        self.leaders.leader(shard)
+    }
+
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
         match command {
             Command::Route(routes) => self.learn(&routes),
@@ -253,32 +280,39 @@ impl Coordinator {
                     self.high = self.high.max(timestamp);
                 }
             }
-            Command::Execute { transaction, parts, class, patience } => {
-                let unknown = parts.keys().find(|shard| self.leaders.group(**shard).is_none()).copied();
-                let refused = match () {
-                    () if parts.is_empty() || unknown.is_some() => Some(Failure::NoSuchShard(unknown)),
-                    () if self.open.contains_key(&name(transaction)) => Some(Failure::InUse),
-                    () => None,
-                };
-                if let Some(failure) = refused {
-                    return outbox.emit(Event::Finished { transaction, result: Err(failure) });
-                }
-                let open = Open {
-                    attempt: transaction.attempt,
-                    parts,
-                    class,
-                    first: ClockTime::default(),
-                    high: ClockTime::default(),
-                    answers: BTreeMap::new(),
-                    redirects: 0,
-                    deadline: context.now + patience,
-                    next: Next::Again(context.now),
-                    wake_at: None,
-                };
-                self.open.insert(name(transaction), open);
-                self.begin_attempt(name(transaction), transaction.attempt, context, outbox);
+            Command::Inquire { transaction, participants, not_before, patience } => {
+                let parts = participants.into_iter().map(|shard| (shard, Value::new())).collect();
+                let open = Open { is_inquiry: true, ..Open::new(transaction, parts, context.now + patience) };
+                self.start(transaction, open, not_before, context, outbox);
+            }
+            Command::Execute { transaction, parts, class, persists, patience } => {
+                let open = Open::new(transaction, parts, context.now + patience);
+                let first = self.clock(context.clock);
+                self.start(transaction, Open { class, persists, ..open }, first, context, outbox);
             }
         }
+    }
+
+    /// Begins with a transaction, unless that cannot be.
+    fn start(
+        &mut self,
+        transaction: TransactionId,
+        open: Open,
+        first: ClockTime,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let unknown = open.parts.keys().find(|shard| self.leaders.group(**shard).is_none()).copied();
+        let refused = match () {
+            () if open.parts.is_empty() || unknown.is_some() => Some(Failure::NoSuchShard(unknown)),
+            () if self.open.contains_key(&name(transaction)) => Some(Failure::InUse),
+            () => None,
+        };
+        if let Some(failure) = refused {
+            return outbox.emit(Event::Finished { transaction, result: Err(failure) });
+        }
+        self.open.insert(name(transaction), open);
+        self.begin_attempt(transaction, first, context, outbox);
     }
 
     fn learn(&mut self, routes: &Routes) {
@@ -315,6 +349,7 @@ impl Coordinator {
             }
             // What only replicas say to each other.
             Message::Request(_)
+            | Message::Inquire { .. }
             | Message::Vote { .. }
             | Message::Resolved { .. }
             | Message::Abandoned { .. }
@@ -327,20 +362,25 @@ impl Coordinator {
     fn begin_attempt(
         &mut self,
         id: TransactionId,
-        attempt: u32,
+        first: ClockTime,
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
         let Some(open) = self.open.get_mut(&name(id)) else { return };
-        open.attempt = attempt;
-        open.first = context.clock.saturating_add(self.behind);
+        open.attempt = id.attempt;
+        open.first = first;
         open.high = self.high;
         open.answers.clear();
         open.redirects = 0;
         let at = context.now + self.config.resend_timeout;
         open.next = Next::Resend(at);
         self.wake_at(name(id), at);
-        self.send(TransactionId { attempt, ..id }, None, outbox);
+        self.send(id, None, outbox);
+    }
+
+    /// What this client takes for the time.
+    fn clock(&self, clock: ClockTime) -> ClockTime {
+        clock.saturating_add(self.behind)
     }
 
     /// Sends a transaction to the leaders of those that have not answered; to one of them only, if one is named.
@@ -349,6 +389,12 @@ impl Coordinator {
         let participants: Vec<ShardId> = open.parts.keys().copied().collect();
         for (shard, operation) in &open.parts {
             if open.answers.contains_key(shard) || only.is_some_and(|only| only != *shard) {
+                continue;
+            }
+            if open.is_inquiry {
+                let (participants, not_before) = (participants.clone(), open.first);
+                let inquiry = Message::Inquire { transaction: id, participants, not_before };
+                outbox.send(self.leaders.leader(*shard), inquiry);
                 continue;
             }
             let request = Request {
@@ -387,15 +433,17 @@ impl Coordinator {
             Reply::Ended(Outcome::Aborted(refusal)) => {
                 self.finish(id, |_| Err(Failure::Aborted(refusal)), outbox);
             }
-            Reply::Ended(Outcome::Conflict) => self.plan_attempt(id, context),
+            Reply::Ended(Outcome::Conflict) => self.plan_attempt(id, context, outbox),
             Reply::Lost { shard } => self.finish(id, |_| Err(Failure::Lost { shard }), outbox),
+            // It may have been sent later, and then copies that are on their way are not too old yet.
+            Reply::TooOld { .. } if open.is_inquiry => self.finish(id, |_| Err(Failure::Forgotten), outbox),
             Reply::TooOld { clock } => {
                 self.catch_up(clock, context.clock);
-                self.plan_attempt(id, context);
+                self.plan_attempt(id, context, outbox);
             }
             Reply::Forgotten { clock } => {
                 self.catch_up(clock, context.clock);
-                self.finish(id, |open| Err(open.unknown()), outbox);
+                self.finish(id, |_| Err(Failure::Forgotten), outbox);
             }
             Reply::ClockAhead { clock } => {
                 let ahead_micros = open.first.as_micros().saturating_sub(clock.as_micros());
@@ -413,6 +461,11 @@ impl Coordinator {
     /// A participant has executed its part.
     fn on_answer(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let Some(open) = self.open.get(&name(id)) else { return };
+        if open.is_inquiry {
+            // What one participant has executed is executed by all.
+            let timestamp = open.answers.values().map(|(timestamp, _)| *timestamp).next().unwrap_or_default();
+            return self.finish(id, |open| Ok(open.executed(timestamp)), outbox);
+        }
         if open.answers.len() < open.parts.len() {
             return;
         }
@@ -426,16 +479,19 @@ impl Coordinator {
             self.finish(id, |open| Ok(open.executed(first)), outbox);
         } else if reads_only {
             // A participant has changed its leader in between, and no vote on what only reads outlives that (section 5.2).
-            self.plan_attempt(id, context);
+            self.plan_attempt(id, context, outbox);
         } else {
             self.finish(id, |open| Err(open.disagreement()), outbox);
         }
     }
 
-    /// Tries a transaction again after a while that doubles, or less.
-    fn plan_attempt(&mut self, id: TransactionId, context: &mut Context<'_>) {
+    /// Tries a transaction again after a while that doubles, or less, if that is wanted.
+    fn plan_attempt(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         const DOUBLINGS_MAX: u32 = 6;
         let Some(open) = self.open.get_mut(&name(id)) else { return };
+        if !open.persists {
+            return self.finish(id, |_| Err(Failure::Conflict), outbox);
+        }
         let longest = self.config.back_off * 2_u32.pow(open.attempt.min(DOUBLINGS_MAX));
         let at = context.now + longest.mul_f64(context.random.unit());
         open.next = Next::Again(at);
@@ -477,8 +533,8 @@ impl Coordinator {
         }
         match open.next {
             Next::Again(at) if context.now >= at => {
-                let attempt = open.attempt + 1;
-                self.begin_attempt(id, attempt, context, outbox);
+                let first = self.clock(context.clock);
+                self.begin_attempt(TransactionId { attempt: id.attempt + 1, ..id }, first, context, outbox);
             }
             Next::Resend(at) if context.now >= at => {
                 let next = context.now + self.config.resend_timeout;
@@ -495,6 +551,24 @@ impl Coordinator {
 }
 
 impl Open {
+    /// An independent transaction that nothing is known of, and that is not tried again.
+    fn new(id: TransactionId, parts: BTreeMap<ShardId, Value>, deadline: Instant) -> Self {
+        Open {
+            attempt: id.attempt,
+            parts,
+            class: Class::Independent,
+            persists: false,
+            is_inquiry: false,
+            first: ClockTime::default(),
+            high: ClockTime::default(),
+            answers: BTreeMap::new(),
+            redirects: 0,
+            deadline,
+            next: Next::Again(deadline),
+            wake_at: None,
+        }
+    }
+
     fn missing(&self) -> Vec<ShardId> {
         self.parts.keys().copied().filter(|shard| !self.answers.contains_key(shard)).collect()
     }

@@ -25,6 +25,16 @@ use crate::entry::{Ending, Outcome, Vote};
 pub enum Message {
     /// Client to the leader of each participant: execute this.
     Request(Request),
+    /// Anybody to the leader of each participant: what has become of this? If the receiver's shard has not heard of it, it votes
+    /// against it. As long as it has not ended, there is no answer.
+    Inquire {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that takes part in it, sorted.
+        participants: Vec<ShardId>,
+        /// Its client has not sent it earlier than this.
+        not_before: ClockTime,
+    },
     /// What has become of a request at the sender's shard.
     Reply {
         /// The transaction.

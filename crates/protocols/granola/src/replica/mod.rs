@@ -15,6 +15,7 @@
 //! | `state` | what the entries of the log have led to |
 //! | `leader` | what only the leader knows, and loses with its leadership |
 //! | `requests` | what a client asks for gets a timestamp |
+//! | `inquiry` | what has become of a transaction |
 //! | `votes` | the participants agree on it |
 //! | `locking` | what they have to agree on is prepared, and holds locks |
 //! | `execution` | the leader executes, ahead of its log |
@@ -25,6 +26,7 @@
 mod attention;
 mod execution;
 mod floor;
+mod inquiry;
 mod leader;
 mod locking;
 mod lost;
@@ -148,6 +150,10 @@ impl<A: Application> Replica<A> {
     ) {
         match message {
             Message::Request(request) => self.on_request(from, request, context, log, outbox),
+            Message::Inquire { transaction, participants, not_before } => {
+                let inquiry = (transaction, participants, not_before);
+                self.on_inquire(from, inquiry, context, log, outbox);
+            }
             Message::Vote { transaction, participants, first, vote, proposed, class, wants } => {
                 let ballot = Ballot { transaction, participants, first, vote, proposed, class, wants };
                 self.on_vote(from, ballot, context, log, outbox);

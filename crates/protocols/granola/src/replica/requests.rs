@@ -64,7 +64,7 @@ impl<A: Application> Replica<A> {
     }
 
     /// What this shard knows of a transaction.
-    fn known(&self, id: TransactionId, first: ClockTime, clock: ClockTime) -> Known {
+    pub(super) fn known(&self, id: TransactionId, first: ClockTime, clock: ClockTime) -> Known {
         let Some(leader) = &self.leader else { return Known::Under };
         if let Some(ended) = self.state.ended(id) {
             return Known::Ended(Reply::Ended(ended.outcome.clone()));
@@ -338,7 +338,7 @@ impl Refused {
 }
 
 /// What a shard knows of a transaction that it is asked to execute.
-enum Known {
+pub(super) enum Known {
     /// Nothing, and it may still be accepted.
     New,
     /// It will be answered.

@@ -99,6 +99,10 @@ pub(super) fn message(message: &Message) -> String {
                 if at(*high) > 0 { format!(", above {}", at(*high)) } else { String::new() }
             )
         }
+        Message::Inquire { transaction: id, participants, not_before } => {
+            let (id, not_before) = (transaction(*id), not_before.as_micros());
+            format!("INQUIRE {id} of {}, not before {not_before}", shards(participants))
+        }
         Message::Reply { transaction: id, reply } => {
             let what = match reply {
                 Reply::Ended(ended) => outcome(ended),
@@ -150,6 +154,8 @@ pub(super) fn event(event: &Event) -> String {
             let why = match failure {
                 Failure::Unknown { missing } => format!("UNKNOWN, {} is silent", shards(missing)),
                 Failure::ClockAhead { ahead_micros } => format!("{ahead_micros} µs AHEAD"),
+                Failure::Conflict => "CONFLICT".to_owned(),
+                Failure::Forgotten => "FORGOTTEN".to_owned(),
                 Failure::Aborted(Refusal { shard, reason }) => {
                     format!("ABORTED by {} ({})", shard.0, text(reason))
                 }

@@ -126,6 +126,14 @@ impl World {
                     let command = Command::Observe { timestamp };
                     self.stage().step_client(client, Input::Command(command), &mut told);
                 }
+                ["inquire", who, id, shards, micros] => {
+                    let client = self.client(who, &mut told);
+                    let transaction = self.transaction(id);
+                    let (participants, patience) = (participants(shards), Duration::from_secs(20));
+                    let not_before = ClockTime::from_micros(micros.parse().unwrap());
+                    let command = Command::Inquire { transaction, participants, not_before, patience };
+                    self.stage().step_client(client, Input::Command(command), &mut told);
+                }
                 ["run", who, number, ..] => {
                     self.execute(who, number, line, Class::Independent, &mut told);
                 }
@@ -259,7 +267,7 @@ impl World {
         let parts: BTreeMap<ShardId, Value> = parts.split(',').map(part).collect();
         let transaction = TransactionId { client, sequence: number.parse().unwrap(), attempt: 0 };
         let patience = Duration::from_secs(20);
-        let command = Command::Execute { transaction, parts, class, patience };
+        let command = Command::Execute { transaction, parts, class, persists: true, patience };
         self.stage().step_client(client, Input::Command(command), told);
     }
 
