@@ -212,7 +212,7 @@ impl Application for Shard {
     fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared {
         let Some((work, result)) = self.work(operation, Mode::Prepare) else { return Prepared::Conflict };
         let vote = match &result {
-            Ok(_) => Prepared::Commit,
+            Ok(_) => Prepared::Commit(answered(&result)),
             Err(refusal) => Prepared::Abort(refusal.encode()),
         };
         let Work { touched, writes, .. } = work;

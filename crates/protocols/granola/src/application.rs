@@ -50,9 +50,9 @@ pub struct Read {
 /// How an application votes on what it has prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prepared {
-    /// It can be committed.
-    Commit,
-    /// It refuses it, for this reason. That stays so as long as its locks are held.
+    /// It can be committed, and will answer this as long as its locks are held.
+    Commit(Answer),
+    /// It refuses it, for this reason, and would answer so. That stays so as long as its locks are held.
     Abort(Value),
     /// Something that it touches is locked.
     Conflict,

@@ -27,6 +27,9 @@ pub struct ReplicaConfig {
     pub wait_timeout: Duration,
     /// When it locks.
     pub locking: Locking,
+    /// The group that coordinates what has several participants, if they do not do so themselves: as in Sinfonia, with which the
+    /// paper compares itself. It has no data.
+    pub hub: Option<ShardId>,
     /// How often the leader looks after what is old.
     pub attention_interval: Duration,
     /// How long the others wait at most for the timestamps of what the leader has executed, if nothing else is appended.
@@ -56,6 +59,7 @@ impl ReplicaConfig {
             request_timeout: Duration::from_secs(2),
             wait_timeout: Duration::from_secs(3),
             locking: Locking::WhereNeeded,
+            hub: None,
             attention_interval: Duration::from_millis(500),
             finals_delay: Duration::from_millis(10),
             ceiling_ahead: Duration::from_millis(500),
@@ -64,6 +68,11 @@ impl ReplicaConfig {
             strangers_max: 100_000,
             page_bytes_max: 1024 * 1024,
         }
+    }
+
+    /// True if this is a replica of the group that coordinates.
+    pub(crate) fn is_hub(&self) -> bool {
+        self.hub == Some(self.replica.shard)
     }
 
     /// True if `participants` may be those of a transaction of this replica's keyspace, and its shard is one of them.
@@ -95,6 +104,8 @@ pub struct CoordinatorConfig {
     pub client: ClientId,
     /// The rules; only the simulator ever plants a bug here.
     pub rules: Rules,
+    /// The group that coordinates what has several participants, if they do not do so themselves.
+    pub hub: Option<ShardId>,
     /// How long to wait before a request is sent again.
     pub resend_timeout: Duration,
     /// What was refused once is tried again after this at most, and after twice as long each further time.
@@ -107,6 +118,7 @@ impl CoordinatorConfig {
         CoordinatorConfig {
             client,
             rules: Rules::SOUND,
+            hub: None,
             resend_timeout: Duration::from_secs(1),
             back_off: Duration::from_millis(5),
         }

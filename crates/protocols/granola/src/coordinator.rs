@@ -27,7 +27,7 @@ use crate::application::Answer;
 use crate::class::Class;
 use crate::config::CoordinatorConfig;
 use crate::entry::{Outcome, Refusal};
-use crate::message::{Message, Reply, Request};
+use crate::message::{Begin, Message, Reply, Request};
 use crate::rules::Plant;
 
 type Out = OutboxOf<Coordinator>;
@@ -347,8 +347,14 @@ impl Coordinator {
                     self.send(transaction, Some(from.shard), outbox);
                 }
             }
-            // What only replicas say to each other.
+            Message::Gathered { transaction, timestamp, answers } => {
+                self.leaders.note_leading(from);
+                self.on_gathered(from.shard, transaction, timestamp, answers, context, outbox);
+            }
+            // What only replicas say to each other, and what only they hear.
             Message::Request(_)
+            | Message::Begin(_)
+            | Message::Prepared { .. }
             | Message::Inquire { .. }
             | Message::Vote { .. }
             | Message::Resolved { .. }
@@ -386,6 +392,11 @@ impl Coordinator {
     /// Sends a transaction to the leaders of those that have not answered; to one of them only, if one is named.
     fn send(&self, id: TransactionId, only: Option<ShardId>, outbox: &mut Out) {
         let Some(open) = self.open.get(&name(id)) else { return };
+        if let Some(hub) = self.hub(open) {
+            let (parts, high, first) = (open.parts.clone(), open.high, open.first);
+            let begin = Begin { transaction: id, parts, high, first };
+            return outbox.send(self.leaders.leader(hub), Message::Begin(begin));
+        }
         let participants: Vec<ShardId> = open.parts.keys().copied().collect();
         for (shard, operation) in &open.parts {
             if open.answers.contains_key(shard) || only.is_some_and(|only| only != *shard) {
@@ -409,6 +420,31 @@ impl Coordinator {
         }
     }
 
+    /// The group that coordinates a transaction, if its participants do not.
+    fn hub(&self, open: &Open) -> Option<ShardId> {
+        self.config.hub.filter(|_| open.parts.len() > 1 && !open.is_inquiry)
+    }
+
+    /// Whoever coordinates for the participants tells what they have answered.
+    fn on_gathered(
+        &mut self,
+        hub: ShardId,
+        id: TransactionId,
+        timestamp: ClockTime,
+        answers: BTreeMap<ShardId, Answer>,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.open.get_mut(&name(id)) else { return };
+        let is_asked = open.attempt == id.attempt && answers.keys().eq(open.parts.keys());
+        if self.config.hub != Some(hub) || !is_asked || !matches!(open.next, Next::Resend(_)) {
+            return;
+        }
+        open.answers = answers.into_iter().map(|(shard, answer)| (shard, (timestamp, answer))).collect();
+        self.high = self.high.max(timestamp);
+        self.on_answer(id, context, outbox);
+    }
+
     fn on_reply(
         &mut self,
         shard: ShardId,
@@ -418,7 +454,8 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(open) = self.open.get_mut(&name(id)) else { return };
-        let is_asked = open.attempt == id.attempt && open.parts.contains_key(&shard);
+        let is_participant = open.parts.contains_key(&shard) || self.config.hub == Some(shard);
+        let is_asked = open.attempt == id.attempt && is_participant;
         if !is_asked || !matches!(open.next, Next::Resend(_)) {
             return;
         }
@@ -539,7 +576,8 @@ impl Coordinator {
             Next::Resend(at) if context.now >= at => {
                 let next = context.now + self.config.resend_timeout;
                 (open.next, open.redirects) = (Next::Resend(next), 0);
-                for shard in open.missing() {
+                let (missing, through) = (open.missing(), self.config.hub);
+                for shard in through.filter(|_| open.parts.len() > 1).map_or(missing, |hub| vec![hub]) {
                     self.leaders.suspect(shard);
                 }
                 self.wake_at(name, next);

@@ -65,7 +65,7 @@ pub use class::Class;
 pub use config::{CoordinatorConfig, Locking, ReplicaConfig};
 pub use coordinator::{Command, Coordinator, CoordinatorTimer, Event, Executed, Failure};
 pub use entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
-pub use message::{Message, Reply, Request};
+pub use message::{Begin, Message, Reply, Request};
 pub use place::Place;
 pub use replica::{Frozen, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

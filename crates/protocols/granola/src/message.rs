@@ -15,8 +15,11 @@
 //! What one shard alone takes part in is executed as soon as its entry is stable, at what was proposed. What only reads is not
 //! appended.
 
+use std::collections::BTreeMap;
+
 use quorate_core::{ClockTime, ReplicaIndex, ShardId, TransactionId, Value};
 
+use crate::application::Answer;
 use crate::class::Class;
 use crate::entry::{Ending, Outcome, Vote};
 
@@ -74,6 +77,28 @@ pub enum Message {
         /// The shard.
         lost: ShardId,
     },
+    /// Client to the leader of the group that coordinates, where there is one: have these shards execute this.
+    Begin(Begin),
+    /// Leader of a participant to that of the group that coordinates: how its shard votes, durably, and what it would answer.
+    Prepared {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The vote.
+        vote: Vote,
+        /// The sender executes it at no smaller timestamp.
+        proposed: ClockTime,
+        /// What it answers if all vote for it; nothing, if it cannot tell yet.
+        answer: Option<Answer>,
+    },
+    /// Leader of the group that coordinates to a client: all participants have voted for it.
+    Gathered {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its timestamp.
+        timestamp: ClockTime,
+        /// What each of its participants has answered.
+        answers: BTreeMap<ShardId, Answer>,
+    },
     /// The receiver of a message does not lead its shard, so it has done nothing about it.
     NotLeading {
         /// The transaction.
@@ -88,6 +113,19 @@ pub enum Message {
         /// Its floor.
         floor: ClockTime,
     },
+}
+
+/// A transaction, as the group that coordinates is asked to have it executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// What it does at each of its participants.
+    pub parts: BTreeMap<ShardId, Value>,
+    /// As in [`Request`].
+    pub high: ClockTime,
+    /// As in [`Request`].
+    pub first: ClockTime,
 }
 
 /// A transaction, as one of its participants is asked to execute it.

@@ -169,7 +169,7 @@ impl Application for Registers {
         let locked = Locked { operation, reads, writes, everything: false, is_forced: false };
         self.prepared.insert(transaction, locked);
         match answer {
-            Answer::Done(_) => Prepared::Commit,
+            Answer::Done(_) => Prepared::Commit(answer),
             Answer::Refused(reason) => Prepared::Abort(reason),
         }
     }

@@ -42,6 +42,8 @@ struct Schedule {
     /// What shards say was executed, and where; they forget it in time.
     executed: BTreeMap<Place, BTreeMap<ShardId, String>>,
     seen: BTreeMap<u64, ClockTime>,
+    /// Every group: the shards, and one that coordinates for them in some schedules.
+    groups: Vec<u32>,
     down: BTreeSet<String>,
     held: BTreeSet<(&'static str, String, String)>,
 }
@@ -56,16 +58,21 @@ impl Schedule {
             txns: BTreeMap::new(),
             executed: BTreeMap::new(),
             seen: BTreeMap::new(),
+            groups: SHARDS.to_vec(),
             down: BTreeSet::new(),
             held: BTreeSet::new(),
         };
         // What has ended is forgotten while others still ask, or not at all.
         let lag = [1, 1_000_000][schedule.random.index(2)];
-        schedule.command(&format!("cluster shards=2 lag={lag}"));
-        for shard in SHARDS {
+        let hub = if schedule.random.chance(0.2) { "shards=3 hub=3" } else { "shards=2" };
+        if hub.ends_with("hub=3") {
+            schedule.groups.push(3);
+        }
+        schedule.command(&format!("cluster {hub} lag={lag}"));
+        for group in schedule.groups.clone() {
             for index in 0..3 {
                 let micros = [100, 3_000, 400_000, 2_000_000][schedule.random.index(4)];
-                schedule.command(&format!("clock {shard}/r{index} {micros}"));
+                schedule.command(&format!("clock {group}/r{index} {micros}"));
             }
         }
         schedule
@@ -115,7 +122,7 @@ impl Schedule {
     }
 
     fn replica(&mut self) -> String {
-        format!("{}/r{}", SHARDS[self.random.index(2)], self.random.index(3))
+        format!("{}/r{}", self.groups[self.random.index(self.groups.len())], self.random.index(3))
     }
 
     fn participant(&mut self) -> String {
@@ -245,8 +252,8 @@ impl Schedule {
             self.command(&format!("restart {replica}"));
         }
         self.command("deliver");
-        for shard in SHARDS {
-            self.command(&format!("lead {shard}/r0"));
+        for group in self.groups.clone() {
+            self.command(&format!("lead {group}/r0"));
         }
         self.command("deliver");
         // Longer than any client is patient.

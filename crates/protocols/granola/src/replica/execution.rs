@@ -55,10 +55,14 @@ impl<A: Application> Replica<A> {
             false => leader.executed.max(place.timestamp),
         };
         leader.ahead.insert(id, (place.timestamp, answer.clone()));
-        if open.participants.len() > 1 {
+        let is_alone = open.participants.len() == 1;
+        if !is_alone {
             leader.finals.push(Final { transaction: id, ending: Ending::Commit(place.timestamp) });
         }
-        outbox.send(Address::Client(id.client), committed(id, place.timestamp, answer));
+        // Whoever coordinates for several participants has told their client.
+        if is_alone || self.config.hub.is_none() {
+            outbox.send(Address::Client(id.client), committed(id, place.timestamp, answer));
+        }
         self.look_after_blocked();
         true
     }

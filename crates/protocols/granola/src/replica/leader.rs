@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use quorate_core::log::Confirmation;
 use quorate_core::{Address, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Value, View};
 
+use super::hub::Gathering;
 use crate::application::Answer;
 use crate::class::Class;
 use crate::entry::{Ending, Final, Pending, Vote};
@@ -59,6 +60,8 @@ pub(super) struct Leader {
     pub(super) strangers: BTreeMap<TransactionId, Stranger>,
     /// What was refused without having been heard of, and is not stable yet.
     pub(super) refusing: BTreeSet<TransactionId>,
+    /// What it coordinates for others, if that is what its group is for.
+    pub(super) gathering: BTreeMap<TransactionId, Gathering>,
     /// Answers that leave once it is known that this replica still led when they were made.
     pub(super) unconfirmed: VecDeque<(Confirmation, Address, Message)>,
     /// Who leads other shards, as far as it knows.
@@ -96,6 +99,8 @@ pub(super) struct Open {
     pub(super) is_given_up: bool,
     /// What it has locked.
     pub(super) hold: Hold,
+    /// What it answers if it is committed, as far as that is known.
+    pub(super) answer: Option<Answer>,
     /// The participants that do not know the votes of shards that are lost, either.
     pub(super) abandoned: BTreeSet<ShardId>,
 }
@@ -138,6 +143,7 @@ impl Open {
             is_inherited: true,
             is_given_up: false,
             hold: Hold::Nothing,
+            answer: None,
             abandoned: BTreeSet::new(),
         }
     }
@@ -191,6 +197,7 @@ impl Leader {
             ceiling,
             strangers: BTreeMap::new(),
             refusing: BTreeSet::new(),
+            gathering: BTreeMap::new(),
             unconfirmed: VecDeque::new(),
             leaders: BTreeMap::new(),
             neighbours: BTreeMap::new(),

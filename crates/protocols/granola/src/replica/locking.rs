@@ -26,7 +26,7 @@ use quorate_core::TransactionId;
 
 use super::leader::{Hold, Leader};
 use super::{Out, Replica};
-use crate::application::{Application, Prepared};
+use crate::application::{Answer, Application, Prepared};
 use crate::class::Class;
 use crate::config::Locking;
 use crate::place::Place;
@@ -85,7 +85,7 @@ impl<A: Application> Replica<A> {
         leader.is_forced = false;
         for (id, open) in &mut leader.open {
             if open.hold != Hold::Nothing {
-                open.hold = Hold::Nothing;
+                (open.hold, open.answer) = (Hold::Nothing, None);
                 self.state.application.abort(*id);
             }
         }
@@ -109,7 +109,10 @@ impl<A: Application> Replica<A> {
                 continue;
             }
             match self.state.application.prepare(*id, &open.operation) {
-                Prepared::Commit | Prepared::Abort(_) => open.hold = Hold::Prepared,
+                Prepared::Commit(answer) => (open.hold, open.answer) = (Hold::Prepared, Some(answer)),
+                Prepared::Abort(reason) => {
+                    (open.hold, open.answer) = (Hold::Prepared, Some(Answer::Refused(reason)));
+                }
                 Prepared::Conflict => return false,
             }
         }

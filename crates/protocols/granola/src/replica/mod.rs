@@ -21,11 +21,13 @@
 //! | `execution` | the leader executes, ahead of its log |
 //! | `attention` | votes that do not come, and clients that have died |
 //! | `lost` | shards that never vote any more |
+//! | `hub` | a group that coordinates for the others, as in Sinfonia |
 //! | `floor` | what may be forgotten |
 
 mod attention;
 mod execution;
 mod floor;
+mod hub;
 mod inquiry;
 mod leader;
 mod locking;
@@ -148,6 +150,9 @@ impl<A: Application> Replica<A> {
         log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
+        if self.config.is_hub() {
+            return self.coordinate(from, message, context, log, outbox);
+        }
         match message {
             Message::Request(request) => self.on_request(from, request, context, log, outbox),
             Message::Inquire { transaction, participants, not_before } => {
@@ -169,8 +174,11 @@ impl<A: Application> Replica<A> {
             }
             Message::AskFloor => outbox.send(from, Message::AskFloorReply { floor: self.state.floor }),
             Message::AskFloorReply { floor } => self.on_ask_floor_reply(from, floor),
-            // What only clients are told.
-            Message::Reply { .. } => {}
+            // What only clients are told, and what only those hear who coordinate.
+            Message::Reply { .. }
+            | Message::Gathered { .. }
+            | Message::Begin(_)
+            | Message::Prepared { .. } => {}
         }
         self.execute(context, log, outbox);
     }
@@ -210,7 +218,9 @@ impl<A: Application> Replica<A> {
             Vote::Abort(_) | Vote::Conflict => {
                 leader.refusing.remove(&id);
                 self.send_refusal(voted, outbox);
-                self.reply_ended(id, outbox);
+                if self.config.hub.is_none() || voted.participants.len() == 1 {
+                    self.reply_ended(id, outbox);
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ use quorate_core::{Address, ClockTime, Context, ShardId, TransactionId};
 use super::leader::{Hold, Open, Reading};
 use super::votes::not_executed;
 use super::{Out, Replica};
-use crate::application::{Application, Prepared};
+use crate::application::{Answer, Application, Prepared};
 use crate::class::Class;
 use crate::entry::{Body, Entry, Outcome, Vote, Voted};
 use crate::message::{Message, Reply, Request};
@@ -29,14 +29,17 @@ impl<A: Application> Replica<A> {
         let id = request.transaction;
         let is_well_formed = self.config.are_participants(&request.participants)
             && request.operation.len() <= TRANSACTION_BYTES_MAX;
-        if from != Address::Client(id.client) || !is_well_formed {
+        if !self.may_ask(from, &request) || !is_well_formed {
             return;
         }
         if self.leader.is_none() {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
         }
+        if let (Address::Replica(hub), Some(leader)) = (from, &mut self.leader) {
+            leader.leaders.insert(hub.shard, hub.index);
+        }
         match self.known(id, request.first, context.clock) {
-            Known::Under => {}
+            Known::Under => self.tell_hub(id, outbox),
             Known::Ended(reply) => outbox.send(from, Message::Reply { transaction: id, reply }),
             Known::New if self.is_ahead(&request, context.clock) => {
                 let reply = Reply::ClockAhead { clock: context.clock };
@@ -54,6 +57,16 @@ impl<A: Application> Replica<A> {
                 self.refuse(Refused::of(request, Vote::Conflict), log, outbox);
             }
             Known::New => self.accept(request, context, log, outbox),
+        }
+    }
+
+    /// True if a request comes from whoever may ask for this: its client, or the group that coordinates for it.
+    fn may_ask(&self, from: Address, request: &Request) -> bool {
+        match from {
+            Address::Client(client) => client == request.transaction.client,
+            Address::Replica(replica) => {
+                Some(replica.shard) == self.config.hub && request.participants.len() > 1
+            }
         }
     }
 
@@ -151,29 +164,27 @@ impl<A: Application> Replica<A> {
         }
         let is_locking = self.leader.as_ref().is_some_and(|leader| leader.is_locking);
         if request.class == Class::ReadOnly || !is_locking {
-            let proposal = Proposal { request, proposed: early, votes, hold: Hold::Nothing };
+            let proposal = Proposal { request, proposed: early, votes, answer: None };
             return self.vote_for(proposal, context, log, outbox);
         }
         if is_alone {
             return self.run_at_once(request, context, log, outbox);
         }
-        let vote = match self.state.application.prepare(id, &request.operation) {
-            Prepared::Conflict => Vote::Conflict,
+        let answer = match self.state.application.prepare(id, &request.operation) {
+            Prepared::Conflict => return self.refuse(Refused::of(request, Vote::Conflict), log, outbox),
             Prepared::Abort(reason) if request.class == Class::Coordinated => {
                 self.state.application.abort(id);
-                Vote::Abort(reason)
+                return self.refuse(Refused::of(request, Vote::Abort(reason)), log, outbox);
             }
-            Prepared::Abort(_) | Prepared::Commit => Vote::Commit,
+            Prepared::Abort(reason) => Answer::Refused(reason),
+            Prepared::Commit(answer) => answer,
         };
-        if vote != Vote::Commit {
-            return self.refuse(Refused::of(request, vote), log, outbox);
-        }
         // Only now: what was executed to let it in lies below.
         let proposed = match self.config.rules.has(Plant::ProposedFirst) {
             true => early,
             false => self.propose(request.high, context.clock),
         };
-        let proposal = Proposal { request, proposed, votes, hold: Hold::Prepared };
+        let proposal = Proposal { request, proposed, votes, answer: Some(answer) };
         self.vote_for(proposal, context, log, outbox);
     }
 
@@ -224,7 +235,7 @@ impl<A: Application> Replica<A> {
         log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
-        let Proposal { request, proposed, votes, hold } = proposal;
+        let Proposal { request, proposed, votes, answer } = proposal;
         let Request { transaction: id, class, participants, operation, first, .. } = request;
         let reads_only = class == Class::ReadOnly;
         if !reads_only {
@@ -238,7 +249,7 @@ impl<A: Application> Replica<A> {
                 first,
             };
             if !self.append(Body::Voted(Arc::new(voted)), proposed, log) {
-                if hold != Hold::Nothing {
+                if answer.is_some() {
                     self.state.application.abort(id);
                 }
                 return;
@@ -269,7 +280,8 @@ impl<A: Application> Replica<A> {
             asks: 0,
             is_inherited: false,
             is_given_up: false,
-            hold,
+            hold: if answer.is_some() { Hold::Prepared } else { Hold::Nothing },
+            answer,
             abandoned: BTreeSet::new(),
         };
         leader.begin(id, open);
@@ -318,7 +330,8 @@ struct Proposal {
     proposed: ClockTime,
     /// What others have proposed already.
     votes: BTreeMap<ShardId, ClockTime>,
-    hold: Hold,
+    /// What it will answer; none, if it was not prepared.
+    answer: Option<Answer>,
 }
 
 /// A transaction that this shard votes against.

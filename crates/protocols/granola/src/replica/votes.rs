@@ -202,15 +202,34 @@ impl<A: Application> Replica<A> {
             leader.dropped.insert(id, ending.clone());
             leader.finals.push(Final { transaction: id, ending });
         }
-        outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
+        // Whoever coordinates for the participants has told its client.
+        if self.config.hub.is_none() {
+            outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
+        }
         self.look_after_blocked();
     }
 
-    /// Tells the other participants how this shard votes.
+    /// Tells the other participants how this shard votes, or whoever coordinates for them.
     pub(super) fn send_votes(&self, id: TransactionId, outbox: &mut Out<A>) {
+        if self.config.hub.is_some() {
+            return self.tell_hub(id, outbox);
+        }
         let Some(open) = self.leader.as_ref().and_then(|leader| leader.open.get(&id)) else { return };
         if let Some(message) = self.own_vote(id, false) {
             self.tell_participants(&open.participants, &message, outbox);
+        }
+    }
+
+    /// Tells the group that coordinates how this shard votes on what it has accepted, if there is one.
+    pub(super) fn tell_hub(&self, id: TransactionId, outbox: &mut Out<A>) {
+        let open = self.leader.as_ref().and_then(|leader| leader.open.get(&id));
+        if let (Some(hub), Some(open)) = (self.config.hub, open)
+            && open.is_stable
+            && open.participants.len() > 1
+        {
+            let (vote, proposed, answer) = (Vote::Commit, open.proposed, open.answer.clone());
+            let message = Message::Prepared { transaction: id, vote, proposed, answer };
+            outbox.send(self.leader_of(hub), message);
         }
     }
 
@@ -242,6 +261,11 @@ impl<A: Application> Replica<A> {
 
     /// Tells the other participants that this shard does not execute a transaction.
     pub(super) fn send_refusal(&self, voted: &Voted, outbox: &mut Out<A>) {
+        if let Some(hub) = self.config.hub {
+            let (transaction, vote, proposed) = (voted.transaction, voted.vote.clone(), voted.proposed);
+            let message = Message::Prepared { transaction, vote, proposed, answer: None };
+            return outbox.send(self.leader_of(hub), message);
+        }
         let message = Message::Vote {
             transaction: voted.transaction,
             participants: voted.participants.clone(),

@@ -129,6 +129,20 @@ pub(super) fn message(message: &Message) -> String {
         Message::NotLeading { transaction: id, leader } => {
             format!("NOT-LEADING {}, {leader} does", transaction(*id))
         }
+        Message::Begin(begin) => {
+            let parts = begin.parts.iter().map(|(shard, part)| format!("{} {}", shard.0, text(part)));
+            let parts = parts.collect::<Vec<_>>().join(", ");
+            format!("BEGIN {} {parts}", transaction(begin.transaction))
+        }
+        Message::Prepared { transaction: id, vote: what, proposed, answer: told } => {
+            let told = told.as_ref().map_or(String::new(), |told| format!(", would answer {}", answer(told)));
+            format!("PREPARED {} {} at {}{told}", transaction(*id), vote(what), at(*proposed))
+        }
+        Message::Gathered { transaction: id, timestamp, answers } => {
+            let told = answers.iter().map(|(shard, told)| format!("{} {}", shard.0, answer(told)));
+            let told = told.collect::<Vec<_>>().join(", ");
+            format!("GATHERED {} at {}: {told}", transaction(*id), at(*timestamp))
+        }
         Message::AskFloor => "ASK-FLOOR".to_owned(),
         Message::AskFloorReply { floor } => format!("ASK-FLOOR-REPLY {}", at(*floor)),
     }

@@ -7,7 +7,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `cluster [shards=S] [replicas=N] [lag=SECONDS] [locking=always\|never]` | first; floors stay so far behind the clock |
+//! | `cluster [shards=S] [replicas=N] [lag=SECONDS] [locking=always\|never] [hub=SHARD]` | first; floors stay so far behind the clock |
 //! | `run c1 7 1 put a x, 2 append b y` | a client executes these operations at these shards, as its transaction 7 |
 //! | `read c1 8 1 get a, 2 get b` | the same, for operations that only read |
 //! | `agree c1 9 1 swap a x y, 2 put b z` | the same, for operations on which the shards have to agree |

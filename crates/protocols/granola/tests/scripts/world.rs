@@ -33,6 +33,7 @@ struct Cluster {
     shards: u32,
     floor_lag: Duration,
     locking: Locking,
+    hub: Option<ShardId>,
 }
 
 impl Play for Cluster {
@@ -45,6 +46,7 @@ impl Play for Cluster {
             groups: groups.clone(),
             floor_lag: self.floor_lag,
             locking: self.locking,
+            hub: self.hub,
             ..ReplicaConfig::new(id, groups.size, (ShardId(1), self.shards))
         })
     }
@@ -175,17 +177,19 @@ impl World {
     fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {
         let (mut shards, mut replicas, mut floor_lag) = (1, 3, Duration::from_secs(10));
         let mut locking = Locking::WhereNeeded;
+        let mut hub = None;
         for setting in settings {
             match setting.split_once('=') {
                 Some(("shards", count)) => shards = count.parse().unwrap(),
                 Some(("replicas", count)) => replicas = count.parse().unwrap(),
                 Some(("lag", seconds)) => floor_lag = Duration::from_secs(seconds.parse().unwrap()),
+                Some(("hub", shard)) => hub = Some(ShardId(shard.parse().unwrap())),
                 Some(("locking", "always")) => locking = Locking::Always,
                 Some(("locking", "never")) => locking = Locking::NeverNorWait,
                 _ => panic!("no such setting: {setting}"),
             }
         }
-        let cluster = Cluster { rules: self.rules, shards, floor_lag, locking };
+        let cluster = Cluster { rules: self.rules, shards, floor_lag, locking, hub };
         let mut stage = Stage::new(cluster, Groups::new(GroupSize::new(replicas).unwrap()));
         for shard in (1..=shards).map(ShardId) {
             stage.create_group(shard, told);
@@ -234,7 +238,8 @@ impl World {
         let stage = self.stage();
         let Address::Client(client) = stage.address(who) else { panic!("{who} is no client") };
         if !stage.has_client(client) {
-            let config = CoordinatorConfig { rules, ..CoordinatorConfig::new(client) };
+            let hub = stage.play().hub;
+            let config = CoordinatorConfig { rules, hub, ..CoordinatorConfig::new(client) };
             stage.create_client(client, Coordinator::restore(config, []), told);
             stage.step_client(client, Input::Command(Command::Route(routes)), told);
         }
