@@ -3,7 +3,7 @@
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, TransactionId};
 
-use super::leader::{Hold, Stranger};
+use super::leader::Stranger;
 use super::requests::Refused;
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::Application;
@@ -76,8 +76,7 @@ impl<A: Application> Replica<A> {
         let is_late = |place: &Place| {
             let open = leader.open.get(&place.transaction)?;
             let is_own = open.participants.len() == 1 && !open.is_inherited && !open.is_given_up;
-            let is_late = open.hold == Hold::Blocked && context.now - open.asked >= timeout;
-            (is_own && open.is_stable && is_late).then_some(place.transaction)
+            (is_own && context.now - open.asked >= timeout).then_some(place.transaction)
         };
         let singles: Vec<TransactionId> = leader.dated.iter().filter_map(is_late).collect();
         for id in &singles {

@@ -44,8 +44,8 @@ impl Leader {
     /// Looks whether a shard does not vote for long on something that writes.
     pub(super) fn look_for_silence(&mut self) {
         self.is_held_up = self.open.values().any(|open| {
-            let waits_for_long = open.asks >= ASKS_BEFORE_LOCKING && open.timestamp.is_none();
-            waits_for_long && open.class != Class::ReadOnly
+            // What only reads is given up before.
+            open.asks >= ASKS_BEFORE_LOCKING && open.timestamp.is_none()
         });
     }
 }
@@ -74,7 +74,6 @@ impl<A: Application> Replica<A> {
             return false;
         }
         leader.is_locking = false;
-        leader.dated.clear();
         self.unlock_all();
         true
     }
@@ -146,12 +145,7 @@ impl<A: Application> Replica<A> {
         let Some(leader) = &mut self.leader else { return };
         if leader.is_locking {
             leader.dated.insert(place);
-            let is_locked =
-                leader.open.get(&place.transaction).is_some_and(|open| open.hold != Hold::Nothing);
-            match is_locked {
-                true => self.look_after_blocked(),
-                false => self.lock_anew(),
-            }
+            self.look_after_blocked();
         }
     }
 

@@ -30,13 +30,13 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Asks the others about what lacks nothing but votes of shards that are lost.
+    /// Asks the others about what lacks votes of shards that are lost.
     pub(super) fn attend_lost(&mut self, outbox: &mut Out<A>) {
         let Some(leader) = &self.leader else { return };
         if self.state.lost.is_empty() {
             return;
         }
-        let undated = leader.open.iter().filter(|(_, open)| open.is_stable && open.timestamp.is_none());
+        let undated = leader.open.iter().filter(|(_, open)| open.timestamp.is_none());
         let undated: Vec<TransactionId> = undated.map(|(id, _)| *id).collect();
         for id in undated {
             let Some(lost) = self.lost_vote(id) else { continue };
@@ -48,12 +48,10 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// A shard that is lost, if a transaction lacks votes of such only.
+    /// A shard that is lost, and whose vote on a transaction is not known.
     fn lost_vote(&self, id: TransactionId) -> Option<ShardId> {
         let open = self.leader.as_ref()?.open.get(&id)?;
-        let mut missing = open.missing(self.config.replica.shard).peekable();
-        let first = missing.peek().copied()?;
-        missing.all(|shard| self.state.lost.contains(&shard)).then_some(first)
+        open.missing(self.config.replica.shard).find(|shard| self.state.lost.contains(shard))
     }
 
     /// The other participants of a transaction that are not lost.
@@ -92,7 +90,7 @@ impl<A: Application> Replica<A> {
     fn drop_abandoned(&mut self, id: TransactionId, outbox: &mut Out<A>) {
         let Some(open) = self.leader.as_ref().and_then(|leader| leader.open.get(&id)) else { return };
         let is_abandoned = self.others_left(id).iter().all(|shard| open.abandoned.contains(shard));
-        if open.is_stable && is_abandoned && self.lost_vote(id).is_some() {
+        if is_abandoned && self.lost_vote(id).is_some() {
             self.drop_open(id, Ending::Conflict, outbox);
         }
     }

@@ -233,7 +233,8 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Asks every replica of the shards whose votes are missing.
+    /// Asks every replica of the shards whose votes are missing; and if they have been asked in vain, the leaders of the others, which
+    /// may know what has become of it.
     pub(super) fn ask_for_votes(&self, id: TransactionId, outbox: &mut Out<A>) {
         let own = self.config.replica.shard;
         let Some(open) = self.leader.as_ref().and_then(|leader| leader.open.get(&id)) else { return };
@@ -241,6 +242,11 @@ impl<A: Application> Replica<A> {
         for shard in open.missing(own) {
             for index in self.config.groups.members(shard).iter() {
                 outbox.send(ReplicaId { shard, index }, message.clone());
+            }
+        }
+        if open.asks > 1 {
+            for shard in open.votes.keys() {
+                outbox.send(self.leader_of(*shard), message.clone());
             }
         }
     }
