@@ -9,6 +9,7 @@
 //! | [`operation`] | what a client may ask a shard for |
 //! | [`answer`] | what it is answered |
 //! | [`shard`] | what a shard holds, and how operations run |
+//! | [`library`] | where procedures come from |
 //! | `encoding` | the bytes of all that; `docs/wire-format.md` lists them |
 //!
 //! # Serializable with places
@@ -19,9 +20,11 @@
 
 pub mod answer;
 mod encoding;
+pub mod library;
 pub mod operation;
 pub mod shard;
 
 pub use answer::{Answer, Found, FoundKey, Refusal, StepFault, Version, read_answer};
+pub use library::{Library, NoProcedures};
 pub use operation::{Batch, Call, Condition, Declared, Deploy, Malformed, Operation, Remove, Step};
-pub use shard::{Frozen, Page, Shard};
+pub use shard::{Frozen, Page, Shard, ShardWith};

@@ -190,19 +190,19 @@ fn what_is_no_operation_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "is written at")]
+#[should_panic(expected = "runs below what it touches")]
 fn nothing_is_written_below_what_stands() {
     run(&mut shard(), 15, &batch(&[], &[put("b", "late")])).unwrap();
 }
 
 #[test]
-#[should_panic(expected = "is written at")]
+#[should_panic(expected = "runs below what it touches")]
 fn nothing_is_written_below_where_it_was_removed() {
     run(&mut shard(), 25, &batch(&[], &[put("c", "late")])).unwrap();
 }
 
 #[test]
-#[should_panic(expected = "is read at")]
+#[should_panic(expected = "runs below what it touches")]
 fn nothing_is_read_below_what_was_written() {
     drop(run(&mut shard(), 15, &batch(&[], &[get("b")])));
 }

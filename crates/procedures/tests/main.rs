@@ -1,4 +1,7 @@
 //! What a shard of a serializable keyspace runs, from outside.
 
 mod batches;
+mod calls;
 mod encoding;
+mod library;
+mod model;

@@ -1,6 +1,6 @@
 //! The bytes of operations and answers: messages of protocol buffers. `docs/wire-format.md` lists their fields.
 //!
-//! Bytes come from outside. What is missing, or in no known form, is [`Malformed`](crate::Malformed), for every replica alike.
+//! Bytes come from outside. What is missing, or in no known form, is [`Malformed`], for every replica alike.
 
 pub(crate) mod answer;
 pub(crate) mod operation;

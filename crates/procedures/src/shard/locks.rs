@@ -44,7 +44,6 @@ impl Touched {
     }
 
     /// Any key at all.
-    #[expect(dead_code, reason = "procedures will need it")]
     pub(crate) fn everything(&mut self) {
         self.range(KeyRange { from: Key::default(), to: None }, Access::Write);
     }

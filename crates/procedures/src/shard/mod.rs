@@ -13,10 +13,12 @@
 //! | `locks` | what prepared transactions have locked |
 //! | `work` | an operation while it runs |
 //! | `batch` | conditions and steps |
+//! | `procedures` | which procedures there are, and calls of them |
 
 mod batch;
 mod leaves;
 mod locks;
+mod procedures;
 mod versions;
 mod work;
 
@@ -26,40 +28,62 @@ use quorate_core::{Key, TransactionId, Value};
 use quorate_granola::{Answer as Answered, Application, Place, Prepared, Read};
 
 use crate::answer::{Answer, Refusal, Version};
+use crate::library::{Library, NoProcedures};
 use crate::operation::{Malformed, Operation};
-use locks::{Locks, Touched};
+use locks::{Access, Locks, Touched};
+use procedures::{Change, Procedures};
 use versions::{Versions, Writes};
 use work::{Halt, Mode, Work};
 
-/// A shard of a serializable keyspace.
-#[derive(Debug, Default)]
-pub struct Shard {
+/// A shard of a serializable keyspace whose procedures come from a library.
+#[derive(Debug)]
+pub struct ShardWith<L: Library> {
     keys: Versions,
-    /// The code of procedures, by name and version.
-    procedures: Versions,
+    procedures: Procedures<L>,
     locks: Locks,
-    prepared: BTreeMap<TransactionId, Waiting>,
+    prepared: BTreeMap<TransactionId, Waiting<L>>,
+    /// How often something was out of order.
+    disorders: u64,
 }
+
+/// A shard of a serializable keyspace without procedures.
+pub type Shard = ShardWith<NoProcedures>;
 
 /// A prepared transaction.
 #[derive(Debug)]
-struct Waiting {
+struct Waiting<L: Library> {
     touched: Touched,
-    waits: Waits,
+    waits: Waits<L>,
 }
 
 /// What a prepared transaction leads to once it has a place.
 #[derive(Debug)]
-enum Waits {
+enum Waits<L: Library> {
     /// It has run.
     Done {
-        writes: Writes,
+        effect: Effect<L>,
         result: Result<Answer, Refusal>,
         /// True if what it has read was undone since.
         is_stale: bool,
     },
     /// It has locked whatever it may touch, and runs then.
     Forced(Value),
+}
+
+/// What an operation changes.
+#[derive(Debug)]
+struct Effect<L: Library> {
+    writes: Writes,
+    procedures: Option<Change<L>>,
+}
+
+/// An operation that has come to an end.
+struct Ended<L: Library> {
+    effect: Effect<L>,
+    result: Result<Answer, Refusal>,
+    touched: Touched,
+    is_locked: bool,
+    is_out_of_order: bool,
 }
 
 /// Why an operation is not carried out.
@@ -97,7 +121,19 @@ pub struct Frozen {
     keys: versions::Frozen,
 }
 
-impl Shard {
+impl<L: Library> Default for ShardWith<L> {
+    fn default() -> Self {
+        ShardWith {
+            keys: Versions::default(),
+            procedures: Procedures::default(),
+            locks: Locks::default(),
+            prepared: BTreeMap::new(),
+            disorders: 0,
+        }
+    }
+}
+
+impl<L: Library> ShardWith<L> {
     /// How many keys are there.
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -110,12 +146,17 @@ impl Shard {
 
     /// How many writes could still be undone.
     pub fn unsettled(&self) -> usize {
-        self.keys.unsettled()
+        self.keys.unsettled() + self.procedures.code.unsettled()
     }
 
     /// The transactions that are prepared, and for each whether that was by force.
     pub fn prepared(&self) -> impl Iterator<Item = (TransactionId, bool)> + '_ {
         self.prepared.iter().map(|(id, waiting)| (*id, matches!(waiting.waits, Waits::Forced(_))))
+    }
+
+    /// How often something was read or written below what stands there already: never, unless the library allows it.
+    pub fn disorders(&self) -> u64 {
+        self.disorders
     }
 
     /// What a key holds now.
@@ -124,52 +165,64 @@ impl Shard {
     }
 
     /// Runs an operation as far as it comes. None if it touches what is locked.
-    fn work(&self, operation: &Value, mode: Mode) -> Option<(Work<'_>, Result<Answer, Refusal>)> {
+    fn work(&self, operation: &Value, mode: Mode) -> Option<Ended<L>> {
         let mut work = Work::new(&self.keys, &self.locks, mode);
-        let result = match self.execute(&mut work, operation, mode) {
-            Ok(answer) => Ok(answer),
+        let (result, procedures) = match self.execute(&mut work, operation, mode) {
+            Ok((answer, change)) => (Ok(answer), change),
             Err(End::Halt(Halt::Locked)) => return None,
-            Err(End::Halt(Halt::ReadOnly)) => Err(Refusal::ReadOnly),
-            Err(End::Halt(Halt::TooLarge)) => Err(Refusal::TooLarge),
-            Err(End::Refused(refusal)) => Err(refusal),
+            Err(End::Halt(Halt::ReadOnly)) => (Err(Refusal::ReadOnly), None),
+            Err(End::Halt(Halt::TooLarge)) => (Err(Refusal::TooLarge), None),
+            Err(End::Refused(refusal)) => (Err(refusal), None),
         };
+        let Work { mut writes, touched, is_locked, is_out_of_order, .. } = work;
         if result.is_err() {
-            work.writes.clear();
+            writes.clear();
         }
-        Some((work, result))
+        Some(Ended { effect: Effect { writes, procedures }, result, touched, is_locked, is_out_of_order })
     }
 
-    fn execute(&self, work: &mut Work<'_>, operation: &Value, mode: Mode) -> Result<Answer, End> {
+    fn execute(
+        &self,
+        work: &mut Work<'_>,
+        operation: &Value,
+        mode: Mode,
+    ) -> Result<(Answer, Option<Change<L>>), End> {
         let place = match mode {
             Mode::Run(place) | Mode::RunAnyway(place) => Some(place),
             Mode::Read(_) | Mode::Prepare => None,
         };
-        match Operation::decode(operation)? {
-            Operation::Batch(batch) => batch::execute(work, &batch, place),
-            Operation::Call(call) => {
-                Err(End::Refused(Refusal::NoSuchProcedure { name: call.name, version: call.version }))
-            }
-            Operation::Deploy(_) | Operation::Remove(_) => {
-                let text = "this server runs none".to_owned();
-                Err(End::Refused(Refusal::Deploy { text }))
-            }
-        }
+        Ok(match Operation::decode(operation)? {
+            Operation::Batch(batch) => (batch::execute(work, &batch, place)?, None),
+            Operation::Call(call) => (self.procedures.call(work, &call)?, None),
+            Operation::Deploy(deploy) => (Answer::Changed, self.procedures.deploy(work, &deploy)?),
+            Operation::Remove(remove) => (Answer::Changed, self.procedures.remove(work, &remove)?),
+        })
     }
 
-    fn install(&mut self, place: Place, writes: Writes) {
-        for (key, value) in writes {
-            self.keys.write(place, &key, value);
+    fn install(&mut self, place: Place, effect: Effect<L>) {
+        let mut is_in_order = true;
+        for (key, value) in effect.writes {
+            is_in_order &= self.keys.write(place, &key, value);
         }
+        if let Some(change) = effect.procedures {
+            is_in_order &= self.procedures.install(place, change);
+        }
+        self.note_order(place, is_in_order);
     }
 
-    fn release(&mut self, transaction: TransactionId) -> Waiting {
+    fn note_order(&mut self, place: Place, is_in_order: bool) {
+        assert!(is_in_order || L::ALLOWS_DISORDER, "{place} runs below what it touches");
+        self.disorders += u64::from(!is_in_order);
+    }
+
+    fn release(&mut self, transaction: TransactionId) -> Waiting<L> {
         let waiting = self.prepared.remove(&transaction);
         let waiting = waiting.unwrap_or_else(|| panic!("{transaction} ends, and was not prepared"));
         self.locks.unlock(transaction, &waiting.touched);
         waiting
     }
 
-    fn hold(&mut self, transaction: TransactionId, touched: Touched, waits: Waits) {
+    fn hold(&mut self, transaction: TransactionId, touched: Touched, waits: Waits<L>) {
         self.locks.lock(transaction, &touched);
         let before = self.prepared.insert(transaction, Waiting { touched, waits });
         assert!(before.is_none(), "{transaction} is prepared twice");
@@ -178,9 +231,11 @@ impl Shard {
     fn footprint(&self, operation: &Value) -> Touched {
         match Operation::decode(operation) {
             Ok(Operation::Batch(batch)) => batch::footprint(&batch),
-            Ok(Operation::Call(_) | Operation::Deploy(_) | Operation::Remove(_)) | Err(_) => {
-                Touched::default()
+            Ok(Operation::Call(call)) => self.procedures.footprint(&call, &self.locks),
+            Ok(Operation::Deploy(_) | Operation::Remove(_)) => {
+                Touched { procedures: Some(Access::Write), ..Touched::default() }
             }
+            Err(_) => Touched::default(),
         }
     }
 }
@@ -192,31 +247,31 @@ fn answered(result: &Result<Answer, Refusal>) -> Answered {
     }
 }
 
-impl Application for Shard {
+impl<L: Library> Application for ShardWith<L> {
     type Page = Page;
     type Frozen = Frozen;
 
     fn run(&mut self, place: Place, operation: &Value) -> Option<Answered> {
-        let (work, result) = self.work(operation, Mode::Run(place))?;
-        let writes = work.writes;
-        self.install(place, writes);
+        let Ended { effect, result, is_out_of_order, .. } = self.work(operation, Mode::Run(place))?;
+        self.note_order(place, !is_out_of_order);
+        self.install(place, effect);
         Some(answered(&result))
     }
 
     fn read(&self, before: Place, operation: &Value) -> Read {
-        let (work, result) =
-            self.work(operation, Mode::Read(before)).expect("what only reads waits for no lock");
-        Read { answer: answered(&result), is_locked: work.is_locked }
+        let ended = self.work(operation, Mode::Read(before)).expect("what only reads waits for no lock");
+        Read { answer: answered(&ended.result), is_locked: ended.is_locked }
     }
 
     fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared {
-        let Some((work, result)) = self.work(operation, Mode::Prepare) else { return Prepared::Conflict };
+        let Some(Ended { effect, result, touched, .. }) = self.work(operation, Mode::Prepare) else {
+            return Prepared::Conflict;
+        };
         let vote = match &result {
             Ok(_) => Prepared::Commit(answered(&result)),
             Err(refusal) => Prepared::Abort(refusal.encode()),
         };
-        let Work { touched, writes, .. } = work;
-        self.hold(transaction, touched, Waits::Done { writes, result, is_stale: false });
+        self.hold(transaction, touched, Waits::Done { effect, result, is_stale: false });
         vote
     }
 
@@ -228,22 +283,22 @@ impl Application for Shard {
     }
 
     fn commit(&mut self, place: Place) -> Answered {
-        let (writes, result) = match self.release(place.transaction).waits {
-            Waits::Done { is_stale: true, .. } => {
-                panic!("{place} is committed, and what it has read was undone")
-            }
-            Waits::Done { writes, mut result, .. } => {
+        let (effect, result) = match self.release(place.transaction).waits {
+            Waits::Done { is_stale, effect, mut result } => {
+                assert!(!is_stale, "{place} is committed, and what it has read was undone");
                 if let Ok(answer) = &mut result {
                     batch::settle_places(answer, place);
                 }
-                (writes, result)
+                (effect, result)
             }
             Waits::Forced(operation) => {
-                let run = self.work(&operation, Mode::RunAnyway(place)).expect("it runs whatever is locked");
-                (run.0.writes, run.1)
+                let ended = self.work(&operation, Mode::RunAnyway(place));
+                let ended = ended.expect("it runs whatever is locked");
+                self.note_order(place, !ended.is_out_of_order);
+                (ended.effect, ended.result)
             }
         };
-        self.install(place, writes);
+        self.install(place, effect);
         answered(&result)
     }
 
@@ -258,17 +313,19 @@ impl Application for Shard {
 
     fn rewind(&mut self, to: Place) {
         let undone = self.keys.rewind(to);
-        if !undone.is_empty() {
-            for Waiting { touched, waits } in self.prepared.values_mut() {
-                if let Waits::Done { is_stale, .. } = waits {
-                    *is_stale |= touched.has_any(&undone);
-                }
+        let other_procedures = self.procedures.rewind(to);
+        if undone.is_empty() && !other_procedures {
+            return;
+        }
+        for Waiting { touched, waits } in self.prepared.values_mut() {
+            if let Waits::Done { is_stale, .. } = waits {
+                *is_stale |= touched.has_any(&undone) || other_procedures && touched.procedures.is_some();
             }
         }
     }
 
     fn freeze(&self, below: Option<Place>) -> Frozen {
-        Frozen { procedures: self.procedures.freeze(below), keys: self.keys.freeze(below) }
+        Frozen { procedures: self.procedures.code.freeze(below), keys: self.keys.freeze(below) }
     }
 
     fn next_page(frozen: &mut Frozen, bytes_max: usize) -> Option<Page> {
@@ -281,13 +338,14 @@ impl Application for Shard {
     }
 
     fn from_pages(pages: Vec<Page>) -> Self {
-        let mut shard = Shard::default();
+        let mut shard = Self::default();
         for page in pages {
-            let (part, entries) = match page {
-                Page::Keys(entries) => (&mut shard.keys, entries),
-                Page::Procedures(entries) => (&mut shard.procedures, entries),
-            };
-            entries.into_iter().for_each(|(key, version)| part.restore(&key, version));
+            match page {
+                Page::Keys(page) => page.into_iter().for_each(|(key, held)| shard.keys.restore(&key, held)),
+                Page::Procedures(page) => {
+                    page.into_iter().for_each(|(key, held)| shard.procedures.restore(&key, held));
+                }
+            }
         }
         shard
     }

@@ -124,30 +124,39 @@ impl Versions {
         patch
     }
 
-    /// Writes at a place: above everything that was written to the key, and above all that is settled.
-    pub(crate) fn write(&mut self, place: Place, key: &Key, value: Option<Value>) {
+    /// Writes at a place. False if that is not above everything that was written to the key, and above all that is settled: then
+    /// the state is wrong.
+    pub(crate) fn write(&mut self, place: Place, key: &Key, value: Option<Value>) -> bool {
         let held = match value {
             Some(value) => self.live.insert(key, Version { place, value }),
             None => match self.live.remove(key) {
                 Some(held) => Some(held),
                 // Nothing changes.
-                None => return,
+                None => return true,
             },
         };
-        assert!(place > self.settled, "{place} is written, and {} is settled", self.settled);
-        match &held {
-            Some(held) => assert!(held.place < place, "{key:?} is written at {place} below {}", held.place),
-            None => self.assert_removed_before(key, place),
-        }
+        let is_next = match &held {
+            Some(held) => held.place < place,
+            None => !self.is_removed_above(key, place),
+        };
+        let is_in_order = is_next && place > self.settled;
         self.past.insert((key.clone(), place), held);
         self.written.insert((place, key.clone()));
+        is_in_order
     }
 
-    /// A key that is not there was removed before this place, if it ever was there.
-    fn assert_removed_before(&self, key: &Key, place: Place) {
+    /// True if a key that is not there was removed at this place or above.
+    fn is_removed_above(&self, key: &Key, place: Place) -> bool {
         let above = self.past.range((key.clone(), place)..).next();
-        let above = above.map(|((other, removed), _)| (other, removed)).filter(|(other, _)| *other == key);
-        assert!(above.is_none(), "{key:?} is written at {place} below {above:?}");
+        above.is_some_and(|((other, _), _)| other == key)
+    }
+
+    /// True if a key holds what was written at this place, or held it before something that is not settled.
+    pub(crate) fn holds(&self, key: &Key, place: Place) -> bool {
+        let mut past =
+            self.past.range((key.clone(), Place::default())..).take_while(|((other, _), _)| other == key);
+        self.live.get(key).is_some_and(|held| held.place == place)
+            || past.any(|(_, held)| held.as_ref().is_some_and(|held| held.place == place))
     }
 
     /// What was written below this place, or at all, is not undone any more, nor is what stood there before read.

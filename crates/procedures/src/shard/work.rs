@@ -48,6 +48,8 @@ pub(crate) struct Work<'a> {
     pub(crate) touched: Touched,
     /// True if it only reads, and something that is prepared may change what it has read.
     pub(crate) is_locked: bool,
+    /// True if something that it has read was written at its place or above: then its answer is wrong.
+    pub(crate) is_out_of_order: bool,
     bytes: usize,
     entries: usize,
 }
@@ -55,7 +57,17 @@ pub(crate) struct Work<'a> {
 impl<'a> Work<'a> {
     pub(crate) fn new(keys: &'a Versions, locks: &'a Locks, mode: Mode) -> Self {
         let (writes, touched) = (Writes::new(), Touched::default());
-        Work { keys, locks, mode, writes, touched, is_locked: false, bytes: 0, entries: 0 }
+        Work {
+            keys,
+            locks,
+            mode,
+            writes,
+            touched,
+            is_locked: false,
+            is_out_of_order: false,
+            bytes: 0,
+            entries: 0,
+        }
     }
 
     /// What a key holds.
@@ -67,7 +79,7 @@ impl<'a> Work<'a> {
         };
         self.count(key.len() + found.map_or(0, |version| version.value.len()))?;
         if let Some(version) = found {
-            self.assert_is_before(key, version.place);
+            self.is_out_of_order |= !self.is_below(version.place);
         }
         if let Some(written) = self.writes.get(key.as_slice()) {
             return Ok(written.as_ref().map(Seen::written));
@@ -101,11 +113,9 @@ impl<'a> Work<'a> {
             Mode::Run(_) | Mode::RunAnyway(_) | Mode::Prepare => None,
         };
         let keys = self.keys;
-        let (mut bytes, mut entries, mut last) = (self.bytes, self.entries, None);
+        let (mut bytes, mut entries, mut last, mut is_in_order) = (self.bytes, self.entries, None, true);
         for (key, seen) in keys.scan(range, before, &self.writes, descending) {
-            if let Some(place) = seen.place {
-                self.assert_is_before(key, place);
-            }
+            is_in_order &= seen.place.is_none_or(|place| self.is_below(place));
             if !visit(key, seen) {
                 last = Some(key.clone());
                 break;
@@ -118,15 +128,17 @@ impl<'a> Work<'a> {
         }
         // Before it counts: whether it meets a lock says nothing of what it has read.
         self.touch_range(covered(range, last.as_ref(), descending))?;
+        self.is_out_of_order |= !is_in_order;
         (self.bytes, self.entries) = (bytes, entries);
         self.count(0)?;
         Ok(last.is_some())
     }
 
-    /// Whatever runs stands above what it sees.
-    fn assert_is_before(&self, key: &Key, version: Place) {
-        if let Mode::Run(place) | Mode::RunAnyway(place) = self.mode {
-            assert!(version < place, "{key:?} is read at {place}, and was written at {version}");
+    /// True if what was written there stands below whatever runs.
+    fn is_below(&self, version: Place) -> bool {
+        match self.mode {
+            Mode::Run(place) | Mode::RunAnyway(place) => version < place,
+            Mode::Read(_) | Mode::Prepare => true,
         }
     }
 
@@ -151,7 +163,6 @@ impl<'a> Work<'a> {
     }
 
     /// Asks which procedures there are, or changes that.
-    #[expect(dead_code, reason = "procedures will need it")]
     pub(crate) fn touch_procedures(&mut self, access: Access) -> Result<(), Halt> {
         if access == Access::Write && matches!(self.mode, Mode::Read(_)) {
             return Err(Halt::ReadOnly);
@@ -174,7 +185,6 @@ impl<'a> Work<'a> {
     }
 
     /// The place before which it sees what procedures there are.
-    #[expect(dead_code, reason = "procedures will need it")]
     pub(crate) fn before(&self) -> Option<Place> {
         match self.mode {
             Mode::Read(before) => Some(before),

@@ -1,0 +1,57 @@
+//! Where procedures come from: linked with the server, or compiled when they are deployed.
+
+use std::fmt;
+
+use quorate_procedure::{Answer, Procedure, Stop, Store};
+
+/// What a shard can call. Whoever hosts shards says it with a type, the same at every replica.
+pub trait Library: fmt::Debug + 'static {
+    /// A procedure that was deployed, ready to be called.
+    type Module: Procedure + Send;
+
+    /// True where operations run out of their order on purpose: in experiments, and with planted bugs. What is out of order is
+    /// counted then. Otherwise it stops the replica, because its state would be wrong.
+    const ALLOWS_DISORDER: bool = false;
+
+    /// A procedure that is linked with the server. None is deployed under its name.
+    fn find(name: &str) -> Option<&'static (dyn Procedure + Sync)>;
+
+    /// Makes a procedure of what was deployed.
+    ///
+    /// # Errors
+    /// Why that cannot be done, in the same words at every replica.
+    fn compile(code: &[u8]) -> Result<Self::Module, String>;
+
+    /// Why the last call of a procedure has failed, in the same words at every replica.
+    fn failure(module: &Self::Module) -> Option<String>;
+}
+
+/// No procedures at all.
+#[derive(Clone, Copy, Debug)]
+pub enum NoProcedures {}
+
+/// A procedure that there is not.
+#[derive(Clone, Copy, Debug)]
+pub enum NoModule {}
+
+impl Library for NoProcedures {
+    type Module = NoModule;
+
+    fn find(_: &str) -> Option<&'static (dyn Procedure + Sync)> {
+        None
+    }
+
+    fn compile(_: &[u8]) -> Result<NoModule, String> {
+        Err("this server runs no procedures".to_owned())
+    }
+
+    fn failure(module: &NoModule) -> Option<String> {
+        match *module {}
+    }
+}
+
+impl Procedure for NoModule {
+    fn call(&self, _: &mut dyn Store, _: &[u8]) -> Result<Answer, Stop> {
+        match *self {}
+    }
+}

@@ -1,0 +1,337 @@
+//! Procedures: which there are, and calls of them.
+//!
+//! A version of a procedure is a part of the state, like a key: it is deployed and removed at a place in the serial order, and
+//! rewound and handed over with the rest. What was compiled of it is not: each replica does that for itself.
+
+use std::collections::BTreeMap;
+
+use quorate_core::transaction::{TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX, validate_key};
+use quorate_core::{Key, KeyRange, Value};
+use quorate_granola::Place;
+use quorate_procedure::{Answer as Called, Direction, Footprint, Pair, Procedure, Stop, Store};
+
+use super::End;
+use super::locks::{Access, Locks, Touched};
+use super::versions::{Versions, Writes};
+use super::work::{Halt, Work};
+use crate::answer::{Answer, Refusal, Version};
+use crate::library::Library;
+use crate::operation::{Call, Declared, Deploy, Remove};
+
+/// The procedures of a shard.
+pub(super) struct Procedures<L: Library> {
+    /// Code, by name and version.
+    pub(super) code: Versions,
+    /// What was made of it, by where it was deployed.
+    compiled: BTreeMap<(Key, Place), L::Module>,
+}
+
+impl<L: Library> Default for Procedures<L> {
+    fn default() -> Self {
+        Procedures { code: Versions::default(), compiled: BTreeMap::new() }
+    }
+}
+
+impl<L: Library> std::fmt::Debug for Procedures<L> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_set().entries(self.compiled.keys()).finish()
+    }
+}
+
+/// A change of which procedures there are.
+pub(super) struct Change<L: Library> {
+    name: Key,
+    /// The code and what was made of it; none removes it.
+    code: Option<(Value, L::Module)>,
+}
+
+impl<L: Library> std::fmt::Debug for Change<L> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Change").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A procedure that can be called.
+enum Callable<'a, L: Library> {
+    Linked(&'static (dyn Procedure + Sync)),
+    Deployed(&'a L::Module),
+}
+
+impl<L: Library> Callable<'_, L> {
+    fn procedure(&self) -> &dyn Procedure {
+        match self {
+            Callable::Linked(procedure) => *procedure,
+            Callable::Deployed(module) => *module,
+        }
+    }
+}
+
+/// The name under which a version is kept: versions of one name follow each other.
+fn version_key(name: &str, version: u32) -> Key {
+    Key::from([name.as_bytes(), b"\0", &version.to_be_bytes()].concat())
+}
+
+impl<L: Library> Procedures<L> {
+    /// Calls a procedure.
+    pub(super) fn call(&self, work: &mut Work<'_>, call: &Call) -> Result<Answer, End> {
+        let callable = self.resolve(work, call)?;
+        let mut store = Caller { work, declared: call.declared.as_ref(), ended: None };
+        let result = callable.procedure().call(&mut store, &call.arguments);
+        if let Some(ended) = store.ended {
+            return Err(ended);
+        }
+        let failed = |text: &str| End::Refused(Refusal::Failed { text: text.to_owned() });
+        match result {
+            Ok(Called::Done(answer)) | Ok(Called::Refused(answer))
+                if answer.len() > TRANSACTION_BYTES_MAX =>
+            {
+                Err(End::Halt(Halt::TooLarge))
+            }
+            Ok(Called::Done(answer)) => Ok(Answer::Call(answer.into())),
+            Ok(Called::Refused(reason)) => Err(End::Refused(Refusal::Procedure { reason: reason.into() })),
+            Err(Stop::InvalidKey) => Err(failed("a key is empty, or too long")),
+            Err(Stop::InvalidValue) => Err(failed("a value is too long")),
+            Err(Stop::Failed | Stop::Locked | Stop::ReadOnly | Stop::TooLarge) => {
+                let text = match callable {
+                    Callable::Linked(_) => None,
+                    Callable::Deployed(module) => L::failure(module),
+                };
+                Err(failed(text.as_deref().unwrap_or("it has stopped itself")))
+            }
+        }
+    }
+
+    fn resolve(&self, work: &mut Work<'_>, call: &Call) -> Result<Callable<'_, L>, End> {
+        if call.version == 0
+            && let Some(procedure) = L::find(&call.name)
+        {
+            return Ok(Callable::Linked(procedure));
+        }
+        work.touch_procedures(Access::Read)?;
+        let found = self.deployed(call, work.before());
+        let module = found.and_then(|(key, place)| self.compiled.get(&(key, place)));
+        let missing = || Refusal::NoSuchProcedure { name: call.name.clone(), version: call.version };
+        module.map(Callable::Deployed).ok_or_else(|| End::Refused(missing()))
+    }
+
+    /// Which version of a procedure is meant, and where it was deployed.
+    fn deployed(&self, call: &Call, before: Option<Place>) -> Option<(Key, Place)> {
+        let lowest = if call.version == 0 { 1 } else { call.version };
+        let highest = if call.version == 0 { u32::MAX } else { call.version };
+        let to = [version_key(&call.name, highest).as_slice(), b"\0"].concat();
+        let range = KeyRange { from: version_key(&call.name, lowest), to: Some(Key::from(to)) };
+        let writes = Writes::new();
+        let newest = self.code.scan(&range, before, &writes, true).next();
+        newest.and_then(|(key, seen)| Some((key.clone(), seen.place?)))
+    }
+
+    /// Finds out whether a version can be deployed.
+    pub(super) fn deploy(&self, work: &mut Work<'_>, deploy: &Deploy) -> Result<Option<Change<L>>, End> {
+        work.touch_procedures(Access::Write)?;
+        let Deploy { name, version, code } = deploy;
+        let refused = |text: String| Err(End::Refused(Refusal::Deploy { text }));
+        if L::find(name).is_some() {
+            return refused(format!("{name} is linked with the server: give it another name"));
+        }
+        let key = version_key(name, *version);
+        match self.code.newest(&key) {
+            Some(held) if held.value == *code => return Ok(None),
+            Some(_) => {
+                return refused(format!(
+                    "version {version} of {name} has other code: give it another number"
+                ));
+            }
+            None => {}
+        }
+        match L::compile(code) {
+            Ok(module) => Ok(Some(Change { name: key, code: Some((Value::copy_from_slice(code), module)) })),
+            Err(text) => refused(text),
+        }
+    }
+
+    /// Finds out whether a version can be removed.
+    pub(super) fn remove(&self, work: &mut Work<'_>, remove: &Remove) -> Result<Option<Change<L>>, End> {
+        work.touch_procedures(Access::Write)?;
+        let name = version_key(&remove.name, remove.version);
+        if self.code.newest(&name).is_none() {
+            let Remove { name, version } = remove.clone();
+            return Err(End::Refused(Refusal::NoSuchProcedure { name, version }));
+        }
+        Ok(Some(Change { name, code: None }))
+    }
+
+    /// Makes a change, and says whether it was in order.
+    pub(super) fn install(&mut self, place: Place, change: Change<L>) -> bool {
+        let Change { name, code } = change;
+        let (code, module) = code.unzip();
+        let is_in_order = self.code.write(place, &name, code);
+        if let Some(module) = module {
+            self.compiled.insert((name, place), module);
+        }
+        is_in_order
+    }
+
+    /// Settles what stands below a place.
+    pub(super) fn settle(&mut self, below: Option<Place>) {
+        if self.code.unsettled() > 0 {
+            self.code.settle(below);
+            self.forget();
+        }
+    }
+
+    /// Undoes what stands at a place or above; true if that was anything.
+    pub(super) fn rewind(&mut self, to: Place) -> bool {
+        let has_changed = !self.code.rewind(to).is_empty();
+        if has_changed {
+            self.forget();
+        }
+        has_changed
+    }
+
+    /// Lets go of what was made of code that nobody can call any more.
+    fn forget(&mut self) {
+        self.compiled.retain(|(key, place), _| self.code.holds(key, *place));
+    }
+
+    /// Takes over a version from a page.
+    pub(super) fn restore(&mut self, key: &Key, version: Version) {
+        match L::compile(&version.value) {
+            Ok(module) => drop(self.compiled.insert((key.clone(), version.place), module)),
+            // It could be deployed at the others. Without it this replica would come to other answers than they.
+            Err(text) => {
+                panic!("{key:?} was deployed and cannot be loaded here, which needs the same server: {text}")
+            }
+        }
+        self.code.restore(key, version);
+    }
+
+    /// Whatever a call may touch, wherever it stands.
+    pub(super) fn footprint(&self, call: &Call, locks: &Locks) -> Touched {
+        let mut touched = Touched::default();
+        let linked = if call.version == 0 { L::find(&call.name) } else { None };
+        if linked.is_none() {
+            touched.procedures = Some(Access::Read);
+        }
+        if let Some(declared) = &call.declared {
+            declared.keys.iter().for_each(|key| touched.key(key, Access::Write));
+            declared.ranges.iter().for_each(|range| touched.range(range.clone(), Access::Write));
+            return touched;
+        }
+        // Somebody may change what would be called.
+        let is_certain = linked.is_some() || !locks.has_procedures(Access::Read);
+        let deployed = || self.deployed(call, None).and_then(|found| self.compiled.get(&found));
+        let footprint = match linked {
+            Some(procedure) => procedure.footprint(&call.arguments),
+            None => deployed().map_or(Footprint::Everything, |module| module.footprint(&call.arguments)),
+        };
+        match footprint {
+            Footprint::Keys { keys, ranges } if is_certain => {
+                keys.into_iter().for_each(|key| touched.key(&Key::from(key), Access::Write));
+                for (from, to) in ranges {
+                    let range = KeyRange { from: Key::from(from), to: Some(Key::from(to)) };
+                    touched.range(range, Access::Write);
+                }
+            }
+            Footprint::Keys { .. } | Footprint::Everything => touched.everything(),
+        }
+        touched
+    }
+}
+
+/// What a procedure sees.
+struct Caller<'w, 'a> {
+    work: &'w mut Work<'a>,
+    declared: Option<&'w Declared>,
+    /// What ends the call, whatever the procedure makes of it.
+    ended: Option<End>,
+}
+
+impl Caller<'_, '_> {
+    fn stop(&mut self, halt: Halt) -> Stop {
+        self.ended = Some(End::Halt(halt));
+        match halt {
+            Halt::Locked => Stop::Locked,
+            Halt::ReadOnly => Stop::ReadOnly,
+            Halt::TooLarge => Stop::TooLarge,
+        }
+    }
+
+    /// A key that the call may touch.
+    fn key(&mut self, key: &[u8]) -> Result<Key, Stop> {
+        validate_key(key).map_err(|_| Stop::InvalidKey)?;
+        let is_declared = self.declared.is_none_or(|declared| {
+            declared.keys.iter().any(|known| known == key)
+                || declared.ranges.iter().any(|range| range.contains(key))
+        });
+        let key = Key::copy_from_slice(key);
+        if is_declared { Ok(key) } else { Err(self.undeclared(&format!("{key:?}"))) }
+    }
+
+    fn undeclared(&mut self, what: &str) -> Stop {
+        let text = format!("it touches {what}, which the call has not declared");
+        self.ended = Some(End::Refused(Refusal::Failed { text }));
+        Stop::Failed
+    }
+}
+
+impl Store for Caller<'_, '_> {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        let key = self.key(key)?;
+        match self.work.read(&key) {
+            Ok(seen) => Ok(seen.map(|seen| seen.value.to_vec())),
+            Err(halt) => Err(self.stop(halt)),
+        }
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop> {
+        let key = self.key(key)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Stop::InvalidValue);
+        }
+        let written = self.work.write(&key, Some(Value::copy_from_slice(value)));
+        written.map_err(|halt| self.stop(halt))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), Stop> {
+        let key = self.key(key)?;
+        self.work.write(&key, None).map_err(|halt| self.stop(halt))
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<Pair>, Stop> {
+        let range = KeyRange { from: Key::copy_from_slice(from), to: Some(Key::copy_from_slice(to)) };
+        let is_declared = self.declared.is_none_or(|declared| {
+            range.is_empty() || declared.ranges.iter().any(|known| covers(known, &range))
+        });
+        if !is_declared {
+            return Err(self.undeclared(&format!("{range:?}")));
+        }
+        let mut pairs = Vec::new();
+        let scanned = self.work.scan(&range, direction == Direction::Descending, |key, seen| {
+            let has_room = pairs.len() < limit;
+            if has_room {
+                pairs.push((key.to_vec(), seen.value.to_vec()));
+            }
+            has_room
+        });
+        match scanned {
+            Ok(_) => Ok(pairs),
+            Err(halt) => Err(self.stop(halt)),
+        }
+    }
+}
+
+/// True if every key of one range lies in another.
+fn covers(outer: &KeyRange, inner: &KeyRange) -> bool {
+    outer.from <= inner.from
+        && match (&outer.to, &inner.to) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(outer), Some(inner)) => inner <= outer,
+        }
+}
