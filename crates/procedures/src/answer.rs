@@ -23,7 +23,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Of a get: what the key holds, if it is there.
-    Value(Option<Version>),
+    Value(Option<Held>),
     /// Of a put or a delete: it is done.
     Done,
     /// Of an increment: the number that it has led to.
@@ -39,11 +39,11 @@ pub enum Found {
     },
 }
 
-/// What a key holds.
+/// What a key held when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// Where the transaction stands that wrote it.
-    pub place: Place,
+pub struct Held {
+    /// Where the transaction stands that wrote it; none if that is the one that has read it, which has no place before it ends.
+    pub place: Option<Place>,
     /// Its value.
     pub value: Value,
 }
@@ -53,8 +53,8 @@ pub struct Version {
 pub struct FoundKey {
     /// The key.
     pub key: Key,
-    /// What it holds.
-    pub version: Version,
+    /// What it held.
+    pub held: Held,
 }
 
 /// Why an operation was not carried out. It has changed nothing.
@@ -70,7 +70,7 @@ pub enum Refusal {
         /// Which, counted from zero.
         condition: u32,
         /// What the key holds, of a condition on a key: none if it is absent.
-        found: Option<Version>,
+        found: Option<Held>,
     },
     /// A step cannot be taken.
     Step {
@@ -163,14 +163,10 @@ impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Malformed { text } => write!(formatter, "this is no operation: {text}"),
-            Refusal::Condition { condition, found: Some(found) } => {
-                write!(
-                    formatter,
-                    "condition {condition} does not hold: the key was written at {}",
-                    found.place
-                )
+            Refusal::Condition { condition, found: Some(Held { place: Some(place), .. }) } => {
+                write!(formatter, "condition {condition} does not hold: the key was written at {place}")
             }
-            Refusal::Condition { condition, found: None } => {
+            Refusal::Condition { condition, .. } => {
                 write!(formatter, "condition {condition} does not hold")
             }
             Refusal::Step { step, fault } => write!(formatter, "step {step} cannot be taken: {fault}"),

@@ -24,7 +24,7 @@ pub mod library;
 pub mod operation;
 pub mod shard;
 
-pub use answer::{Answer, Found, FoundKey, Refusal, StepFault, Version, read_answer};
+pub use answer::{Answer, Found, FoundKey, Held, Refusal, StepFault, read_answer};
 pub use library::{Library, NoProcedures};
 pub use operation::{Batch, Call, Condition, Declared, Deploy, Malformed, Operation, Remove, Step};
-pub use shard::{Frozen, Page, Shard, ShardWith};
+pub use shard::{Frozen, Page, Shard, ShardWith, Version};

@@ -3,8 +3,7 @@
 use quorate_core::{ClientId, ClockTime, Key, KeyRange, TransactionId, Value};
 use quorate_granola::{Application, Place, Prepared};
 use quorate_procedures::{
-    Answer, Batch, Condition, Found, FoundKey, Operation, Refusal, Shard, Step, StepFault, Version,
-    read_answer,
+    Answer, Batch, Condition, Found, FoundKey, Held, Operation, Refusal, Shard, Step, StepFault, read_answer,
 };
 
 pub(crate) fn place(timestamp: u64) -> Place {
@@ -41,8 +40,13 @@ pub(crate) fn run(shard: &mut Shard, at: u64, operation: &Value) -> Result<Answe
     read_answer(&answer).expect("a shard answers what can be read")
 }
 
-fn version(at: u64, text: &str) -> Version {
-    Version { place: place(at), value: value(text) }
+fn held(at: u64, text: &str) -> Held {
+    Held { place: Some(place(at)), value: value(text) }
+}
+
+/// What it has written itself.
+fn own(text: &str) -> Held {
+    Held { place: None, value: value(text) }
 }
 
 /// A shard in which `a` holds 7 since 10, and `b` holds x since 20; `c` was removed at 30.
@@ -58,16 +62,16 @@ fn shard() -> Shard {
 fn conditions_as_a_table() {
     let unchanged = |from, to, before, keys| Condition::Unchanged { range: range(from, to), before, keys };
     let table = [
-        (Condition::Absent { key: key("a") }, Some(Some(version(10, "7")))),
+        (Condition::Absent { key: key("a") }, Some(Some(held(10, "7")))),
         (Condition::Absent { key: key("c") }, None),
         (Condition::Absent { key: key("d") }, None),
         (Condition::Exists { key: key("b") }, None),
         (Condition::Exists { key: key("c") }, Some(None)),
         (Condition::Version { key: key("a"), version: place(10) }, None),
-        (Condition::Version { key: key("a"), version: place(11) }, Some(Some(version(10, "7")))),
+        (Condition::Version { key: key("a"), version: place(11) }, Some(Some(held(10, "7")))),
         (Condition::Version { key: key("c"), version: place(10) }, Some(None)),
         (Condition::Value { key: key("b"), value: value("x") }, None),
-        (Condition::Value { key: key("b"), value: value("") }, Some(Some(version(20, "x")))),
+        (Condition::Value { key: key("b"), value: value("") }, Some(Some(held(20, "x")))),
         (Condition::Value { key: key("d"), value: value("") }, Some(None)),
         (unchanged("a", "d", place(21), 2), None),
         (unchanged("a", "", place(21), 2), None),
@@ -95,21 +99,18 @@ fn steps_as_a_table() {
     let increment = |name, by| Step::Increment { key: key(name), by };
     let append = |name, text| Step::Append { key: key(name), value: value(text) };
     let scan = |limit, descending| Step::Scan { range: range("", ""), limit, descending };
-    let found = |name, at, text| FoundKey { key: key(name), version: version(at, text) };
+    let found = |name, held| FoundKey { key: key(name), held };
     let keys = |keys: &[FoundKey], more| Found::Keys { keys: keys.to_vec(), more };
-    let (a, b) = (found("a", 10, "7"), found("b", 20, "x"));
+    let (a, b) = (found("a", held(10, "7")), found("b", held(20, "x")));
     let table = [
-        (vec![get("a"), get("c")], Ok(vec![Found::Value(Some(version(10, "7"))), Found::Value(None)])),
-        (vec![put("a", "8"), get("a")], Ok(vec![Found::Done, Found::Value(Some(version(40, "8")))])),
+        (vec![get("a"), get("c")], Ok(vec![Found::Value(Some(held(10, "7"))), Found::Value(None)])),
+        (vec![put("a", "8"), get("a")], Ok(vec![Found::Done, Found::Value(Some(own("8")))])),
         (vec![Step::Delete { key: key("a") }, get("a")], Ok(vec![Found::Done, Found::Value(None)])),
         (vec![increment("a", -8), increment("d", 5)], Ok(vec![Found::Number(-1), Found::Number(5)])),
         (vec![put("a", "1"), increment("b", 1)], Err((1, StepFault::NotANumber))),
         (vec![increment("a", i64::MAX)], Err((0, StepFault::Overflow))),
         (vec![append("b", "yz"), append("d", "")], Ok(vec![Found::Length(3), Found::Length(0)])),
-        (
-            vec![append("b", "yz"), get("b")],
-            Ok(vec![Found::Length(3), Found::Value(Some(version(40, "xyz")))]),
-        ),
+        (vec![append("b", "yz"), get("b")], Ok(vec![Found::Length(3), Found::Value(Some(own("xyz")))])),
         (vec![scan(5, false)], Ok(vec![keys(&[a.clone(), b.clone()], false)])),
         (vec![scan(2, true)], Ok(vec![keys(&[b.clone(), a.clone()], false)])),
         (vec![scan(1, true)], Ok(vec![keys(std::slice::from_ref(&b), true)])),
@@ -118,8 +119,8 @@ fn steps_as_a_table() {
             Ok(vec![
                 Found::Done,
                 Found::Done,
-                keys(&[a, found("aa", 40, "new")], false),
-                keys(&[found("aa", 40, "new")], true),
+                keys(&[a, found("aa", own("new"))], false),
+                keys(&[found("aa", own("new"))], true),
             ]),
         ),
     ];
@@ -133,8 +134,15 @@ fn steps_as_a_table() {
         assert_eq!(run(&mut at_once, 40, &operation), expected, "{steps:?}");
         let mut prepared = shard();
         let vote = prepared.prepare(place(40).transaction, &operation);
-        assert_eq!(matches!(vote, Prepared::Commit(_)), expected.is_ok(), "{steps:?}");
-        assert_eq!(read_answer(&prepared.commit(place(40))).unwrap(), expected, "{steps:?}");
+        let answer = prepared.commit(place(40));
+        assert_eq!(read_answer(&answer).unwrap(), expected, "{steps:?}");
+        match vote {
+            Prepared::Commit(promised) => assert_eq!(promised, answer, "{steps:?}"),
+            Prepared::Abort(reason) => {
+                assert_eq!(quorate_granola::Answer::Refused(reason), answer, "{steps:?}")
+            }
+            Prepared::Conflict => panic!("nothing is locked"),
+        }
         assert_eq!(pages(&prepared), pages(&at_once), "{steps:?}");
     }
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use quorate_core::{ClientId, ClockTime, Key, KeyRange, TransactionId, Value};
 use quorate_granola::{Application, Place};
 use quorate_procedures::{
-    Answer, Batch, Call, Condition, Declared, Deploy, Found, FoundKey, Operation, Refusal, Remove, Shard,
-    Step, StepFault, Version, read_answer,
+    Answer, Batch, Call, Condition, Declared, Deploy, Found, FoundKey, Held, Operation, Refusal, Remove,
+    Shard, Step, StepFault, read_answer,
 };
 
 fn key() -> impl Strategy<Value = Key> {
@@ -30,8 +30,8 @@ fn place() -> impl Strategy<Value = Place> {
     })
 }
 
-fn version() -> impl Strategy<Value = Version> {
-    (place(), value()).prop_map(|(place, value)| Version { place, value })
+fn held() -> impl Strategy<Value = Held> {
+    (option::of(place()), value()).prop_map(|(place, value)| Held { place, value })
 }
 
 fn condition() -> impl Strategy<Value = Condition> {
@@ -83,9 +83,9 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 fn found() -> impl Strategy<Value = Found> {
-    let found_key = (key(), version()).prop_map(|(key, version)| FoundKey { key, version });
+    let found_key = (key(), held()).prop_map(|(key, held)| FoundKey { key, held });
     prop_oneof![
-        option::of(version()).prop_map(Found::Value),
+        option::of(held()).prop_map(Found::Value),
         Just(Found::Done),
         any::<i64>().prop_map(Found::Number),
         any::<u64>().prop_map(Found::Length),
@@ -105,7 +105,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
     let fault = prop_oneof![Just(StepFault::NotANumber), Just(StepFault::Overflow), Just(StepFault::TooLong)];
     prop_oneof![
         ".{0,20}".prop_map(|text| Refusal::Malformed { text }),
-        (any::<u32>(), option::of(version()))
+        (any::<u32>(), option::of(held()))
             .prop_map(|(condition, found)| Refusal::Condition { condition, found }),
         (any::<u32>(), fault).prop_map(|(step, fault)| Refusal::Step { step, fault }),
         Just(Refusal::TooLarge),

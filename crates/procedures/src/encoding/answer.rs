@@ -39,7 +39,7 @@ struct Found {
 #[derive(Clone, PartialEq, Oneof)]
 enum OfStep {
     #[prost(message, tag = 1)]
-    Version(Version),
+    Held(Held),
     #[prost(message, tag = 2)]
     Absent(Nothing),
     #[prost(message, tag = 3)]
@@ -53,7 +53,7 @@ enum OfStep {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Version {
+struct Held {
     #[prost(message, optional, tag = 1)]
     place: Option<Place>,
     #[prost(bytes = "bytes", tag = 2)]
@@ -73,7 +73,7 @@ struct FoundKey {
     #[prost(bytes = "bytes", tag = 1)]
     key: Bytes,
     #[prost(message, optional, tag = 2)]
-    version: Option<Version>,
+    held: Option<Held>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -109,7 +109,7 @@ struct Condition {
     #[prost(uint32, tag = 1)]
     condition: u32,
     #[prost(message, optional, tag = 2)]
-    found: Option<Version>,
+    found: Option<Held>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -144,7 +144,7 @@ pub(crate) fn encode_answer(answer: &own::Answer) -> Value {
 
 fn write_found(found: &own::Found) -> Found {
     let of_step = match found {
-        own::Found::Value(Some(version)) => OfStep::Version(version.clone().into()),
+        own::Found::Value(Some(held)) => OfStep::Held(held.clone().into()),
         own::Found::Value(None) => OfStep::Absent(Nothing {}),
         own::Found::Done => OfStep::Done(Nothing {}),
         own::Found::Number(number) => OfStep::Number(*number),
@@ -152,7 +152,7 @@ fn write_found(found: &own::Found) -> Found {
         own::Found::Keys { keys, more } => {
             let key = |found: &own::FoundKey| FoundKey {
                 key: found.key.clone().into(),
-                version: Some(found.version.clone().into()),
+                held: Some(found.held.clone().into()),
             };
             OfStep::Keys(Keys { keys: keys.iter().map(key).collect(), more: *more })
         }
@@ -173,15 +173,15 @@ pub(crate) fn decode_answer(bytes: &Value) -> Result<own::Answer, Malformed> {
 
 fn read_found(found: Found) -> Result<own::Found, Malformed> {
     Ok(match present(found.of_step, "what a step has come to")? {
-        OfStep::Version(version) => own::Found::Value(Some(read_version(version)?)),
+        OfStep::Held(held) => own::Found::Value(Some(held.into())),
         OfStep::Absent(_) => own::Found::Value(None),
         OfStep::Done(_) => own::Found::Done,
         OfStep::Number(number) => own::Found::Number(number),
         OfStep::Length(length) => own::Found::Length(length),
         OfStep::Keys(Keys { keys, more }) => {
             let key = |found: FoundKey| {
-                let version = read_version(present(found.version, "the version of a key")?)?;
-                Ok(own::FoundKey { key: Key::from(found.key), version })
+                let held = present(found.held, "what a key held")?.into();
+                Ok(own::FoundKey { key: Key::from(found.key), held })
             };
             let keys = keys.into_iter().map(key).collect::<Result<_, Malformed>>()?;
             own::Found::Keys { keys, more }
@@ -189,14 +189,15 @@ fn read_found(found: Found) -> Result<own::Found, Malformed> {
     })
 }
 
-fn read_version(version: Version) -> Result<own::Version, Malformed> {
-    let place = present(version.place, "the place of a version")?.into();
-    Ok(own::Version { place, value: version.value })
+impl From<own::Held> for Held {
+    fn from(held: own::Held) -> Self {
+        Held { place: held.place.map(Place::from), value: held.value }
+    }
 }
 
-impl From<own::Version> for Version {
-    fn from(version: own::Version) -> Self {
-        Version { place: Some(version.place.into()), value: version.value }
+impl From<Held> for own::Held {
+    fn from(held: Held) -> Self {
+        own::Held { place: held.place.map(quorate_granola::Place::from), value: held.value }
     }
 }
 
@@ -205,7 +206,7 @@ pub(crate) fn encode_refusal(refusal: &own::Refusal) -> Value {
     let why = match refusal.clone() {
         own::Refusal::Malformed { text } => Why::Malformed(text),
         own::Refusal::Condition { condition, found } => {
-            Why::Condition(Condition { condition, found: found.map(Version::from) })
+            Why::Condition(Condition { condition, found: found.map(Held::from) })
         }
         own::Refusal::Step { step, fault } => {
             let number = FAULTS.iter().find(|(_, known)| *known == fault).map_or(0, |(number, _)| *number);
@@ -228,7 +229,7 @@ pub(crate) fn decode_refusal(bytes: &Value) -> Result<own::Refusal, Malformed> {
     Ok(match present(Refusal::decode(bytes.clone())?.why, "the reason")? {
         Why::Malformed(text) => own::Refusal::Malformed { text },
         Why::Condition(Condition { condition, found }) => {
-            own::Refusal::Condition { condition, found: found.map(read_version).transpose()? }
+            own::Refusal::Condition { condition, found: found.map(own::Held::from) }
         }
         Why::Step(Step { step, fault }) => {
             let known = FAULTS.iter().find(|(number, _)| *number == fault).map(|(_, fault)| *fault);

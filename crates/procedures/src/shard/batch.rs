@@ -2,53 +2,29 @@
 
 use bytes::Bytes;
 use quorate_core::transaction::VALUE_BYTES_MAX;
-use quorate_core::{ClientId, ClockTime, Key, KeyRange, TransactionId, Value};
+use quorate_core::{Key, KeyRange, Value};
 use quorate_granola::Place;
 
 use super::End;
 use super::locks::{Access, Touched};
 use super::versions::Seen;
 use super::work::{ENTRY_BYTES, Work};
-use crate::answer::{Answer, Found, FoundKey, Refusal, StepFault, Version};
+use crate::answer::{Answer, Found, FoundKey, Held, Refusal, StepFault};
 use crate::operation::{Batch, Condition, Step};
 
 /// A scan ends once it has found about so much.
 pub(crate) const SCAN_BYTES: usize = 1024 * 1024;
 
-/// Where a transaction has written that has no place yet.
-const UNPLACED: Place = Place {
-    timestamp: ClockTime::from_micros(u64::MAX),
-    transaction: TransactionId { client: ClientId(u64::MAX), sequence: u64::MAX, attempt: u32::MAX },
-};
-
-/// Carries a batch out, at a place if it has one.
-pub(super) fn execute(work: &mut Work<'_>, batch: &Batch, place: Option<Place>) -> Result<Answer, End> {
+/// Carries a batch out.
+pub(super) fn execute(work: &mut Work<'_>, batch: &Batch) -> Result<Answer, End> {
     for (which, condition) in (0..).zip(&batch.conditions) {
         check(work, which, condition)?;
     }
-    let place = place.unwrap_or(UNPLACED);
     let mut found = Vec::with_capacity(batch.steps.len());
     for (which, step) in (0..).zip(&batch.steps) {
-        found.push(take(work, which, step, place)?);
+        found.push(take(work, which, step)?);
     }
     Ok(Answer::Batch(found))
-}
-
-/// Says where it was written what a transaction has read of itself, now that it has a place.
-pub(super) fn settle_places(answer: &mut Answer, place: Place) {
-    let Answer::Batch(found) = answer else { return };
-    let settle = |version: &mut Version| {
-        if version.place == UNPLACED {
-            version.place = place;
-        }
-    };
-    for found in found {
-        match found {
-            Found::Value(Some(version)) => settle(version),
-            Found::Keys { keys, .. } => keys.iter_mut().for_each(|found| settle(&mut found.version)),
-            Found::Value(None) | Found::Done | Found::Number(_) | Found::Length(_) => {}
-        }
-    }
 }
 
 /// Whatever a batch may touch, whatever it finds.
@@ -97,7 +73,7 @@ fn check(work: &mut Work<'_>, which: u32, condition: &Condition) -> Result<(), E
     if holds {
         return Ok(());
     }
-    let found = seen.map(|seen| version(seen, UNPLACED));
+    let found = seen.map(held);
     Err(End::Refused(Refusal::Condition { condition: which, found }))
 }
 
@@ -120,10 +96,10 @@ fn check_range(
     Ok(())
 }
 
-fn take(work: &mut Work<'_>, which: u32, step: &Step, place: Place) -> Result<Found, End> {
+fn take(work: &mut Work<'_>, which: u32, step: &Step) -> Result<Found, End> {
     let fault = |fault| End::Refused(Refusal::Step { step: which, fault });
     Ok(match step {
-        Step::Get { key } => Found::Value(work.read(key)?.map(|seen| version(seen, place))),
+        Step::Get { key } => Found::Value(work.read(key)?.map(held)),
         Step::Put { key, value } => {
             work.write(key, Some(kept(value)))?;
             Found::Done
@@ -140,39 +116,33 @@ fn take(work: &mut Work<'_>, which: u32, step: &Step, place: Place) -> Result<Fo
             Found::Number(number)
         }
         Step::Append { key, value } => {
-            let held = work.read(key)?.map_or(Bytes::new(), |seen| seen.value.clone());
-            let length = held.len() + value.len();
+            let before = work.read(key)?.map_or(Bytes::new(), |seen| seen.value.clone());
+            let length = before.len() + value.len();
             if length > VALUE_BYTES_MAX {
                 return Err(fault(StepFault::TooLong));
             }
-            work.write(key, Some(Value::from([held, value.clone()].concat())))?;
+            work.write(key, Some(Value::from([before, value.clone()].concat())))?;
             Found::Length(length as u64)
         }
-        Step::Scan { range, limit, descending } => scan(work, range, *limit, *descending, place)?,
+        Step::Scan { range, limit, descending } => scan(work, range, *limit, *descending)?,
     })
 }
 
-fn scan(
-    work: &mut Work<'_>,
-    range: &KeyRange,
-    limit: u32,
-    descending: bool,
-    place: Place,
-) -> Result<Found, End> {
+fn scan(work: &mut Work<'_>, range: &KeyRange, limit: u32, descending: bool) -> Result<Found, End> {
     let (mut keys, mut bytes) = (Vec::new(), 0);
     let more = work.scan(range, descending, |key: &Key, seen| {
         if keys.len() >= limit as usize || bytes >= SCAN_BYTES {
             return false;
         }
         bytes += ENTRY_BYTES + key.len() + seen.value.len();
-        keys.push(FoundKey { key: key.clone(), version: version(seen, place) });
+        keys.push(FoundKey { key: key.clone(), held: held(seen) });
         true
     })?;
     Ok(Found::Keys { keys, more })
 }
 
-fn version(seen: Seen<'_>, own: Place) -> Version {
-    Version { place: seen.place.unwrap_or(own), value: seen.value.clone() }
+fn held(seen: Seen<'_>) -> Held {
+    Held { place: seen.place, value: seen.value.clone() }
 }
 
 /// A value as it is kept: it does not hold on to the message that it came in.

@@ -27,11 +27,12 @@ use std::collections::BTreeMap;
 use quorate_core::{Key, TransactionId, Value};
 use quorate_granola::{Answer as Answered, Application, Place, Prepared, Read};
 
-use crate::answer::{Answer, Refusal, Version};
+use crate::answer::{Answer, Refusal};
 use crate::library::{Library, NoProcedures};
 use crate::operation::{Malformed, Operation};
 use locks::{Access, Locks, Touched};
 use procedures::{Change, Procedures};
+pub use versions::Version;
 use versions::{Versions, Writes};
 use work::{Halt, Mode, Work};
 
@@ -62,7 +63,7 @@ enum Waits<L: Library> {
     /// It has run.
     Done {
         effect: Effect<L>,
-        result: Result<Answer, Refusal>,
+        answer: Answered,
         /// True if what it has read was undone since.
         is_stale: bool,
     },
@@ -167,7 +168,7 @@ impl<L: Library> ShardWith<L> {
     /// Runs an operation as far as it comes. None if it touches what is locked.
     fn work(&self, operation: &Value, mode: Mode) -> Option<Ended<L>> {
         let mut work = Work::new(&self.keys, &self.locks, mode);
-        let (result, procedures) = match self.execute(&mut work, operation, mode) {
+        let (result, procedures) = match self.execute(&mut work, operation) {
             Ok((answer, change)) => (Ok(answer), change),
             Err(End::Halt(Halt::Locked)) => return None,
             Err(End::Halt(Halt::ReadOnly)) => (Err(Refusal::ReadOnly), None),
@@ -181,18 +182,9 @@ impl<L: Library> ShardWith<L> {
         Some(Ended { effect: Effect { writes, procedures }, result, touched, is_locked, is_out_of_order })
     }
 
-    fn execute(
-        &self,
-        work: &mut Work<'_>,
-        operation: &Value,
-        mode: Mode,
-    ) -> Result<(Answer, Option<Change<L>>), End> {
-        let place = match mode {
-            Mode::Run(place) | Mode::RunAnyway(place) => Some(place),
-            Mode::Read(_) | Mode::Prepare => None,
-        };
+    fn execute(&self, work: &mut Work<'_>, operation: &Value) -> Result<(Answer, Option<Change<L>>), End> {
         Ok(match Operation::decode(operation)? {
-            Operation::Batch(batch) => (batch::execute(work, &batch, place)?, None),
+            Operation::Batch(batch) => (batch::execute(work, &batch)?, None),
             Operation::Call(call) => (self.procedures.call(work, &call)?, None),
             Operation::Deploy(deploy) => (Answer::Changed, self.procedures.deploy(work, &deploy)?),
             Operation::Remove(remove) => (Answer::Changed, self.procedures.remove(work, &remove)?),
@@ -267,11 +259,12 @@ impl<L: Library> Application for ShardWith<L> {
         let Some(Ended { effect, result, touched, .. }) = self.work(operation, Mode::Prepare) else {
             return Prepared::Conflict;
         };
-        let vote = match &result {
-            Ok(_) => Prepared::Commit(answered(&result)),
-            Err(refusal) => Prepared::Abort(refusal.encode()),
+        let answer = answered(&result);
+        let vote = match &answer {
+            Answered::Done(_) => Prepared::Commit(answer.clone()),
+            Answered::Refused(reason) => Prepared::Abort(reason.clone()),
         };
-        self.hold(transaction, touched, Waits::Done { effect, result, is_stale: false });
+        self.hold(transaction, touched, Waits::Done { effect, answer, is_stale: false });
         vote
     }
 
@@ -283,23 +276,20 @@ impl<L: Library> Application for ShardWith<L> {
     }
 
     fn commit(&mut self, place: Place) -> Answered {
-        let (effect, result) = match self.release(place.transaction).waits {
-            Waits::Done { is_stale, effect, mut result } => {
+        let (effect, answer) = match self.release(place.transaction).waits {
+            Waits::Done { is_stale, effect, answer } => {
                 assert!(!is_stale, "{place} is committed, and what it has read was undone");
-                if let Ok(answer) = &mut result {
-                    batch::settle_places(answer, place);
-                }
-                (effect, result)
+                (effect, answer)
             }
             Waits::Forced(operation) => {
                 let ended = self.work(&operation, Mode::RunAnyway(place));
                 let ended = ended.expect("it runs whatever is locked");
                 self.note_order(place, !ended.is_out_of_order);
-                (ended.effect, ended.result)
+                (ended.effect, answered(&ended.result))
             }
         };
         self.install(place, effect);
-        answered(&result)
+        answer
     }
 
     fn abort(&mut self, transaction: TransactionId) {

@@ -12,9 +12,9 @@ use quorate_procedure::{Answer as Called, Direction, Footprint, Pair, Procedure,
 
 use super::End;
 use super::locks::{Access, Locks, Touched};
-use super::versions::{Versions, Writes};
+use super::versions::{Version, Versions, Writes};
 use super::work::{Halt, Work};
-use crate::answer::{Answer, Refusal, Version};
+use crate::answer::{Answer, Refusal};
 use crate::library::Library;
 use crate::operation::{Call, Declared, Deploy, Remove};
 

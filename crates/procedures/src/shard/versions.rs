@@ -9,7 +9,15 @@ use quorate_core::{Key, KeyRange, Value};
 use quorate_granola::Place;
 
 use super::leaves::Leaves;
-use crate::answer::Version;
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Where the transaction stands that wrote it.
+    pub place: Place,
+    /// Its value.
+    pub value: Value,
+}
 
 /// Keys with their versions.
 #[derive(Debug, Default)]

@@ -42,6 +42,8 @@ struct Open {
     proposed: u64,
     is_forced: bool,
     is_free: bool,
+    /// What it will answer, unless it was prepared by force.
+    promised: Option<Answered>,
 }
 
 impl History {
@@ -108,15 +110,18 @@ impl History {
         if self.prepared.values().any(|open| open.is_forced) {
             return;
         }
-        match self.shard.prepare(transaction, &operation.encode()) {
-            Prepared::Conflict => drop(self.seen.insert("a prepare met a lock")),
-            Prepared::Commit | Prepared::Abort(_) => {
-                // Only now, so that it stands above what it has met.
-                let proposed = self.propose();
-                let open = Open { operation, proposed, is_forced: false, is_free: true };
-                self.prepared.insert(transaction, open);
+        let promised = match self.shard.prepare(transaction, &operation.encode()) {
+            Prepared::Conflict => {
+                self.seen.insert("a prepare met a lock");
+                return;
             }
-        }
+            Prepared::Commit(answer) => answer,
+            Prepared::Abort(reason) => Answered::Refused(reason),
+        };
+        // Only now, so that it stands above what it has met.
+        let proposed = self.propose();
+        let open = Open { operation, proposed, is_forced: false, is_free: true, promised: Some(promised) };
+        self.prepared.insert(transaction, open);
     }
 
     /// Gives back all locks, and prepares everything by force, in the order of proposals.
@@ -126,12 +131,12 @@ impl History {
         for _ in 0..self.random.below(2) {
             let operation = self.operation();
             let (id, proposed) = (self.next_id(), self.propose());
-            open.push((id, Open { operation, proposed, is_forced: true, is_free: true }));
+            open.push((id, Open { operation, proposed, is_forced: true, is_free: true, promised: None }));
         }
         open.sort_by_key(|(id, open)| (open.proposed, *id));
         for (id, mut open) in open {
             open.is_free = self.shard.force_prepare(id, &open.operation.encode());
-            open.is_forced = true;
+            (open.is_forced, open.promised) = (true, None);
             self.seen.insert(if open.is_free { "free by force" } else { "blocked by force" });
             self.prepared.insert(id, open);
         }
@@ -158,6 +163,7 @@ impl History {
             self.seen.insert("a commit below what has run");
         }
         let answer = self.shard.commit(place);
+        assert!(open.promised.is_none_or(|promised| promised == answer));
         self.note(place, open.operation, &answer);
     }
 

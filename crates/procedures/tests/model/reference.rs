@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quorate_core::{KeyRange, Value};
 use quorate_granola::Place;
 use quorate_procedures::{
-    Answer, Batch, Call, Condition, Found, FoundKey, Operation, Refusal, Step, StepFault, Version,
+    Answer, Batch, Call, Condition, Found, FoundKey, Held, Operation, Refusal, Step, StepFault, Version,
 };
 
 pub(crate) type Result = std::result::Result<Answer, Refusal>;
@@ -92,22 +92,21 @@ impl State {
                 Condition::Absent { key }
                 | Condition::Exists { key }
                 | Condition::Version { key, .. }
-                | Condition::Value { key, .. } => self.keys.get(&key.to_vec()).cloned(),
+                | Condition::Value { key, .. } => self.keys.get(&key.to_vec()),
                 Condition::Unchanged { .. } => None,
             };
             let holds = match condition {
                 Condition::Absent { .. } => found.is_none(),
                 Condition::Exists { .. } => found.is_some(),
-                Condition::Version { version, .. } => {
-                    found.as_ref().map(|found| found.place) == Some(*version)
-                }
-                Condition::Value { value, .. } => found.as_ref().map(|found| &found.value) == Some(value),
+                Condition::Version { version, .. } => found.is_some_and(|found| found.place == *version),
+                Condition::Value { value, .. } => found.is_some_and(|found| found.value == *value),
                 Condition::Unchanged { range, before, keys } => {
                     let held: Vec<_> = self.keys.iter().filter(|(key, _)| range.contains(key)).collect();
                     held.len() as u64 == *keys && held.iter().all(|(_, held)| held.place < *before)
                 }
             };
             if !holds {
+                let found = found.map(|found| held(place, found));
                 return Err(Refusal::Condition { condition: which, found });
             }
         }
@@ -122,9 +121,9 @@ impl State {
     }
 
     fn step(&mut self, place: Place, step: &Step) -> std::result::Result<Found, StepFault> {
-        let held = |key: &[u8]| self.keys.get(key).cloned();
+        let value = |key: &[u8]| self.keys.get(key).map(|held| held.value.to_vec());
         Ok(match step {
-            Step::Get { key } => Found::Value(held(key)),
+            Step::Get { key } => Found::Value(self.keys.get(&key.to_vec()).map(|found| held(place, found))),
             Step::Put { key, value } => {
                 self.put(place, key, value.to_vec());
                 Found::Done
@@ -134,23 +133,26 @@ impl State {
                 Found::Done
             }
             Step::Increment { key, by } => {
-                let text =
-                    held(key).map_or("0".to_owned(), |held| String::from_utf8_lossy(&held.value).into());
+                let text = value(key).unwrap_or(b"0".to_vec());
+                let text = String::from_utf8_lossy(&text);
                 let number = text.parse::<i64>().map_err(|_| StepFault::NotANumber)?;
                 let number = number.checked_add(*by).ok_or(StepFault::Overflow)?;
                 self.put(place, key, number.to_string().into_bytes());
                 Found::Number(number)
             }
-            Step::Append { key, value } => {
-                let held = held(key).map_or(Vec::new(), |held| held.value.to_vec());
-                let whole = [held.as_slice(), value].concat();
+            Step::Append { key, value: more } => {
+                let whole = [value(key).unwrap_or_default().as_slice(), more].concat();
                 let length = whole.len() as u64;
                 self.put(place, key, whole);
                 Found::Length(length)
             }
             Step::Scan { range, limit, descending } => {
-                let mut keys: Vec<FoundKey> =
-                    self.keys.iter().filter(|(key, _)| range.contains(key)).map(found).collect();
+                let mut keys: Vec<FoundKey> = self
+                    .keys
+                    .iter()
+                    .filter(|(key, _)| range.contains(key))
+                    .map(|(key, found)| FoundKey { key: key.clone().into(), held: held(place, found) })
+                    .collect();
                 if *descending {
                     keys.reverse();
                 }
@@ -197,6 +199,7 @@ impl State {
     }
 }
 
-fn found((key, version): (&Vec<u8>, &Version)) -> FoundKey {
-    FoundKey { key: key.clone().into(), version: version.clone() }
+/// What somebody at a place says of what it has found: of what it has written itself it knows no place.
+fn held(own: Place, found: &Version) -> Held {
+    Held { place: (found.place != own).then_some(found.place), value: found.value.clone() }
 }
