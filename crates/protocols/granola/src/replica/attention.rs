@@ -3,7 +3,7 @@
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, TransactionId};
 
-use super::leader::Stranger;
+use super::leader::{Hold, Stranger};
 use super::requests::Refused;
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::Application;
@@ -76,7 +76,9 @@ impl<A: Application> Replica<A> {
         let is_late = |place: &Place| {
             let open = leader.open.get(&place.transaction)?;
             let is_own = open.participants.len() == 1 && !open.is_inherited && !open.is_given_up;
-            (is_own && context.now - open.asked >= timeout).then_some(place.transaction)
+            // Then something stands before it that the log does not end before this.
+            let is_stuck = open.is_stable && open.hold == Hold::Blocked;
+            (is_own && is_stuck && context.now - open.asked >= timeout).then_some(place.transaction)
         };
         let singles: Vec<TransactionId> = leader.dated.iter().filter_map(is_late).collect();
         for id in &singles {

@@ -74,6 +74,7 @@ impl<A: Application> Replica<A> {
             return false;
         }
         leader.is_locking = false;
+        leader.dated.clear();
         self.unlock_all();
         true
     }
