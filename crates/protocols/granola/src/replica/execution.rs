@@ -14,7 +14,7 @@ use crate::config::Locking;
 use crate::entry::{Body, Ending, Entry, Final, Outcome};
 use crate::message::{Message, Reply};
 use crate::place::Place;
-use crate::rules::Plant;
+use crate::rules::{Plant, Rules};
 
 impl<A: Application> Replica<A> {
     /// Executes what can be executed.
@@ -177,7 +177,12 @@ impl<A: Application> Replica<A> {
         match &mut self.leader {
             Some(leader) => {
                 let ahead = &mut leader.ahead;
-                self.state.execute(|id| ahead.remove(&id).map(|(_, answer)| answer));
+                let is_sound = self.config.rules == Rules::SOUND;
+                self.state.execute(|id| {
+                    let answer = ahead.remove(&id).map(|(_, answer)| answer);
+                    assert!(answer.is_some() || !is_sound, "a leader has executed what its log says: {id}");
+                    answer
+                });
             }
             None => self.state.execute(|_| None),
         }
