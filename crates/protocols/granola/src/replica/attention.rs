@@ -73,11 +73,15 @@ impl<A: Application> Replica<A> {
             let reply = Reply::Ended(Outcome::Conflict);
             outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });
         }
+        let is_shared = |place: &&Place| {
+            leader.open.get(&place.transaction).is_some_and(|open| open.participants.len() > 1)
+        };
+        let first = leader.queue.iter().find(is_shared);
         let is_late = |place: &Place| {
             let open = leader.open.get(&place.transaction)?;
             let is_own = open.participants.len() == 1 && !open.is_inherited && !open.is_given_up;
-            // Then something stands before it that the log does not end before this.
-            let is_stuck = open.is_stable && open.hold == Hold::Blocked;
+            // What stands before it ends later in the log, so the log does not execute this one first.
+            let is_stuck = open.is_stable && open.hold == Hold::Blocked && first.is_some_and(|it| it < place);
             (is_own && is_stuck && context.now - open.asked >= timeout).then_some(place.transaction)
         };
         let singles: Vec<TransactionId> = leader.dated.iter().filter_map(is_late).collect();
