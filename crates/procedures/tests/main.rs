@@ -2,6 +2,8 @@
 
 mod batches;
 mod calls;
+mod divide;
 mod encoding;
+mod interactive;
 mod library;
 mod model;

@@ -30,10 +30,12 @@ use quorate_granola::{Answer as Answered, Application, Place, Prepared, Read};
 use crate::answer::{Answer, Refusal};
 use crate::library::{Library, NoProcedures};
 use crate::operation::{Malformed, Operation};
+pub(crate) use batch::SCAN_BYTES;
 use locks::{Access, Locks, Touched};
 use procedures::{Change, Procedures};
 pub use versions::Version;
 use versions::{Versions, Writes};
+pub(crate) use work::ENTRY_BYTES;
 use work::{Halt, Mode, Work};
 
 /// A shard of a serializable keyspace whose procedures come from a library.
