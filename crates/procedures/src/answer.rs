@@ -42,7 +42,8 @@ pub enum Found {
 /// What a key held when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Where the transaction stands that wrote it; none if that is the one that has read it, which has no place before it ends.
+    /// Where the transaction stands that wrote it; none if that is the one that has read it, which has no
+    /// place before it ends.
     pub place: Option<Place>,
     /// Its value.
     pub value: Value,
@@ -134,7 +135,8 @@ impl Answer {
 }
 
 impl Refusal {
-    /// Its bytes, as they stand in [`quorate_granola::Answer::Refused`] and in the reason of a vote against a transaction.
+    /// Its bytes, as they stand in [`quorate_granola::Answer::Refused`] and in the reason of a vote against a
+    /// transaction.
     pub fn encode(&self) -> Value {
         encoding::answer::encode_refusal(self)
     }

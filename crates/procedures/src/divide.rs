@@ -1,4 +1,5 @@
-//! A batch over keys of several shards: its parts, the cheapest class that they can be executed in, and its answer from theirs.
+//! A batch over keys of several shards: its parts, the cheapest class that they can be executed in, and its
+//! answer from theirs.
 //!
 //! | the batch | class |
 //! |---|---|
@@ -66,7 +67,8 @@ enum Asked {
 /// Why there is no answer of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// A shard has refused its part: nothing was changed anywhere. Conditions and steps are counted in the batch.
+    /// A shard has refused its part: nothing was changed anywhere. Conditions and steps are counted in the
+    /// batch.
     #[error("{shard} refuses: {refusal}")]
     Refused {
         /// The shard.

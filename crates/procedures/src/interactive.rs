@@ -1,8 +1,8 @@
-//! Interactive transactions, from one-round ones: each read is a transaction that only reads and tells versions; the last one compares
-//! them all, and writes.
+//! Interactive transactions, from one-round ones: each read is a transaction that only reads and tells
+//! versions; the last one compares them all, and writes.
 //!
-//! What has changed in between fails a condition, and the transaction is run again. So it is as if everything had been read where the
-//! last one stands.
+//! What has changed in between fails a condition, and the transaction is run again. So it is as if everything
+//! had been read where the last one stands.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,8 @@ struct Scanned {
     keys: Vec<Key>,
 }
 
-/// A key was read twice, and was written in between: what was read first holds no longer, and the transaction cannot be committed.
+/// A key was read twice, and was written in between: what was read first holds no longer, and the transaction
+/// cannot be committed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key:?} was written after it was read: run the transaction again")]
 pub struct Changed {
@@ -61,7 +62,8 @@ impl Interactive {
         Ok(())
     }
 
-    /// Notes what a part of a range held at the timestamp of a transaction that only reads: [`covered`] says which part.
+    /// Notes what a part of a range held at the timestamp of a transaction that only reads: [`covered`] says
+    /// which part.
     pub fn note_scan<'a>(
         &mut self,
         range: KeyRange,
@@ -96,7 +98,8 @@ impl Interactive {
         self.writes.iter().filter(|(key, _)| range.contains(key))
     }
 
-    /// True if it need not be compared with anything: it writes nothing, and has read everything at one timestamp.
+    /// True if it need not be compared with anything: it writes nothing, and has read everything at one
+    /// timestamp.
     pub fn is_snapshot(&self) -> bool {
         self.writes.is_empty() && self.first == self.last
     }
@@ -138,8 +141,8 @@ impl Interactive {
         division.finish()
     }
 
-    /// The keys and ranges that were read, in the order of the conditions of [`Interactive::commit`]: whoever is told that one does not
-    /// hold finds it here.
+    /// The keys and ranges that were read, in the order of the conditions of [`Interactive::commit`]: whoever
+    /// is told that one does not hold finds it here.
     pub fn compared(&self) -> Vec<KeyRange> {
         let key = |key: &Key| {
             let after = Key::from([key.as_slice(), b"\0"].concat());

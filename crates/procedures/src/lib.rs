@@ -1,8 +1,8 @@
 //! What a shard of a serializable keyspace runs.
 //!
-//! Granola orders one-round transactions and leaves open what they do. Here each participant's part is an [`Operation`]: a
-//! [`Batch`] of conditions and steps over keys, a [`Call`] of a procedure, or a change of which procedures there are.
-//! [`Shard`] carries them out, at every replica alike.
+//! Granola orders one-round transactions and leaves open what they do. Here each participant's part is an
+//! [`Operation`]: a [`Batch`] of conditions and steps over keys, a [`Call`] of a procedure, or a change of
+//! which procedures there are. [`Shard`] carries them out, at every replica alike.
 //!
 //! | file | what to read it for |
 //! |---|---|
@@ -15,10 +15,11 @@
 //! | `encoding` | the bytes of all that; `docs/wire-format.md` lists them |
 //!
 //! # Serializable with places
-//! Every write stands at the [`Place`](quorate_granola::Place) of its transaction, and what it has overwritten is kept until that is
-//! settled. So a reader sees the state before its place even if more has run, and what ran ahead of the log can be undone. Locks
-//! are taken on keys and ranges, present or not: whatever is executed while a transaction is prepared, and does not conflict,
-//! might as well have been executed after it.
+//! Every write stands at the [`Place`](quorate_granola::Place) of its transaction, and what it has
+//! overwritten is kept until that is settled. So a reader sees the state before its place even if more has
+//! run, and what ran ahead of the log can be undone. Locks are taken on keys and ranges, present or not:
+//! whatever is executed while a transaction is prepared, and does not conflict, might as well have been
+//! executed after it.
 
 pub mod answer;
 pub mod divide;

@@ -63,11 +63,13 @@ pub enum Condition {
         /// Its value.
         value: Value,
     },
-    /// No key of a range was written, or removed, since it was scanned. What was removed leaves no trace: so keys are counted.
+    /// No key of a range was written, or removed, since it was scanned. What was removed leaves no trace: so
+    /// keys are counted.
     Unchanged {
         /// The range.
         range: KeyRange,
-        /// Everything that it holds stands before this place: for a scan that only reads, [`Place::after`] its timestamp.
+        /// Everything that it holds stands before this place: for a scan that only reads, [`Place::after`]
+        /// its timestamp.
         before: Place,
         /// How many keys of this shard lie in it.
         keys: u64,
@@ -94,8 +96,8 @@ pub enum Step {
         /// The key.
         key: Key,
     },
-    /// Adds to a number. It is written as decimal digits, and a key that is absent counts as zero. What is no such number, and what
-    /// would be none of 64 bits afterwards, is refused.
+    /// Adds to a number. It is written as decimal digits, and a key that is absent counts as zero. What is no
+    /// such number, and what would be none of 64 bits afterwards, is refused.
     Increment {
         /// The key.
         key: Key,
@@ -125,11 +127,13 @@ pub enum Step {
 pub struct Call {
     /// Which procedure.
     pub name: String,
-    /// Which version of it; zero stands for the greatest that is deployed, and for one that is linked with the server.
+    /// Which version of it; zero stands for the greatest that is deployed, and for one that is linked with
+    /// the server.
     pub version: u32,
     /// What it is called with.
     pub arguments: Value,
-    /// What it touches at this shard, if the caller knows: then it may touch nothing else, and is in the way of nothing else.
+    /// What it touches at this shard, if the caller knows: then it may touch nothing else, and is in the way
+    /// of nothing else.
     pub declared: Option<Declared>,
 }
 
@@ -292,7 +296,8 @@ impl Call {
     }
 }
 
-/// Ends of ranges may be empty, and one byte longer than keys: so that a range can begin after the longest one.
+/// Ends of ranges may be empty, and one byte longer than keys: so that a range can begin after the longest
+/// one.
 fn validate_range(range: &KeyRange) -> Result<(), Malformed> {
     let longest = range.from.len().max(range.to.as_ref().map_or(0, |to| to.len()));
     if longest > KEY_BYTES_MAX + 1 {

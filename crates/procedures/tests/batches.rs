@@ -37,7 +37,11 @@ pub(crate) fn batch(conditions: &[Condition], steps: &[Step]) -> Value {
 
 pub(crate) fn run(shard: &mut Shard, at: u64, operation: &Value) -> Result<Answer, Refusal> {
     let answer = shard.run(place(at), operation).expect("nothing is locked");
-    read_answer(&answer).expect("a shard answers what can be read")
+    let read = read_answer(&answer).expect("a shard answers what can be read");
+    if let (quorate_granola::Answer::Done(bytes), Ok(read)) = (answer, &read) {
+        assert_eq!(read.encode(), bytes, "whoever writes it, it has the same bytes");
+    }
+    read
 }
 
 fn held(at: u64, text: &str) -> Held {
@@ -195,6 +199,14 @@ fn what_is_no_operation_is_refused() {
         assert!(matches!(vote, Prepared::Abort(_)), "{vote:?}");
         shard.abort(place(60).transaction);
     }
+}
+
+#[test]
+fn a_batch_of_too_many_steps_is_refused() {
+    let operation = batch(&[], &std::iter::repeat_n(get("a"), 100_001).collect::<Vec<_>>());
+    assert!(matches!(run(&mut shard(), 40, &operation), Err(Refusal::Malformed { .. })));
+    let operation = batch(&[], &std::iter::repeat_n(get("a"), 100_000).collect::<Vec<_>>());
+    assert!(matches!(run(&mut shard(), 40, &operation), Ok(Answer::Batch(_))));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Batches over several shards: what is asked of each, and that it comes to what one shard with all keys would do.
+//! Batches over several shards: what is asked of each, and that it comes to what one shard with all keys
+//! would do.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Interactive transactions over several shards, many at a time: whoever commits has read what stands where it commits.
+//! Interactive transactions over several shards, many at a time: whoever commits has read what stands where
+//! it commits.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 use quorate_core::{ClientId, ClockTime, Key, KeyRange, Random, ShardId, TransactionId, Value};
 use quorate_granola::{Answer as Answered, Application, Class, Place};
 use quorate_procedures::{
-    Batch, Division, Found, FoundKey, Held, Interactive, NoAnswer, Shard, Step, covered,
+    Batch, Division, Found, FoundKey, Held, Interactive, NoAnswer, Refusal, Shard, Step, covered,
 };
 
 use crate::batches::{key, place, put, range, value};
@@ -100,7 +101,8 @@ impl Client {
         true
     }
 
-    /// What it was told still stands, to the last version. Of what lies beyond what it has read it was told nothing.
+    /// What it was told still stands, to the last version. Of what lies beyond what it has read it was told
+    /// nothing.
     fn is_current(&self, shards: &Shards) -> bool {
         let got = |(key, held): &(Key, Option<Held>)| {
             shards.read(Step::Get { key: key.clone() }).0 == Found::Value(held.clone())
@@ -137,7 +139,7 @@ proptest! {
             let committed = shards.execute(&division);
             // A key that was written and removed again since is absent, as it was.
             prop_assert_eq!(committed.is_ok(), is_current);
-            if let Err(NoAnswer::Refused { refusal: quorate_procedures::Refusal::Condition { condition, .. }, .. }) = committed {
+            if let Err(NoAnswer::Refused { refusal: Refusal::Condition { condition, .. }, .. }) = committed {
                 prop_assert!((condition as usize) < client.txn.compared().len());
             }
         }

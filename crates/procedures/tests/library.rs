@@ -36,8 +36,8 @@ impl Procedure for Stubborn {
     }
 }
 
-/// `KEY SUFFIX`: adds the suffix and the arguments to a key and answers with what it held; refuses once that is long, after it has
-/// written.
+/// `KEY SUFFIX`: adds the suffix and the arguments to a key and answers with what it held; refuses once that
+/// is long, after it has written.
 #[derive(Debug)]
 pub(crate) struct Appends {
     key: String,

@@ -1,9 +1,12 @@
-//! The bytes of operations and answers: messages of protocol buffers. `docs/wire-format.md` lists their fields.
+//! The bytes of operations and answers: messages of protocol buffers. `docs/wire-format.md` lists their
+//! fields.
 //!
 //! Bytes come from outside. What is missing, or in no known form, is [`Malformed`], for every replica alike.
 
 pub(crate) mod answer;
 pub(crate) mod operation;
+mod reader;
+pub(crate) mod writer;
 
 use bytes::Bytes;
 use prost::{DecodeError, Message};

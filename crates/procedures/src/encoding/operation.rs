@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::{Message, Oneof};
 use quorate_core::{Key, Value};
 
-use super::{KeyRange, Nothing, Place, present};
+use super::{KeyRange, Nothing, Place, present, reader};
 use crate::operation as own;
 use crate::operation::Malformed;
 
@@ -190,15 +190,14 @@ fn step(step: own::Step) -> Step {
     Step { key: key.into(), does: Some(does) }
 }
 
-/// Reads an operation. Values and long keys share the memory of the bytes.
+/// Reads an operation.
 pub(crate) fn decode(bytes: &Value) -> Result<own::Operation, Malformed> {
+    if let Some(batch) = reader::read_batch(bytes)? {
+        return Ok(own::Operation::Batch(batch));
+    }
     let operation = Operation::decode(bytes.clone())?;
     Ok(match present(operation.kind, "the operation")? {
-        Kind::Batch(Batch { conditions, steps }) => {
-            let conditions = conditions.into_iter().map(read_condition).collect::<Result<_, _>>()?;
-            let steps = steps.into_iter().map(read_step).collect::<Result<_, _>>()?;
-            own::Operation::Batch(own::Batch { conditions, steps })
-        }
+        Kind::Batch(_) => return Err(Malformed::of("a batch that cannot be read")),
         Kind::Call(Call { name, version, arguments, declared }) => {
             let declared = declared.map(|declared| own::Declared {
                 keys: declared.keys.into_iter().map(Key::from).collect(),
@@ -210,34 +209,5 @@ pub(crate) fn decode(bytes: &Value) -> Result<own::Operation, Malformed> {
             own::Operation::Deploy(own::Deploy { name, version, code })
         }
         Kind::Remove(Remove { name, version }) => own::Operation::Remove(own::Remove { name, version }),
-    })
-}
-
-fn read_condition(condition: Condition) -> Result<own::Condition, Malformed> {
-    let key = Key::from(condition.key);
-    Ok(match present(condition.holds, "what a condition asks for")? {
-        Holds::Absent(_) => own::Condition::Absent { key },
-        Holds::Exists(_) => own::Condition::Exists { key },
-        Holds::Version(version) => own::Condition::Version { key, version: version.into() },
-        Holds::Value(value) => own::Condition::Value { key, value },
-        Holds::Unchanged(Unchanged { range, before, keys }) => own::Condition::Unchanged {
-            range: present(range, "the range of a condition")?.into(),
-            before: present(before, "the place of a condition")?.into(),
-            keys,
-        },
-    })
-}
-
-fn read_step(step: Step) -> Result<own::Step, Malformed> {
-    let key = Key::from(step.key);
-    Ok(match present(step.does, "what a step does")? {
-        Does::Get(_) => own::Step::Get { key },
-        Does::Put(value) => own::Step::Put { key, value },
-        Does::Delete(_) => own::Step::Delete { key },
-        Does::Increment(by) => own::Step::Increment { key, by },
-        Does::Append(value) => own::Step::Append { key, value },
-        Does::Scan(Scan { range, limit, descending }) => {
-            own::Step::Scan { range: present(range, "the range of a scan")?.into(), limit, descending }
-        }
     })
 }

@@ -1,6 +1,5 @@
 //! Batches: conditions, and steps.
 
-use bytes::Bytes;
 use quorate_core::transaction::VALUE_BYTES_MAX;
 use quorate_core::{Key, KeyRange, Value};
 use quorate_granola::Place;
@@ -9,22 +8,23 @@ use super::End;
 use super::locks::{Access, Touched};
 use super::versions::Seen;
 use super::work::{ENTRY_BYTES, Work};
-use crate::answer::{Answer, Found, FoundKey, Held, Refusal, StepFault};
+use crate::answer::{Held, Refusal, StepFault};
+use crate::encoding::writer::{AnswerWriter, KeysWriter};
 use crate::operation::{Batch, Condition, Step};
 
 /// A scan ends once it has found about so much.
 pub(crate) const SCAN_BYTES: usize = 1024 * 1024;
 
-/// Carries a batch out.
-pub(super) fn execute(work: &mut Work<'_>, batch: &Batch) -> Result<Answer, End> {
+/// Carries a batch out, and gives the bytes of its answer.
+pub(super) fn execute(work: &mut Work<'_>, batch: Batch) -> Result<Value, End> {
     for (which, condition) in (0..).zip(&batch.conditions) {
         check(work, which, condition)?;
     }
-    let mut found = Vec::with_capacity(batch.steps.len());
-    for (which, step) in (0..).zip(&batch.steps) {
-        found.push(take(work, which, step)?);
+    let mut answer = AnswerWriter::new();
+    for (which, step) in (0..).zip(batch.steps) {
+        take(work, which, step, &mut answer)?;
     }
-    Ok(Answer::Batch(found))
+    Ok(answer.finish())
 }
 
 /// Whatever a batch may touch, whatever it finds.
@@ -96,61 +96,66 @@ fn check_range(
     Ok(())
 }
 
-fn take(work: &mut Work<'_>, which: u32, step: &Step) -> Result<Found, End> {
+fn take(work: &mut Work<'_>, which: u32, step: Step, answer: &mut AnswerWriter) -> Result<(), End> {
     let fault = |fault| End::Refused(Refusal::Step { step: which, fault });
-    Ok(match step {
-        Step::Get { key } => Found::Value(work.read(key)?.map(held)),
+    match step {
+        Step::Get { key } => answer.value(work.read(&key)?),
         Step::Put { key, value } => {
-            work.write(key, Some(kept(value)))?;
-            Found::Done
+            work.write(key, Some(value))?;
+            answer.done();
         }
         Step::Delete { key } => {
             work.write(key, None)?;
-            Found::Done
+            answer.done();
         }
         Step::Increment { key, by } => {
-            let number = work.read(key)?.map_or(Some(0), |seen| number(seen.value));
+            let number = work.read(&key)?.map_or(Some(0), |seen| number(seen.value));
             let number = number.ok_or_else(|| fault(StepFault::NotANumber))?;
-            let number = number.checked_add(*by).ok_or_else(|| fault(StepFault::Overflow))?;
+            let number = number.checked_add(by).ok_or_else(|| fault(StepFault::Overflow))?;
             work.write(key, Some(Value::from(number.to_string())))?;
-            Found::Number(number)
+            answer.number(number);
         }
         Step::Append { key, value } => {
-            let before = work.read(key)?.map_or(Bytes::new(), |seen| seen.value.clone());
-            let length = before.len() + value.len();
+            let mut whole = work.read(&key)?.map_or(Vec::new(), |seen| seen.value.to_vec());
+            whole.extend_from_slice(&value);
+            let length = whole.len();
             if length > VALUE_BYTES_MAX {
                 return Err(fault(StepFault::TooLong));
             }
-            work.write(key, Some(Value::from([before, value.clone()].concat())))?;
-            Found::Length(length as u64)
+            work.write(key, Some(Value::from(whole)))?;
+            answer.length(length as u64);
         }
-        Step::Scan { range, limit, descending } => scan(work, range, *limit, *descending)?,
-    })
+        Step::Scan { range, limit, descending } => scan(work, &range, limit, descending, answer)?,
+    }
+    Ok(())
 }
 
-fn scan(work: &mut Work<'_>, range: &KeyRange, limit: u32, descending: bool) -> Result<Found, End> {
-    let (mut keys, mut bytes) = (Vec::new(), 0);
+fn scan(
+    work: &mut Work<'_>,
+    range: &KeyRange,
+    limit: u32,
+    descending: bool,
+    answer: &mut AnswerWriter,
+) -> Result<(), End> {
+    let (mut keys, mut count, mut bytes) = (KeysWriter::default(), 0, 0);
     let more = work.scan(range, descending, |key: &Key, seen| {
-        if keys.len() >= limit as usize || bytes >= SCAN_BYTES {
+        if count >= limit || bytes >= SCAN_BYTES {
             return false;
         }
+        count += 1;
         bytes += ENTRY_BYTES + key.len() + seen.value.len();
-        keys.push(FoundKey { key: key.clone(), held: held(seen) });
+        keys.push(key, &seen);
         true
     })?;
-    Ok(Found::Keys { keys, more })
+    answer.keys(keys, more);
+    Ok(())
 }
 
 fn held(seen: Seen<'_>) -> Held {
     Held { place: seen.place, value: seen.value.clone() }
 }
 
-/// A value as it is kept: it does not hold on to the message that it came in.
-pub(super) fn kept(value: &Value) -> Value {
-    Value::copy_from_slice(value)
-}
-
 /// The number that a value stands for, in decimal digits.
-pub(crate) fn number(value: &[u8]) -> Option<i64> {
+fn number(value: &[u8]) -> Option<i64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }

@@ -1,62 +1,120 @@
 //! A sorted map that can be frozen while it changes.
 //!
-//! Entries lie in leaves of some dozens, and leaves are shared with whoever has cloned the map: a clone costs one reference for
-//! each leaf, and a leaf is copied when it is first changed afterwards.
+//! ```text
+//!   top ──► nodes, of some dozens of leaves each ──► leaves, of some dozens of entries each
+//! ```
+//!
+//! Nodes and leaves are shared with whoever has cloned the map: a clone costs a reference for each node, and
+//! what is shared is copied when it is first changed afterwards. Keys lie beside each other at every level,
+//! so that looking for one touches little memory.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use quorate_core::Key;
 
-/// A leaf that would have more is divided.
-const LEAF_KEYS_MAX: usize = 64;
+/// A leaf with more entries, or a node with more leaves, is divided.
+const FANOUT_MAX: usize = 64;
 
-/// A leaf that has fewer is joined with its neighbour.
-const LEAF_KEYS_MIN: usize = 12;
+/// One that has fewer is joined with its neighbour.
+const FANOUT_MIN: usize = 12;
 
-/// Two leaves are joined only if what they lead to has room to grow.
-const LEAF_KEYS_JOINED: usize = 48;
+/// Two are joined only if what they lead to has room to grow.
+const FANOUT_JOINED: usize = 48;
 
-/// Entries with consecutive keys. Keys lie beside each other, so that looking for one touches little memory.
+/// Keys in their order, and what belongs to each.
 #[derive(Clone, Debug)]
-struct Leaf<V> {
+struct Row<T> {
     keys: Vec<Key>,
-    values: Vec<V>,
+    values: Vec<T>,
 }
 
-impl<V> Default for Leaf<V> {
-    fn default() -> Self {
-        Leaf { keys: Vec::new(), values: Vec::new() }
-    }
-}
+/// Entries with consecutive keys.
+type Leaf<V> = Row<V>;
+
+/// Leaves, or nodes, each by a key that is not above any in it and above all in the one before.
+type Level<C> = Row<Arc<C>>;
+
+/// Leaves with consecutive keys.
+type Node<V> = Level<Leaf<V>>;
 
 /// A sorted map of keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaves<V> {
-    /// By a key that is not above any in the leaf, and above all in the leaf before. The first is empty.
-    leaves: BTreeMap<Key, Arc<Leaf<V>>>,
+    /// The first node, and the first leaf in it, are at the empty key. There always is one.
+    nodes: Level<Node<V>>,
     len: usize,
 }
 
-impl<V> Default for Leaves<V> {
-    fn default() -> Self {
-        Leaves { leaves: BTreeMap::from([(Key::default(), Arc::default())]), len: 0 }
-    }
-}
-
-impl<V: Clone> Leaf<V> {
-    fn find(&self, key: &[u8]) -> Result<usize, usize> {
-        self.keys.binary_search_by(|held| held.as_slice().cmp(key))
+impl<T> Row<T> {
+    fn new() -> Self {
+        Row { keys: Vec::new(), values: Vec::new() }
     }
 
-    fn append(&mut self, mut other: Leaf<V>) {
+    fn one(key: Key, value: T) -> Self {
+        Row { keys: vec![key], values: vec![value] }
+    }
+
+    fn find(&self, key: &Key) -> Result<usize, usize> {
+        self.keys.binary_search(key)
+    }
+
+    /// What a key lies in: the last that does not begin above it.
+    fn child(&self, key: &Key) -> usize {
+        self.keys.partition_point(|bound| bound <= key).saturating_sub(1)
+    }
+
+    fn insert(&mut self, at: usize, key: Key, value: T) {
+        self.keys.insert(at, key);
+        self.values.insert(at, value);
+    }
+
+    fn remove(&mut self, at: usize) -> T {
+        self.keys.remove(at);
+        self.values.remove(at)
+    }
+
+    /// The second part of it, if it has become too long. What ascends fills one after the other.
+    fn divide(&mut self, inserted_at: usize) -> Option<Row<T>> {
+        if self.keys.len() <= FANOUT_MAX {
+            return None;
+        }
+        let is_last = inserted_at + 1 == self.keys.len();
+        let at = if is_last { inserted_at } else { self.keys.len() / 2 };
+        Some(Row { keys: self.keys.split_off(at), values: self.values.split_off(at) })
+    }
+
+    fn append(&mut self, mut other: Row<T>) {
         self.keys.append(&mut other.keys);
         self.values.append(&mut other.values);
     }
+}
 
-    fn split_off(&mut self, at: usize) -> Leaf<V> {
-        Leaf { keys: self.keys.split_off(at), values: self.values.split_off(at) }
+impl<T: Clone> Level<Row<T>> {
+    /// Joins a child that has become short with the one before it or after it, if both have room in one.
+    fn join(&mut self, at: usize) {
+        let len = |at: usize| self.values[at].keys.len();
+        if len(at) >= FANOUT_MIN {
+            return;
+        }
+        let fits = |left: usize| {
+            let (one, other) = (len(left), len(left + 1));
+            one == 0 || other == 0 || one + other <= FANOUT_JOINED
+        };
+        let left = match at {
+            _ if at > 0 && fits(at - 1) => at - 1,
+            _ if at + 1 < self.keys.len() && fits(at) => at,
+            _ => return,
+        };
+        let right = Arc::unwrap_or_clone(self.remove(left + 1));
+        Arc::make_mut(&mut self.values[left]).append(right);
+    }
+}
+
+impl<V: Clone> Default for Leaves<V> {
+    fn default() -> Self {
+        let leaf = Arc::new(Leaf::new());
+        let node = Arc::new(Node::one(Key::default(), leaf));
+        Leaves { nodes: Level::one(Key::default(), node), len: 0 }
     }
 }
 
@@ -67,92 +125,86 @@ impl<V: Clone> Leaves<V> {
     }
 
     /// What a key holds.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&V> {
-        let (_, leaf) = self.leaves.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
+    pub(crate) fn get(&self, key: &Key) -> Option<&V> {
+        let node = &self.nodes.values[self.nodes.child(key)];
+        let leaf = &node.values[node.child(key)];
         leaf.find(key).ok().map(|at| &leaf.values[at])
     }
 
     /// Sets what a key holds, and gives back what it held.
     pub(crate) fn insert(&mut self, key: &Key, value: V) -> Option<V> {
-        let (_, shared) = self.leaf_mut(key);
-        let leaf = Arc::make_mut(shared);
+        let node_at = self.nodes.child(key);
+        let node = Arc::make_mut(&mut self.nodes.values[node_at]);
+        let leaf_at = node.child(key);
+        let leaf = Arc::make_mut(&mut node.values[leaf_at]);
         let at = match leaf.find(key) {
             Ok(at) => return Some(std::mem::replace(&mut leaf.values[at], value)),
             Err(at) => at,
         };
-        // A long key may share the memory of the message that it came in.
-        leaf.keys.insert(at, Key::copy_from_slice(key));
-        leaf.values.insert(at, value);
-        if leaf.keys.len() > LEAF_KEYS_MAX {
-            // Keys that ascend fill their leaves.
-            let is_last = at + 1 == leaf.keys.len();
-            let right = leaf.split_off(if is_last { at } else { leaf.keys.len() / 2 });
-            self.leaves.insert(right.keys[0].clone(), Arc::new(right));
-        }
         self.len += 1;
+        // A long key may share the memory of the message that it came in.
+        leaf.insert(at, Key::copy_from_slice(key), value);
+        if let Some(right) = leaf.divide(at) {
+            node.insert(leaf_at + 1, right.keys[0].clone(), Arc::new(right));
+            if let Some(right) = node.divide(leaf_at + 1) {
+                self.nodes.insert(node_at + 1, right.keys[0].clone(), Arc::new(right));
+            }
+        }
         None
     }
 
     /// Removes a key, and gives back what it held.
-    pub(crate) fn remove(&mut self, key: &[u8]) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
+        // What is not there copies nothing.
         self.get(key)?;
-        let (bound, shared) = self.leaf_mut(key);
-        let leaf = Arc::make_mut(shared);
+        let node_at = self.nodes.child(key);
+        let node = Arc::make_mut(&mut self.nodes.values[node_at]);
+        let leaf_at = node.child(key);
+        let leaf = Arc::make_mut(&mut node.values[leaf_at]);
         let at = leaf.find(key).ok()?;
-        leaf.keys.remove(at);
-        let removed = leaf.values.remove(at);
-        let small = (leaf.keys.len() < LEAF_KEYS_MIN).then(|| bound.clone());
+        let removed = leaf.remove(at);
+        let is_empty = leaf.keys.is_empty() && node.keys.len() == 1;
+        node.join(leaf_at);
         self.len -= 1;
-        if let Some(bound) = small {
-            self.join(&bound);
+        if is_empty && self.nodes.keys.len() > 1 {
+            self.nodes.remove(node_at);
+            // The first one begins before everything.
+            self.nodes.keys[0] = Key::default();
+            Arc::make_mut(&mut self.nodes.values[0]).keys[0] = Key::default();
+        } else {
+            self.nodes.join(node_at);
         }
         Some(removed)
-    }
-
-    fn leaf_mut(&mut self, key: &[u8]) -> (&Key, &mut Arc<Leaf<V>>) {
-        let mut upto = self.leaves.range_mut::<[u8], _>((Bound::Unbounded, Bound::Included(key)));
-        upto.next_back().expect("the first leaf begins before all keys")
-    }
-
-    /// Joins a leaf with the one before, or the one after, if both have room in one.
-    fn join(&mut self, bound: &Key) {
-        let len = |leaf: &Arc<Leaf<V>>| leaf.keys.len();
-        let own = self.leaves.get(bound).map_or(0, len);
-        let fits = |(_, leaf): &(&Key, &Arc<Leaf<V>>)| own == 0 || len(leaf) + own <= LEAF_KEYS_JOINED;
-        let before = self.leaves.range::<Key, _>(..bound).next_back().filter(fits);
-        let after =
-            self.leaves.range::<Key, _>((Bound::Excluded(bound), Bound::Unbounded)).next().filter(fits);
-        let (left, right) = match (before, after) {
-            (Some((left, _)), _) => (left.clone(), bound.clone()),
-            (None, Some((right, _))) => (bound.clone(), right.clone()),
-            (None, None) => return,
-        };
-        let Some(right) = self.leaves.remove(&right) else { return };
-        let right = Arc::unwrap_or_clone(right);
-        if let Some(left) = self.leaves.get_mut(&left) {
-            Arc::make_mut(left).append(right);
-        }
     }
 
     /// The entries from one key up to, and without, another, in the order of keys.
     pub(crate) fn range<'a>(
         &'a self,
-        from: &[u8],
-        to: Option<&[u8]>,
+        from: &Key,
+        to: Option<&Key>,
     ) -> impl DoubleEndedIterator<Item = (&'a Key, &'a V)> + use<'a, V> {
-        let is_empty = to.is_some_and(|to| to <= from);
-        let first = self.leaves.range::<[u8], _>((Bound::Unbounded, Bound::Included(from))).next_back();
-        let first = first.map_or(Bound::Unbounded, |(bound, _)| Bound::Included(bound.as_slice()));
-        let end = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let leaves = (!is_empty).then(|| self.leaves.range::<[u8], _>((first, end)));
-        let from = from.to_vec();
-        let to = to.map(<[u8]>::to_vec);
-        leaves.into_iter().flatten().flat_map(move |(_, leaf)| {
-            let begin = leaf.find(&from).unwrap_or_else(|at| at);
-            let end = to.as_ref().map_or(leaf.keys.len(), |to| leaf.find(to).unwrap_or_else(|at| at));
+        let (from, to) = (from.clone(), to.cloned());
+        let (first, end) = children(&self.nodes, &from, to.as_ref());
+        let nodes = self.nodes.values[first..end].iter();
+        let bounds = (from.clone(), to.clone());
+        let leaves = nodes.flat_map(move |node| {
+            let (first, end) = children(node, &bounds.0, bounds.1.as_ref());
+            node.values[first..end].iter()
+        });
+        leaves.flat_map(move |leaf| {
+            let begin = leaf.keys.partition_point(|key| *key < from);
+            let end = to.as_ref().map_or(leaf.keys.len(), |to| leaf.keys.partition_point(|key| key < to));
+            let end = end.max(begin);
             leaf.keys[begin..end].iter().zip(&leaf.values[begin..end])
         })
     }
+}
+
+/// Which children may have keys of a range.
+fn children<C>(level: &Level<C>, from: &Key, to: Option<&Key>) -> (usize, usize) {
+    let first = level.child(from);
+    let end = to.map_or(level.keys.len(), |to| level.keys.partition_point(|bound| bound < to));
+    (first, end.max(first))
 }
 
 #[cfg(test)]
@@ -162,19 +214,28 @@ mod tests {
     use super::*;
 
     impl<V: Clone> Leaves<V> {
-        /// Whatever was done: leaves are in order, and none but the first is empty.
+        fn leaves(&self) -> impl Iterator<Item = (&Key, &Arc<Leaf<V>>)> {
+            self.nodes.values.iter().flat_map(|node| node.keys.iter().zip(&node.values))
+        }
+
+        /// Whatever was done: everything is in order, and nothing but the first leaf is empty.
         fn check(&self) {
             let mut last: Option<&Key> = None;
-            for (bound, leaf) in &self.leaves {
+            assert!(self.nodes.keys[0].is_empty() && self.nodes.values[0].keys[0].is_empty());
+            for (bound, node) in self.nodes.keys.iter().zip(&self.nodes.values) {
+                assert!(bound <= &node.keys[0] && (1..=FANOUT_MAX).contains(&node.keys.len()));
+            }
+            assert!(self.nodes.keys.is_sorted_by(|one, next| one < next));
+            for (bound, leaf) in self.leaves() {
                 assert_eq!(leaf.keys.len(), leaf.values.len());
-                assert!(leaf.keys.len() <= LEAF_KEYS_MAX);
+                assert!(leaf.keys.len() <= FANOUT_MAX);
                 assert!(!leaf.keys.is_empty() || bound.is_empty());
                 for key in &leaf.keys {
                     assert!(bound <= key && last.is_none_or(|last| last < key), "{last:?} {bound:?} {key:?}");
                     last = Some(key);
                 }
             }
-            assert_eq!(self.len, self.leaves.values().map(|leaf| leaf.keys.len()).sum::<usize>());
+            assert_eq!(self.len, self.leaves().map(|(_, leaf)| leaf.keys.len()).sum::<usize>());
         }
     }
 
@@ -185,60 +246,100 @@ mod tests {
     #[test]
     fn keys_that_ascend_fill_their_leaves_and_those_that_leave_are_joined() {
         let mut leaves = Leaves::default();
-        for number in 0..1_000 {
+        for number in 0..10_000 {
             leaves.insert(&key(number), number);
         }
         leaves.check();
-        assert!(leaves.leaves.len() <= 1_000 / LEAF_KEYS_MAX + 1);
-        for number in (0..1_000).filter(|number| number % 50 != 0) {
+        assert_eq!(leaves.leaves().count(), 10_000_usize.div_ceil(FANOUT_MAX));
+        assert_eq!(leaves.nodes.keys.len(), 10_000_usize.div_ceil(FANOUT_MAX * FANOUT_MAX));
+        for number in (0..10_000).filter(|number| number % 500 != 0) {
             assert_eq!(leaves.remove(&key(number)), Some(number));
         }
         leaves.check();
-        assert_eq!((leaves.len(), leaves.leaves.len()), (20, 1));
+        assert_eq!((leaves.len(), leaves.leaves().count(), leaves.nodes.keys.len()), (20, 1, 1));
+    }
+
+    #[test]
+    fn what_lay_first_may_leave() {
+        let mut leaves = Leaves::default();
+        for number in 0..10_000 {
+            leaves.insert(&key(number), number);
+        }
+        for number in 0..10_000 {
+            assert_eq!(leaves.remove(&key(number)), Some(number));
+            if number % 97 == 0 {
+                leaves.check();
+            }
+        }
+        leaves.check();
+        leaves.insert(&key(7), 7);
+        assert_eq!((leaves.get(&key(7)), leaves.nodes.keys.len()), (Some(&7), 1));
+    }
+
+    #[test]
+    fn a_node_leaves_with_its_last_key_whatever_stands_beside_it() {
+        for gone in 0..3 {
+            let mut leaves = Leaves::default();
+            for number in 0..12_288 {
+                leaves.insert(&key(number), number);
+            }
+            assert_eq!(leaves.nodes.keys.len(), 3);
+            for number in gone * 4_096..(gone + 1) * 4_096 {
+                leaves.remove(&key(number));
+            }
+            leaves.check();
+            assert_eq!((leaves.len(), leaves.nodes.keys.len()), (8_192, 2));
+        }
     }
 
     #[test]
     fn a_clone_shares_what_has_not_changed_since() {
         let mut leaves = Leaves::default();
-        for number in 0..1_000 {
+        for number in 0..10_000 {
             leaves.insert(&key(number), number);
         }
         let frozen = leaves.clone();
         leaves.insert(&key(500), 7);
-        let shared = leaves.leaves.iter().filter(|(bound, leaf)| Arc::ptr_eq(leaf, &frozen.leaves[*bound]));
-        assert_eq!(shared.count(), leaves.leaves.len() - 1);
+        let pairs = leaves.leaves().zip(frozen.leaves());
+        assert_eq!(pairs.filter(|((_, one), (_, other))| !Arc::ptr_eq(one, other)).count(), 1);
+        let pairs = leaves.nodes.values.iter().zip(&frozen.nodes.values);
+        assert_eq!(pairs.filter(|(one, other)| !Arc::ptr_eq(one, other)).count(), 1);
         assert_eq!((leaves.get(&key(500)), frozen.get(&key(500))), (Some(&7), Some(&500)));
     }
 
     proptest! {
         #[test]
         fn it_is_a_sorted_map(
-            changes in proptest::collection::vec((0u16..400, 0u8..4), 0..1_500),
-            ranges in proptest::collection::vec((0u16..420, proptest::option::of(0u16..420)), 1..8),
+            changes in proptest::collection::vec((0u16..6_000, 0u16..400, 0u8..3), 0..60),
+            ranges in proptest::collection::vec((0u16..6_200, proptest::option::of(0u16..6_200)), 1..8),
         ) {
-            let (mut leaves, mut model) = (Leaves::default(), BTreeMap::new());
+            let (mut leaves, mut model) = (Leaves::default(), std::collections::BTreeMap::new());
             let mut frozen = None;
-            for (at, (number, kind)) in changes.into_iter().enumerate() {
-                let key = key(number);
-                if kind == 0 {
-                    prop_assert_eq!(leaves.remove(&key), model.remove(&key));
-                } else {
-                    prop_assert_eq!(leaves.insert(&key, at), model.insert(key.clone(), at));
+            for (at, (first, count, kind)) in changes.into_iter().enumerate() {
+                // Runs of keys come and go, and some of a run.
+                for number in (first..first + count).step_by(1 + at % 3) {
+                    let key = key(number);
+                    if kind == 0 {
+                        prop_assert_eq!(leaves.remove(&key), model.remove(&key));
+                    } else {
+                        prop_assert_eq!(leaves.insert(&key, at), model.insert(key.clone(), at));
+                    }
+                    prop_assert_eq!(leaves.get(&key), model.get(&key));
                 }
-                if at == 700 {
+                leaves.check();
+                if at == 30 {
                     frozen = Some((leaves.clone(), model.clone()));
                 }
-                prop_assert_eq!(leaves.get(&key), model.get(&key));
             }
             for (leaves, model) in frozen.iter().chain([&(leaves, model)]) {
                 leaves.check();
                 for (from, to) in &ranges {
                     let (from, to) = (key(*from), to.map(key));
-                    let in_range = |(held, _): &(&Key, &usize)| **held >= from && to.as_ref().is_none_or(|to| *held < to);
-                    let expected: Vec<_> = model.iter().filter(in_range).collect();
-                    let found: Vec<_> = leaves.range(&from, to.as_deref()).collect();
+                    let in_range = |held: &Key| *held >= from && to.as_ref().is_none_or(|to| held < to);
+                    let expected: Vec<_> = model.iter().filter(|(held, _)| in_range(held)).collect();
+                    let found: Vec<_> = leaves.range(&from, to.as_ref()).collect();
                     prop_assert_eq!(&found, &expected);
-                    let back: Vec<_> = leaves.range(&from, to.as_deref()).rev().collect();
+                    let back: Vec<_> = leaves.range(&from, to.as_ref()).rev().collect();
                     prop_assert_eq!(back, expected.into_iter().rev().collect::<Vec<_>>());
                 }
             }

@@ -1,7 +1,7 @@
 //! What prepared transactions have locked.
 //!
-//! A key or range is locked to be read, or to be written. Two locks conflict if both are on one key and one of them is to write. A
-//! range is locked as a whole, with the keys in it that are not there.
+//! A key or range is locked to be read, or to be written. Two locks conflict if both are on one key and one
+//! of them is to write. A range is locked as a whole, with the keys in it that are not there.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -55,7 +55,8 @@ impl Touched {
     }
 }
 
-/// How many transactions have locked something: several to write it, if some were prepared in spite of the others.
+/// How many transactions have locked something: several to write it, if some were prepared in spite of the
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holders {
     readers: u32,

@@ -1,8 +1,9 @@
 //! What a shard of a serializable keyspace holds, and how it runs operations.
 //!
 //! ```text
-//!   run      ─► work: sees the newest versions, writes beside them ─► what it has written is installed at its place
-//!   prepare  ─► the same, and locks what it has touched ─► what it has written waits ─► commit installs it, abort drops it
+//!   run      ─► work: sees the newest versions, writes beside them ─► install at its place
+//!   prepare  ─► the same, and locks what it has touched ─► commit: install at its place
+//!                                                      └─► abort: forget
 //!   read     ─► work: sees what stood before a place
 //! ```
 //!
@@ -33,6 +34,7 @@ use crate::operation::{Malformed, Operation};
 pub(crate) use batch::SCAN_BYTES;
 use locks::{Access, Locks, Touched};
 use procedures::{Change, Procedures};
+pub(crate) use versions::Seen;
 pub use versions::Version;
 use versions::{Versions, Writes};
 pub(crate) use work::ENTRY_BYTES;
@@ -83,7 +85,7 @@ struct Effect<L: Library> {
 /// An operation that has come to an end.
 struct Ended<L: Library> {
     effect: Effect<L>,
-    result: Result<Answer, Refusal>,
+    answer: Answered,
     touched: Touched,
     is_locked: bool,
     is_out_of_order: bool,
@@ -157,39 +159,41 @@ impl<L: Library> ShardWith<L> {
         self.prepared.iter().map(|(id, waiting)| (*id, matches!(waiting.waits, Waits::Forced(_))))
     }
 
-    /// How often something was read or written below what stands there already: never, unless the library allows it.
+    /// How often something was read or written below what stands there already: never, unless the library
+    /// allows it.
     pub fn disorders(&self) -> u64 {
         self.disorders
     }
 
     /// What a key holds now.
     pub fn newest(&self, key: &[u8]) -> Option<&Version> {
-        self.keys.newest(key)
+        self.keys.newest(&Key::copy_from_slice(key))
     }
 
     /// Runs an operation as far as it comes. None if it touches what is locked.
     fn work(&self, operation: &Value, mode: Mode) -> Option<Ended<L>> {
         let mut work = Work::new(&self.keys, &self.locks, mode);
-        let (result, procedures) = match self.execute(&mut work, operation) {
-            Ok((answer, change)) => (Ok(answer), change),
+        let refused = |refusal: Refusal| (Answered::Refused(refusal.encode()), None);
+        let (answer, procedures) = match self.execute(&mut work, operation) {
+            Ok((answer, change)) => (Answered::Done(answer), change),
             Err(End::Halt(Halt::Locked)) => return None,
-            Err(End::Halt(Halt::ReadOnly)) => (Err(Refusal::ReadOnly), None),
-            Err(End::Halt(Halt::TooLarge)) => (Err(Refusal::TooLarge), None),
-            Err(End::Refused(refusal)) => (Err(refusal), None),
+            Err(End::Halt(Halt::ReadOnly)) => refused(Refusal::ReadOnly),
+            Err(End::Halt(Halt::TooLarge)) => refused(Refusal::TooLarge),
+            Err(End::Refused(refusal)) => refused(refusal),
         };
         let Work { mut writes, touched, is_locked, is_out_of_order, .. } = work;
-        if result.is_err() {
+        if let Answered::Refused(_) = answer {
             writes.clear();
         }
-        Some(Ended { effect: Effect { writes, procedures }, result, touched, is_locked, is_out_of_order })
+        Some(Ended { effect: Effect { writes, procedures }, answer, touched, is_locked, is_out_of_order })
     }
 
-    fn execute(&self, work: &mut Work<'_>, operation: &Value) -> Result<(Answer, Option<Change<L>>), End> {
+    fn execute(&self, work: &mut Work<'_>, operation: &Value) -> Result<(Value, Option<Change<L>>), End> {
         Ok(match Operation::decode(operation)? {
-            Operation::Batch(batch) => (batch::execute(work, &batch)?, None),
-            Operation::Call(call) => (self.procedures.call(work, &call)?, None),
-            Operation::Deploy(deploy) => (Answer::Changed, self.procedures.deploy(work, &deploy)?),
-            Operation::Remove(remove) => (Answer::Changed, self.procedures.remove(work, &remove)?),
+            Operation::Batch(batch) => (batch::execute(work, batch)?, None),
+            Operation::Call(call) => (self.procedures.call(work, &call)?.encode(), None),
+            Operation::Deploy(deploy) => (Answer::Changed.encode(), self.procedures.deploy(work, &deploy)?),
+            Operation::Remove(remove) => (Answer::Changed.encode(), self.procedures.remove(work, &remove)?),
         })
     }
 
@@ -234,34 +238,26 @@ impl<L: Library> ShardWith<L> {
     }
 }
 
-fn answered(result: &Result<Answer, Refusal>) -> Answered {
-    match result {
-        Ok(answer) => Answered::Done(answer.encode()),
-        Err(refusal) => Answered::Refused(refusal.encode()),
-    }
-}
-
 impl<L: Library> Application for ShardWith<L> {
     type Page = Page;
     type Frozen = Frozen;
 
     fn run(&mut self, place: Place, operation: &Value) -> Option<Answered> {
-        let Ended { effect, result, is_out_of_order, .. } = self.work(operation, Mode::Run(place))?;
+        let Ended { effect, answer, is_out_of_order, .. } = self.work(operation, Mode::Run(place))?;
         self.note_order(place, !is_out_of_order);
         self.install(place, effect);
-        Some(answered(&result))
+        Some(answer)
     }
 
     fn read(&self, before: Place, operation: &Value) -> Read {
         let ended = self.work(operation, Mode::Read(before)).expect("what only reads waits for no lock");
-        Read { answer: answered(&ended.result), is_locked: ended.is_locked }
+        Read { answer: ended.answer, is_locked: ended.is_locked }
     }
 
     fn prepare(&mut self, transaction: TransactionId, operation: &Value) -> Prepared {
-        let Some(Ended { effect, result, touched, .. }) = self.work(operation, Mode::Prepare) else {
+        let Some(Ended { effect, answer, touched, .. }) = self.work(operation, Mode::Prepare) else {
             return Prepared::Conflict;
         };
-        let answer = answered(&result);
         let vote = match &answer {
             Answered::Done(_) => Prepared::Commit(answer.clone()),
             Answered::Refused(reason) => Prepared::Abort(reason.clone()),
@@ -287,7 +283,7 @@ impl<L: Library> Application for ShardWith<L> {
                 let ended = self.work(&operation, Mode::RunAnyway(place));
                 let ended = ended.expect("it runs whatever is locked");
                 self.note_order(place, !ended.is_out_of_order);
-                (ended.effect, answered(&ended.result))
+                (ended.effect, ended.answer)
             }
         };
         self.install(place, effect);

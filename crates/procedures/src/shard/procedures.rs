@@ -1,7 +1,8 @@
 //! Procedures: which there are, and calls of them.
 //!
-//! A version of a procedure is a part of the state, like a key: it is deployed and removed at a place in the serial order, and
-//! rewound and handed over with the rest. What was compiled of it is not: each replica does that for itself.
+//! A version of a procedure is a part of the state, like a key: it is deployed and removed at a place in the
+//! serial order, and rewound and handed over with the rest. What was compiled of it is not: each replica does
+//! that for itself.
 
 use std::collections::BTreeMap;
 
@@ -197,7 +198,8 @@ impl<L: Library> Procedures<L> {
     pub(super) fn restore(&mut self, key: &Key, version: Version) {
         match L::compile(&version.value) {
             Ok(module) => drop(self.compiled.insert((key.clone(), version.place), module)),
-            // It could be deployed at the others. Without it this replica would come to other answers than they.
+            // It could be deployed at the others. Without it this replica would come to other answers than
+            // they.
             Err(text) => {
                 panic!("{key:?} was deployed and cannot be loaded here, which needs the same server: {text}")
             }
@@ -288,13 +290,13 @@ impl Store for Caller<'_, '_> {
         if value.len() > VALUE_BYTES_MAX {
             return Err(Stop::InvalidValue);
         }
-        let written = self.work.write(&key, Some(Value::copy_from_slice(value)));
+        let written = self.work.write(key, Some(Value::copy_from_slice(value)));
         written.map_err(|halt| self.stop(halt))
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<(), Stop> {
         let key = self.key(key)?;
-        self.work.write(&key, None).map_err(|halt| self.stop(halt))
+        self.work.write(key, None).map_err(|halt| self.stop(halt))
     }
 
     fn scan(

@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
-use std::ops::Bound;
 
 use quorate_core::{Key, KeyRange, Value};
 use quorate_granola::Place;
@@ -69,16 +68,15 @@ impl Versions {
     }
 
     /// The newest version of a key.
-    pub(crate) fn newest(&self, key: &[u8]) -> Option<&Version> {
+    pub(crate) fn newest(&self, key: &Key) -> Option<&Version> {
         self.live.get(key)
     }
 
     /// The newest version of a key before a place.
-    pub(crate) fn before(&self, key: &[u8], place: Place) -> Option<&Version> {
+    pub(crate) fn before(&self, key: &Key, place: Place) -> Option<&Version> {
         if self.has_past(place) {
-            let key = Key::copy_from_slice(key);
             let overwritten = self.past.range((key.clone(), place)..).next();
-            if let Some(((_, _), held)) = overwritten.filter(|((other, _), _)| *other == key) {
+            if let Some(((_, _), held)) = overwritten.filter(|((other, _), _)| other == key) {
                 return held.as_ref();
             }
         }
@@ -91,7 +89,8 @@ impl Versions {
         self.written.last().is_some_and(|(last, _)| *last >= place)
     }
 
-    /// The keys of a range as a reader sees them: before a place, if one is given, and with what it has written itself.
+    /// The keys of a range as a reader sees them: before a place, if one is given, and with what it has
+    /// written itself.
     pub(crate) fn scan<'a>(
         &'a self,
         range: &KeyRange,
@@ -107,7 +106,7 @@ impl Versions {
             let written = writes.iter().filter(|(key, _)| range.contains(key));
             patch.extend(written.map(|(key, value)| (key, value.as_ref().map(Seen::written))));
         }
-        let live = self.live.range(&range.from, range.to.as_deref());
+        let live = self.live.range(&range.from, range.to.as_ref());
         let live = live.map(|(key, version)| (key, Seen::of(version)));
         match (patch.is_empty(), descending) {
             (true, false) => Box::new(live),
@@ -132,8 +131,8 @@ impl Versions {
         patch
     }
 
-    /// Writes at a place. False if that is not above everything that was written to the key, and above all that is settled: then
-    /// the state is wrong.
+    /// Writes at a place. False if that is not above everything that was written to the key, and above all
+    /// that is settled: then the state is wrong.
     pub(crate) fn write(&mut self, place: Place, key: &Key, value: Option<Value>) -> bool {
         let held = match value {
             Some(value) => self.live.insert(key, Version { place, value }),
@@ -167,7 +166,8 @@ impl Versions {
             || past.any(|(_, held)| held.as_ref().is_some_and(|held| held.place == place))
     }
 
-    /// What was written below this place, or at all, is not undone any more, nor is what stood there before read.
+    /// What was written below this place, or at all, is not undone any more, nor is what stood there before
+    /// read.
     pub(crate) fn settle(&mut self, below: Option<Place>) {
         while let Some((place, _)) = self.written.first()
             && below.is_none_or(|below| *place < below)
@@ -225,12 +225,14 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    /// The next keys with about so many bytes: as many as stand before the first with which it is as much, and that one.
+    /// The next keys with about so many bytes: as many as stand before the first with which it is as much,
+    /// and that one.
     pub(crate) fn next_page(&mut self, bytes_max: usize) -> Vec<(Key, Version)> {
         const ENTRY_BYTES: usize = 64;
-        let from = [self.after.as_slice(), if self.after.is_empty() { b"" } else { b"\0" }].concat();
+        let from =
+            Key::from([self.after.as_slice(), if self.after.is_empty() { b"" } else { b"\0" }].concat());
         let live = self.live.range(&from, None).map(|(key, version)| (key, Seen::of(version)));
-        let patch = self.patch.range::<[u8], _>((Bound::Included(from.as_slice()), Bound::Unbounded));
+        let patch = self.patch.range(from..);
         let patch = patch.map(|(key, version)| (key, version.as_ref().map(Seen::of)));
         let (mut page, mut bytes) = (Vec::new(), 0);
         for (key, seen) in Merged::new(live, patch, false) {

@@ -1,6 +1,7 @@
 //! An operation while it runs: what it sees, what it has written, and what it has touched.
 //!
-//! Nothing that it writes stands in the shard before it has come to its end. So what refuses, or meets a lock, has changed nothing.
+//! Nothing that it writes stands in the shard before it has come to its end. So what refuses, or meets a
+//! lock, has changed nothing.
 
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX};
 use quorate_core::{Key, KeyRange, Value};
@@ -81,23 +82,22 @@ impl<'a> Work<'a> {
         if let Some(version) = found {
             self.is_out_of_order |= !self.is_below(version.place);
         }
-        if let Some(written) = self.writes.get(key.as_slice()) {
+        if !self.writes.is_empty()
+            && let Some(written) = self.writes.get(key)
+        {
             return Ok(written.as_ref().map(Seen::written));
         }
         Ok(found.map(Seen::of))
     }
 
     /// Sets what a key holds; none removes it.
-    pub(crate) fn write(&mut self, key: &Key, value: Option<Value>) -> Result<(), Halt> {
+    pub(crate) fn write(&mut self, key: Key, value: Option<Value>) -> Result<(), Halt> {
         if let Mode::Read(_) = self.mode {
             return Err(Halt::ReadOnly);
         }
-        self.touch_key(key, Access::Write)?;
+        self.touch_key(&key, Access::Write)?;
         self.count(key.len() + value.as_ref().map_or(0, |value| value.len()))?;
-        match self.writes.get_mut(key.as_slice()) {
-            Some(written) => *written = value,
-            None => drop(self.writes.insert(key.clone(), value)),
-        }
+        self.writes.insert(key, value);
         Ok(())
     }
 

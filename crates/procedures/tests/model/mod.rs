@@ -1,5 +1,5 @@
-//! Random histories of a shard, in orders in which a replica may drive it, against a simple model: whatever was answered is what one
-//! execution after the other would have answered, in the order of places.
+//! Random histories of a shard, in orders in which a replica may drive it, against a simple model: whatever
+//! was answered is what one execution after the other would have answered, in the order of places.
 
 mod reference;
 
@@ -142,7 +142,8 @@ impl History {
         }
     }
 
-    /// Commits or aborts something that is prepared; of what was prepared by force the first, or one that is free.
+    /// Commits or aborts something that is prepared; of what was prepared by force the first, or one that is
+    /// free.
     fn end_one(&mut self) {
         let mut free: Vec<TransactionId> = self.prepared.keys().copied().collect();
         let first = free.iter().copied().min_by_key(|id| (self.prepared[id].proposed, *id));
