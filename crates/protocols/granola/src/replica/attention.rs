@@ -108,7 +108,11 @@ impl<A: Application> Replica<A> {
         for id in old {
             let stranger = self.leader.as_mut().and_then(|leader| leader.strangers.remove(&id));
             if let Some(stranger) = stranger {
-                let Stranger { class, participants, first, .. } = stranger;
+                let Stranger { class, participants, first, votes, .. } = stranger;
+                if class == Class::ReadOnly && votes.values().any(|(vote, _)| *vote != Vote::Commit) {
+                    // Nobody waits for this vote, and what only reads leaves nothing behind: two shards would tell each other for ever.
+                    continue;
+                }
                 self.refuse(Refused { id, class, participants, first, vote: Vote::Conflict }, log, outbox);
             }
         }

@@ -107,6 +107,11 @@ impl<A: Application> Replica<A> {
         self.state.all_ended()
     }
 
+    /// Of how many transactions it remembers how they have ended.
+    pub fn ended_len(&self) -> usize {
+        self.state.ended_len()
+    }
+
     /// How many have ended that may be forgotten.
     pub fn overdue(&self) -> usize {
         self.state.overdue()

@@ -71,6 +71,11 @@ impl<A: Application> State<A> {
         self.fading.iter().map(|(_, id)| (*id, &self.ended[id]))
     }
 
+    /// How many transactions there are whose end is known.
+    pub(super) fn ended_len(&self) -> usize {
+        self.ended.len()
+    }
+
     /// How many have ended that may be forgotten.
     pub(super) fn overdue(&self) -> usize {
         self.fading.range(..(self.forgotten, TransactionId::default())).count()
