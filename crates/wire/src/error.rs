@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use quorate_core::transaction::{LimitExceeded, VALUE_BYTES_MAX};
+use quorate_core::transaction::{LimitExceeded, TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// Bytes that are not the message they should be: what is wrong, and in which field.
 ///
@@ -55,6 +55,12 @@ pub enum Fault {
     /// A value is longer than allowed.
     #[error("a value has {bytes} bytes; the limit is {max}", max = VALUE_BYTES_MAX)]
     Value {
+        /// Its length.
+        bytes: usize,
+    },
+    /// What a one-round transaction does at a shard is longer than allowed.
+    #[error("an operation has {bytes} bytes; the limit is {max}", max = TRANSACTION_BYTES_MAX)]
+    Operation {
         /// Its length.
         bytes: usize,
     },

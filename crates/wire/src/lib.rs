@@ -28,6 +28,7 @@ pub mod codec;
 mod configuration;
 mod error;
 pub mod frame;
+mod granola;
 mod groups;
 mod ir;
 mod log;

@@ -148,7 +148,12 @@ pub enum ProtocolMessage {
     Configuration(MessageOf<quorate_configuration::Replica>),
     /// A message of the quorum store without transactions.
     QwStore(quorate_qwstore::Message),
+    /// A message of Granola.
+    Granola(MessageOf<Serializable>),
 }
+
+/// A replica of a serializable keyspace.
+pub type Serializable = quorate_granola::Replica<quorate_procedures::Shard>;
 
 impl From<quorate_tapir::Message> for ProtocolMessage {
     fn from(message: quorate_tapir::Message) -> Self {
@@ -215,6 +220,23 @@ impl TryFrom<ProtocolMessage> for quorate_qwstore::Message {
 impl From<quorate_qwstore::Message> for ProtocolMessage {
     fn from(message: quorate_qwstore::Message) -> Self {
         ProtocolMessage::QwStore(message)
+    }
+}
+
+impl TryFrom<ProtocolMessage> for MessageOf<Serializable> {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::Granola(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<MessageOf<Serializable>> for ProtocolMessage {
+    fn from(message: MessageOf<Serializable>) -> Self {
+        ProtocolMessage::Granola(message)
     }
 }
 
@@ -310,6 +332,7 @@ alternatives!(ProtocolMessage, "ProtocolMessage", fields {
     2 Baseline: Nested,
     3 Configuration: Nested,
     4 QwStore: Nested,
+    5 Granola: Nested,
 });
 
 message!(Hello, "Hello", {

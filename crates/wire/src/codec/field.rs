@@ -180,17 +180,17 @@ impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
 /// A map, one field for each pair. Of pairs with the same key the last counts.
 pub(crate) struct Map;
 
-impl<K: Copy + Ord, V: Copy> Field<BTreeMap<K, V>> for Map
+impl<K: Clone + Ord, V: Clone> Field<BTreeMap<K, V>> for Map
 where
     (K, V): Wire,
 {
     fn encoded_len(number: u32, map: &BTreeMap<K, V>) -> usize {
-        map.iter().map(|(key, value)| present_len::<_, Nested>(number, &(*key, *value))).sum()
+        map.iter().map(|(key, value)| present_len::<_, Nested>(number, &(key.clone(), value.clone()))).sum()
     }
 
     fn write(number: u32, map: &BTreeMap<K, V>, writer: &mut Writer<'_>) {
         for (key, value) in map.iter().rev() {
-            put_present::<_, Nested>(number, &(*key, *value), writer);
+            put_present::<_, Nested>(number, &(key.clone(), value.clone()), writer);
         }
     }
 
@@ -355,6 +355,7 @@ impl Scalar for Isolation {
     fn to_u64(&self) -> u64 {
         match self {
             Isolation::Strict => 1,
+            Isolation::Serializable => 2,
         }
     }
 
@@ -493,27 +494,30 @@ impl<T: Wire> Kind<T> for Nested {
     }
 }
 
+/// Bytes with a limit: `bytes_kind!(Kind: Type, default …, check |bytes| …)`.
 macro_rules! bytes_kind {
     ($(#[$meta:meta])* $kind:ident: $type:ty, default $default:expr, check |$bytes:ident| $check:expr) => {
         $(#[$meta])*
         pub(crate) struct $kind;
 
-        impl Kind<$type> for $kind {
-            const WIRE_TYPE: WireType = WireType::Delimited;
+        impl $crate::codec::field::Kind<$type> for $kind {
+            const WIRE_TYPE: $crate::codec::reader::WireType = $crate::codec::reader::WireType::Delimited;
 
             #[inline]
             fn value_len(value: &$type) -> usize {
-                varint::len(value.len() as u64) + value.len()
+                $crate::codec::varint::len(value.len() as u64) + value.len()
             }
 
             #[inline]
-            fn put(value: &$type, writer: &mut Writer<'_>) {
+            fn put(value: &$type, writer: &mut $crate::codec::Writer<'_>) {
                 writer.put_slice(value);
                 writer.put_varint(value.len() as u64);
             }
 
             #[inline]
-            fn take(reader: &mut Reader<'_>) -> Result<$type, DecodeError> {
+            fn take(
+                reader: &mut $crate::codec::reader::Reader<'_>,
+            ) -> Result<$type, $crate::error::DecodeError> {
                 let $bytes = reader.delimited()?;
                 $check?;
                 Ok(<$type>::copy_from_slice($bytes))
@@ -567,6 +571,8 @@ bytes_kind!(
     default Some(Bytes::new()),
     check |bytes| Ok::<(), Fault>(())
 );
+
+pub(crate) use bytes_kind;
 
 /// A text.
 pub(crate) struct Text;

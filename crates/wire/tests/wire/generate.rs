@@ -2,6 +2,7 @@
 
 pub(crate) mod baselines;
 pub(crate) mod configuration;
+pub(crate) mod granola;
 pub(crate) mod qwstore;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -604,6 +605,7 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         baselines::member_message().prop_map(ProtocolMessage::from),
         configuration::member_message().prop_map(ProtocolMessage::from),
         qwstore::message().prop_map(ProtocolMessage::from),
+        granola::member_message().prop_map(ProtocolMessage::from),
     ];
     let envelope = (address(), address(), epoch(), said)
         .prop_map(|(from, to, epoch, message)| Packet::Envelope(Envelope { from, to, epoch, message }));

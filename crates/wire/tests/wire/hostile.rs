@@ -21,11 +21,12 @@ use quorate_log::message::Offer;
 use quorate_log::{Entry, Membership, Run, Shape};
 use quorate_store::Version;
 use quorate_tapir::Message;
+use quorate_wire::packet::Serializable;
 use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode_record, encode};
 
 use crate::allocation::peak_of;
 use crate::generate::baselines::{self, Fact, Item};
-use crate::generate::{configuration, qwstore};
+use crate::generate::{configuration, granola, qwstore};
 use crate::{cases, generate};
 
 /// Decoding may take so many times the length of its input. The worst is a list of the shortest entries that there can
@@ -43,6 +44,8 @@ fn decode_everything(bytes: &[u8]) {
         drop(decode::<MessageOf<Replica>>(bytes));
         drop(decode_record::<configuration::Fact>(bytes));
         drop(decode::<MessageOf<quorate_configuration::Replica>>(bytes));
+        drop(decode_record::<granola::Fact>(bytes));
+        drop(decode::<MessageOf<Serializable>>(bytes));
         drop(decode::<quorate_qwstore::Message>(bytes));
         drop(decode_record::<quorate_qwstore::Record>(bytes));
         drop(decode::<Keyspace>(bytes));
@@ -104,6 +107,23 @@ proptest! {
     #[test]
     fn mutated_messages_on_a_log_are_harmless(message in baselines::member_message(), mutations in mutations()) {
         let mut bytes = encode(&message).to_vec();
+        mutate(&mut bytes, &mutations);
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn mutated_messages_of_granola_are_harmless(
+        message in granola::member_message(),
+        mutations in mutations(),
+    ) {
+        let mut bytes = encode(&message).to_vec();
+        mutate(&mut bytes, &mutations);
+        decode_everything(&bytes);
+    }
+
+    #[test]
+    fn mutated_records_of_granola_are_harmless(fact in granola::fact(), mutations in mutations()) {
+        let mut bytes = encode(&fact).to_vec();
         mutate(&mut bytes, &mutations);
         decode_everything(&bytes);
     }
@@ -171,6 +191,27 @@ proptest! {
             decode_everything(&bytes[..length]);
         }
     }
+}
+
+/// An entry cannot be divided, so what it holds has to fit.
+#[test]
+fn an_operation_that_no_entry_could_hold_is_refused() {
+    let request = |bytes| quorate_granola::message::Request {
+        transaction: TransactionId::default(),
+        participants: vec![ShardId(1)],
+        operation: Bytes::from(vec![0; bytes]),
+        class: quorate_granola::Class::Independent,
+        high: Default::default(),
+        first: Default::default(),
+    };
+    let largest = request(TRANSACTION_BYTES_MAX);
+    assert_eq!(decode::<quorate_granola::message::Request>(&encode(&largest)), Ok(largest));
+    let error = decode::<quorate_granola::message::Request>(&encode(&request(TRANSACTION_BYTES_MAX + 1)));
+    let error = error.expect_err("one byte more than that");
+    assert_eq!(
+        (error.field, &error.fault),
+        ("operation", &Fault::Operation { bytes: TRANSACTION_BYTES_MAX + 1 })
+    );
 }
 
 /// A length that lies allocates nothing.

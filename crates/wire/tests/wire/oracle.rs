@@ -32,6 +32,7 @@ macro_rules! choices {
 
 pub(crate) mod baselines;
 pub(crate) mod configuration;
+pub(crate) mod granola;
 pub(crate) mod qwstore;
 
 messages! {
@@ -692,11 +693,12 @@ messages! {
 }
 
 choices! {
-    ProtocolMessage, "ProtocolChoice", "1, 2, 3, 4" = ProtocolChoice {
+    ProtocolMessage, "ProtocolChoice", "1, 2, 3, 4, 5" = ProtocolChoice {
         1 Tapir(Tapir),
         2 Baseline(baselines::Member),
         3 Configuration(configuration::Member),
         4 QwStore(qwstore::QwStore),
+        5 Granola(granola::Member),
     }
     Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19" = PacketChoice {
         1 Envelope(Envelope),

@@ -41,6 +41,13 @@ proptest! {
     }
 
     #[test]
+    fn records_of_granola_are_protocol_buffers(fact in generate::granola::fact()) {
+        let ours = encode(&fact);
+        let theirs = oracle::granola::Fact::decode(ours.as_ref()).expect("prost reads what we write");
+        prop_assert_eq!(theirs.encode_to_vec(), ours);
+    }
+
+    #[test]
     fn records_of_the_quorum_store_are_protocol_buffers(record in generate::qwstore::record()) {
         let ours = encode(&record);
         let theirs = oracle::qwstore::Record::decode(ours.as_ref()).expect("prost reads what we write");

@@ -7,7 +7,7 @@ use quorate_core::Epoch;
 use quorate_wire::{Packet, Wire, decode, decode_record, encode, encode_record};
 
 use crate::generate::baselines::{self, Item};
-use crate::generate::configuration;
+use crate::generate::{configuration, granola};
 use crate::{cases, generate};
 
 proptest! {
@@ -27,6 +27,11 @@ proptest! {
 
     #[test]
     fn every_record_on_a_log_is_read_back(epoch in generate::epoch(), fact in baselines::fact()) {
+        record_is_read_back(epoch, fact)?;
+    }
+
+    #[test]
+    fn every_record_of_granola_is_read_back(epoch in generate::epoch(), fact in granola::fact()) {
         record_is_read_back(epoch, fact)?;
     }
 
@@ -172,7 +177,7 @@ fn the_generators_reach_every_variant() {
 /// Each type by itself, because the names of variants recur: an entry, a standing and a page are `Prepared`.
 #[test]
 fn the_generators_reach_every_variant_on_a_log() {
-    let words = ["Tapir", "Baseline", "Configuration", "QwStore", "Log", "Own"];
+    let words = ["Tapir", "Baseline", "Configuration", "QwStore", "Granola", "Log", "Own"];
     assert_reached(generate::packet(), 500, &words);
     let words = [
         "Prepare",
@@ -295,6 +300,43 @@ fn the_generators_reach_every_variant_of_the_configuration() {
     assert_reached(configuration::entry(), 500, &["Write", "Settle", "Grant", "End"]);
     let words = ["Revisions", "Keys", "Changes", "Leases", "Clients", "Remembered", "Done"];
     assert_reached(configuration::page(), 500, &words);
+}
+
+#[test]
+fn the_generators_reach_every_variant_of_granola() {
+    let words = [
+        "Request",
+        "Inquire",
+        "Begin",
+        "Prepared",
+        "Gathered",
+        "Reply",
+        "Vote",
+        "Resolved",
+        "Abandoned",
+        "NotLeading",
+        "AskFloor",
+        "AskFloorReply",
+        "Ended",
+        "Forgotten",
+        "TooOld",
+        "Lost",
+        "ClockAhead",
+        "Committed",
+        "Aborted",
+        "Conflict",
+        "Done",
+        "Refused",
+        "Commit",
+        "Abort",
+        "ReadOnly",
+        "Independent",
+        "Coordinated",
+    ];
+    assert_reached(granola::own_message(), 2_000, &words);
+    assert_reached(granola::entry(), 500, &["Voted", "Floor", "Lost", "Nothing", "Final"]);
+    let words = ["Application", "Keys", "Procedures", "Pending", "Ended", "Bounds"];
+    assert_reached(granola::page(), 500, &words);
 }
 
 #[test]
