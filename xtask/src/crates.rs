@@ -53,6 +53,7 @@ const GRANOLA: &str = "quorate-granola";
 const QWSTORE: &str = "quorate-qwstore";
 const PROCEDURE: &str = "quorate-procedure";
 const PROCEDURES: &str = "quorate-procedures";
+const INTERACTIVE: &str = "quorate-interactive";
 const SANDBOX: &str = "quorate-sandbox";
 const TESTSCRIPTS: &str = "quorate-testscripts";
 const CHECKER: &str = "quorate-checker";
@@ -65,7 +66,7 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 25] = [
+pub(crate) const CRATES: [Crate; 26] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
@@ -109,6 +110,12 @@ pub(crate) const CRATES: [Crate; 25] = [
         may_import: &[CORE, STORE, GRANOLA, PROCEDURE],
         kind: Kind::Deterministic,
     },
+    Crate {
+        package: INTERACTIVE,
+        folder: "crates/interactive",
+        may_import: &[CORE, COORDINATOR, GRANOLA, PROCEDURES],
+        kind: Kind::Deterministic,
+    },
     Crate { package: SANDBOX, folder: "crates/sandbox", may_import: &[PROCEDURE], kind: Kind::Deterministic },
     Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
@@ -139,6 +146,7 @@ pub(crate) const CRATES: [Crate; 25] = [
             GRANOLA,
             PROCEDURE,
             PROCEDURES,
+            INTERACTIVE,
             QWSTORE,
             CHECKER,
             WORKLOADS,
