@@ -172,6 +172,7 @@ pub(crate) const CRATES: [Crate; 26] = [
             BASELINES,
             GRANOLA,
             PROCEDURES,
+            INTERACTIVE,
             QWSTORE,
             WIRE,
             RUNTIME,

@@ -1,5 +1,5 @@
-//! The coordinators of one client: one of TAPIR for all keyspaces that it runs, one of the configuration service, which holds
-//! the catalogue, and one for each keyspace that a comparison system runs.
+//! The coordinators of one client: one of TAPIR and one of Granola for all keyspaces that these run, one of the configuration
+//! service, which holds the catalogue, and one for each keyspace that a comparison system runs.
 //!
 //! A command finds its coordinator by the keyspace, replica or transaction that it names, a message by its protocol and the
 //! shard that it comes from.
@@ -11,13 +11,16 @@ use quorate_core::command::{Command, Event, Routes};
 use quorate_core::comparison::Rival;
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::InputOf;
+use quorate_core::topology::Isolation;
 use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, Machine, ShardId, TransactionId};
+use quorate_interactive::Interactive;
 use quorate_log::Guest;
 use quorate_runtime::clock::Time;
 use quorate_runtime::driver::{Carrier, Driver, Kept};
 use quorate_tapir::Coordinator;
 use quorate_wire::ProtocolMessage;
 use quorate_wire::catalogue::{SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
+use quorate_wire::packet::Serializable;
 
 /// What coordinators speak to.
 pub(crate) trait World {
@@ -32,10 +35,14 @@ pub(crate) trait World {
 type Configuration = Guest<quorate_configuration::Coordinator, quorate_configuration::Replica>;
 type Comparison = Guest<Baseline, Replica>;
 
+/// The coordinator of serializable keyspaces.
+type Granola = Guest<Interactive, Serializable>;
+
 /// One of the coordinators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Tapir,
+    Granola,
     Configuration,
     QwStore,
     /// The one of a comparison system on replicated logs, by its place.
@@ -46,6 +53,7 @@ enum Whose {
 pub(crate) struct Coordinators {
     client: ClientId,
     tapir: Driver<Coordinator>,
+    granola: Driver<Granola>,
     configuration: Driver<Configuration>,
     qwstore: Driver<quorate_qwstore::Coordinator>,
     comparisons: Vec<Driver<Comparison>>,
@@ -63,10 +71,15 @@ impl Coordinators {
             resend_timeout: tapir.resend_timeout,
             ..quorate_configuration::CoordinatorConfig::new(client)
         };
+        let granola = quorate_granola::CoordinatorConfig {
+            resend_timeout: tapir.resend_timeout,
+            ..quorate_granola::CoordinatorConfig::new(client)
+        };
         let qwstore = quorate_qwstore::CoordinatorConfig::new(client);
         Coordinators {
             client,
             tapir: Driver::new(Coordinator::restore(tapir, []), client.0),
+            granola: Driver::new(Guest::restore(granola, []), client.0),
             configuration: Driver::new(Guest::restore(configuration, []), client.0),
             qwstore: Driver::new(quorate_qwstore::Coordinator::restore(qwstore, []), client.0),
             comparisons: Vec::new(),
@@ -79,6 +92,7 @@ impl Coordinators {
     /// Starts them.
     pub(crate) fn start(&mut self, time: Time, world: &mut impl World) {
         self.tapir.step(time, Input::Start, &mut Carries { world, open: None });
+        self.step_granola(time, Input::Start, world);
         self.step_configuration(time, Input::Start, world);
         self.step_qwstore(time, Input::Start, world);
     }
@@ -86,6 +100,7 @@ impl Coordinators {
     /// True if they have nothing to do and nothing to tell.
     pub(crate) fn is_idle(&self) -> bool {
         self.tapir.machine().is_empty()
+            && self.granola.machine().machine().is_empty()
             && self.configuration.machine().machine().is_empty()
             && self.qwstore.machine().is_empty()
             && self.comparisons.iter().all(|coordinator| coordinator.machine().machine().is_empty())
@@ -97,6 +112,7 @@ impl Coordinators {
             Whose::Tapir => {
                 self.tapir.step(time, Input::Command(command), &mut Carries { world, open: None })
             }
+            Whose::Granola => self.step_granola(time, Input::Command(command), world),
             Whose::Configuration => self.step_configuration(time, Input::Command(command), world),
             Whose::QwStore => self.step_qwstore(time, Input::Command(command), world),
             Whose::Comparison(slot) => self.step_comparison(time, slot, Input::Command(command), world),
@@ -123,6 +139,9 @@ impl Coordinators {
                     self.step_comparison(time, slot, Input::Message { from, epoch, message }, world);
                 }
             }
+            ProtocolMessage::Granola(message) => {
+                self.step_granola(time, Input::Message { from, epoch, message }, world);
+            }
             ProtocolMessage::Configuration(message) => {
                 self.step_configuration(time, Input::Message { from, epoch, message }, world);
             }
@@ -135,6 +154,7 @@ impl Coordinators {
     /// Fires the timers that are due.
     pub(crate) fn fire_timers(&mut self, time: Time, world: &mut impl World) {
         self.tapir.fire_timers(time, &mut Carries { world, open: None });
+        self.granola.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
         self.configuration.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
         self.qwstore.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
         for coordinator in &mut self.comparisons {
@@ -148,6 +168,7 @@ impl Coordinators {
         let configuration = self.configuration.next_deadline();
         comparisons
             .chain(self.tapir.next_deadline())
+            .chain(self.granola.next_deadline())
             .chain(configuration)
             .chain(self.qwstore.next_deadline())
             .min()
@@ -184,7 +205,13 @@ impl Coordinators {
         let known = self.keyspaces.get(&keyspace.id).copied();
         let whose = match (known, &keyspace.comparison) {
             (Some(whose), _) => whose,
-            (None, None) => return Whose::Tapir,
+            (None, None) => match keyspace.isolation {
+                Isolation::Strict => return Whose::Tapir,
+                Isolation::Serializable => {
+                    self.keyspaces.insert(keyspace.id, Whose::Granola);
+                    Whose::Granola
+                }
+            },
             (None, Some(comparison)) => {
                 let Rival::OnLog(system) = comparison.rival else {
                     self.keyspaces.insert(keyspace.id, Whose::QwStore);
@@ -201,6 +228,10 @@ impl Coordinators {
         };
         self.shards.extend(keyspace.groups().map(|group| (group.id, whose)));
         whose
+    }
+
+    fn step_granola(&mut self, time: Time, input: InputOf<Granola>, world: &mut impl World) {
+        self.granola.step(time, input, &mut Carries { world, open: Some(&mut self.open) });
     }
 
     fn step_configuration(&mut self, time: Time, input: InputOf<Configuration>, world: &mut impl World) {

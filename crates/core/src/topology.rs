@@ -20,16 +20,19 @@ pub use placing::{MoveError, Moves, Placing};
 pub enum Isolation {
     /// Strict serializability, by TAPIR.
     Strict,
+    /// Serializability in the order of sessions, by Granola: one-round transactions.
+    Serializable,
 }
 
 impl Isolation {
     /// Every isolation that this version can run.
-    pub const ALL: [Isolation; 1] = [Isolation::Strict];
+    pub const ALL: [Isolation; 2] = [Isolation::Strict, Isolation::Serializable];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Isolation::Strict => "strict",
+            Isolation::Serializable => "serializable",
         }
     }
 }

@@ -225,6 +225,7 @@ impl Placement {
             (SYSTEM_KEYSPACE_ID, ..) => Protocol::Configuration,
             (_, Some(rival), _) => Protocol::Comparison(rival),
             (_, None, Isolation::Strict) => Protocol::Tapir,
+            (_, None, Isolation::Serializable) => Protocol::Granola,
         }
     }
 
@@ -268,6 +269,7 @@ impl Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Tapir,
+    Granola,
     /// The configuration service.
     Configuration,
     /// A comparison system.
@@ -279,6 +281,7 @@ impl Protocol {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Protocol::Tapir => "tapir",
+            Protocol::Granola => "granola",
             Protocol::Configuration => "configuration",
             Protocol::Comparison(rival) => rival.name(),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use quorate_core::command::{Command, Routes};
 use quorate_core::comparison::Comparison;
 use quorate_core::machine::Machine;
-use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
+use quorate_core::topology::{Durability, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Groups, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex,
     ShardId, SiteId,
@@ -626,7 +626,7 @@ fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
     Keyspace {
         id: KEYSPACE,
         name: "simulated".to_owned(),
-        isolation: Isolation::Strict,
+        isolation: S::ISOLATION,
         durability: scenario.durability,
         shards: shards.to_vec(),
         epoch: Epoch::FIRST,

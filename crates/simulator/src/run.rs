@@ -32,6 +32,7 @@ use crate::scenario::Scenario;
 use crate::system::baselines::Baseline;
 use crate::system::configuration::ConfigurationService;
 use crate::system::qwstore::QwStore;
+use crate::system::serializable::Serializable;
 use crate::system::strict::Strict;
 use crate::system::{Hostile, News, System, SystemKind, is_hostile_key};
 use crate::world::Happening;
@@ -77,6 +78,7 @@ pub fn run_seed(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedR
 fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
     match options.system {
         SystemKind::Strict => run_scenario(Scenario::<Strict>::derive(seed, options), trace),
+        SystemKind::Serializable => run_scenario(Scenario::<Serializable>::derive(seed, options), trace),
         SystemKind::Baseline(_) => run_scenario(Scenario::<Baseline>::derive(seed, options), trace),
         SystemKind::QwStore => run_scenario(Scenario::<QwStore>::derive(seed, options), trace),
         SystemKind::Configuration => {

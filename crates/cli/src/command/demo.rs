@@ -246,6 +246,7 @@ fn fast_quorum_round_trip(
 fn level(isolation: Isolation) -> Level {
     match isolation {
         Isolation::Strict => Level::StrictSerializable,
+        Isolation::Serializable => Level::SessionSerializable,
     }
 }
 
@@ -253,6 +254,7 @@ fn level(isolation: Isolation) -> Level {
 fn protocol(isolation: Isolation) -> &'static str {
     match isolation {
         Isolation::Strict => "TAPIR",
+        Isolation::Serializable => "Granola",
     }
 }
 

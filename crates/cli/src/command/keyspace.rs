@@ -87,7 +87,8 @@ struct Common {
 pub(crate) struct CreateArguments {
     /// Its name: letters, digits, `-`, `_` and `.`, beginning with a letter.
     pub(crate) name: String,
-    /// What its transactions are promised: `strict` is strict serializability.
+    /// What its transactions are promised: `strict` is strict serializability; `serializable` is one serial order, which agrees
+    /// with that of each session.
     #[arg(long, default_value_t = Isolation::Strict)]
     isolation: Isolation,
     /// Into how many shards its keys are divided.

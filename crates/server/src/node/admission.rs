@@ -7,6 +7,7 @@
 use quorate_baselines::Message as Baseline;
 use quorate_configuration::Message as Configuration;
 use quorate_core::ClientId;
+use quorate_granola::Message as Granola;
 use quorate_log::Part;
 use quorate_qwstore::Message as QwStore;
 use quorate_tapir::Message;
@@ -34,10 +35,11 @@ pub(crate) fn classify(message: &ProtocolMessage) -> Class {
         ProtocolMessage::Baseline(Part::Own(message)) => classify_baseline(message),
         ProtocolMessage::Configuration(Part::Own(message)) => classify_configuration(message),
         ProtocolMessage::QwStore(message) => classify_qwstore(message),
+        ProtocolMessage::Granola(Part::Own(message)) => classify_granola(message),
         // Only replicas say these, and to whom others do it means nothing.
-        ProtocolMessage::Baseline(Part::Log(_)) | ProtocolMessage::Configuration(Part::Log(_)) => {
-            Class::Always
-        }
+        ProtocolMessage::Baseline(Part::Log(_))
+        | ProtocolMessage::Configuration(Part::Log(_))
+        | ProtocolMessage::Granola(Part::Log(_)) => Class::Always,
     }
 }
 
@@ -59,6 +61,15 @@ fn classify_qwstore(message: &QwStore) -> Class {
     match message {
         QwStore::Read { .. } | QwStore::Scan { .. } => Class::Early,
         QwStore::Ir(quorate_ir::Message::ProposeInconsistent { .. }) => Class::Prepare,
+        _ => Class::Always,
+    }
+}
+
+/// What writes may compare what a transaction has read before.
+fn classify_granola(message: &Granola) -> Class {
+    match message {
+        Granola::Request(request) if request.class == quorate_granola::Class::ReadOnly => Class::Early,
+        Granola::Request(_) => Class::Prepare,
         _ => Class::Always,
     }
 }
@@ -244,6 +255,32 @@ mod tests {
         ];
         for (message, class) in table {
             assert_eq!(classify(&ProtocolMessage::QwStore(message.clone())), class, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_ends_transactions_of_granola_is_never_refused() {
+        let transaction = TransactionId::default();
+        let request = |class| {
+            let (participants, operation) = (vec![], Default::default());
+            let (high, first) = Default::default();
+            let request =
+                quorate_granola::Request { transaction, participants, operation, class, high, first };
+            Granola::Request(request)
+        };
+        let table = [
+            (request(quorate_granola::Class::ReadOnly), Class::Early),
+            (request(quorate_granola::Class::Independent), Class::Prepare),
+            (request(quorate_granola::Class::Coordinated), Class::Prepare),
+            (
+                Granola::Inquire { transaction, participants: vec![], not_before: Default::default() },
+                Class::Always,
+            ),
+            (Granola::AskFloor, Class::Always),
+        ];
+        for (message, class) in table {
+            let message = ProtocolMessage::Granola(Part::Own(message));
+            assert_eq!(classify(&message), class, "{message:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod configuration;
+mod granola;
 mod member;
 mod qwstore;
 mod tapir;

@@ -340,13 +340,16 @@ impl Clients {
                 continue;
             }
             self.sessions[session].current = None;
-            let Some(attempt) = self.sessions[session].attempt.take() else { continue };
-            self.by_transaction.remove(&attempt.id);
-            if attempt.commit_asked {
-                self.give_up(session, attempt, None, cluster);
-            } else {
-                self.record_failed(attempt.recorded, cluster);
+            if let Some(attempt) = self.sessions[session].attempt.take() {
+                self.by_transaction.remove(&attempt.id);
+                if attempt.commit_asked {
+                    self.give_up(session, attempt, None, cluster);
+                } else {
+                    self.record_failed(attempt.recorded, cluster);
+                }
             }
+            // What it had seen is lost with its coordinator: whoever takes its place begins another session.
+            self.sessions[session].process = self.next_process();
         }
     }
 

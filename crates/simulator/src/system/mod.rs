@@ -6,6 +6,7 @@
 //! | file | role |
 //! |---|---|
 //! | [`strict`] | `strict` keyspaces: TAPIR over inconsistent replication |
+//! | [`serializable`] | `serializable` keyspaces: Granola, on replicated logs |
 //! | [`baselines`] | the systems that the papers compare themselves with, on replicated logs |
 //! | [`qwstore`] | the quorum store without transactions that it compares itself with |
 //! | [`configuration`] | the configuration service |
@@ -17,6 +18,7 @@ pub mod configuration;
 pub(crate) mod frames;
 mod on_log;
 pub mod qwstore;
+pub mod serializable;
 pub mod strict;
 
 use std::fmt::{self, Debug};
@@ -25,6 +27,7 @@ use std::time::Duration;
 use quorate_checker::Level;
 use quorate_core::command::{Command, Event, Outcome};
 use quorate_core::comparison::Rival;
+use quorate_core::topology::Isolation;
 use quorate_core::{
     ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     TransactionId,
@@ -38,6 +41,7 @@ use crate::world::Protocol;
 use baselines::Baseline;
 use configuration::ConfigurationService;
 use qwstore::QwStore;
+use serializable::Serializable;
 use strict::Strict;
 
 /// A system that can be simulated.
@@ -46,6 +50,8 @@ pub enum SystemKind {
     /// The keyspaces whose isolation is `strict`.
     #[default]
     Strict,
+    /// The keyspaces whose isolation is `serializable`.
+    Serializable,
     /// A comparison system.
     Baseline(quorate_baselines::System),
     /// The quorum store without transactions.
@@ -59,13 +65,14 @@ impl SystemKind {
     pub fn all() -> impl Iterator<Item = SystemKind> {
         let baselines = quorate_baselines::System::ALL.map(SystemKind::Baseline);
         let others = [SystemKind::QwStore, SystemKind::Configuration];
-        std::iter::once(SystemKind::Strict).chain(baselines).chain(others)
+        [SystemKind::Strict, SystemKind::Serializable].into_iter().chain(baselines).chain(others)
     }
 
     /// Its name: that of the isolation, or of the comparison system.
     pub const fn name(self) -> &'static str {
         match self {
             SystemKind::Strict => "strict",
+            SystemKind::Serializable => "serializable",
             SystemKind::Baseline(system) => system.name(),
             SystemKind::QwStore => Rival::QwStore.name(),
             SystemKind::Configuration => "configuration",
@@ -76,6 +83,7 @@ impl SystemKind {
     pub const fn what(self) -> &'static str {
         match self {
             SystemKind::Strict => "strict keyspaces: TAPIR",
+            SystemKind::Serializable => "serializable keyspaces: Granola",
             SystemKind::Baseline(system) => system.what(),
             SystemKind::QwStore => Rival::QwStore.what(),
             SystemKind::Configuration => "the configuration service",
@@ -85,7 +93,7 @@ impl SystemKind {
     /// The option of `quorate sim` that chooses it.
     pub fn option(self) -> String {
         match self {
-            SystemKind::Strict => format!("--isolation {self}"),
+            SystemKind::Strict | SystemKind::Serializable => format!("--isolation {self}"),
             SystemKind::Baseline(_) | SystemKind::QwStore => format!("--baseline {self}"),
             SystemKind::Configuration => "--configuration".to_owned(),
         }
@@ -95,6 +103,7 @@ impl SystemKind {
     pub const fn changes_groups(self) -> bool {
         match self {
             SystemKind::Strict => Strict::CHANGES_GROUPS,
+            SystemKind::Serializable => Serializable::CHANGES_GROUPS,
             SystemKind::Baseline(_) => Baseline::CHANGES_GROUPS,
             SystemKind::QwStore => QwStore::CHANGES_GROUPS,
             SystemKind::Configuration => ConfigurationService::CHANGES_GROUPS,
@@ -105,6 +114,7 @@ impl SystemKind {
     pub fn plants(self) -> Vec<Planted> {
         match self {
             SystemKind::Strict => strict::plants(),
+            SystemKind::Serializable => serializable::plants(),
             SystemKind::Baseline(system) => baselines::plants_of(system),
             SystemKind::QwStore => qwstore::plants(),
             SystemKind::Configuration => configuration::plants(),
@@ -222,6 +232,9 @@ pub trait System:
 
     /// True if it is one group, with each of its replicas in a site of its own.
     const IS_SPREAD: bool = false;
+
+    /// The isolation of its keyspaces.
+    const ISOLATION: Isolation = Isolation::Strict;
 
     /// True if the replicas of its groups can be replaced while it runs, and this is simulated.
     const CHANGES_GROUPS: bool = false;

@@ -296,6 +296,7 @@ fn coverage(report: &Report) -> String {
 fn system_of(isolation: Isolation) -> SystemKind {
     match isolation {
         Isolation::Strict => SystemKind::Strict,
+        Isolation::Serializable => SystemKind::Serializable,
     }
 }
 

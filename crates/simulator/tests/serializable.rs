@@ -1,0 +1,36 @@
+//! Serializable keyspaces, as they are simulated.
+
+use quorate_simulator::{Faults, Options, SystemKind, hunt, run};
+
+/// What does not hold, in a form that a person can act on.
+fn violations(options: &Options) -> Vec<String> {
+    let report = run(options, |_| true);
+    let describe = |violation: &quorate_simulator::Violation| {
+        format!("quorate {}: {} {}", violation.repeat, violation.invariant, violation.explain)
+    };
+    report.violations.iter().map(describe).collect()
+}
+
+#[test]
+fn the_rules_hold_without_faults() {
+    let options = Options { system: SystemKind::Serializable, faults: Faults::None, ..Options::new(1..=10) };
+    assert_eq!(violations(&options), [""; 0]);
+}
+
+#[test]
+fn the_rules_survive_all_faults() {
+    let options = Options { system: SystemKind::Serializable, ..Options::new(1..=30) };
+    assert_eq!(violations(&options), [""; 0]);
+}
+
+#[test]
+fn plants_are_caught() {
+    // plant, within so many seeds
+    for (id, seeds) in [("G1", 10), ("G5", 10), ("G9", 10), ("G18", 10), ("G20", 40), ("G21", 40)] {
+        let plant = SystemKind::Serializable.plants().into_iter().find(|plant| plant.id == id);
+        let plant = plant.expect("it is one of Granola's");
+        let faults = plant.suited_faults.clone();
+        let hunt = hunt(&plant, &Options { faults, ..Options::new(1..=seeds) }, |run| run());
+        assert!(hunt.caught.is_some(), "{id} was not caught within {seeds} seeds");
+    }
+}
