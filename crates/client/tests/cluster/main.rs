@@ -6,5 +6,6 @@ mod keyspaces;
 mod losses;
 mod membership;
 mod outcomes;
+mod serializable;
 mod support;
 mod transactions;
