@@ -29,7 +29,28 @@ struct Row<T> {
 }
 
 /// Entries with consecutive keys.
-type Leaf<V> = Row<V>;
+#[derive(Clone, Debug)]
+struct Leaf<V> {
+    /// A byte of each key that tells it from most others: whoever looks for one that is there touches the
+    /// memory of few others. What stands after the last means nothing.
+    marks: [u8; MARKS],
+    row: Row<V>,
+}
+
+/// One more than there are keys, while a leaf is divided; a multiple of eight.
+const MARKS: usize = FANOUT_MAX + 8;
+
+/// Follows from the key alone.
+fn mark(key: &Key) -> u8 {
+    let mut mixed = key.len() as u64;
+    for chunk in key.chunks(8) {
+        let mut bytes = [0; 8];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        mixed = (mixed ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^= mixed >> 32;
+    }
+    (mixed >> 24) as u8
+}
 
 /// Leaves, or nodes, each by a key that is not above any in it and above all in the one before.
 type Level<C> = Row<Arc<C>>;
@@ -52,10 +73,6 @@ impl<T> Row<T> {
 
     fn one(key: Key, value: T) -> Self {
         Row { keys: vec![key], values: vec![value] }
-    }
-
-    fn find(&self, key: &Key) -> Result<usize, usize> {
-        self.keys.binary_search(key)
     }
 
     /// What a key lies in: the last that does not begin above it.
@@ -89,10 +106,90 @@ impl<T> Row<T> {
     }
 }
 
-impl<T: Clone> Level<Row<T>> {
+impl<V> Leaf<V> {
+    fn new() -> Self {
+        Leaf { marks: [0; MARKS], row: Row::new() }
+    }
+
+    /// Where a key stands, if it is there.
+    fn find(&self, key: &Key) -> Option<usize> {
+        const LOWEST: u64 = 0x0101_0101_0101_0101;
+        let wanted = u64::from(mark(key)) * LOWEST;
+        for (group, marks) in
+            self.marks[..self.row.keys.len().next_multiple_of(8)].chunks_exact(8).enumerate()
+        {
+            let differing = u64::from_le_bytes(marks.try_into().ok()?) ^ wanted;
+            // The highest bit of each byte that is zero, and sometimes of the one above it.
+            let mut equal = differing.wrapping_sub(LOWEST) & !differing & (LOWEST << 7);
+            while equal != 0 {
+                let at = group * 8 + equal.trailing_zeros() as usize / 8;
+                if self.row.keys.get(at) == Some(key) {
+                    return Some(at);
+                }
+                equal &= equal - 1;
+            }
+        }
+        None
+    }
+
+    /// Where a key belongs that is not there.
+    fn place(&self, key: &Key) -> usize {
+        self.row.keys.partition_point(|held| held < key)
+    }
+
+    fn insert(&mut self, at: usize, key: Key, value: V) {
+        self.marks.copy_within(at..self.row.keys.len(), at + 1);
+        self.marks[at] = mark(&key);
+        self.row.insert(at, key, value);
+    }
+
+    fn remove(&mut self, at: usize) -> V {
+        self.marks.copy_within(at + 1..self.row.keys.len(), at);
+        self.row.remove(at)
+    }
+
+    fn divide(&mut self, inserted_at: usize) -> Option<Leaf<V>> {
+        let row = self.row.divide(inserted_at)?;
+        let mut marks = [0; MARKS];
+        let (kept, moved) = (self.row.keys.len(), row.keys.len());
+        marks[..moved].copy_from_slice(&self.marks[kept..kept + moved]);
+        Some(Leaf { marks, row })
+    }
+}
+
+/// What can be joined with its neighbour.
+trait Child: Clone {
+    fn len(&self) -> usize;
+
+    fn append(&mut self, other: Self);
+}
+
+impl<V: Clone> Child for Leaf<V> {
+    fn len(&self) -> usize {
+        self.row.keys.len()
+    }
+
+    fn append(&mut self, other: Self) {
+        let (own, more) = (self.len(), other.len());
+        self.marks[own..own + more].copy_from_slice(&other.marks[..more]);
+        self.row.append(other.row);
+    }
+}
+
+impl<V: Clone> Child for Node<V> {
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn append(&mut self, other: Self) {
+        Row::append(self, other);
+    }
+}
+
+impl<C: Child> Level<C> {
     /// Joins a child that has become short with the one before it or after it, if both have room in one.
     fn join(&mut self, at: usize) {
-        let len = |at: usize| self.values[at].keys.len();
+        let len = |at: usize| self.values[at].len();
         if len(at) >= FANOUT_MIN {
             return;
         }
@@ -128,7 +225,7 @@ impl<V: Clone> Leaves<V> {
     pub(crate) fn get(&self, key: &Key) -> Option<&V> {
         let node = &self.nodes.values[self.nodes.child(key)];
         let leaf = &node.values[node.child(key)];
-        leaf.find(key).ok().map(|at| &leaf.values[at])
+        leaf.find(key).map(|at| &leaf.row.values[at])
     }
 
     /// Sets what a key holds, and gives back what it held.
@@ -137,15 +234,15 @@ impl<V: Clone> Leaves<V> {
         let node = Arc::make_mut(&mut self.nodes.values[node_at]);
         let leaf_at = node.child(key);
         let leaf = Arc::make_mut(&mut node.values[leaf_at]);
-        let at = match leaf.find(key) {
-            Ok(at) => return Some(std::mem::replace(&mut leaf.values[at], value)),
-            Err(at) => at,
-        };
+        if let Some(at) = leaf.find(key) {
+            return Some(std::mem::replace(&mut leaf.row.values[at], value));
+        }
+        let at = leaf.place(key);
         self.len += 1;
         // A long key may share the memory of the message that it came in.
         leaf.insert(at, Key::copy_from_slice(key), value);
         if let Some(right) = leaf.divide(at) {
-            node.insert(leaf_at + 1, right.keys[0].clone(), Arc::new(right));
+            node.insert(leaf_at + 1, right.row.keys[0].clone(), Arc::new(right));
             if let Some(right) = node.divide(leaf_at + 1) {
                 self.nodes.insert(node_at + 1, right.keys[0].clone(), Arc::new(right));
             }
@@ -161,9 +258,9 @@ impl<V: Clone> Leaves<V> {
         let node = Arc::make_mut(&mut self.nodes.values[node_at]);
         let leaf_at = node.child(key);
         let leaf = Arc::make_mut(&mut node.values[leaf_at]);
-        let at = leaf.find(key).ok()?;
+        let at = leaf.find(key)?;
         let removed = leaf.remove(at);
-        let is_empty = leaf.keys.is_empty() && node.keys.len() == 1;
+        let is_empty = leaf.len() == 0 && node.keys.len() == 1;
         node.join(leaf_at);
         self.len -= 1;
         if is_empty && self.nodes.keys.len() > 1 {
@@ -192,6 +289,7 @@ impl<V: Clone> Leaves<V> {
             node.values[first..end].iter()
         });
         leaves.flat_map(move |leaf| {
+            let leaf = &leaf.row;
             let begin = leaf.keys.partition_point(|key| *key < from);
             let end = to.as_ref().map_or(leaf.keys.len(), |to| leaf.keys.partition_point(|key| key < to));
             let end = end.max(begin);
@@ -227,7 +325,9 @@ mod tests {
             }
             assert!(self.nodes.keys.is_sorted_by(|one, next| one < next));
             for (bound, leaf) in self.leaves() {
+                let (marks, leaf) = (&leaf.marks, &leaf.row);
                 assert_eq!(leaf.keys.len(), leaf.values.len());
+                assert_eq!(marks[..leaf.keys.len()], leaf.keys.iter().map(mark).collect::<Vec<u8>>());
                 assert!(leaf.keys.len() <= FANOUT_MAX);
                 assert!(!leaf.keys.is_empty() || bound.is_empty());
                 for key in &leaf.keys {
@@ -235,7 +335,7 @@ mod tests {
                     last = Some(key);
                 }
             }
-            assert_eq!(self.len, self.leaves().map(|(_, leaf)| leaf.keys.len()).sum::<usize>());
+            assert_eq!(self.len, self.leaves().map(|(_, leaf)| leaf.len()).sum::<usize>());
         }
     }
 
@@ -290,6 +390,19 @@ mod tests {
             leaves.check();
             assert_eq!((leaves.len(), leaves.nodes.keys.len()), (8_192, 2));
         }
+    }
+
+    #[test]
+    fn any_number_of_nodes_is_found_again() {
+        let mut leaves = Leaves::default();
+        let key = |number: u32| Key::from(number.to_be_bytes().to_vec());
+        for number in 0..500_000 {
+            leaves.insert(&key(number), number);
+        }
+        leaves.check();
+        assert!(leaves.nodes.keys.len() > MARKS, "the top is as long as it has to be");
+        assert!((0..500_000).step_by(1_234).all(|number| leaves.get(&key(number)) == Some(&number)));
+        assert_eq!(leaves.get(&key(500_000)), None);
     }
 
     #[test]
