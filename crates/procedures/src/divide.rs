@@ -116,7 +116,7 @@ impl Division {
         division.finish()
     }
 
-    pub(crate) fn empty() -> Self {
+    fn empty() -> Self {
         Division {
             parts: BTreeMap::new(),
             class: Class::ReadOnly,
@@ -127,13 +127,13 @@ impl Division {
     }
 
     /// Adds a condition to the part of a shard, in the place of one of the batch.
-    pub(crate) fn require(&mut self, shard: ShardId, which: u32, condition: Condition) {
+    fn require(&mut self, shard: ShardId, which: u32, condition: Condition) {
         self.parts.entry(shard).or_default().conditions.push(condition);
         self.conditions.entry(shard).or_default().push(which);
     }
 
     /// Adds the next step to the parts of all shards that it concerns.
-    pub(crate) fn add(&mut self, which: u32, step: Step, placement: &impl Placement) {
+    fn add(&mut self, which: u32, step: Step, placement: &impl Placement) {
         let (shards, asked) = match &step {
             Step::Get { key }
             | Step::Put { key, .. }
@@ -152,7 +152,7 @@ impl Division {
     }
 
     /// Chooses the class.
-    pub(crate) fn finish(mut self) -> Result<Self, Malformed> {
+    fn finish(mut self) -> Result<Self, Malformed> {
         if self.parts.is_empty() {
             return Err(Malformed::of("a batch that asks for nothing"));
         }

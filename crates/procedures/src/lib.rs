@@ -10,7 +10,6 @@
 //! | [`answer`] | what it is answered |
 //! | [`shard`] | what a shard holds, and how operations run |
 //! | [`divide`] | the client's side: parts for shards, classes, and answers from theirs |
-//! | [`interactive`] | the client's side: reads one by one, and a commit that compares them |
 //! | [`library`] | where procedures come from |
 //! | `encoding` | the bytes of all that; `docs/wire-format.md` lists them |
 //!
@@ -24,14 +23,12 @@
 pub mod answer;
 pub mod divide;
 mod encoding;
-pub mod interactive;
 pub mod library;
 pub mod operation;
 pub mod shard;
 
 pub use answer::{Answer, Found, FoundKey, Held, Refusal, StepFault, read_answer};
 pub use divide::{Division, NoAnswer, Placement};
-pub use interactive::{Changed, Interactive, covered};
 pub use library::{Library, NoProcedures};
 pub use operation::{Batch, Call, Condition, Declared, Deploy, Malformed, Operation, Remove, Step};
 pub use shard::{Frozen, Page, Shard, ShardWith, Version};

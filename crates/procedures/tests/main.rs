@@ -4,6 +4,5 @@ mod batches;
 mod calls;
 mod divide;
 mod encoding;
-mod interactive;
 mod library;
 mod model;
