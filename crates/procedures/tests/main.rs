@@ -6,3 +6,4 @@ mod divide;
 mod encoding;
 mod library;
 mod model;
+mod sandboxed;
