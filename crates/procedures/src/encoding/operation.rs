@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use prost::{Message, Oneof};
+use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Key, Value};
 
 use super::{KeyRange, Nothing, Place, present, reader};
@@ -194,6 +195,9 @@ fn step(step: own::Step) -> Step {
 pub(crate) fn decode(bytes: &Value) -> Result<own::Operation, Malformed> {
     if let Some(batch) = reader::read_batch(bytes)? {
         return Ok(own::Operation::Batch(batch));
+    }
+    if reader::count_declared(bytes)? > TRANSACTION_ENTRIES_MAX {
+        return Err(Malformed(format!("more than {TRANSACTION_ENTRIES_MAX} keys and ranges are declared")));
     }
     let operation = Operation::decode(bytes.clone())?;
     Ok(match present(operation.kind, "the operation")? {

@@ -126,6 +126,27 @@ pub(super) fn read_batch(operation: &[u8]) -> Result<Option<Batch>, Malformed> {
     found.map(batch).transpose()
 }
 
+/// Counts what calls declare, before anything is made of it: a few bytes of a message would become many.
+pub(super) fn count_declared(operation: &[u8]) -> Result<usize, Malformed> {
+    let (mut count, mut fields) = (0, Fields(operation));
+    while let Some((number, field)) = fields.next()? {
+        if number != 2 {
+            continue;
+        }
+        let mut call = Fields(field.bytes()?);
+        while let Some((number, field)) = call.next()? {
+            if number != 4 {
+                continue;
+            }
+            let mut declared = Fields(field.bytes()?);
+            while declared.next()?.is_some() {
+                count += 1;
+            }
+        }
+    }
+    Ok(count)
+}
+
 fn batch(bytes: &[u8]) -> Result<Batch, Malformed> {
     let (mut batch, mut fields) = (Batch::default(), Fields(bytes));
     while let Some((number, field)) = fields.next()? {
