@@ -37,5 +37,7 @@ mod execution;
 mod language;
 mod read_only;
 mod resolve;
+#[cfg(test)]
+mod tests;
 
 pub use coordinator::Interactive;
