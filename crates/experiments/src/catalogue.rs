@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::one_round::coordination;
 use crate::report::Report;
 use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 
@@ -41,10 +42,31 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 9] = [
+    pub const ALL: [Experiment; 14] = [
         Experiment { name: contention::NAME, what: contention::WHAT, run: contention::experiment },
         Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment },
         Experiment { name: environments::NAME, what: environments::WHAT, run: environments::experiment },
+        Experiment { name: coordination::BASE, what: coordination::BASE_WHAT, run: coordination::base },
+        Experiment {
+            name: coordination::SCALABILITY,
+            what: coordination::SCALABILITY_WHAT,
+            run: coordination::scalability,
+        },
+        Experiment {
+            name: coordination::DISTRIBUTED,
+            what: coordination::DISTRIBUTED_WHAT,
+            run: coordination::distributed,
+        },
+        Experiment {
+            name: coordination::OVERHEAD,
+            what: coordination::OVERHEAD_WHAT,
+            run: coordination::overhead,
+        },
+        Experiment {
+            name: coordination::CONFLICTS,
+            what: coordination::CONFLICTS_WHAT,
+            run: coordination::conflicts,
+        },
         Experiment { name: peaks::MICRO, what: peaks::MICRO_WHAT, run: peaks::micro },
         Experiment { name: peaks::LATENCY, what: peaks::LATENCY_WHAT, run: peaks::latency },
         Experiment { name: peaks::RETWIS, what: peaks::RETWIS_WHAT, run: peaks::retwis },

@@ -25,6 +25,7 @@ pub mod deadlines;
 pub mod deployment;
 pub mod environments;
 pub mod load;
+pub mod one_round;
 pub mod peaks;
 pub mod regions;
 pub mod report;

@@ -1,0 +1,15 @@
+//! One-round transactions: Granola, beside the systems that its paper measures with it (section 6).
+//!
+//! | file | role |
+//! |---|---|
+//! | [`world`] | the machines, and what their work costs |
+//! | [`deployment`] | where they run, and who uses them |
+//! | [`load`] | closed-loop clients |
+//! | [`counters`] | the micro-benchmark |
+//! | [`coordination`] | its figures |
+
+pub mod coordination;
+pub mod counters;
+pub mod deployment;
+pub mod load;
+pub mod world;
