@@ -64,6 +64,8 @@ pub(super) struct Leader {
     pub(super) gathering: BTreeMap<TransactionId, Gathering>,
     /// Answers that leave once it is known that this replica still led when they were made.
     pub(super) unconfirmed: VecDeque<(Confirmation, Address, Message)>,
+    /// What others say is executed nowhere: that is believed once it is known that this replica led when it heard that.
+    pub(super) unbelieved: VecDeque<(Confirmation, TransactionId, Ending)>,
     /// Who leads other shards, as far as it knows.
     pub(super) leaders: BTreeMap<ShardId, ReplicaIndex>,
     /// The shards that take part in what is remembered here, and their floors as far as they were heard.
@@ -199,6 +201,7 @@ impl Leader {
             refusing: BTreeSet::new(),
             gathering: BTreeMap::new(),
             unconfirmed: VecDeque::new(),
+            unbelieved: VecDeque::new(),
             leaders: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             floor_round: 0,

@@ -57,7 +57,7 @@ impl<A: Application> Replica<A> {
         if leader.is_locking {
             return;
         }
-        leader.is_locking = true;
+        (leader.is_locking, leader.has_moved) = (true, true);
         let place = |id: &TransactionId| {
             let open = &leader.open[id];
             (open.class != Class::ReadOnly && open.timestamp.is_some()).then(|| open.place(*id))
@@ -73,7 +73,7 @@ impl<A: Application> Replica<A> {
         if !leader.is_locking || self.config.locking == Locking::Always || leader.needs_locks() {
             return false;
         }
-        leader.is_locking = false;
+        (leader.is_locking, leader.has_moved) = (false, true);
         leader.dated.clear();
         self.unlock_all();
         true
@@ -94,6 +94,9 @@ impl<A: Application> Replica<A> {
     /// Prepares everything that is pending; by force, if any of it touches the same.
     fn lock_anew(&mut self) {
         self.unlock_all();
+        if let Some(leader) = &mut self.leader {
+            leader.has_moved = true;
+        }
         if !self.prepare_all() {
             self.unlock_all();
             self.force_all();

@@ -351,8 +351,10 @@ impl<A: Application> LogMachine for Replica<A> {
         outbox.emit(ReplicaEvent::Deposed);
     }
 
-    fn on_progress(&mut self, _: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
+    fn on_progress(&mut self, context: &mut Context<'_>, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
         self.send_confirmed(log, outbox);
+        self.believe_confirmed(log, outbox);
+        self.execute(context, log, outbox);
     }
 
     fn freeze(&self) -> Frozen<A> {

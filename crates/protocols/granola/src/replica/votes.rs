@@ -121,7 +121,7 @@ impl<A: Application> Replica<A> {
         id: TransactionId,
         ending: Ending,
         context: &Context<'_>,
-        log: &impl Log<Entry>,
+        log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
         let (Address::Replica(_), Some(leader)) = (from, &mut self.leader) else { return };
@@ -133,7 +133,23 @@ impl<A: Application> Replica<A> {
             ending if log.lease_until().is_some_and(|until| context.now < until) => {
                 self.drop_open(id, ending, outbox);
             }
-            Ending::Abort(_) | Ending::Conflict => {}
+            ending => {
+                let is_known = leader.unbelieved.iter().any(|(_, known, _)| *known == id);
+                if !is_known && let Some(confirmation) = log.confirm() {
+                    leader.unbelieved.push_back((confirmation, id, ending));
+                }
+            }
+        }
+    }
+
+    /// It is known that this replica led when others told it that something is executed nowhere.
+    pub(super) fn believe_confirmed(&mut self, log: &impl Log<Entry>, outbox: &mut Out<A>) {
+        while let Some(leader) = &mut self.leader
+            && let Some((confirmation, _, _)) = leader.unbelieved.front()
+            && log.has_confirmed(*confirmation)
+            && let Some((_, id, ending)) = leader.unbelieved.pop_front()
+        {
+            self.drop_open(id, ending, outbox);
         }
     }
 
@@ -183,6 +199,7 @@ impl<A: Application> Replica<A> {
         open.timestamp = Some(timestamp);
         let place = open.place(id);
         leader.queue.insert(place);
+        leader.has_moved = true;
         self.note_dated(place);
     }
 
