@@ -41,9 +41,10 @@ pub const CONFLICTS_WHAT: &str = "Throughput of distributed transactions by how 
 /// Processors are so many times as slow as they are, and results are given as if they were not: so a figure takes less time.
 const SLOWNESS: f64 = 10.0;
 
-fn window(settings: &Settings<'_>) -> Window {
+/// What is measured for so long, where transactions take so many times as long as an increment.
+fn window(settings: &Settings<'_>, factor: u32) -> Window {
     let measured = Duration::from_millis(if settings.quick { 200 } else { 600 });
-    Window { warm_up: Duration::from_millis(100), measured }
+    Window { warm_up: factor * Duration::from_millis(100), measured: factor * measured }
 }
 
 /// Everything that takes time takes ten times as long, so that what is counted is the same.
@@ -59,7 +60,8 @@ fn deployment(coordination: Coordination, repositories: usize) -> Deployment {
 }
 
 fn measure(deployment: &Deployment, additions: &Additions, settings: &Settings<'_>) -> Vec<Measured> {
-    let one = |seed| run::<Counters>(deployment, &mut additions.clone(), seed, window(settings));
+    let window = window(settings, deployment.operation_scale.sqrt().ceil() as u32);
+    let one = |seed| run::<Counters>(deployment, &mut additions.clone(), seed, window);
     settings.seeds().map(one).collect()
 }
 
@@ -172,7 +174,7 @@ pub fn scalability(settings: &mut Settings<'_>) -> Report {
 
 /// Figure 9.
 pub fn distributed(settings: &mut Settings<'_>) -> Report {
-    const REPOSITORIES: usize = 4;
+    const REPOSITORIES: usize = 2;
     let mut rows = Vec::new();
     let mut costs: Vec<f64> = Vec::new();
     for percent in [0, 10, 25, 50, 75, 100] {
@@ -182,7 +184,8 @@ pub fn distributed(settings: &mut Settings<'_>) -> Report {
             let distributed = f64::from(percent) / 100.0;
             let additions = Additions { repositories: REPOSITORIES, distributed, conflicting: 0.0 };
             // Enough in flight to keep processors busy although transactions wait.
-            let deployment = Deployment { sessions_per_client: 64, ..deployment(coordination, REPOSITORIES) };
+            let deployment =
+                Deployment { sessions_per_client: 128, ..deployment(coordination, REPOSITORIES) };
             let runs = measure(&deployment, &additions, settings);
             let samples = samples(&runs, operations);
             rates.push(mean(&samples));
