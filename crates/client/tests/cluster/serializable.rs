@@ -145,9 +145,8 @@ async fn a_node_is_missed_by_nobody_and_all_of_them_remember() {
 
 async fn wait_until_all_serve(cluster: &Cluster) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    let all_serve = || {
-        (0..3).all(|node| cluster.status(node).replicas.iter().all(|replica| replica.state == "normal"))
-    };
+    let all_serve =
+        || (0..3).all(|node| cluster.status(node).replicas.iter().all(|replica| replica.state == "normal"));
     while !all_serve() {
         assert!(tokio::time::Instant::now() < deadline, "replicas come back");
         tokio::time::sleep(Duration::from_millis(20)).await;
