@@ -159,7 +159,9 @@ pub(crate) const CRATES: [Crate; 27] = [
     Crate {
         package: EXPERIMENTS,
         folder: "crates/experiments",
-        may_import: &[CORE, LOG, TAPIR, BASELINES, GRANOLA, PROCEDURES, QWSTORE, WORKLOADS, SIMULATOR],
+        may_import: &[
+            CORE, LOG, TAPIR, BASELINES, GRANOLA, PROCEDURE, PROCEDURES, TPCC, QWSTORE, WORKLOADS, SIMULATOR,
+        ],
         kind: Kind::Deterministic,
     },
     Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, WIRE], kind: Kind::Host },

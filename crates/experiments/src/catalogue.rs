@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::one_round::coordination;
+use crate::one_round::{coordination, trade};
 use crate::report::Report;
 use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 
@@ -42,7 +42,7 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 14] = [
+    pub const ALL: [Experiment; 16] = [
         Experiment { name: contention::NAME, what: contention::WHAT, run: contention::experiment },
         Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment },
         Experiment { name: environments::NAME, what: environments::WHAT, run: environments::experiment },
@@ -67,6 +67,8 @@ impl Experiment {
             what: coordination::CONFLICTS_WHAT,
             run: coordination::conflicts,
         },
+        Experiment { name: trade::SCALABILITY, what: trade::SCALABILITY_WHAT, run: trade::scalability },
+        Experiment { name: trade::NEW_ORDERS, what: trade::NEW_ORDERS_WHAT, run: trade::new_orders },
         Experiment { name: peaks::MICRO, what: peaks::MICRO_WHAT, run: peaks::micro },
         Experiment { name: peaks::LATENCY, what: peaks::LATENCY_WHAT, run: peaks::latency },
         Experiment { name: peaks::RETWIS, what: peaks::RETWIS_WHAT, run: peaks::retwis },

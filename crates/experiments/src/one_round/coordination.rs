@@ -61,7 +61,7 @@ fn deployment(coordination: Coordination, repositories: usize) -> Deployment {
 
 fn measure(deployment: &Deployment, additions: &Additions, settings: &Settings<'_>) -> Vec<Measured> {
     let window = window(settings, deployment.operation_scale.sqrt().ceil() as u32);
-    let one = |seed| run::<Counters>(deployment, &mut additions.clone(), seed, window);
+    let one = |seed| run::<Counters>(deployment, &mut additions.clone(), seed, window, false);
     settings.seeds().map(one).collect()
 }
 

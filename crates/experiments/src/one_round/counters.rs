@@ -96,7 +96,7 @@ mod tests {
         let deployment =
             Deployment { slowness: 4.0, sessions_per_client: 4, ..Deployment::new(coordination, 2) };
         let mut source = Additions { repositories: 2, distributed, conflicting };
-        let measured = run::<Counters>(&deployment, &mut source, 1, WINDOW);
+        let measured = run::<Counters>(&deployment, &mut source, 1, WINDOW, false);
         assert_eq!(measured.lost, 0);
         measured
     }
@@ -130,7 +130,7 @@ mod tests {
             };
             let window = Window { warm_up: Duration::ZERO, measured: Duration::from_secs(2) };
             let mut source = Additions { repositories: 2, distributed: 1.0, conflicting: 0.0 };
-            run::<Counters>(&deployment, &mut source, 1, window).latency_ms(true)
+            run::<Counters>(&deployment, &mut source, 1, window, false).latency_ms(true)
         };
         let delays = |latency: f64| (latency / 10.0).round();
         assert_eq!(delays(alone(Coordination::Timestamps)), 3.0);

@@ -7,9 +7,13 @@
 //! | [`load`] | closed-loop clients |
 //! | [`counters`] | the micro-benchmark |
 //! | [`coordination`] | its figures |
+//! | [`tpcc`] | TPC-C |
+//! | [`trade`] | its figures |
 
 pub mod coordination;
 pub mod counters;
 pub mod deployment;
 pub mod load;
+pub mod tpcc;
+pub mod trade;
 pub mod world;
