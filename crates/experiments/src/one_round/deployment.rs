@@ -49,6 +49,9 @@ impl Coordination {
     }
 }
 
+/// A world, and its clients as it numbers them.
+pub(super) type Founded<A> = (World<OneRound<A>, Alarm>, Vec<(usize, ClientId)>);
+
 /// What is deployed and who uses it.
 #[derive(Clone, Debug)]
 pub struct Deployment {
@@ -129,10 +132,7 @@ impl Deployment {
     }
 
     /// The world with all servers, and the clients as it numbers them.
-    pub(super) fn found<A: Application>(
-        &self,
-        seed: u64,
-    ) -> (World<OneRound<A>, Alarm>, Vec<(usize, ClientId)>) {
+    pub(super) fn found<A: Application>(&self, seed: u64) -> Founded<A> {
         let mut random = Random::new(seed);
         let group_of = |node: usize| (node < self.groups() * REPLICAS).then_some(node / REPLICAS);
         let (delay, of_replicas) = (self.delay, self.delay_of_replicas);
