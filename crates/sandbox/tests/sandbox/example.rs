@@ -5,6 +5,10 @@ use std::process::Command;
 
 use quorate_procedure::{Answer, Footprint, Procedure};
 use quorate_sandbox::{Limits, Module};
+use quorate_tpcc::generator::Mix;
+use quorate_tpcc::population::{self, Items};
+use quorate_tpcc::random::Constants;
+use quorate_tpcc::{Generator, Scale, Tpcc, violations};
 
 use crate::common::Memory;
 
@@ -88,19 +92,19 @@ fn is_target_installed() -> bool {
     })
 }
 
-/// Compiles the example anew, in a directory of its own so that no other build is waited for.
-fn compile() -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("transfer");
+/// Compiles an example anew, in a directory of its own so that no other build is waited for.
+fn compile(package: &str, example: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(example);
     let status = Command::new(env!("CARGO"))
         .args(["build", "--locked", "--release", "--quiet", "--target", TARGET])
-        .args(["--package", "quorate-procedure", "--example", "transfer"])
+        .args(["--package", package, "--example", example])
         .arg("--target-dir")
         .arg(&directory)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("cargo runs");
-    assert!(status.success(), "the example does not compile");
-    directory.join(TARGET).join("release").join("examples").join("transfer.wasm")
+    assert!(status.success(), "{example} does not compile");
+    directory.join(TARGET).join("release").join("examples").join(format!("{example}.wasm"))
 }
 
 /// Where the target is not installed, what was compiled once is judged above.
@@ -110,6 +114,55 @@ fn the_example_compiles_to_a_module_that_does_the_same() {
         println!("{TARGET} is not installed: rustup target add {TARGET}");
         return;
     }
-    let bytes = std::fs::read(compile()).expect("the module is where cargo puts it");
+    let bytes =
+        std::fs::read(compile("quorate-procedure", "transfer")).expect("the module is where cargo puts it");
     judge(&Module::new(&bytes, Limits::default()).unwrap());
+}
+
+/// Numbers that are the same each time: SplitMix64.
+fn numbers() -> impl FnMut() -> u64 {
+    let mut state = 7u64;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+#[test]
+fn tpcc_does_the_same_compiled_as_linked() {
+    if !is_target_installed() {
+        println!("{TARGET} is not installed: rustup target add {TARGET}");
+        return;
+    }
+    let bytes = std::fs::read(compile("quorate-tpcc", "tpcc")).expect("the module is where cargo puts it");
+    let module = Module::new(&bytes, Limits::default()).unwrap();
+
+    let scale = Scale { warehouses: 2, customers: 30, items: 200 };
+    let mut random = numbers();
+    let constants = Constants::of_population(&mut random);
+    let items = Items::draw(&scale, &mut random);
+    let mut linked = Memory::default();
+    for warehouse in 1..=scale.warehouses {
+        population::warehouse(&scale, warehouse, &items, &constants, 1, &mut random, &mut |(key, value)| {
+            linked.pairs.insert(key, value);
+        });
+    }
+    let mut compiled = linked.clone();
+    let constants = Constants::of_run(&mut random, &constants);
+    let generator = Generator::new(scale, constants, Mix::default());
+    for at in 0..400 {
+        let transaction = generator.next(&mut random, 1_000 + at);
+        for warehouse in transaction.warehouses() {
+            let arguments = transaction.arguments(&[warehouse]);
+            let answer = module.call(&mut compiled, &arguments);
+            assert_eq!(answer, Tpcc.call(&mut linked, &arguments), "{transaction:?}");
+            assert!(answer.is_ok(), "{:?}", module.take_failure());
+            assert_eq!(module.footprint(&arguments), Tpcc.footprint(&arguments));
+        }
+    }
+    assert!(linked == compiled, "the stores differ");
+    assert_eq!(violations(&scale, compiled.pairs), [""; 0]);
 }
