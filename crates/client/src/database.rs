@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::command::Outcome;
 use quorate_core::topology::{Keyspace as Definition, Topology};
-use quorate_core::{ClientId, NodeId, ReplicaId, View};
+use quorate_core::{ClientId, NodeId, ReplicaId, ShardId, View};
 use quorate_runtime::transport::{Counters, Transport};
 use tokio::sync::oneshot;
 
@@ -272,6 +272,24 @@ impl Database {
         match self.answer_of(node, answer).await? {
             None => Ok(()),
             Some(reason) => Err(Invalid::LossNotAccepted { replica, reason }.into()),
+        }
+    }
+
+    /// For operators, if a shard of a serializable keyspace is lost for good, with all its replicas or what they had made durable:
+    /// tells a replica of **another** shard of that keyspace, `replica` on `node`, that `lost` is. What waits there for a vote of the
+    /// lost shard that nobody knows is executed nowhere, and new transactions that touch the lost shard are refused.
+    ///
+    /// Only who leads its shard makes that durable, so this is to be repeated until the status of a node says so for each shard:
+    /// `quorate cluster declare-lost` does that.
+    ///
+    /// # Errors
+    /// [`Invalid::LossNotDeclared`] if the replica could never know of such a shard, [`Error::Connect`] if the node is not connected
+    /// or does not answer in time.
+    pub async fn declare_lost(&self, node: NodeId, replica: ReplicaId, lost: ShardId) -> Result<()> {
+        let answer = self.transport.with(|host, turn| host.declare_lost(node, replica, lost, turn));
+        match self.answer_of(node, answer).await? {
+            None => Ok(()),
+            Some(reason) => Err(Invalid::LossNotDeclared { replica, reason }.into()),
         }
     }
 

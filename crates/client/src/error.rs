@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_core::topology::{ChangeError, MoveError, PlacementError};
 use quorate_core::transaction::LimitExceeded;
-use quorate_core::{NodeId, ReplicaId, Timestamp};
+use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
 
 use crate::token::{InvalidToken, Token};
 
@@ -207,6 +207,25 @@ pub enum Invalid {
         /// Why not.
         reason: String,
     },
+    /// A shard is lost for good, an operator has said: what touches it is executed nowhere.
+    #[error(
+        "{shard} of keyspace {name:?} is lost for good, as an operator has declared, and nothing that touches it is executed: \
+         leave out its keys, or restore the keyspace"
+    )]
+    ShardLost {
+        /// The name of the keyspace.
+        name: String,
+        /// The shard.
+        shard: ShardId,
+    },
+    /// A replica was not told that a shard is lost.
+    #[error("{replica} was not told that a shard is lost: {reason}")]
+    LossNotDeclared {
+        /// The replica.
+        replica: ReplicaId,
+        /// Why not.
+        reason: String,
+    },
     /// The keyspace was dropped while it was in use.
     #[error("the keyspace {name:?} was dropped")]
     KeyspaceDropped {
@@ -325,7 +344,7 @@ fn hours(retention: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_core::{ReplicaIndex, ShardId};
+    use quorate_core::ReplicaIndex;
 
     #[test]
     fn messages_say_what_happened_and_what_to_do() {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_core::command::{Command, Event, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::Topology;
-use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, View};
+use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View};
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
@@ -181,6 +181,23 @@ impl ClientHost {
         self.losses.retain(|(_, sender)| !sender.is_closed());
         self.losses.push((replica, sender));
         turn.send(link, &Packet::AcceptLoss { replica, view });
+        Some(receiver)
+    }
+
+    /// Asks a node to tell a replica that a shard is lost for good; none if the node is not connected.
+    pub(crate) fn declare_lost(
+        &mut self,
+        node: NodeId,
+        replica: ReplicaId,
+        shard: ShardId,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Option<String>>> {
+        let link = self.nodes.link_of(node)?;
+        let (sender, receiver) = oneshot::channel();
+        self.losses.retain(|(_, sender)| !sender.is_closed());
+        // A node answers in order, so that answers about the same replica find who has asked.
+        self.losses.push((replica, sender));
+        turn.send(link, &Packet::DeclareLost { replica, shard });
         Some(receiver)
     }
 
@@ -376,7 +393,7 @@ impl Host for ClientHost {
                     self.command(Command::Reachable { replica, reachable }, turn);
                 }
             }
-            Packet::AcceptLossReply { replica, refused } => {
+            Packet::AcceptLossReply { replica, refused } | Packet::DeclareLostReply { replica, refused } => {
                 if let Some(position) = self.losses.iter().position(|(asked, _)| *asked == replica) {
                     // Whoever asked may not wait any more.
                     let _ = self.losses.remove(position).1.send(refused);
@@ -408,7 +425,8 @@ impl Host for ClientHost {
             | Packet::Settings { .. }
             | Packet::Join { .. }
             | Packet::JoinReply { .. }
-            | Packet::AcceptLoss { .. } => {
+            | Packet::AcceptLoss { .. }
+            | Packet::DeclareLost { .. } => {
                 return Err(Violation("a server said what only a client or a handshake says".into()));
             }
         }

@@ -436,6 +436,9 @@ impl Inner {
             quorate_core::command::Invalid::NoClockBound(_) => {
                 Invalid::NoClockBound { name: self.keyspace.name.clone() }
             }
+            quorate_core::command::Invalid::ShardLost(shard) => {
+                Invalid::ShardLost { name: self.keyspace.name.clone(), shard }
+            }
             quorate_core::command::Invalid::NotOpen(_) => Invalid::TransactionOver,
             quorate_core::command::Invalid::ClockAhead { ahead_micros, ahead_max_micros } => {
                 Invalid::ClockAhead { ahead_micros, ahead_max_micros }

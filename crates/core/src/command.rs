@@ -262,6 +262,9 @@ pub enum Invalid {
     /// The keyspace states no bound of clocks to read by.
     #[error("{0} states no bound of clocks")]
     NoClockBound(KeyspaceId),
+    /// An operator has declared lost a shard that would have to take part.
+    #[error("{0} is lost for good: nothing that touches it is executed")]
+    ShardLost(ShardId),
     /// The transaction is not open, or its id is in use.
     #[error("transaction {0} is not open")]
     NotOpen(TransactionId),

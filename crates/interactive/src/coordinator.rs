@@ -261,7 +261,7 @@ impl Interactive {
         };
         match refused {
             Refused::Unknown { missing } => Failure::Unavailable { missing: leaders(&missing) },
-            Refused::Lost { shard } => Failure::Unavailable { missing: leaders(&[shard]) },
+            Refused::Lost { shard } => Failure::Invalid(Invalid::ShardLost(shard)),
             Refused::ClockAhead { ahead_micros } => ahead(ahead_micros),
             Refused::NoSuchShard(_) | Refused::InUse => Failure::Unavailable { missing: leaders(shards) },
             Refused::Conflict | Refused::Forgotten | Refused::Aborted(_) | Refused::Disagreement { .. } => {

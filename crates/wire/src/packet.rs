@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::topology::{Keyspace, Topology};
-use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, View};
+use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, View};
 use quorate_log::member::MessageOf;
 
 use crate::codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
@@ -98,6 +98,22 @@ pub enum Packet {
     Settings {
         /// What.
         settings: Vec<Setting>,
+    },
+    /// Client → server, on behalf of an operator: another shard of the serializable keyspace of this replica of yours is lost for
+    /// good. Nobody is to wait for its votes any more. Only who leads makes that durable: it is said again until the status of a
+    /// replica of the shard says so.
+    DeclareLost {
+        /// The replica.
+        replica: ReplicaId,
+        /// The shard that is lost.
+        shard: ShardId,
+    },
+    /// The answer to [`Packet::DeclareLost`]: the replica was told, unless it was refused.
+    DeclareLostReply {
+        /// The replica.
+        replica: ReplicaId,
+        /// Why it was refused, if it was.
+        refused: Option<String>,
     },
 }
 
@@ -299,6 +315,8 @@ alternatives!(Packet, "Packet",
         17 ReplicasRequest {}
         18 Replicas { 1 replicas: Repeated<Nested> }
         19 Settings { 1 settings: Repeated<Nested> }
+        20 DeclareLost { 1 replica: Nested, 2 shard: Varint }
+        21 DeclareLostReply { 1 replica: Nested, 2 refused: Optional<Text> }
     },
     fields {
         1 Envelope: Nested,

@@ -2,6 +2,7 @@
 
 mod checking;
 mod clusters;
+mod declaring;
 mod membership;
 mod servers;
 mod sites;

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_core::comparison::Rival;
 use quorate_core::machine::InputOf;
-use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, ReplicaId, View};
+use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, ReplicaId, ShardId, View};
 use quorate_log::Member;
 use quorate_runtime::driver::{Carrier, Kept, Mark};
 use quorate_runtime::{Driver, Time};
@@ -43,6 +43,9 @@ pub(crate) trait Runs: Send {
 
     /// Tells the machine who the replicas of its keyspace are from now on; what it knows already it passes over.
     fn change_groups(&mut self, time: Time, memberships: &Groups, outgoing: Outgoing<'_, '_>) -> Stepped;
+
+    /// Tells the machine that another shard of its keyspace is lost for good; none if its protocol knows nothing of that.
+    fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped>;
 
     /// Gives the machine a message. One of another protocol is lost.
     fn on_message(
@@ -83,6 +86,9 @@ pub(crate) trait Runs: Send {
 
     /// The latest membership that the machine knows of.
     fn epoch(&self) -> Epoch;
+
+    /// The shards that an operator has declared lost, as far as is durable here.
+    fn lost_shards(&self) -> Vec<ShardId>;
 
     /// What is known of the replica beside the machine.
     fn facts(&self) -> Facts<'_>;
@@ -272,6 +278,11 @@ impl<M: Served> Runs for Running<M> {
         })
     }
 
+    fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped> {
+        let command = M::declare_lost(shard)?;
+        Some(self.step(time, Input::Command(command), outgoing))
+    }
+
     fn on_message(
         &mut self,
         time: Time,
@@ -327,6 +338,10 @@ impl<M: Served> Runs for Running<M> {
 
     fn epoch(&self) -> Epoch {
         self.driver.machine().epoch(self.id.into())
+    }
+
+    fn lost_shards(&self) -> Vec<ShardId> {
+        self.driver.machine().lost_shards()
     }
 
     fn facts(&self) -> Facts<'_> {

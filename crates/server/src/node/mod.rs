@@ -602,6 +602,10 @@ impl Host for Node {
                 let refused = self.accept_loss(replica, view).err();
                 turn.send(link, &Packet::AcceptLossReply { replica, refused });
             }
+            Packet::DeclareLost { replica, shard } => {
+                let refused = self.declare_lost(replica, shard, turn).err();
+                turn.send(link, &Packet::DeclareLostReply { replica, refused });
+            }
             Packet::Join { site, address } => self.catalogue.join(link, site, address),
             Packet::Directory(directory) => {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
@@ -622,6 +626,7 @@ impl Host for Node {
             | Packet::Replicas { .. }
             | Packet::ReplicaService { .. }
             | Packet::AcceptLossReply { .. }
+            | Packet::DeclareLostReply { .. }
             | Packet::JoinReply { .. } => {}
             // The transport deals with these.
             Packet::Hello(_) | Packet::Welcome(_) | Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}

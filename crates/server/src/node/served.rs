@@ -58,6 +58,17 @@ pub(crate) trait Served:
     /// What a replica of a shard is told if those of its keyspace change.
     fn change_groups(memberships: &Groups, shard: ShardId) -> Vec<Self::Command>;
 
+    /// What a replica is told if an operator says that another shard of its keyspace is lost for good; none if nobody waits for
+    /// votes of that shard for ever.
+    fn declare_lost(_: ShardId) -> Option<Self::Command> {
+        None
+    }
+
+    /// The shards that an operator has declared lost, as far as is durable here.
+    fn lost_shards(&self) -> Vec<ShardId> {
+        Vec::new()
+    }
+
     /// What the node has to know of what the machine has said.
     fn news(event: &Self::Event) -> Option<News>;
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::{ReplicaId, View};
+use quorate_core::{ReplicaId, ShardId, View};
 use quorate_runtime::{LinkId, Turn};
 use quorate_wire::Packet;
 use quorate_wire::catalogue::SYSTEM_SHARD;
@@ -107,6 +107,45 @@ impl Node {
         let order =
             Order { origin: Origin::AcceptedLoss { view }, ..self.order(placement, Origin::OldGroup) };
         self.builder.start(vec![order]);
+        Ok(())
+    }
+
+    /// Tells a replica that another shard of its keyspace is lost for good. Whoever asks looks at the status to see what came of it:
+    /// one that does not lead passes it over.
+    ///
+    /// # Errors
+    /// The replica is not here, or could never know of such a shard; says why.
+    pub(super) fn declare_lost(
+        &mut self,
+        replica: ReplicaId,
+        shard: ShardId,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), String> {
+        let Some(Hosted { placement, state }) = self.replicas.get(&replica) else {
+            return Err(format!("{replica} is not on this node"));
+        };
+        let name = placement.keyspace_name.clone();
+        let own = placement.shards;
+        let is_known =
+            own.is_some_and(|own| shard.0.checked_sub(own.first.0).is_some_and(|at| at < own.count));
+        if shard == replica.shard || !is_known {
+            return Err(format!("{shard} is no other shard of {name:?}"));
+        }
+        if let State::Refused(reason) = state {
+            return Err(format!("{replica} does not serve: {reason}"));
+        }
+        let mut is_told = false;
+        self.step(replica, turn, |running, time, outgoing| {
+            let stepped = running.declare_lost(time, shard, outgoing);
+            is_told = stepped.is_some();
+            stepped.unwrap_or_default()
+        });
+        if !is_told {
+            return Err(format!(
+                "{name:?} is not serializable: nobody waits for votes of a shard that is lost"
+            ));
+        }
+        tracing::warn!(%replica, keyspace = name, %shard, "an operator declares a shard lost for good");
         Ok(())
     }
 }

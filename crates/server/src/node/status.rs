@@ -121,6 +121,8 @@ pub struct ReplicaStatus {
     pub problem: Option<String>,
     /// When operators have accepted that its records were lost, in seconds since 1970.
     pub accepted_losses: Vec<u64>,
+    /// The shards that operators have declared lost for good, as far as is durable here.
+    pub lost_shards: Vec<u32>,
     /// Its view.
     pub view: u64,
     /// The transactions that it holds prepared.
@@ -248,6 +250,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         state: "refused",
         problem: hosted.problem(data_directory),
         accepted_losses: Vec::new(),
+        lost_shards: Vec::new(),
         view: 0,
         prepared: 0,
         commits: 0,
@@ -275,6 +278,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         arrived: arrived.map(|since| since.0),
         leads,
         accepted_losses: accepted_losses.to_vec(),
+        lost_shards: running.lost_shards().iter().map(|shard| shard.0).collect(),
         view: view.0,
         prepared,
         commits,

@@ -633,6 +633,9 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         (replica(), of(text())).prop_map(|(replica, problem)| Packet::ReplicaService { replica, problem }),
         (replica(), number()).prop_map(|(replica, view)| Packet::AcceptLoss { replica, view: View(view) }),
         (replica(), of(text())).prop_map(|(replica, refused)| Packet::AcceptLossReply { replica, refused }),
+        (replica(), small())
+            .prop_map(|(replica, shard)| Packet::DeclareLost { replica, shard: ShardId(shard) }),
+        (replica(), of(text())).prop_map(|(replica, refused)| Packet::DeclareLostReply { replica, refused }),
         text().prop_map(|message| Packet::Unsupported { message }),
         (text(), text()).prop_map(|(site, address)| Packet::Join { site, address }),
         (of(any::<u16>()), any::<bool>(), of(text())).prop_map(|(node, is_known, refused)| {

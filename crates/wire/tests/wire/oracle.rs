@@ -635,6 +635,14 @@ messages! {
         #[prost(bool, tag = 2)] is_known: bool,
         #[prost(string, optional, tag = 3)] refused: Option<String>,
     }
+    struct DeclareLost {
+        #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
+        #[prost(uint32, tag = 2)] shard: u32,
+    }
+    struct DeclareLostReply {
+        #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
+        #[prost(string, optional, tag = 2)] refused: Option<String>,
+    }
     struct AcceptLossReply {
         #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
         #[prost(string, optional, tag = 2)] refused: Option<String>,
@@ -700,7 +708,7 @@ choices! {
         4 QwStore(qwstore::QwStore),
         5 Granola(granola::Member),
     }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -720,5 +728,7 @@ choices! {
         17 ReplicasRequest(Empty),
         18 Replicas(Replicas),
         19 Settings(Settings),
+        20 DeclareLost(DeclareLost),
+        21 DeclareLostReply(DeclareLostReply),
     }
 }

@@ -94,6 +94,8 @@ fn the_generators_reach_every_variant() {
         "ReplicaService",
         "AcceptLoss",
         "AcceptLossReply",
+        "DeclareLost",
+        "DeclareLostReply",
         "Unsupported",
         "Join",
         "JoinReply",
@@ -156,7 +158,7 @@ fn the_generators_reach_every_variant() {
         "Sync",
         "Memory",
     ];
-    assert_reached(generate::packet(), 6_000, &words);
+    assert_reached(generate::packet(), 9_000, &words);
     let words = [
         "Initialised",
         "EpochEntered",

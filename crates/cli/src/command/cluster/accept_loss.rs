@@ -194,6 +194,7 @@ mod tests {
             view: 5 + u64::from(index),
             leads: false,
             accepted_losses: vec![],
+            lost_shards: vec![],
         };
         ShardView {
             epoch: 0,

@@ -1,6 +1,7 @@
 //! `quorate cluster`: how a cluster is, where its replicas are, and what its operator can do when it cannot help itself.
 
 mod accept_loss;
+mod declare_lost;
 pub(crate) mod replicas;
 mod status;
 mod survey;
@@ -27,6 +28,7 @@ Examples:
   quorate cluster forget 2                         node 2, which has nothing any more, is no node of the cluster
   quorate cluster accept-loss accounts             says what would be lost, and does nothing
   quorate cluster accept-loss accounts --confirm
+  quorate cluster declare-lost orders 7            says what would be lost, and does nothing
 
 Exit codes: 0 if every shard is served by all its replicas, or what was asked for is done, 1 if not.")]
 pub(crate) struct ClusterArguments {
@@ -97,6 +99,25 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
+    /// Tell the other shards of a serializable keyspace that one of them is lost for good, so that they go on without it.
+    ///
+    /// This is for a shard that cannot be brought back: what waits for its vote is executed nowhere, and what touches it is
+    /// refused. Prefer to bring back disks, or to accept what was lost.
+    DeclareLost {
+        /// The keyspace.
+        keyspace: String,
+        /// The shard that is lost.
+        #[arg(value_name = "SHARD")]
+        shard: u32,
+        /// Do it.
+        #[arg(long)]
+        confirm: bool,
+        /// Do it although replicas of the shard are up. They may go on to answer: stop their nodes first.
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 #[derive(Args, Clone, Debug)]
@@ -115,7 +136,8 @@ impl ClusterArguments {
             | Action::Move { common, .. }
             | Action::Drain { common, .. }
             | Action::Forget { common, .. }
-            | Action::AcceptLoss { common, .. }) = &self.action;
+            | Action::AcceptLoss { common, .. }
+            | Action::DeclareLost { common, .. }) = &self.action;
             let db = common.connect.open().await?;
             let outcome = act(&self.action, &db).await;
             db.close().await;
@@ -148,6 +170,11 @@ async fn act(action: &Action, db: &Database) -> Outcome {
         }
         Action::AcceptLoss { keyspace, shard, confirm, common } => {
             accept_loss::run(db, keyspace, *shard, *confirm, common.json).await
+        }
+        Action::DeclareLost { keyspace, shard, confirm, force, common } => {
+            let shard = ShardId(*shard);
+            let asked = declare_lost::Asked { keyspace, shard, confirm: *confirm, force: *force };
+            declare_lost::run(db, asked, common.json).await
         }
     }
 }

@@ -34,7 +34,8 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
     };
     let is_ok = keyspaces.is_some()
         && survey.nodes.iter().all(|node| node.unreachable.is_none() && node.problems.is_empty())
-        && survey.shards.iter().all(|shard| verdict(shard) == "served");
+        && survey.shards.iter().all(|shard| verdict(shard) == "served")
+        && survey.declared_lost().is_empty();
     let configuration = configuration(&survey, problem);
     if json {
         let listed = |known: &Vec<Definition>| {
@@ -46,6 +47,7 @@ pub(super) async fn run(db: &Database, json: bool) -> Outcome {
             "nodes": survey.nodes,
             "keyspaces": keyspaces.as_ref().map(listed),
             "shards": shards(&survey)?,
+            "declared_lost": declared_lost(&survey),
         }))?;
     } else {
         println!("{}", text(&survey, &configuration, keyspaces.as_deref()));
@@ -83,10 +85,21 @@ fn verdict(shard: &ShardView) -> &'static str {
     }
 }
 
+/// The verdict on a shard that an operator has given up, whatever its replicas say.
+const DECLARED_LOST: &str = "declared lost";
+
+/// The shards that operators have declared lost. Their replicas may be gone, so that they are no shards that a node tells of.
+fn declared_lost(survey: &Survey) -> Vec<serde_json::Value> {
+    let declared = survey.declared_lost();
+    declared.iter().map(|(shard, keyspace)| json!({ "keyspace": keyspace, "shard": shard })).collect()
+}
+
 fn shards(survey: &Survey) -> Result<Vec<serde_json::Value>, Failure> {
+    let declared = survey.declared_lost();
     let with_verdict = |shard: &ShardView| {
         let mut value = serde_json::to_value(shard)?;
-        value["verdict"] = verdict(shard).into();
+        value["verdict"] =
+            if declared.contains_key(&shard.shard) { DECLARED_LOST } else { verdict(shard) }.into();
         Ok(value)
     };
     survey.shards.iter().map(with_verdict).collect::<Result<_, serde_json::Error>>().map_err(Failure::failed)
@@ -98,6 +111,11 @@ fn text(survey: &Survey, configuration: &ConfigurationView, keyspaces: Option<&[
         text.push_str(&format!("{}\n\n", keyspace::table(keyspaces)));
     }
     text.push_str(&shard_table(survey).to_string());
+    for (shard, keyspace) in survey.declared_lost() {
+        text.push_str(&format!(
+            "\nshard {shard} of {keyspace} was declared lost: nothing that touches it is executed any more"
+        ));
+    }
     for node in &survey.nodes {
         for problem in node.unreachable.iter().chain(&node.problems) {
             text.push_str(&format!("\nnode {}: {problem}", node.node));
@@ -156,6 +174,7 @@ fn shard_table(survey: &Survey) -> Table {
         ("verdict", Align::Left),
         ("replicas: node, state", Align::Left),
     ]);
+    let declared = survey.declared_lost();
     for shard in &survey.shards {
         let replica = |replica: &ReplicaView| {
             let accepted = if replica.accepted_losses.is_empty() { "" } else { " (after an accepted loss)" };
@@ -166,7 +185,7 @@ fn shard_table(survey: &Survey) -> Table {
         shards.row([
             shard.shard.to_string(),
             shard.keyspace.clone(),
-            verdict(shard).to_owned(),
+            if declared.contains_key(&shard.shard) { DECLARED_LOST } else { verdict(shard) }.to_owned(),
             replicas.join(", "),
         ]);
     }
@@ -208,6 +227,7 @@ mod tests {
                     view: 0,
                     leads: false,
                     accepted_losses: vec![],
+                    lost_shards: vec![],
                 })
                 .collect(),
         };

@@ -54,6 +54,8 @@ pub(super) struct ReplicaView {
     pub(super) leads: bool,
     /// When operators accepted that its records were lost, in seconds since 1970.
     pub(super) accepted_losses: Vec<u64>,
+    /// The shards that it knows to have been declared lost.
+    pub(super) lost_shards: Vec<u32>,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +83,9 @@ struct ReplicaStatus {
     #[serde(default)]
     leads: bool,
     accepted_losses: Vec<u64>,
+    /// Earlier versions know of none.
+    #[serde(default)]
+    lost_shards: Vec<u32>,
 }
 
 impl ShardView {
@@ -92,6 +97,20 @@ impl ShardView {
     /// The replicas in one of these states.
     pub(super) fn in_state<'a>(&'a self, states: &'a [&str]) -> impl Iterator<Item = &'a ReplicaView> {
         self.replicas.iter().filter(|replica| states.contains(&replica.state.as_str()))
+    }
+}
+
+impl Survey {
+    /// The shards that some replica knows to have been declared lost, with their keyspaces, ascending.
+    pub(super) fn declared_lost(&self) -> BTreeMap<u32, &str> {
+        let named = |shard: &'_ ShardView| {
+            shard.replicas.iter().flat_map(|replica| replica.lost_shards.clone()).collect()
+        };
+        let of = |shard| {
+            let named: Vec<u32> = named(shard);
+            named.into_iter().map(|lost| (lost, shard.keyspace.as_str()))
+        };
+        self.shards.iter().flat_map(of).collect()
     }
 }
 
@@ -150,6 +169,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             view: 0,
             leads: false,
             accepted_losses: Vec::new(),
+            lost_shards: Vec::new(),
         };
         let shard = || ShardView {
             keyspace: replica.keyspace.clone(),
@@ -172,6 +192,7 @@ fn shards(said: &BTreeMap<u16, Vec<ReplicaStatus>>) -> Vec<ShardView> {
             known.view = replica.view;
             known.leads = replica.leads;
             known.accepted_losses = replica.accepted_losses.clone();
+            known.lost_shards = replica.lost_shards.clone();
         }
     }
     shards.into_values().collect()
@@ -195,6 +216,7 @@ mod tests {
             view: 9,
             leads: false,
             accepted_losses: vec![],
+            lost_shards: vec![],
         }
     }
 

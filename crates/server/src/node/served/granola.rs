@@ -1,6 +1,6 @@
 //! Replicas of serializable keyspaces.
 
-use quorate_core::{ClientId, Groups};
+use quorate_core::{ClientId, Groups, ShardId};
 use quorate_granola::{ReplicaCommand, ReplicaConfig};
 use quorate_wire::packet::Serializable;
 
@@ -20,6 +20,14 @@ impl OnLog for Serializable {
 
     fn change_groups(memberships: &Groups) -> Option<ReplicaCommand> {
         Some(ReplicaCommand::ChangeGroups(memberships.clone()))
+    }
+
+    fn declare_lost(shard: ShardId) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::DeclareLost(shard))
+    }
+
+    fn lost_shards(&self) -> Vec<ShardId> {
+        self.lost().collect()
     }
 
     const ACCEPTS_LOSS: bool = true;

@@ -22,6 +22,16 @@ pub(crate) trait OnLog: LogMachine {
     /// What the machine itself is told if the replicas of its keyspace change.
     fn change_groups(memberships: &Groups) -> Option<Self::Command>;
 
+    /// As [`Served::declare_lost`].
+    fn declare_lost(_: ShardId) -> Option<Self::Command> {
+        None
+    }
+
+    /// As [`Served::lost_shards`].
+    fn lost_shards(&self) -> Vec<ShardId> {
+        Vec::new()
+    }
+
     /// True if a group may go on without what it has lost with more replicas than it survives, if an operator accepts that.
     const ACCEPTS_LOSS: bool;
 
@@ -131,6 +141,14 @@ where
         let log = Part::Log(LogCommand::ChangeGroup(membership.clone()));
         let log = (membership.epoch() > Epoch::FIRST).then_some(log);
         log.into_iter().chain(M::change_groups(memberships).map(Part::Own)).collect()
+    }
+
+    fn declare_lost(shard: ShardId) -> Option<Self::Command> {
+        M::declare_lost(shard).map(Part::Own)
+    }
+
+    fn lost_shards(&self) -> Vec<ShardId> {
+        self.machine().lost_shards()
     }
 
     fn news(event: &Self::Event) -> Option<News> {
