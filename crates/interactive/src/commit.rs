@@ -10,7 +10,7 @@ use quorate_core::{Context, ShardId, Transaction, TransactionId};
 use quorate_granola::{Answer, Class, Failure as Refused};
 use quorate_procedures::operation::Condition;
 
-use crate::coordinator::{Asked, Interactive, OneRound, Out, Result1, committed, finish, patience};
+use crate::coordinator::{Asked, Interactive, OneRound, OneRoundResult, Out, committed, finish, patience};
 use crate::execution::{Execution, Scanned};
 use crate::language;
 
@@ -47,7 +47,7 @@ impl Interactive {
         &mut self,
         id: TransactionId,
         participants: Vec<ShardId>,
-        result: Result1,
+        result: OneRoundResult,
         outbox: &mut Out,
     ) {
         let is_refused = |answer: &Answer| matches!(answer, Answer::Refused(_));
@@ -73,7 +73,7 @@ impl Interactive {
         &mut self,
         id: TransactionId,
         shards: &[ShardId],
-        result: Result1,
+        result: OneRoundResult,
         outbox: &mut Out,
     ) {
         let is_refused = |answer: &Answer| matches!(answer, Answer::Refused(_));

@@ -280,7 +280,7 @@ pub(crate) struct OneRound {
 }
 
 /// What one-round transactions come to.
-pub(crate) type Result1 = Result<Executed, Refused>;
+pub(crate) type OneRoundResult = Result<Executed, Refused>;
 
 /// The clock of this client is ahead.
 pub(crate) fn ahead(ahead_micros: u64) -> Failure {

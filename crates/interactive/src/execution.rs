@@ -9,7 +9,7 @@ use quorate_core::transaction::{LimitExceeded, validate_key};
 use quorate_core::{ClockTime, Context, Instant, Key, KeyRange, ShardId, Timestamp, TransactionId, Value};
 use quorate_granola::{Class, Place};
 
-use crate::coordinator::{Asked, Interactive, OneRound, Out, Result1, finish, patience};
+use crate::coordinator::{Asked, Interactive, OneRound, OneRoundResult, Out, finish, patience};
 use crate::language;
 
 /// A transaction that reads and notes what it will write.
@@ -98,7 +98,7 @@ impl Interactive {
         self.execute(name, Asked::Get(id, key), order, context, outbox);
     }
 
-    pub(crate) fn on_got(&mut self, id: TransactionId, key: Key, result: Result1, outbox: &mut Out) {
+    pub(crate) fn on_got(&mut self, id: TransactionId, key: Key, result: OneRoundResult, outbox: &mut Out) {
         let Some(execution) = self.executing.get_mut(&id) else { return };
         let shard = execution.routes.keyspace.shard_of(&key).id;
         let executed = match result {
@@ -153,7 +153,7 @@ impl Interactive {
         &mut self,
         id: TransactionId,
         scanning: Scanning,
-        result: Result1,
+        result: OneRoundResult,
         outbox: &mut Out,
     ) {
         let Some(execution) = self.executing.get_mut(&id) else { return };

@@ -11,7 +11,7 @@ use quorate_core::{Context, Key, KeyRange, KeyspaceId, ShardId, Timestamp, Trans
 use quorate_granola::{Answer, Class, Executed};
 use quorate_procedures::answer::Found;
 
-use crate::coordinator::{Asked, Interactive, OneRound, Out, Result1, committed, finish};
+use crate::coordinator::{Asked, Interactive, OneRound, OneRoundResult, Out, committed, finish};
 use crate::language;
 
 /// What a client wants to read at once.
@@ -155,7 +155,7 @@ impl Interactive {
         id: TransactionId,
         reading: Reading,
         shards: &[ShardId],
-        result: Result1,
+        result: OneRoundResult,
         outbox: &mut Out,
     ) {
         let executed = match result {

@@ -8,7 +8,7 @@ use quorate_core::{ClockTime, Context, Input, ShardId, Timestamp, TransactionId}
 use quorate_granola::coordinator::Command as Order;
 use quorate_granola::{Answer, Failure as Refused};
 
-use crate::coordinator::{Asked, Interactive, Out, Result1, committed};
+use crate::coordinator::{Asked, Interactive, OneRoundResult, Out, committed};
 
 impl Interactive {
     pub(crate) fn on_resolve(
@@ -30,7 +30,7 @@ impl Interactive {
     }
 }
 
-pub(crate) fn on_resolved(id: TransactionId, result: Result1, outbox: &mut Out) {
+pub(crate) fn on_resolved(id: TransactionId, result: OneRoundResult, outbox: &mut Out) {
     let is_refused = |answer: &Answer| matches!(answer, Answer::Refused(_));
     let outcome = match result {
         Ok(executed) if executed.answers.values().any(is_refused) => Some(Outcome::Aborted),
