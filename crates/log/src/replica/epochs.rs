@@ -21,6 +21,7 @@
 //! Every message is said under an epoch, and counts in no other. To an earlier one everybody that has gone on answers where the
 //! group is now; who hears of a later one asks for it. Lives are counted anew in each epoch.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorate_core::log::Position;
@@ -186,14 +187,29 @@ impl<P: Payload> Replica<P> {
             }
         } else if epoch > known {
             // It is not for this replica, which waits for one of which it is a member.
-        } else if !matches!(self.recovery, Some(Recovery::Arriving)) {
+        } else if !matches!(self.recovery, Some(Recovery::Arriving { .. })) {
             if self.status != Status::Recovering {
                 host.send(from, Message::EpochStarted);
             }
-        } else if self.joining.as_ref().is_none_or(|joining| joining.is_stuck()) {
-            // Who was asked is silent.
+        } else if self.may_arrive_through(from) {
             self.start_joining(from, shape, base, host);
         }
+    }
+
+    /// True if a replica may be asked for what the epoch begins with: nobody is, or whoever is has been silent. Then somebody
+    /// gets a turn who has not been silent yet, because who speaks first may be somebody who hears nothing.
+    fn may_arrive_through(&mut self, from: ReplicaIndex) -> bool {
+        let Some(asked) = &self.joining else { return true };
+        let Some(Recovery::Arriving { silent }) = &mut self.recovery else { return false };
+        if !asked.is_stuck() {
+            return false;
+        }
+        silent.insert(asked.from());
+        if asked.is_given_up() {
+            // Nobody else speaks.
+            silent.clear();
+        }
+        !silent.contains(&from)
     }
 
     /// Leaves the present epoch. What is needed for the next, somebody has.
@@ -217,7 +233,7 @@ impl<P: Payload> Replica<P> {
             return self.recover(host);
         }
         self.status = Status::Recovering;
-        self.recovery = Some(Recovery::Arriving);
+        self.recovery = Some(Recovery::Arriving { silent: BTreeSet::new() });
         host.set_timer(Timer::Silence, self.timing.silence);
         if self.rules.has(Plant::NewMemberVotes) {
             let own = self.entries.shape().clone();

@@ -47,6 +47,16 @@ impl<P: Payload> Joining<P> {
         self.silences >= SILENCES_MAX
     }
 
+    /// True if whoever has it has had twice that time.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.silences >= 2 * SILENCES_MAX
+    }
+
+    /// Who has it.
+    pub(super) fn from(&self) -> ReplicaIndex {
+        self.from
+    }
+
     /// Up to here everything is there.
     fn reached(&self) -> Option<Position> {
         Some(Position(self.kept?.0 + self.received.len() as u64))
@@ -233,7 +243,7 @@ impl<P: Payload> Replica<P> {
         if view != self.view || from != joining.from || !is_of_use {
             return;
         }
-        if matches!(self.recovery, Some(Recovery::Arriving)) {
+        if matches!(self.recovery, Some(Recovery::Arriving { .. })) {
             let arrival = self.view_of_arrival(base, base_view);
             if base < self.beginning.base || !arrival.is_of(self.membership().epoch()) {
                 return;
@@ -277,7 +287,7 @@ impl<P: Payload> Replica<P> {
             self.view,
             self.stable
         );
-        let begins = matches!(self.recovery, Some(Recovery::Arriving));
+        let begins = matches!(self.recovery, Some(Recovery::Arriving { .. }));
         if let Some(Arriving { base, base_view, .. }) = state.as_ref().filter(|_| begins) {
             self.view = self.view_of_arrival(*base, *base_view);
         }

@@ -15,7 +15,7 @@
 //! Until it has joined it neither wishes for views nor offers anything. While more than f replicas are in this state nobody
 //! can help them: what they held is lost. Each counts those that ask as it does, so that an operator hears of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::{ReplicaIndex, View};
 
@@ -31,8 +31,9 @@ pub(super) enum Recovery {
     Announcing { noted: BTreeMap<ReplicaIndex, View> },
     /// It waits to be let in.
     Joining,
-    /// It has nothing to come back to: it takes over the log with which an epoch begins.
-    Arriving,
+    /// It has nothing to come back to: it takes over the log with which an epoch begins. Some have been asked for it, and
+    /// have not answered.
+    Arriving { silent: BTreeSet<ReplicaIndex> },
     /// It is new, and waits for an epoch of which it is a member.
     Awaiting,
 }
@@ -67,7 +68,7 @@ impl<P: Payload> Replica<P> {
                 self.fetch(host);
                 message
             }
-            Some(Recovery::Arriving) => {
+            Some(Recovery::Arriving { .. }) => {
                 self.note_silence();
                 return self.fetch(host);
             }

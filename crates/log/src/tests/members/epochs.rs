@@ -1,11 +1,13 @@
 //! Going on with other replicas.
 
+use quorate_core::log::Position;
 use quorate_core::machine::Input;
-use quorate_core::{Epoch, ReplicaIndex};
+use quorate_core::{Epoch, ReplicaIndex, View};
 
 use super::list::Ask;
-use super::{LIMITS, World, calm};
-use crate::{LogCommand, LogEvent, Part, Status};
+use super::{LIMITS, World, calm, id};
+use crate::entries::Shape;
+use crate::{LogCommand, LogEvent, Message, Part, Status};
 
 fn change(world: &mut World, leader: usize, members: &[u8]) {
     let defined = world.define(members.iter().copied().map(ReplicaIndex).collect());
@@ -235,4 +237,37 @@ fn a_group_can_become_one_and_grow_again() {
     change(&mut world, 2, &[0, 5, 6]);
     world.pass(300);
     assert!([0, 5, 6].iter().all(|index| status(&world, *index) == Status::Normal));
+}
+
+#[test]
+fn who_arrives_asks_those_as_well_who_speak_last() {
+    let mut world = group(20);
+    let late = 6;
+    let others = (0..late).map(ReplicaIndex);
+    world.cut.extend(others.flat_map(|other| [(ReplicaIndex(late), other), (other, ReplicaIndex(late))]));
+    change(&mut world, 0, &[0, 3, 4, 5, late]);
+    world.pass(300);
+    let membership = world.latest().clone();
+    // Three tell where the group is, always in this order. Only one of them hears anything: first the last, then the first.
+    for hears in [ReplicaIndex(4), ReplicaIndex(0)] {
+        let is_heard = |cut: &(ReplicaIndex, ReplicaIndex)| *cut == (ReplicaIndex(late), hears);
+        world.cut.retain(|cut| !is_heard(cut));
+        let asks = |message: &_| matches!(message, Part::Log(Message::Fetch { .. }));
+        let is_asked =
+            |world: &World| world.flying.iter().any(|flying| flying.to == hears && asks(&flying.message));
+        for _ in 0..100 {
+            for from in [0, 3, 4].map(ReplicaIndex) {
+                let shape = Shape::forgotten(Position(21), View::default());
+                let message = Part::Log(Message::EpochBegun { membership: membership.clone(), shape });
+                let epoch = membership.epoch();
+                world.step(usize::from(late), Input::Message { from: id(from).into(), epoch, message });
+            }
+            if is_asked(&world) {
+                break;
+            }
+            world.pass(50);
+        }
+        assert!(is_asked(&world), "{hears} is never asked");
+        world.cut.push((ReplicaIndex(late), hears));
+    }
 }
