@@ -7,13 +7,13 @@
 use std::convert::Infallible;
 
 use quorate_baselines::{Coordinator as Baseline, CoordinatorConfig, Replica};
-use quorate_core::command::{Command, Event, Routes};
+use quorate_core::command::{Command as Common, Event as Told, Routes};
 use quorate_core::comparison::Rival;
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::InputOf;
 use quorate_core::topology::Isolation;
 use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, Machine, ShardId, TransactionId};
-use quorate_interactive::Interactive;
+use quorate_interactive::{Command, Event, Interactive};
 use quorate_log::Guest;
 use quorate_runtime::clock::Time;
 use quorate_runtime::driver::{Carrier, Driver, Kept};
@@ -108,11 +108,16 @@ impl Coordinators {
 
     /// Gives a command to the coordinator that it is for.
     pub(crate) fn command(&mut self, time: Time, command: Command, world: &mut impl World) {
+        let command = match command {
+            Command::Common(command) => command,
+            // No other protocol runs a transaction in one round.
+            command => return self.step_granola(time, Input::Command(command), world),
+        };
         match self.whose(time, &command, world) {
             Whose::Tapir => {
                 self.tapir.step(time, Input::Command(command), &mut Carries { world, open: None })
             }
-            Whose::Granola => self.step_granola(time, Input::Command(command), world),
+            Whose::Granola => self.step_granola(time, Input::Command(command.into()), world),
             Whose::Configuration => self.step_configuration(time, Input::Command(command), world),
             Whose::QwStore => self.step_qwstore(time, Input::Command(command), world),
             Whose::Comparison(slot) => self.step_comparison(time, slot, Input::Command(command), world),
@@ -175,24 +180,24 @@ impl Coordinators {
     }
 
     /// Whose a command is. A transaction that does not begin with TAPIR is noted.
-    fn whose(&mut self, time: Time, command: &Command, world: &mut impl World) -> Whose {
+    fn whose(&mut self, time: Time, command: &Common, world: &mut impl World) -> Whose {
         let known = match command {
-            Command::Route(routes) => Some(self.learn(time, routes, world)),
-            Command::Reachable { replica, .. } => self.shards.get(&replica.shard).copied(),
-            Command::Begin { transaction, keyspace, .. } => {
+            Common::Route(routes) => Some(self.learn(time, routes, world)),
+            Common::Reachable { replica, .. } => self.shards.get(&replica.shard).copied(),
+            Common::Begin { transaction, keyspace, .. } => {
                 let whose = self.keyspaces.get(keyspace).copied();
                 self.open.extend(whose.map(|whose| (*transaction, whose)));
                 whose
             }
-            Command::ReadOnly { keyspace, .. } | Command::ReadOnlyScan { keyspace, .. } => {
+            Common::ReadOnly { keyspace, .. } | Common::ReadOnlyScan { keyspace, .. } => {
                 self.keyspaces.get(keyspace).copied()
             }
-            Command::Get { transaction, .. }
-            | Command::Scan { transaction, .. }
-            | Command::Put { transaction, .. }
-            | Command::Commit { transaction }
-            | Command::Abort { transaction } => self.open.get(transaction).copied(),
-            Command::Resolve { participants, .. } => {
+            Common::Get { transaction, .. }
+            | Common::Scan { transaction, .. }
+            | Common::Put { transaction, .. }
+            | Common::Commit { transaction }
+            | Common::Abort { transaction } => self.open.get(transaction).copied(),
+            Common::Resolve { participants, .. } => {
                 participants.first().and_then(|shard| self.shards.get(shard)).copied()
             }
         };
@@ -267,14 +272,15 @@ struct Carries<'a, W> {
 impl<W, C> Carrier<C> for Carries<'_, W>
 where
     W: World,
-    C: Machine<Message: Into<ProtocolMessage>, Record = Infallible, Event = Event>,
+    C: Machine<Message: Into<ProtocolMessage>, Record = Infallible, Event: Into<Event>>,
 {
     fn send(&mut self, to: Address, epoch: Epoch, message: C::Message) {
         self.world.send(to, epoch, message.into());
     }
 
-    fn emit(&mut self, event: Event) {
-        if let (Some(open), Event::Finished { transaction, .. }) = (&mut self.open, &event) {
+    fn emit(&mut self, event: C::Event) {
+        let event = event.into();
+        if let (Some(open), Event::Common(Told::Finished { transaction, .. })) = (&mut self.open, &event) {
             open.remove(transaction);
         }
         self.world.tell(event);

@@ -250,7 +250,7 @@ impl ClientHost {
 
     fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
         let (time, coordinators, mut world) = self.split(turn);
-        coordinators.command(time, command, &mut world);
+        coordinators.command(time, command.into(), &mut world);
     }
 
     /// The coordinators, and what they speak to.
@@ -331,7 +331,9 @@ impl World for ToWorld<'_, '_> {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: quorate_interactive::Event) {
+        // Nothing is asked for that is answered in another way.
+        let Ok(event) = Event::try_from(event) else { return };
         if matches!(event, Event::Outdated { .. }) {
             self.stale.notify_one();
         }

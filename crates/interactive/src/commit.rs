@@ -54,18 +54,28 @@ impl Interactive {
         let result = match result {
             Ok(executed) if executed.answers.values().any(is_refused) => Err(Failure::Conflict),
             Ok(executed) => Ok(committed(id, executed.timestamp)),
-            Err(Refused::Conflict | Refused::Aborted(_)) => Err(Failure::Conflict),
-            Err(Refused::Lost { shard }) => Err(self.failure_of_read(Refused::Lost { shard }, &participants)),
-            Err(Refused::NoSuchShard(_) | Refused::InUse) => Err(Failure::Invalid(Invalid::NotOpen(id))),
-            // Copies of the requests may be on their way. Who has executed what differs, if that differs, an operator finds out.
-            Err(
-                Refused::Unknown { .. }
-                | Refused::Forgotten
-                | Refused::ClockAhead { .. }
-                | Refused::Disagreement { .. },
-            ) => Err(Failure::Unknown { participants }),
+            Err(refused) => Err(self.failure_of_write(id, participants, refused)),
         };
         finish(outbox, id, result);
+    }
+
+    /// Why what writes was not executed, as users are told.
+    pub(crate) fn failure_of_write(
+        &self,
+        id: TransactionId,
+        participants: Vec<ShardId>,
+        refused: Refused,
+    ) -> Failure {
+        match refused {
+            Refused::Conflict | Refused::Aborted(_) => Failure::Conflict,
+            Refused::Lost { .. } => self.failure_of_read(refused, &participants),
+            Refused::NoSuchShard(_) | Refused::InUse => Failure::Invalid(Invalid::NotOpen(id)),
+            // Copies of the requests may be on their way. Who has executed what differs, if that differs, an operator finds out.
+            Refused::Unknown { .. }
+            | Refused::Forgotten
+            | Refused::ClockAhead { .. }
+            | Refused::Disagreement { .. } => Failure::Unknown { participants },
+        }
     }
 
     /// What a transaction has only read is as it was, all at one timestamp, or not.

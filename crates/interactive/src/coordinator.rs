@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
+use quorate_core::command::{Command as Common, Committed, Event as CommonEvent, Failure, Invalid, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::{Effect, InputOf, OutboxOf};
 use quorate_core::{
@@ -17,6 +17,7 @@ use quorate_granola::{
     Class, Coordinator, CoordinatorConfig, CoordinatorTimer, Executed, Failure as Refused,
 };
 
+use crate::command::{Command, Event};
 use crate::execution::{Execution, Scanning};
 use crate::read_only::{Reading, Wanted};
 use crate::resolve::on_resolved;
@@ -55,8 +56,12 @@ pub(crate) enum Asked {
     Validate(Vec<ShardId>),
     /// To read everything at once.
     ReadOnly(Box<Reading>, Vec<ShardId>),
+    /// To execute it as the client has named it.
+    Execute(Vec<ShardId>, Class),
     /// To learn what became of it.
     Resolve,
+    /// To learn what became of it, and what it has answered.
+    Recall(Vec<ShardId>),
 }
 
 impl Machine for Interactive {
@@ -103,6 +108,12 @@ impl Interactive {
         self.executing.is_empty() && self.asked.is_empty()
     }
 
+    /// The greatest timestamp that this client has seen: what another client executes is ordered after all that this one has seen, once
+    /// that one is told with [`Command::Observe`].
+    pub fn seen(&self) -> ClockTime {
+        self.one_round.seen()
+    }
+
     /// How often participants differed in what they have executed: something that was durable is lost.
     pub fn disagreements(&self) -> u64 {
         self.disagreements
@@ -110,39 +121,55 @@ impl Interactive {
 
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
         match command {
-            Command::Route(routes) => {
+            Command::Common(command) => self.on_common(command, context, outbox),
+            Command::Execute { transaction, keyspace, parts, class, not_before, patience } => {
+                let (what, when) = ((parts, class), (not_before, patience));
+                self.on_execute(transaction, keyspace, what, when, context, outbox);
+            }
+            Command::Recall { transaction, participants, not_before, patience } => {
+                self.on_recall(transaction, participants, not_before, patience, context, outbox);
+            }
+            Command::Observe { timestamp } => {
+                self.order(Input::Command(Order::Observe { timestamp }), context, outbox);
+            }
+        }
+    }
+
+    fn on_common(&mut self, command: Common, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Common::Route(routes) => {
                 self.keyspaces.insert(routes.keyspace.id, Arc::clone(&routes));
                 self.order(Input::Command(Order::Route(routes)), context, outbox);
             }
-            Command::Reachable { replica, reachable } => {
+            Common::Reachable { replica, reachable } => {
                 let order = Order::Reachable { replica, reachable };
                 self.order(Input::Command(order), context, outbox);
             }
-            Command::Begin { transaction, keyspace, patience } => {
+            Common::Begin { transaction, keyspace, patience } => {
                 self.on_begin(transaction, keyspace, patience, context, outbox);
             }
-            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
-            Command::Scan { transaction, range, limit } => {
+            Common::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Common::Scan { transaction, range, limit } => {
                 self.on_scan(transaction, range, limit, context, outbox);
             }
-            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
-            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
-            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+            Common::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Common::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Common::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
                 let wanted = Wanted::Keys(keys);
                 self.on_read_only(transaction, keyspace, wanted, (freshness, patience), context, outbox);
             }
-            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+            Common::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
                 let wanted = Wanted::Range(range, limit);
                 self.on_read_only(transaction, keyspace, wanted, (freshness, patience), context, outbox);
             }
-            Command::Abort { transaction } => {
+            Common::Abort { transaction } => {
                 let failure = match self.executing.remove(&transaction) {
                     Some(_) => Failure::Aborted,
                     None => Failure::Invalid(Invalid::NotOpen(transaction)),
                 };
                 finish(outbox, transaction, Err(failure));
             }
-            Command::Resolve { transaction, participants, timestamp, patience } => {
+            Common::Resolve { transaction, participants, timestamp, patience } => {
                 self.on_resolve(transaction, participants, timestamp, patience, context, outbox);
             }
         }
@@ -225,7 +252,7 @@ impl Interactive {
 
     fn on_told(&mut self, event: Told, outbox: &mut Out) {
         let (transaction, result) = match event {
-            Told::Outdated { keyspace } => return outbox.emit(Event::Outdated { keyspace }),
+            Told::Outdated { keyspace } => return outbox.emit(CommonEvent::Outdated { keyspace }.into()),
             Told::Finished { transaction, result } => (transaction, result),
         };
         if let Err(Refused::Disagreement { .. }) = &result {
@@ -242,6 +269,8 @@ impl Interactive {
             Some(Asked::ReadOnly(reading, shards)) => {
                 self.on_read_at_once(name, *reading, &shards, result, outbox);
             }
+            Some(Asked::Execute(shards, class)) => self.on_executed(name, shards, class, result, outbox),
+            Some(Asked::Recall(shards)) => self.on_recalled(name, shards, result, outbox),
             Some(Asked::Resolve) => on_resolved(name, result, outbox),
             None => {}
         }
@@ -291,7 +320,7 @@ pub(crate) fn ahead(ahead_micros: u64) -> Failure {
 }
 
 pub(crate) fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
-    outbox.emit(Event::Finished { transaction, result });
+    outbox.emit(CommonEvent::Finished { transaction, result }.into());
 }
 
 /// How a client is told when a transaction has committed.

@@ -22,22 +22,29 @@
 //! | several shards, nothing read | an independent transaction: nobody could refuse it |
 //! | several shards | a coordinated transaction |
 //!
+//! A client that knows beforehand what a transaction does at each shard names the parts itself, and it runs in one round.
+//!
 //! | file | role |
 //! |---|---|
+//! | [`command`] | what a client may ask for, and what it is told |
 //! | [`coordinator`] | the machine: what is open, and what it waits for |
 //! | `execution` | reads, and writes that are noted |
 //! | `commit` | what is compared, and what is written |
 //! | `read_only` | transactions that read everything at once |
+//! | `one_round` | transactions that run as the client has named them |
 //! | `resolve` | what became of a transaction |
 //! | `language` | what shards are asked, and what they answer |
 
+pub mod command;
 mod commit;
 pub mod coordinator;
 mod execution;
 mod language;
+mod one_round;
 mod read_only;
 mod resolve;
 #[cfg(test)]
 mod tests;
 
+pub use command::{Command, Event, Executed, NotExecuted};
 pub use coordinator::Interactive;

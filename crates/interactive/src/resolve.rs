@@ -21,10 +21,11 @@ impl Interactive {
         outbox: &mut Out,
     ) {
         if self.is_open(id) {
-            return outbox.emit(Event::Resolved { transaction: id, outcome: None });
+            return outbox.emit(Event::Resolved { transaction: id, outcome: None }.into());
         }
         let not_before = ClockTime::from_micros(timestamp.micros);
-        let inquiry = Order::Inquire { transaction: id, participants, not_before, patience };
+        let inquiry =
+            Order::Inquire { transaction: id, participants, not_before, wants_answers: false, patience };
         self.ask(id, Asked::Resolve);
         self.order(Input::Command(inquiry), context, outbox);
     }
@@ -36,7 +37,7 @@ pub(crate) fn on_resolved(id: TransactionId, result: OneRoundResult, outbox: &mu
         Ok(executed) if executed.answers.values().any(is_refused) => Some(Outcome::Aborted),
         Ok(executed) => Some(Outcome::Committed(committed(id, executed.timestamp).timestamp)),
         Err(Refused::Conflict | Refused::Aborted(_) | Refused::Lost { .. }) => Some(Outcome::Aborted),
-        Err(Refused::Forgotten) => return outbox.emit(Event::Forgotten { transaction: id }),
+        Err(Refused::Forgotten) => return outbox.emit(Event::Forgotten { transaction: id }.into()),
         Err(
             Refused::Unknown { .. }
             | Refused::ClockAhead { .. }
@@ -45,5 +46,5 @@ pub(crate) fn on_resolved(id: TransactionId, result: OneRoundResult, outbox: &mu
             | Refused::InUse,
         ) => None,
     };
-    outbox.emit(Event::Resolved { transaction: id, outcome });
+    outbox.emit(Event::Resolved { transaction: id, outcome }.into());
 }

@@ -233,10 +233,13 @@ impl<S: System> Simulation<S> {
                 Happening::Server(server, event) => self.on_news(server, &event),
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
-                Happening::Client(client, Event::Outdated { .. }) if self.cluster.has_changed() => {
-                    self.cluster.tell_client(client);
-                }
-                Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
+                Happening::Client(client, event) => match event.try_into() {
+                    Ok(Event::Outdated { .. }) if self.cluster.has_changed() => {
+                        self.cluster.tell_client(client)
+                    }
+                    Ok(event) => self.clients.on_event(event, &mut self.cluster),
+                    Err(_) => unreachable!("nothing else is asked for"),
+                },
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
                 Happening::Alarm(Alarm::Membership(step)) => self.cluster.go_on_with(step),

@@ -77,6 +77,9 @@ pub enum Command {
         participants: Vec<ShardId>,
         /// It was not sent earlier than this.
         not_before: ClockTime,
+        /// False if it is enough to know whether it was executed, which one participant can tell. True if the answers of all of them
+        /// are wanted; those that cannot be had any more, or not in time, are missing in [`Executed::answers`] then.
+        wants_answers: bool,
         /// By when the client wants an answer.
         patience: Duration,
     },
@@ -110,7 +113,8 @@ pub enum Event {
 pub struct Executed {
     /// Its timestamp: where it stands in the serial order.
     pub timestamp: ClockTime,
-    /// What each shard has answered: either all have done their parts, or all have refused them.
+    /// What each shard has answered: either all have done their parts, or all have refused them. Complete, unless it was only
+    /// inquired about.
     pub answers: BTreeMap<ShardId, Answer>,
 }
 
@@ -175,6 +179,8 @@ struct Open {
     persists: bool,
     /// True if only what has become of it is asked.
     is_inquiry: bool,
+    /// True if an inquiry is for the answers of all participants.
+    wants_answers: bool,
     /// When this attempt was sent first, by this client's clock.
     first: ClockTime,
     /// What had been seen by then.
@@ -280,9 +286,10 @@ impl Coordinator {
                     self.high = self.high.max(timestamp);
                 }
             }
-            Command::Inquire { transaction, participants, not_before, patience } => {
+            Command::Inquire { transaction, participants, not_before, wants_answers, patience } => {
                 let parts = participants.into_iter().map(|shard| (shard, Value::new())).collect();
-                let open = Open { is_inquiry: true, ..Open::new(transaction, parts, context.now + patience) };
+                let open = Open::new(transaction, parts, context.now + patience);
+                let open = Open { is_inquiry: true, wants_answers, ..open };
                 self.start(transaction, open, not_before, context, outbox);
             }
             Command::Execute { transaction, parts, class, persists, patience } => {
@@ -473,14 +480,16 @@ impl Coordinator {
             Reply::Ended(Outcome::Conflict) => self.plan_attempt(id, context, outbox),
             Reply::Lost { shard } => self.finish(id, |_| Err(Failure::Lost { shard }), outbox),
             // It may have been sent later, and then copies that are on their way are not too old yet.
-            Reply::TooOld { .. } if open.is_inquiry => self.finish(id, |_| Err(Failure::Forgotten), outbox),
+            Reply::TooOld { .. } if open.is_inquiry => {
+                self.finish(id, |open| open.known_at_least(Failure::Forgotten), outbox);
+            }
             Reply::TooOld { clock } => {
                 self.catch_up(clock, context.clock);
                 self.plan_attempt(id, context, outbox);
             }
             Reply::Forgotten { clock } => {
                 self.catch_up(clock, context.clock);
-                self.finish(id, |_| Err(Failure::Forgotten), outbox);
+                self.finish(id, |open| open.known_at_least(Failure::Forgotten), outbox);
             }
             Reply::ClockAhead { clock } => {
                 let ahead_micros = open.first.as_micros().saturating_sub(clock.as_micros());
@@ -498,10 +507,8 @@ impl Coordinator {
     /// A participant has executed its part.
     fn on_answer(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let Some(open) = self.open.get(&name(id)) else { return };
-        if open.is_inquiry {
-            // What one participant has executed is executed by all.
-            let timestamp = open.answers.values().map(|(timestamp, _)| *timestamp).next().unwrap_or_default();
-            return self.finish(id, |open| Ok(open.executed(timestamp)), outbox);
+        if open.is_inquiry && !open.wants_answers {
+            return self.finish(id, |open| open.known_at_least(Failure::Forgotten), outbox);
         }
         if open.answers.len() < open.parts.len() {
             return;
@@ -566,7 +573,14 @@ impl Coordinator {
         let Some(open) = self.open.get_mut(&name) else { return };
         let id = TransactionId { attempt: open.attempt, ..name };
         if context.now >= open.deadline {
-            return self.finish(id, |open| Err(open.unknown()), outbox);
+            return self.finish(
+                id,
+                |open| {
+                    let unknown = open.unknown();
+                    open.known_at_least(unknown)
+                },
+                outbox,
+            );
         }
         match open.next {
             Next::Again(at) if context.now >= at => {
@@ -597,6 +611,7 @@ impl Open {
             class: Class::Independent,
             persists: false,
             is_inquiry: false,
+            wants_answers: false,
             first: ClockTime::default(),
             high: ClockTime::default(),
             answers: BTreeMap::new(),
@@ -620,6 +635,14 @@ impl Open {
         let mut refused = self.answers.values().map(|(_, answer)| matches!(answer, Answer::Refused(_)));
         let first = refused.next();
         refused.all(|refused| Some(refused) == first)
+    }
+
+    /// Of an inquiry that learns no more: what one participant has executed is executed by all.
+    fn known_at_least(self, failure: Failure) -> Result<Executed, Failure> {
+        match self.answers.values().map(|(timestamp, _)| *timestamp).next() {
+            Some(timestamp) if self.is_inquiry => Ok(self.executed(timestamp)),
+            _ => Err(failure),
+        }
     }
 
     fn disagreement(self) -> Failure {

@@ -211,7 +211,7 @@ pub struct Held {
 
 /// A protocol that can be simulated.
 pub trait System:
-    Protocol<Server: Machine<Command: Debug>, Client: Machine<Command = Command, Event = Event>>
+    Protocol<Server: Machine<Command: Debug>, Client: Machine<Command: From<Command>, Event: TryInto<Event>>>
     + Copy
     + Debug
     + 'static

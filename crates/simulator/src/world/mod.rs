@@ -631,7 +631,8 @@ impl<P: Protocol, A> World<P, A> {
 
     /// Gives a command to a client's machine; nothing happens if it has crashed. Where work costs something, it waits for
     /// its turn.
-    pub fn command(&mut self, client: usize, command: <P::Client as Machine>::Command) {
+    pub fn command(&mut self, client: usize, command: impl Into<<P::Client as Machine>::Command>) {
+        let command = command.into();
         let node = self.clients[client].node;
         if !self.fabric.processors[node].writes() {
             self.obey(client, command);

@@ -14,6 +14,8 @@
 //! | `ask FROM TO c1.7 1,2 HIGH put a x` | a request that nobody has sent comes to a replica, above a timestamp |
 //! | `vote FROM TO c1.7 1,2 COMMIT MICROS` | a vote that nobody has given |
 //! | `declare-lost WHO SHARD` | an operator tells a replica that a shard is lost for good |
+//! | `inquire c2 c1.7 1,2 MICROS` | a client asks what has become of a transaction, which was not sent before |
+//! | `recall c2 c1.7 1,2 MICROS` | the same, and for all that it has answered |
 //! | `observe c1 MICROS` | a client hears from another that this timestamp was seen |
 //! | `learn WHO` | a client or a replica learns who the replicas of all groups are |
 //! | `show WHO`, `waiting WHO` | what a replica holds; how many requests wait there |

@@ -128,12 +128,14 @@ impl World {
                     let command = Command::Observe { timestamp };
                     self.stage().step_client(client, Input::Command(command), &mut told);
                 }
-                ["inquire", who, id, shards, micros] => {
+                [what @ ("inquire" | "recall"), who, id, shards, micros] => {
                     let client = self.client(who, &mut told);
                     let transaction = self.transaction(id);
                     let (participants, patience) = (participants(shards), Duration::from_secs(20));
                     let not_before = ClockTime::from_micros(micros.parse().unwrap());
-                    let command = Command::Inquire { transaction, participants, not_before, patience };
+                    let wants_answers = what == "recall";
+                    let command =
+                        Command::Inquire { transaction, participants, not_before, wants_answers, patience };
                     self.stage().step_client(client, Input::Command(command), &mut told);
                 }
                 ["run", who, number, ..] => {

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_checker::Level;
-use quorate_core::command::{Command, Outcome};
+use quorate_core::command::Outcome;
 use quorate_core::topology::Isolation;
 use quorate_core::{
     ClientId, Epoch, Groups, Key, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_granola::{Answer, Application, Ended, Plant, Replica, ReplicaCommand, ReplicaConfig};
-use quorate_interactive::Interactive;
+use quorate_interactive::{Command, Interactive};
 use quorate_log::member::{Config, MessageOf};
 use quorate_log::{Guest, Member, Part};
 use quorate_procedures::{Page, Shard, Version};

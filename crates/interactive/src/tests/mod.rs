@@ -1,6 +1,6 @@
 //! The coordinator before shards that execute whatever they are asked for, at once and in the order in which they are asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +12,24 @@ use quorate_core::{
     Random, ReplicaIndex, ShardId, Timestamp, TransactionId, Value,
 };
 use quorate_granola::message::{Message, Reply, Request};
-use quorate_granola::{Answer, Application, Class, CoordinatorConfig, Outcome, Place};
+use quorate_granola::{
+    Answer, Application, Class, CoordinatorConfig, CoordinatorTimer, Outcome, Place, Refusal,
+};
 use quorate_procedures::Shard;
 
-use crate::Interactive;
+use crate::{Executed, Interactive, NotExecuted};
+
+mod one_round;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 const CLIENT: ClientId = ClientId(7);
+
+type In = Input<Message, CoordinatorTimer, crate::Command>;
+
+fn shard_of(address: Address) -> ShardId {
+    let Address::Replica(replica) = address else { panic!("clients are not asked") };
+    replica.shard
+}
 
 /// A client and its shards.
 struct Stage {
@@ -28,6 +39,15 @@ struct Stage {
     clock: u64,
     /// The class of everything that was asked for, by name, and of how many shards.
     asked: Vec<(Class, usize)>,
+    /// What the client was told of transactions whose parts it has named.
+    executed: Vec<Result<Executed, NotExecuted>>,
+    now: Instant,
+    /// What these shards answer is lost.
+    silent: BTreeSet<ShardId>,
+    /// These shards are lost for good.
+    lost: BTreeSet<ShardId>,
+    /// What the shards remember of transactions that have ended.
+    ended: BTreeMap<(TransactionId, ShardId), Reply>,
 }
 
 impl Stage {
@@ -46,18 +66,40 @@ impl Stage {
         let nearest = vec![vec![ReplicaIndex(0)]; 3];
         let shards = (1..=3).map(|id| (ShardId(id), Shard::from_pages(Vec::new()))).collect();
         let client = Interactive::restore(CoordinatorConfig::new(CLIENT), []);
-        let mut stage = Stage { client, shards, random: Random::new(1), clock: 1_000, asked: Vec::new() };
+        let mut stage = Stage {
+            client,
+            shards,
+            random: Random::new(1),
+            clock: 1_000,
+            asked: Vec::new(),
+            executed: Vec::new(),
+            now: Instant::START,
+            silent: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            ended: BTreeMap::new(),
+        };
         stage.tell(Command::Route(Arc::new(Routes { keyspace, nearest })));
         stage
     }
 
     /// Gives a command, and everything that follows; gives what the client is told.
-    fn tell(&mut self, command: Command) -> Vec<Event> {
-        let (mut inputs, mut told) = (vec![Input::Command(command)], Vec::new());
+    fn tell(&mut self, command: impl Into<crate::Command>) -> Vec<Event> {
+        self.input(Input::Command(command.into()))
+    }
+
+    /// So much time passes.
+    fn pass(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+        let told = self.input(Input::Timer(CoordinatorTimer::Attention));
+        assert_eq!(told, []);
+    }
+
+    fn input(&mut self, input: In) -> Vec<Event> {
+        let (mut inputs, mut told) = (vec![input], Vec::new());
         while let Some(input) = inputs.pop() {
             let mut outbox = OutboxOf::<Interactive>::new();
             let clock = ClockTime::from_micros(self.clock);
-            let mut context = Context { now: Instant::START, clock, random: &mut self.random };
+            let mut context = Context { now: self.now, clock, random: &mut self.random };
             self.client.step(&mut context, input, &mut outbox);
             let mut asked: BTreeMap<TransactionId, Vec<(Address, Request)>> = BTreeMap::new();
             for effect in outbox.drain() {
@@ -65,7 +107,13 @@ impl Stage {
                     Effect::Send { to, message: Message::Request(request) } => {
                         asked.entry(request.transaction).or_default().push((to, request));
                     }
-                    Effect::Emit(event) => told.push(event),
+                    Effect::Send { to, message: Message::Inquire { transaction, .. } } => {
+                        let reply = self.ended.entry((transaction, shard_of(to)));
+                        let reply = reply.or_insert(Reply::Ended(Outcome::Conflict)).clone();
+                        inputs.extend(self.reply(to, transaction, reply));
+                    }
+                    Effect::Emit(crate::Event::Common(event)) => told.push(event),
+                    Effect::Emit(crate::Event::Executed { result, .. }) => self.executed.push(result),
                     _ => {}
                 }
             }
@@ -74,39 +122,54 @@ impl Stage {
         told
     }
 
+    /// What a shard says, unless that is lost.
+    fn reply(&self, from: Address, transaction: TransactionId, reply: Reply) -> Option<In> {
+        let message = Message::Reply { transaction, reply };
+        let is_heard = !self.silent.contains(&shard_of(from));
+        is_heard.then_some(Input::Message { from, epoch: Epoch::FIRST, message })
+    }
+
     /// Executes a transaction at all of its shards, or at none.
-    fn execute(
-        &mut self,
-        requests: Vec<(Address, Request)>,
-    ) -> Vec<Input<Message, quorate_granola::CoordinatorTimer, Command>> {
+    fn execute(&mut self, requests: Vec<(Address, Request)>) -> Vec<In> {
         self.clock += 10;
         let timestamp = ClockTime::from_micros(self.clock);
         self.asked.push((requests[0].1.class, requests.len()));
         let place = Place { timestamp, transaction: requests[0].1.transaction };
-        let refused = requests.iter().any(|(to, request)| {
-            let refuses = matches!(self.read(*to, timestamp, request), Answer::Refused(_));
-            request.class == Class::Coordinated && refuses
-        });
+        let id = requests[0].1.transaction;
+        let lost = requests[0].1.participants.iter().copied().find(|shard| self.lost.contains(shard));
+        let mut refused = None;
+        for (to, request) in requests.iter().filter(|(_, request)| request.class == Class::Coordinated) {
+            if let Answer::Refused(reason) = self.read(*to, timestamp, request) {
+                let refusal = Refusal { shard: shard_of(*to), reason };
+                refused.get_or_insert(Outcome::Aborted(refusal));
+            }
+        }
         let mut replies = Vec::new();
         for (to, request) in requests {
-            let outcome = if refused {
-                Outcome::Conflict
+            let known = self.ended.get(&(id, shard_of(to))).cloned();
+            let reply = if let Some(known) = known {
+                known
+            } else if let Some(shard) = lost {
+                Reply::Lost { shard }
+            } else if let Some(refused) = refused.clone() {
+                Reply::Ended(refused)
             } else {
                 let answer = match request.class {
                     Class::ReadOnly => self.read(to, timestamp, &request),
                     _ => self.shard(to).run(place, &request.operation).expect("nothing is locked"),
                 };
-                Outcome::Committed { timestamp, answer }
+                Reply::Ended(Outcome::Committed { timestamp, answer })
             };
-            let message = Message::Reply { transaction: request.transaction, reply: Reply::Ended(outcome) };
-            replies.push(Input::Message { from: to, epoch: Epoch::FIRST, message });
+            if request.class != Class::ReadOnly {
+                self.ended.insert((id, shard_of(to)), reply.clone());
+            }
+            replies.extend(self.reply(to, id, reply));
         }
         replies
     }
 
     fn shard(&mut self, at: Address) -> &mut Shard {
-        let Address::Replica(replica) = at else { panic!("clients are not asked") };
-        self.shards.get_mut(&replica.shard).expect("there is such a shard")
+        self.shards.get_mut(&shard_of(at)).expect("there is such a shard")
     }
 
     /// What a shard would answer; what writes is looked at as a copy of the shard runs it.
