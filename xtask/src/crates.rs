@@ -56,6 +56,7 @@ const PROCEDURES: &str = "quorate-procedures";
 const INTERACTIVE: &str = "quorate-interactive";
 const SANDBOX: &str = "quorate-sandbox";
 const TPCC: &str = "quorate-tpcc";
+const LIBRARY: &str = "quorate-library";
 const TESTSCRIPTS: &str = "quorate-testscripts";
 const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
@@ -67,7 +68,7 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 27] = [
+pub(crate) const CRATES: [Crate; 28] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
@@ -119,6 +120,12 @@ pub(crate) const CRATES: [Crate; 27] = [
     },
     Crate { package: SANDBOX, folder: "crates/sandbox", may_import: &[PROCEDURE], kind: Kind::Deterministic },
     Crate { package: TPCC, folder: "crates/tpcc", may_import: &[PROCEDURE], kind: Kind::Machine },
+    Crate {
+        package: LIBRARY,
+        folder: "crates/library",
+        may_import: &[PROCEDURE, PROCEDURES, SANDBOX, TPCC],
+        kind: Kind::Deterministic,
+    },
     Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
     Crate {
@@ -196,8 +203,8 @@ pub(crate) const CRATES: [Crate; 27] = [
             TAPIR,
             BASELINES,
             GRANOLA,
-            PROCEDURE,
             PROCEDURES,
+            LIBRARY,
             QWSTORE,
             WIRE,
             RUNTIME,

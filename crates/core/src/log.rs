@@ -96,6 +96,15 @@ pub trait LogMachine: Sized {
     type Page: Clone + Debug + PartialEq + Eq;
     /// That state as it was at one position, while more entries come.
     type Frozen: Debug;
+    /// The machine that stands for all those whose entries, messages and pages are the same, whatever they make of them:
+    /// this one, unless there are several. Their logs and messages are of one type.
+    type Canonical: LogMachine<
+            Entry = Self::Entry,
+            Message = Self::Message,
+            Page = Self::Page,
+            Frozen = Self::Frozen,
+            Canonical = Self::Canonical,
+        >;
 
     /// A machine that has applied nothing.
     fn new(config: Self::Config) -> Self;

@@ -103,7 +103,7 @@ macro_rules! on_log {
 
         $crate::log::list!(Vec<quorate_log::Entry<quorate_log::member::Item<$machine>>>, "log.Entries");
 
-        $crate::codec::table::alternatives!(quorate_log::member::MessageOf<$machine>, "log.Member", fields {
+        $crate::codec::table::alternatives!(quorate_log::member::Said<$machine>, "log.Member", fields {
             1 Log: Nested,
             2 Own: Nested,
         });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::topology::{Keyspace, Topology};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, View};
-use quorate_log::member::MessageOf;
+use quorate_log::member::Said;
 
 use crate::codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
 use crate::codec::table::{alternatives, message};
@@ -159,16 +159,16 @@ pub enum ProtocolMessage {
     /// A message of TAPIR.
     Tapir(quorate_tapir::Message),
     /// A message of a comparison system that stands on a replicated log.
-    Baseline(MessageOf<quorate_baselines::Replica>),
+    Baseline(Said<quorate_baselines::Replica>),
     /// A message of the configuration service.
-    Configuration(MessageOf<quorate_configuration::Replica>),
+    Configuration(Said<quorate_configuration::Replica>),
     /// A message of the quorum store without transactions.
     QwStore(quorate_qwstore::Message),
     /// A message of Granola.
-    Granola(MessageOf<Serializable>),
+    Granola(Said<Serializable>),
 }
 
-/// A replica of a serializable keyspace.
+/// A replica of a serializable keyspace, as far as its entries, pages and messages go: they are the same whichever procedures it has.
 pub type Serializable = quorate_granola::Replica<quorate_procedures::Shard>;
 
 impl From<quorate_tapir::Message> for ProtocolMessage {
@@ -188,7 +188,7 @@ impl TryFrom<ProtocolMessage> for quorate_tapir::Message {
     }
 }
 
-impl TryFrom<ProtocolMessage> for MessageOf<quorate_baselines::Replica> {
+impl TryFrom<ProtocolMessage> for Said<quorate_baselines::Replica> {
     type Error = ProtocolMessage;
 
     fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
@@ -199,13 +199,13 @@ impl TryFrom<ProtocolMessage> for MessageOf<quorate_baselines::Replica> {
     }
 }
 
-impl From<MessageOf<quorate_baselines::Replica>> for ProtocolMessage {
-    fn from(message: MessageOf<quorate_baselines::Replica>) -> Self {
+impl From<Said<quorate_baselines::Replica>> for ProtocolMessage {
+    fn from(message: Said<quorate_baselines::Replica>) -> Self {
         ProtocolMessage::Baseline(message)
     }
 }
 
-impl TryFrom<ProtocolMessage> for MessageOf<quorate_configuration::Replica> {
+impl TryFrom<ProtocolMessage> for Said<quorate_configuration::Replica> {
     type Error = ProtocolMessage;
 
     fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
@@ -216,8 +216,8 @@ impl TryFrom<ProtocolMessage> for MessageOf<quorate_configuration::Replica> {
     }
 }
 
-impl From<MessageOf<quorate_configuration::Replica>> for ProtocolMessage {
-    fn from(message: MessageOf<quorate_configuration::Replica>) -> Self {
+impl From<Said<quorate_configuration::Replica>> for ProtocolMessage {
+    fn from(message: Said<quorate_configuration::Replica>) -> Self {
         ProtocolMessage::Configuration(message)
     }
 }
@@ -239,7 +239,7 @@ impl From<quorate_qwstore::Message> for ProtocolMessage {
     }
 }
 
-impl TryFrom<ProtocolMessage> for MessageOf<Serializable> {
+impl TryFrom<ProtocolMessage> for Said<Serializable> {
     type Error = ProtocolMessage;
 
     fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
@@ -250,8 +250,8 @@ impl TryFrom<ProtocolMessage> for MessageOf<Serializable> {
     }
 }
 
-impl From<MessageOf<Serializable>> for ProtocolMessage {
-    fn from(message: MessageOf<Serializable>) -> Self {
+impl From<Said<Serializable>> for ProtocolMessage {
+    fn from(message: Said<Serializable>) -> Self {
         ProtocolMessage::Granola(message)
     }
 }

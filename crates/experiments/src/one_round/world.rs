@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use bytes::BytesMut;
 use quorate_core::{Epoch, Machine, Random, Value};
 use quorate_granola::{Body, Class, Command, Coordinator, Entry, Message, Replica, Vote};
-use quorate_log::member::{Item, MessageOf};
+use quorate_log::member::{Item, ItemOf, MessageOf};
 use quorate_log::{Guest, Member, Part};
 use quorate_procedures::{Library, ShardWith};
 use quorate_simulator::world::costs::{Operation, Work};
@@ -110,7 +110,7 @@ impl<A: Application> Protocol for OneRound<A> {
 }
 
 /// Whoever follows runs what was voted for.
-fn nanoseconds_of<A: Application>(item: &Item<Own<A>>) -> usize {
+fn nanoseconds_of<A: Application>(item: &ItemOf<Own<A>>) -> usize {
     match item {
         Item::Own(Entry { body: Body::Voted(voted), .. }) if voted.vote == Vote::Commit => {
             voted.operation.as_ref().map_or(0, A::nanoseconds)
@@ -126,7 +126,7 @@ fn bytes_of<A: Application>(message: &Said<A>) -> usize {
         Part::Own(Message::Begin(begin)) => begin.parts.values().map(|part| part.len() + 8).sum(),
         Part::Own(_) => 16,
         Part::Log(quorate_log::Message::Prepare { entries, .. }) => {
-            let bytes = |item: &Item<Own<A>>| match item {
+            let bytes = |item: &ItemOf<Own<A>>| match item {
                 Item::Own(entry) => entry.bytes(),
                 Item::NextGroup(_) => 64,
             };

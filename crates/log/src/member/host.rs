@@ -7,7 +7,7 @@ use quorate_core::log::{LogMachine, Position};
 use quorate_core::machine::{Context, OutboxOf, PersistToken};
 use quorate_core::{Instant, ReplicaId, ReplicaIndex, View};
 
-use super::{Item, LogEvent, Member, Part, Told};
+use super::{ItemOf, LogEvent, Member, Part, Told};
 use crate::{Durable, Fact, Host, Message, Timer};
 
 /// What becomes durable with the records of which the disk will tell.
@@ -46,24 +46,24 @@ impl<M: LogMachine> Acts<'_, '_, M> {
     }
 }
 
-impl<M: LogMachine> Host<Item<M>> for Acts<'_, '_, M> {
+impl<M: LogMachine> Host<ItemOf<M>> for Acts<'_, '_, M> {
     fn now(&self) -> Instant {
         self.context.now
     }
 
-    fn send(&mut self, to: ReplicaIndex, message: Message<Item<M>>) {
+    fn send(&mut self, to: ReplicaIndex, message: Message<ItemOf<M>>) {
         self.outbox.send(self.address(to), Part::Log(message));
     }
 
-    fn send_unordered(&mut self, to: ReplicaIndex, message: Message<Item<M>>) {
+    fn send_unordered(&mut self, to: ReplicaIndex, message: Message<ItemOf<M>>) {
         self.outbox.send_unordered(self.address(to), Part::Log(message));
     }
 
-    fn persist(&mut self, fact: Fact<Item<M>>) {
+    fn persist(&mut self, fact: Fact<ItemOf<M>>) {
         self.outbox.persist(fact);
     }
 
-    fn persist_and_notify(&mut self, fact: Fact<Item<M>>, durable: Durable) {
+    fn persist_and_notify(&mut self, fact: Fact<ItemOf<M>>, durable: Durable) {
         let token = self.notices.await_durable(durable);
         self.outbox.persist_and_notify(fact, token);
     }
@@ -84,7 +84,7 @@ impl<M: LogMachine> Host<Item<M>> for Acts<'_, '_, M> {
         self.outbox.cancel_timer(Part::Log(timer));
     }
 
-    fn on_stable(&mut self, position: Position, payload: &Item<M>) {
+    fn on_stable(&mut self, position: Position, payload: &ItemOf<M>) {
         self.told.push_back(Told::Stable(position, payload.clone()));
     }
 

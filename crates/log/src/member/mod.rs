@@ -33,8 +33,14 @@ pub enum Part<L, O> {
     Own(O),
 }
 
+/// What stands in the log of a machine.
+pub type ItemOf<M> = Item<<M as LogMachine>::Canonical>;
+
 /// What the participants of a protocol on a log say to each other.
-pub type MessageOf<M> = Part<Message<Item<M>>, <M as LogMachine>::Message>;
+pub type MessageOf<M> = Said<<M as LogMachine>::Canonical>;
+
+/// The same, by the machine that stands for those that say it.
+pub type Said<C> = Part<Message<Item<C>>, <C as LogMachine>::Message>;
 
 /// From what a member is built.
 #[derive(Clone, Debug)]
@@ -106,7 +112,7 @@ pub enum LogCommand {
 /// What the log has told, until the machine is given it.
 #[derive(Debug)]
 enum Told<M: LogMachine> {
-    Stable(Position, Item<M>),
+    Stable(Position, ItemOf<M>),
     State(Position, Vec<M::Page>),
     Leading(View),
     Deposed,
@@ -118,7 +124,7 @@ pub struct Member<M: LogMachine> {
     me: ReplicaId,
     boot: Boot,
     snapshot_bytes: u64,
-    replica: Replica<Item<M>>,
+    replica: Replica<ItemOf<M>>,
     machine: M,
     told: VecDeque<Told<M>>,
     /// The view that this replica leads, and whether the machine knows.
@@ -140,7 +146,7 @@ impl<M: LogMachine> Member<M> {
     }
 
     /// The replica of the log.
-    pub fn replica(&self) -> &Replica<Item<M>> {
+    pub fn replica(&self) -> &Replica<ItemOf<M>> {
         &self.replica
     }
 
@@ -154,7 +160,7 @@ impl<M: LogMachine> Member<M> {
         &mut self,
         context: &mut Context<'_>,
         outbox: &mut OutboxOf<Self>,
-        act: impl FnOnce(&mut Replica<Item<M>>, &mut Acts<'_, '_, M>),
+        act: impl FnOnce(&mut Replica<ItemOf<M>>, &mut Acts<'_, '_, M>),
     ) {
         let (me, machine) = (self.me, &self.machine);
         let Member { replica, told, notices, .. } = self;
@@ -292,7 +298,7 @@ impl<M: LogMachine> Member<M> {
 impl<M: LogMachine> Machine for Member<M> {
     type Message = MessageOf<M>;
     type Timer = Part<Timer, M::Timer>;
-    type Record = Fact<Item<M>>;
+    type Record = Fact<ItemOf<M>>;
     type Command = Part<LogCommand, M::Command>;
     type Event = Part<LogEvent, M::Event>;
     type Config = Config<M::Config>;

@@ -3,12 +3,12 @@
 use quorate_core::log::{Confirmation, Log, LogMachine, Position};
 use quorate_core::{Instant, ReplicaIndex, View};
 
-use super::Item;
+use super::{Item, ItemOf};
 use crate::{Payload, Replica};
 
 /// The log, within one call of the machine.
 pub(super) struct Port<'a, M: LogMachine> {
-    pub(super) replica: &'a mut Replica<Item<M>>,
+    pub(super) replica: &'a mut Replica<ItemOf<M>>,
     /// The view that this replica leads, once the machine knows.
     pub(super) leading: Option<View>,
     /// True if the machine has been given everything that is known to be stable.

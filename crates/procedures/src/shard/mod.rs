@@ -241,6 +241,7 @@ impl<L: Library> ShardWith<L> {
 impl<L: Library> Application for ShardWith<L> {
     type Page = Page;
     type Frozen = Frozen;
+    type Canonical = Shard;
 
     fn run(&mut self, place: Place, operation: &Value) -> Option<Answered> {
         let Ended { effect, answer, is_out_of_order, .. } = self.work(operation, Mode::Run(place))?;

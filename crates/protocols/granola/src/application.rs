@@ -65,6 +65,9 @@ pub trait Application: Debug {
     type Page: Clone + Debug + PartialEq + Eq;
     /// Its state as it was when it was frozen, while more runs.
     type Frozen: Debug;
+    /// The application that stands for all those whose operations and pages are the same, but not what operations do: this
+    /// one, unless there are several. See [`LogMachine::Canonical`](quorate_core::log::LogMachine::Canonical).
+    type Canonical: Application<Page = Self::Page, Frozen = Self::Frozen, Canonical = Self::Canonical>;
 
     /// Runs an operation to its end and gives the answer. Bytes that are no operation are refused: whatever a client sends, all
     /// replicas do the same. None, and nothing was done, if it touches what is locked.

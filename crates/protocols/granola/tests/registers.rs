@@ -143,6 +143,7 @@ impl Registers {
 impl Application for Registers {
     type Page = Page;
     type Frozen = Vec<Page>;
+    type Canonical = Self;
 
     fn run(&mut self, place: Place, operation: &Value) -> Option<Answer> {
         let plan = self.plan(operation, None);

@@ -141,7 +141,7 @@ fn unix_seconds() -> u64 {
 fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Runs>, LogError> {
     type Baseline = Member<quorate_baselines::Replica>;
     type Configuration = Member<quorate_configuration::Replica>;
-    type Granola = Member<quorate_wire::packet::Serializable>;
+    type Granola = Member<super::served::granola::Serializable>;
     match order.placement.protocol() {
         Protocol::Tapir => Running::<Replica>::build((), order, data, logs),
         Protocol::Granola => Running::<Granola>::build(((), order.log), order, data, logs),

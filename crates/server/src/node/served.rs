@@ -2,7 +2,7 @@
 
 mod baseline;
 mod configuration;
-mod granola;
+pub(crate) mod granola;
 mod member;
 mod qwstore;
 mod tapir;

@@ -112,6 +112,7 @@ impl LogMachine for List {
     type Config = ();
     type Page = Vec<u64>;
     type Frozen = (Vec<u64>, usize);
+    type Canonical = Self;
 
     fn new((): ()) -> Self {
         List {

@@ -265,6 +265,7 @@ impl LogMachine for Replica {
     type Config = ReplicaConfig;
     type Page = Page;
     type Frozen = Frozen;
+    type Canonical = Self;
 
     fn new(config: ReplicaConfig) -> Self {
         let state = State::new(config.system, config.rules);

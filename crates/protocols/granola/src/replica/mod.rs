@@ -246,7 +246,8 @@ impl<A: Application> LogMachine for Replica<A> {
     type Event = ReplicaEvent;
     type Config = ReplicaConfig;
     type Page = Page<A::Page>;
-    type Frozen = Frozen<A>;
+    type Frozen = Frozen<A::Canonical>;
+    type Canonical = Replica<A::Canonical>;
 
     fn new(config: ReplicaConfig) -> Self {
         let state = State::new(config.replica.shard, A::from_pages(Vec::new()), config.rules);
@@ -357,11 +358,11 @@ impl<A: Application> LogMachine for Replica<A> {
         self.execute(context, log, outbox);
     }
 
-    fn freeze(&self) -> Frozen<A> {
+    fn freeze(&self) -> Frozen<A::Canonical> {
         self.state.freeze(self.horizon(), self.config.page_bytes_max)
     }
 
-    fn next_page(frozen: &mut Frozen<A>) -> Option<Page<A::Page>> {
+    fn next_page(frozen: &mut Frozen<A::Canonical>) -> Option<Page<A::Page>> {
         frozen.next_page()
     }
 

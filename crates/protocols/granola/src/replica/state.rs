@@ -187,7 +187,7 @@ impl<A: Application> State<A> {
     }
 
     /// The state as the log says, to which nothing belongs that has run at this place or above.
-    pub(super) fn freeze(&self, below: Option<Place>, page_bytes_max: usize) -> Frozen<A> {
+    pub(super) fn freeze(&self, below: Option<Place>, page_bytes_max: usize) -> Frozen<A::Canonical> {
         const ENTRY_BYTES: usize = 64;
         let held = |pending: &Pending| {
             let operation = pending.voted.operation.as_ref().map_or(0, |operation| operation.len());
@@ -265,6 +265,7 @@ mod tests {
     impl Application for Count {
         type Page = u64;
         type Frozen = Option<u64>;
+        type Canonical = Self;
 
         fn run(&mut self, _: Place, _: &Value) -> Option<Answer> {
             self.0 += 1;

@@ -1,12 +1,16 @@
 //! Replicas of serializable keyspaces.
 
 use quorate_core::{ClientId, Groups, ShardId};
-use quorate_granola::{ReplicaCommand, ReplicaConfig};
-use quorate_wire::packet::Serializable;
+use quorate_granola::{Replica, ReplicaCommand, ReplicaConfig};
+use quorate_library::Hosted;
+use quorate_procedures::ShardWith;
 
 use super::super::log::LogError;
 use super::member::OnLog;
 use crate::data::Placement;
+
+/// A replica of a serializable keyspace, with the procedures of servers.
+pub(crate) type Serializable = Replica<ShardWith<Hosted>>;
 
 impl OnLog for Serializable {
     type Kind = ();

@@ -2,7 +2,7 @@
 
 use quorate_core::log::LogMachine;
 use quorate_core::{ClientId, Epoch, Groups, Machine, ShardId, View};
-use quorate_log::member::{Config, Item, MessageOf};
+use quorate_log::member::{Config, ItemOf, MessageOf};
 use quorate_log::{Fact, LogCommand, LogEvent, Member, Membership, Part, Rules, Status, Timer};
 use quorate_wire::{ProtocolMessage, Wire};
 
@@ -60,7 +60,7 @@ where
     Member<M>: Send + 'static,
     MessageOf<M>: Into<ProtocolMessage> + TryFrom<ProtocolMessage> + Send,
     Part<Timer, M::Timer>: Send,
-    Fact<Item<M>>: Wire + Send,
+    Fact<ItemOf<M>>: Wire + Send,
     Part<LogEvent, M::Event>: Send,
 {
     type Kind = (M::Kind, LogOptions);
