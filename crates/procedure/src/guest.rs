@@ -80,7 +80,7 @@ fn pair(bytes: &[u8]) -> Option<(Pair, &[u8])> {
 }
 
 /// Runs a procedure, as the exported function `call` does.
-pub fn call(procedure: &dyn Procedure, arguments_length: usize) -> i32 {
+pub fn call(procedure: &impl Procedure, arguments_length: usize) -> i32 {
     let arguments = raw::arguments(arguments_length);
     match procedure.call(&mut Outside, &arguments) {
         Ok(Answer::Done(bytes)) => {
@@ -97,7 +97,7 @@ pub fn call(procedure: &dyn Procedure, arguments_length: usize) -> i32 {
 }
 
 /// Names what a call may touch, as the exported function `footprint` does.
-pub fn footprint(procedure: &dyn Procedure, arguments_length: usize) -> i32 {
+pub fn footprint(procedure: &impl Procedure, arguments_length: usize) -> i32 {
     let arguments = raw::arguments(arguments_length);
     match procedure.footprint(&arguments) {
         Footprint::Everything => EVERYTHING,

@@ -9,6 +9,9 @@ use crate::lent::{Lent, lending};
 use crate::limits::Limits;
 use crate::rewrite::{BLOCK_BYTES, STORE_BYTES_MAX, TOUCHED, global_name};
 
+/// The blocks of a page, of which a memory has a whole number.
+const PAGE_BLOCKS: usize = 64 * 1024 / BLOCK_BYTES;
+
 /// What `call` returns for work that is done.
 const DONE: i32 = 0;
 
@@ -169,14 +172,21 @@ impl Instance {
 
 /// Clears the bytes that are set, and adds the blocks that they stand for.
 fn take_touched(touched: &mut [u8], written: &mut Vec<(usize, usize)>) {
-    // Next to all are clear, so that eight are looked at together.
-    for (word, bytes) in touched.chunks_mut(8).enumerate() {
-        if bytes.iter().fold(0, |any, byte| any | byte) == 0 {
+    // Next to all are clear, so that those of a page are looked at together, and then eight by eight.
+    let (pages, _) = touched.as_chunks_mut::<PAGE_BLOCKS>();
+    for (page, marks) in pages.iter_mut().enumerate() {
+        if marks.iter().fold(0, |any, mark| any | mark) == 0 {
             continue;
         }
-        for (byte, mark) in bytes.iter_mut().enumerate().filter(|(_, mark)| **mark != 0) {
-            *mark = 0;
-            written.push(((word * 8 + byte) * BLOCK_BYTES, BLOCK_BYTES + STORE_BYTES_MAX));
+        let (words, _) = marks.as_chunks_mut::<8>();
+        for (word, bytes) in words.iter_mut().enumerate() {
+            let mut set = u64::from_le_bytes(std::mem::take(bytes));
+            while set != 0 {
+                let byte = set.trailing_zeros() as usize / 8;
+                set &= !(0xff << (8 * byte));
+                let block = page * PAGE_BLOCKS + word * 8 + byte;
+                written.push((block * BLOCK_BYTES, BLOCK_BYTES + STORE_BYTES_MAX));
+            }
         }
     }
 }

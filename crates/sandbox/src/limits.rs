@@ -10,7 +10,7 @@ pub struct Limits {
     /// The local variables of one function, its parameters included: they are cleared each time that it is
     /// entered.
     pub locals_max: u32,
-    /// The memory that a call may have, in bytes; 256 MiB at most.
+    /// The memory that a call may have, in bytes; 64 MiB at most.
     pub memory_bytes_max: usize,
     /// The functions that may be entered, each from within the one before.
     pub depth_max: usize,

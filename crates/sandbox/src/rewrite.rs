@@ -6,8 +6,8 @@
 //! instruction that writes, instructions that set the byte of its address:
 //!
 //! ```text
-//!   i32.store offset=8   ⇒   touched[(address + 8) >> 12] = 1; i32.store offset=8
-//!   memory.copy          ⇒   fill touched from (address >> 12) up to ((address + length) >> 12) with 1; memory.copy
+//!   i32.store offset=8   ⇒   touched[(address + 8) >> 10] = 1; i32.store offset=8
+//!   memory.copy          ⇒   fill touched from (address >> 10) up to ((address + length) >> 10) with 1; memory.copy
 //! ```
 //!
 //! An address for which there is no byte lies outside the memory, so what traps is as in the module itself. A
@@ -30,7 +30,7 @@ use wasmparser::{
 };
 
 /// The logarithm of [`BLOCK_BYTES`].
-const BLOCK_BITS: i32 = 12;
+const BLOCK_BITS: i32 = 10;
 
 /// Memory is noted and undone in blocks of this many bytes.
 pub(crate) const BLOCK_BYTES: usize = 1 << BLOCK_BITS;
@@ -127,7 +127,10 @@ impl Reencode for Rewriter<'_> {
             groups.push((count, self.val_type(of)?));
             first_free += count;
         }
-        groups.extend([(3, ValType::I32), (1, ValType::I64)]);
+        // Local variables are cleared whenever a function is entered.
+        if writes(body.get_operators_reader()?)? {
+            groups.extend([(3, ValType::I32), (1, ValType::I64)]);
+        }
         let mut function = Function::new(groups);
         let spare = Spare { first: first_free };
         let mut operators = body.get_operators_reader()?;
@@ -139,7 +142,28 @@ impl Reencode for Rewriter<'_> {
     }
 }
 
-/// The local variables that are added to a function.
+/// True if one of the instructions writes memory.
+fn writes(operators: OperatorsReader<'_>) -> Result<bool, Error> {
+    for operator in operators {
+        if matches!(
+            operator?,
+            Operator::I32Store { .. }
+                | Operator::I32Store8 { .. }
+                | Operator::I32Store16 { .. }
+                | Operator::I64Store { .. }
+                | Operator::I64Store8 { .. }
+                | Operator::I64Store16 { .. }
+                | Operator::I64Store32 { .. }
+                | Operator::MemoryCopy { .. }
+                | Operator::MemoryFill { .. }
+        ) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The local variables that are added to a function that writes.
 #[derive(Clone, Copy)]
 struct Spare {
     first: u32,

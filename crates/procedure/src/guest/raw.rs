@@ -129,10 +129,10 @@ const PAGE_BYTES: usize = 64 * 1024;
 /// given last.
 pub struct Bump {
     arena: Cell<[u64; ARENA_BYTES / 8]>,
-    /// The first address that is free; zero before the first allocation.
+    /// The first address that is free, from the arena on.
     next: Cell<usize>,
-    /// The first address that is not there.
-    end: Cell<usize>,
+    /// How much there is beyond the arena. Zero at first, like all else here: so a module need not bring it along.
+    beyond: Cell<usize>,
 }
 
 // SAFETY: a guest has one thread.
@@ -144,69 +144,79 @@ impl Default for Bump {
     }
 }
 
+// SAFETY: addresses ascend, and stay below what is there.
+unsafe impl GlobalAlloc for Bump {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match self.place(layout) {
+            Some((begin, end)) if end <= self.end() => {
+                self.next.set(end);
+                (self.arena() + begin) as *mut u8
+            }
+            _ => self.alloc_grown(layout),
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        let begin = pointer as usize - self.arena();
+        if begin + layout.size() == self.next.get() {
+            self.next.set(begin);
+        }
+    }
+}
+
 impl Bump {
     /// An allocator that has given nothing away.
     pub const fn new() -> Self {
-        Bump { arena: Cell::new([0; ARENA_BYTES / 8]), next: Cell::new(0), end: Cell::new(0) }
+        Bump { arena: Cell::new([0; ARENA_BYTES / 8]), next: Cell::new(0), beyond: Cell::new(0) }
     }
 
-    /// Makes room up to this address.
-    fn reach(&self, end: usize) -> bool {
-        if end <= self.end.get() {
-            return true;
-        }
-        let pages = (end - self.end.get()).div_ceil(PAGE_BYTES);
-        let before = core::arch::wasm32::memory_grow(0, pages);
-        if before == usize::MAX {
-            return false;
-        }
-        // The first growth leaves the arena behind: what follows it is somebody else's, up to the end of the
-        // memory.
-        self.end.set((before + pages) * PAGE_BYTES);
-        true
-    }
-}
-
-// SAFETY: addresses ascend, and stay below what is there.
-unsafe impl GlobalAlloc for Bump {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if self.next.get() == 0 {
-            let arena = self.arena.as_ptr() as usize;
-            self.next.set(arena);
-            self.end.set(arena + ARENA_BYTES);
-        }
-        let begin = self.next.get().next_multiple_of(layout.align());
-        let Some(end) = begin.checked_add(layout.size()) else { return ptr::null_mut() };
-        if end <= self.end.get() {
-            self.next.set(end);
-            return begin as *mut u8;
-        }
-        self.alloc_grown(layout)
+    fn arena(&self) -> usize {
+        self.arena.as_ptr() as usize
     }
 
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        if pointer as usize + layout.size() == self.next.get() {
-            self.next.set(pointer as usize);
-        }
+    /// The first address that is not there, from the arena on.
+    fn end(&self) -> usize {
+        ARENA_BYTES + self.beyond.get()
     }
-}
 
-impl Bump {
+    /// Where the next allocation would begin and end, from the arena on; none beyond all addresses.
+    #[inline]
+    fn place(&self, layout: Layout) -> Option<(usize, usize)> {
+        let aligned =
+            (self.arena() + self.next.get()).checked_add(layout.align() - 1)? & !(layout.align() - 1);
+        let begin = aligned - self.arena();
+        Some((begin, begin.checked_add(layout.size())?))
+    }
+
     /// Gives memory at the end of what there is, where it is contiguous with what the host adds.
     #[cold]
+    #[inline(never)]
     fn alloc_grown(&self, layout: Layout) -> *mut u8 {
-        let memory_end = core::arch::wasm32::memory_size(0) * PAGE_BYTES;
-        if self.end.get() != memory_end {
+        let memory_end = core::arch::wasm32::memory_size(0) * PAGE_BYTES - self.arena();
+        if self.end() != memory_end {
+            // What follows the arena is somebody else's, up to the end of the memory.
             self.next.set(memory_end);
-            self.end.set(memory_end);
+            self.beyond.set(memory_end - ARENA_BYTES);
         }
-        let begin = self.next.get().next_multiple_of(layout.align());
-        match begin.checked_add(layout.size()) {
-            Some(end) if self.reach(end) => {
+        match self.place(layout) {
+            Some((begin, end)) if self.reach(end) => {
                 self.next.set(end);
-                begin as *mut u8
+                (self.arena() + begin) as *mut u8
             }
             _ => ptr::null_mut(),
         }
+    }
+
+    /// Makes room up to this address, from the arena on. What was there before ends with the memory.
+    fn reach(&self, end: usize) -> bool {
+        let Some(lacking) = end.checked_sub(self.end()) else { return true };
+        let pages = lacking.div_ceil(PAGE_BYTES);
+        if core::arch::wasm32::memory_grow(0, pages) == usize::MAX {
+            return false;
+        }
+        self.beyond.set(self.beyond.get() + pages * PAGE_BYTES);
+        true
     }
 }
