@@ -7,6 +7,7 @@ use std::time::Duration;
 use quorate_core::topology::{ChangeError, MoveError, PlacementError};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
+use quorate_procedures::StepFault;
 
 use crate::token::{InvalidToken, Token};
 
@@ -15,8 +16,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call did not do what it was asked to.
 ///
-/// Every variant says whether the transaction can have committed: all but [`Error::Unknown`] mean that it surely has
-/// not.
+/// Every variant says whether the transaction can have committed: all but [`Error::Unknown`] and [`Error::AnswersLost`] mean that it
+/// surely has not.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -45,6 +46,22 @@ pub enum Error {
     Unknown {
         /// Answers, with [`Database::outcome`](crate::Database::outcome), what became of it.
         token: Token,
+    },
+    /// What a one-round transaction has answered cannot be had any more. **It was committed.**
+    #[error("transaction {token} has committed, but what it has answered is lost: look at the data")]
+    AnswersLost {
+        /// Its name.
+        token: Token,
+    },
+    /// A step of a batch cannot be taken, because of what its key holds. Nothing was done.
+    #[error("nothing was done, because step {step} of the batch, at key {key}, cannot be taken: {fault}")]
+    Step {
+        /// Which, counted from zero in the order in which steps were named.
+        step: usize,
+        /// Its key.
+        key: String,
+        /// Why.
+        fault: StepFault,
     },
     /// The call is at fault. Nothing was sent.
     #[error("{0}")]
@@ -274,6 +291,12 @@ pub enum Invalid {
     QuorumStoreStays {
         /// Its name.
         name: String,
+    },
+    /// A batch goes beyond a limit, or reads more than a transaction may.
+    #[error("the batch cannot be carried out: {reason}")]
+    Batch {
+        /// Why.
+        reason: String,
     },
     /// The transaction has ended, because an earlier call of it failed or took too long.
     #[error("the transaction is over: begin a new one")]

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorate_core::command::{Command, Committed, Event, Failure, Outcome};
+use quorate_core::command::{Command as Common, Committed, Event as Told, Failure, Outcome};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
-    ClientId, Epoch, Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId, Value,
+    ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId,
+    Value,
 };
+use quorate_granola::{Answer, Application, Place};
+use quorate_interactive::{Command, Event, Executed, NotExecuted};
 use tokio::time::Instant;
 
 use crate::database::Shared;
@@ -31,6 +34,12 @@ struct State {
     heard: Vec<Command>,
     ends: VecDeque<End>,
     outcomes: VecDeque<Option<Outcome>>,
+    /// What the shards of a serializable keyspace hold.
+    shards: BTreeMap<ShardId, quorate_procedures::Shard>,
+    /// What was executed there.
+    executed: BTreeMap<TransactionId, Result<Executed, NotExecuted>>,
+    /// What is told of the next one-round transactions and recalls, in place of what they come to.
+    one_rounds: VecDeque<NotExecuted>,
     /// True if nobody hears what became of a transaction.
     forgets_who_asks: bool,
     clock: u64,
@@ -47,11 +56,16 @@ pub(crate) enum End {
 impl Fake {
     /// A handle on a keyspace of two shards that this fake stands behind.
     pub(crate) fn keyspace(&self, options: Options) -> crate::Keyspace {
+        self.keyspace_of(Isolation::Strict, options)
+    }
+
+    /// The same, of this isolation.
+    pub(crate) fn keyspace_of(&self, isolation: Isolation, options: Options) -> crate::Keyspace {
         let shards = [1, 2].map(|id| Shard::new(ShardId(id), vec![NodeId(0)]));
         let definition = Keyspace {
             id: KeyspaceId(1),
             name: "accounts".to_owned(),
-            isolation: Isolation::Strict,
+            isolation,
             durability: Durability::Sync,
             shards: shards.to_vec(),
             epoch: Epoch::FIRST,
@@ -75,6 +89,12 @@ impl Fake {
         self.state.lock().unwrap().ends.extend(ends);
     }
 
+    /// What is told of the next one-round transactions and recalls, in place of what they come to. Those that have not surely failed
+    /// are executed all the same.
+    pub(crate) fn next_one_rounds(&self, ends: impl IntoIterator<Item = NotExecuted>) {
+        self.state.lock().unwrap().one_rounds.extend(ends);
+    }
+
     pub(crate) fn next_outcomes(&self, outcomes: impl IntoIterator<Item = Option<Outcome>>) {
         self.state.lock().unwrap().outcomes.extend(outcomes);
     }
@@ -91,11 +111,14 @@ impl Fake {
     pub(crate) fn heard(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         let told = state.heard.iter().filter_map(|command| match command {
-            Command::Begin { transaction, .. } => Some(format!("begin {transaction}")),
-            Command::Commit { transaction } => Some(format!("commit {transaction}")),
-            Command::Abort { transaction } => Some(format!("abort {transaction}")),
-            Command::Resolve { transaction, .. } => Some(format!("resolve {transaction}")),
-            _ => None,
+            Command::Common(Common::Begin { transaction, .. }) => Some(format!("begin {transaction}")),
+            Command::Common(Common::Commit { transaction }) => Some(format!("commit {transaction}")),
+            Command::Common(Common::Abort { transaction }) => Some(format!("abort {transaction}")),
+            Command::Common(Common::Resolve { transaction, .. }) => Some(format!("resolve {transaction}")),
+            Command::Execute { transaction, class, .. } => Some(format!("execute {transaction} {class:?}")),
+            Command::Recall { transaction, .. } => Some(format!("recall {transaction}")),
+            Command::Observe { timestamp } => Some(format!("observe {}", timestamp.as_micros())),
+            Command::Common(_) => None,
         });
         told.collect()
     }
@@ -116,7 +139,11 @@ impl Port for Fake {
         call(&mut state.waiters, &mut commands);
         for command in commands {
             state.heard.push(command.clone());
-            if let Some(event) = state.on_command(command) {
+            let told = match command {
+                Command::Common(command) => state.on_command(command).map(Event::from),
+                command => state.on_one_round(command),
+            };
+            if let Some(event) = told {
                 state.waiters.deliver(event);
             }
         }
@@ -126,58 +153,112 @@ impl Port for Fake {
 }
 
 impl State {
-    fn on_command(&mut self, command: Command) -> Option<Event> {
+    fn on_command(&mut self, command: Common) -> Option<Told> {
         match command {
-            Command::Begin { transaction, .. } => {
+            Common::Begin { transaction, .. } => {
                 self.open.insert(transaction, BTreeMap::new());
                 None
             }
-            Command::Get { transaction, key } => {
+            Common::Get { transaction, key } => {
                 let own = self.open[&transaction].get(&key).cloned();
                 let value = own.unwrap_or_else(|| self.data.get(&key).cloned());
-                Some(Event::Got { transaction, key, value })
+                Some(Told::Got { transaction, key, value })
             }
-            Command::Scan { transaction, range, limit } => Some(self.scan(transaction, &range, limit)),
-            Command::Put { transaction, key, value } => {
+            Common::Scan { transaction, range, limit } => Some(self.scan(transaction, &range, limit)),
+            Common::Put { transaction, key, value } => {
                 self.open.get_mut(&transaction).expect("puts follow a begin").insert(key, value);
                 None
             }
-            Command::Commit { transaction } => self.on_commit(transaction),
-            Command::Abort { transaction } => {
+            Common::Commit { transaction } => self.on_commit(transaction),
+            Common::Abort { transaction } => {
                 self.open.remove(&transaction);
-                Some(Event::Finished { transaction, result: Err(Failure::Aborted) })
+                Some(Told::Finished { transaction, result: Err(Failure::Aborted) })
             }
-            Command::Resolve { .. } if self.forgets_who_asks => None,
-            Command::Resolve { transaction, .. } => {
-                Some(Event::Resolved { transaction, outcome: self.outcomes.pop_front().flatten() })
+            Common::Resolve { .. } if self.forgets_who_asks => None,
+            Common::Resolve { transaction, .. } => {
+                Some(Told::Resolved { transaction, outcome: self.outcomes.pop_front().flatten() })
             }
-            Command::ReadOnly { transaction, keys, .. } => {
+            Common::ReadOnly { transaction, keys, .. } => {
                 for key in keys {
                     let value = self.data.get(&key).cloned();
-                    self.waiters.deliver(Event::Got { transaction, key, value });
+                    self.waiters.deliver(Told::Got { transaction, key, value }.into());
                 }
                 self.open.insert(transaction, BTreeMap::new());
                 self.on_commit(transaction)
             }
-            Command::ReadOnlyScan { transaction, range, limit, .. } => {
+            Common::ReadOnlyScan { transaction, range, limit, .. } => {
                 let scanned = self.scan(transaction, &range, limit);
-                self.waiters.deliver(scanned);
+                self.waiters.deliver(scanned.into());
                 self.open.insert(transaction, BTreeMap::new());
                 self.on_commit(transaction)
             }
-            Command::Route(_) | Command::Reachable { .. } => None,
+            Common::Route(_) | Common::Reachable { .. } => None,
         }
     }
 
-    fn scan(&self, transaction: TransactionId, range: &KeyRange, limit: u32) -> Event {
-        let mut found = self.data.iter().filter(|(key, _)| range.contains(key));
+    /// What a one-round transaction comes to. Each is executed once, at all of its shards or at none.
+    fn on_one_round(&mut self, command: Command) -> Option<Event> {
+        let (transaction, result) = match command {
+            Command::Execute { transaction, parts, .. } => match self.one_rounds.pop_front() {
+                Some(NotExecuted::Failed(failure)) if !matches!(failure, Failure::Unknown { .. }) => {
+                    (transaction, Err(failure.into()))
+                }
+                told => {
+                    let executed = self.execute(transaction, &parts);
+                    self.executed.insert(transaction, executed.clone());
+                    (transaction, told.map_or(executed, Err))
+                }
+            },
+            Command::Recall { transaction, .. } => {
+                let executed = self.executed.get(&transaction).cloned();
+                let never = Err(NotExecuted::Failed(Failure::Conflict));
+                (transaction, self.one_rounds.pop_front().map_or(executed.unwrap_or(never), Err))
+            }
+            Command::Observe { .. } | Command::Common(_) => return None,
+        };
+        Some(Event::Executed { transaction, result })
+    }
+
+    /// Executes a transaction, if no shard refuses its part.
+    fn execute(
+        &mut self,
+        transaction: TransactionId,
+        parts: &BTreeMap<ShardId, Value>,
+    ) -> Result<Executed, NotExecuted> {
+        self.clock += 1;
+        let timestamp = ClockTime::from_micros(self.clock);
+        let place = Place { timestamp, transaction };
+        let mut answers = BTreeMap::new();
+        for (shard, operation) in parts {
+            let state = self.shards.entry(*shard).or_insert_with(|| Application::from_pages(Vec::new()));
+            match state.run(place, operation).expect("nothing is locked") {
+                Answer::Done(answer) => _ = answers.insert(*shard, answer),
+                Answer::Refused(reason) => {
+                    self.shards.values_mut().for_each(|state| state.rewind(place));
+                    return Err(NotExecuted::Refused { shard: *shard, reason });
+                }
+            }
+        }
+        let timestamp = Timestamp { micros: self.clock, client: transaction.client };
+        Ok(Executed { timestamp, answers })
+    }
+
+    fn scan(&self, transaction: TransactionId, range: &KeyRange, limit: u32) -> Told {
+        let mut data = self.data.clone();
+        for (key, value) in self.open.get(&transaction).into_iter().flatten() {
+            match value {
+                Some(value) => _ = data.insert(key.clone(), value.clone()),
+                None => _ = data.remove(key),
+            }
+        }
+        let mut found = data.iter().filter(|(key, _)| range.contains(key));
         let taken = found.by_ref().take(limit as usize);
         let entries = taken.map(|(key, value)| (key.clone(), value.clone())).collect();
         let next = found.next().map(|(key, _)| key.clone());
-        Event::Scanned { transaction, entries, next }
+        Told::Scanned { transaction, entries, next }
     }
 
-    fn on_commit(&mut self, transaction: TransactionId) -> Option<Event> {
+    fn on_commit(&mut self, transaction: TransactionId) -> Option<Told> {
         let writes = self.open.remove(&transaction).expect("a commit follows a begin");
         let result = match self.ends.pop_front().unwrap_or(End::Commit) {
             End::Commit => {
@@ -194,6 +275,6 @@ impl State {
             End::Fail(failure) => Err(failure),
             End::Never => return None,
         };
-        Some(Event::Finished { transaction, result })
+        Some(Told::Finished { transaction, result })
     }
 }

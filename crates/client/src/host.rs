@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command, Event, Routes};
+use quorate_core::command::{Command as Common, Event as Told, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::Topology;
 use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View};
+use quorate_interactive::{Command, Event};
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
@@ -162,9 +163,9 @@ impl ClientHost {
     pub(crate) fn learn(&mut self, routes: Arc<Routes>, turn: &mut Turn<'_>) {
         let unreachable = self.nodes.learn(&routes, &self.waiters);
         self.waiters.set_current(routes.keyspace.id);
-        self.command(Command::Route(routes), turn);
+        self.command(Common::Route(routes).into(), turn);
         for replica in unreachable {
-            self.command(Command::Reachable { replica, reachable: false }, turn);
+            self.command(Common::Reachable { replica, reachable: false }.into(), turn);
         }
     }
 
@@ -250,7 +251,7 @@ impl ClientHost {
 
     fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
         let (time, coordinators, mut world) = self.split(turn);
-        coordinators.command(time, command.into(), &mut world);
+        coordinators.command(time, command, &mut world);
     }
 
     /// The coordinators, and what they speak to.
@@ -265,7 +266,7 @@ impl ClientHost {
     fn set_reachable(&mut self, node: NodeId, reachable: bool, turn: &mut Turn<'_>) {
         let Some(known) = self.nodes.nodes.get(usize::from(node.0)) else { return };
         for replica in known.replicas.clone() {
-            self.command(Command::Reachable { replica, reachable }, turn);
+            self.command(Common::Reachable { replica, reachable }.into(), turn);
         }
     }
 }
@@ -331,10 +332,8 @@ impl World for ToWorld<'_, '_> {
         }
     }
 
-    fn tell(&mut self, event: quorate_interactive::Event) {
-        // Nothing is asked for that is answered in another way.
-        let Ok(event) = Event::try_from(event) else { return };
-        if matches!(event, Event::Outdated { .. }) {
+    fn tell(&mut self, event: Event) {
+        if matches!(event, Event::Common(Told::Outdated { .. })) {
             self.stale.notify_one();
         }
         self.waiters.deliver(event);
@@ -392,7 +391,7 @@ impl Host for ClientHost {
                 self.waiters.set_problem(node, replica, problem);
                 // One of a keyspace that is not known yet counts as soon as that is.
                 if self.nodes.hosted.contains_key(&replica) {
-                    self.command(Command::Reachable { replica, reachable }, turn);
+                    self.command(Common::Reachable { replica, reachable }.into(), turn);
                 }
             }
             Packet::AcceptLossReply { replica, refused } | Packet::DeclareLostReply { replica, refused } => {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::{Freshness, Outcome};
-use quorate_core::topology::{Durability, Isolation};
+use quorate_core::topology::{Durability, Isolation, Keyspace as Definition};
 use quorate_core::{Key, Timestamp, TransactionId, Value};
 use tokio::time::Instant;
 
-use crate::batch::{Applied, Batch};
 use crate::database::Shared;
 use crate::error::{Error, Invalid, Result};
 use crate::retry::Retries;
+use crate::session::Session;
 use crate::token::Token;
 use crate::transaction::{Page, Receipt, Transaction, key_range};
 
@@ -42,19 +42,32 @@ pub struct RangeSnapshot {
 #[derive(Clone, Debug)]
 pub struct Keyspace {
     shared: Arc<Shared>,
-    definition: Arc<quorate_core::topology::Keyspace>,
+    definition: Arc<Definition>,
     writable: bool,
     deadline: Duration,
 }
 
 impl Keyspace {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        definition: Arc<quorate_core::topology::Keyspace>,
-        writable: bool,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, definition: Arc<Definition>, writable: bool) -> Self {
         let deadline = shared.options.deadline;
         Keyspace { shared, definition, writable, deadline }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.shared.session
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// True if the keyspace runs transactions in one round.
+    pub(crate) fn runs_in_one_round(&self) -> bool {
+        self.isolation() == Isolation::Serializable && self.definition.comparison.is_none() && self.writable
     }
 
     /// Its name.
@@ -73,7 +86,7 @@ impl Keyspace {
     }
 
     /// Its shards and where their replicas are, as far as is known by now.
-    pub fn definition(&self) -> Arc<quorate_core::topology::Keyspace> {
+    pub fn definition(&self) -> Arc<Definition> {
         self.shared.places.latest(&self.definition)
     }
 
@@ -92,20 +105,31 @@ impl Keyspace {
         self.open(self.shared.session.next_transaction(), self.deadline).await
     }
 
-    /// Opens a transaction. If the replicas are others than is known, it waits until it is known who they are.
+    /// Opens a transaction.
     async fn open(&self, id: TransactionId, patience: Duration) -> Result<Transaction> {
         let deadline = Instant::now() + patience;
+        let open = |definition| {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            Transaction::open(Arc::clone(&self.shared), definition, self.writable, id, patience)
+        };
+        self.once_current(deadline, open).await
+    }
+
+    /// Begins something; if the replicas are others than is known, waits until it is known who they are.
+    pub(crate) async fn once_current<T>(
+        &self,
+        deadline: Instant,
+        begin: impl Fn(Arc<Definition>) -> Result<T>,
+    ) -> Result<T> {
         loop {
-            let (shared, patience) =
-                (Arc::clone(&self.shared), deadline.saturating_duration_since(Instant::now()));
-            match Transaction::open(shared, self.definition(), self.writable, id, patience) {
+            match begin(self.definition()) {
                 Err(outdated @ Error::Invalid(Invalid::KeyspaceOutdated { .. })) => {
                     let mut news = self.shared.places.expect_news();
                     if tokio::time::timeout_at(deadline, news.changed()).await.is_err() {
                         return Err(outdated);
                     }
                 }
-                opened => return opened,
+                begun => return begun,
             }
         }
     }
@@ -398,31 +422,5 @@ impl Keyspace {
         limit: u32,
     ) -> Result<RangeSnapshot> {
         self.scan_as(from.as_ref(), to.as_ref(), limit, Freshness::ClockBound).await
-    }
-
-    /// Reads, compares and writes at once: the writes are made only if every comparison of the batch holds.
-    ///
-    /// # Errors
-    /// As [`Keyspace::transact`]. That a comparison does not hold is no error, see [`Applied::holds`].
-    pub async fn apply(&self, batch: Batch) -> Result<Applied> {
-        let Batch { reads, expected, writes } = &batch;
-        let ((holds, values), receipt) = self
-            .transact_with_receipt(async |txn| {
-                let keys = reads.iter().chain(expected.iter().map(|(key, _)| key));
-                let mut values = txn.get_many(keys).await?;
-                let compared = values.split_off(reads.len());
-                let holds = compared.iter().zip(expected).all(|(found, (_, wanted))| found == wanted);
-                if holds {
-                    for (key, value) in writes {
-                        match value {
-                            Some(value) => txn.put(key, value)?,
-                            None => txn.delete(key)?,
-                        }
-                    }
-                }
-                Ok((holds, values))
-            })
-            .await?;
-        Ok(Applied { holds, values, receipt })
     }
 }

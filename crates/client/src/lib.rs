@@ -38,6 +38,7 @@
 //! # Trust
 //! Whoever coordinates is trusted, so give this library only to programs that may write to the cluster as they like.
 
+mod apply;
 mod batch;
 mod catalogue;
 mod connect;
@@ -46,12 +47,14 @@ mod database;
 mod directory;
 mod discover;
 mod error;
+mod failure;
 #[cfg(test)]
 mod fake;
 mod footprint;
 mod host;
 mod keyspace;
 mod membership;
+mod one_round;
 mod options;
 mod places;
 mod retry;
@@ -62,7 +65,7 @@ mod token;
 mod transaction;
 mod waiters;
 
-pub use batch::{Applied, Batch};
+pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, connect, connect_with};
 pub use database::Database;
@@ -76,6 +79,7 @@ pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
 };
+pub use quorate_procedures::StepFault;
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
 pub use token::{InvalidToken, Token};

@@ -1,15 +1,20 @@
 //! What all handles of one [`Database`](crate::Database) share: names for transactions, the way to the coordinator, and
 //! the limits of this client.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorate_core::command::{Command, Failure, Freshness};
+use quorate_core::command::{Command as Common, Failure, Freshness};
 use quorate_core::topology::Keyspace;
-use quorate_core::{ClientId, Key, KeyRange, KeyspaceId, ReplicaId, Timestamp, TransactionId, Value};
+use quorate_core::{
+    ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
+};
+use quorate_granola::Class;
+use quorate_interactive::Command;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
-use crate::waiters::{FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters};
+use crate::waiters::{ExecutedAnswer, FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters};
 
 /// The way to the host of the coordinator. Tests put a fake one in its place.
 pub(crate) trait Port: Send + Sync {
@@ -23,6 +28,31 @@ pub(crate) trait Port: Send + Sync {
 
 /// Who answers for each key of a read-only transaction, and for its end.
 pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
+
+/// A one-round transaction.
+pub(crate) struct OneRound<'a> {
+    /// Its name.
+    pub(crate) transaction: TransactionId,
+    /// The keyspace of all its shards.
+    pub(crate) keyspace: &'a Keyspace,
+    /// What it does at each of them.
+    pub(crate) parts: BTreeMap<ShardId, Value>,
+    /// What they have to agree on.
+    pub(crate) class: Class,
+    /// It was named at this time.
+    pub(crate) not_before: ClockTime,
+    /// By when an answer is wanted.
+    pub(crate) patience: Duration,
+}
+
+/// Why a one-round transaction cannot begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotBegun {
+    /// As any other.
+    Refused(OpenError),
+    /// Its shards cannot do without these replicas, which will not serve before an operator acts.
+    Unserved(Vec<ReplicaId>),
+}
 
 /// How much later than the coordinator a call gives up, so that the better informed of the two speaks first.
 pub(crate) const COORDINATOR_GRACE: Duration = Duration::from_millis(250);
@@ -82,11 +112,11 @@ impl Session {
     }
 
     /// Forgets a transaction after giving a last command about it, if any.
-    pub(crate) fn forget(&self, transaction: TransactionId, last: Option<Command>) {
+    pub(crate) fn forget(&self, transaction: TransactionId, last: Option<Common>) {
         let mut last = last;
         self.port.with(&mut |waiters, commands| {
             waiters.forget(transaction);
-            commands.extend(last.take());
+            commands.extend(last.take().map(Command::from));
         });
     }
 
@@ -110,13 +140,13 @@ impl Session {
     pub(crate) fn get(
         &self,
         transaction: TransactionId,
-        begin: Option<Command>,
+        begin: Option<Common>,
         key: &Key,
     ) -> Option<oneshot::Receiver<Option<Value>>> {
         self.ask(
             begin,
             |waiters, sender| waiters.expect_get(transaction, key.clone(), sender),
-            || Command::Get { transaction, key: key.clone() },
+            || Common::Get { transaction, key: key.clone() },
         )
     }
 
@@ -124,14 +154,14 @@ impl Session {
     pub(crate) fn scan(
         &self,
         transaction: TransactionId,
-        begin: Option<Command>,
+        begin: Option<Common>,
         range: &KeyRange,
         limit: u32,
     ) -> Option<oneshot::Receiver<ScanAnswer>> {
         self.ask(
             begin,
             |waiters, sender| waiters.expect_scan(transaction, sender),
-            || Command::Scan { transaction, range: range.clone(), limit },
+            || Common::Scan { transaction, range: range.clone(), limit },
         )
     }
 
@@ -139,12 +169,14 @@ impl Session {
     pub(crate) fn put(
         &self,
         transaction: TransactionId,
-        begin: Option<Command>,
+        begin: Option<Common>,
         key: Key,
         value: Option<Value>,
     ) {
-        let mut both = [begin, Some(Command::Put { transaction, key, value })];
-        self.port.with(&mut |_, commands| commands.extend(both.iter_mut().filter_map(Option::take)));
+        let mut both = [begin, Some(Common::Put { transaction, key, value })];
+        self.port.with(&mut |_, commands| {
+            commands.extend(both.iter_mut().filter_map(Option::take).map(Command::from))
+        });
     }
 
     /// Asks for keys in a read-only transaction; gives who answers for each key, and for the whole.
@@ -167,7 +199,7 @@ impl Session {
                 }
                 waiters.expect_finish(transaction, sender)
             },
-            || Command::ReadOnly { transaction, keyspace, keys: keys.to_vec(), freshness, patience },
+            || Common::ReadOnly { transaction, keyspace, keys: keys.to_vec(), freshness, patience },
         )?;
         Some((values, finish))
     }
@@ -194,7 +226,7 @@ impl Session {
             },
             || {
                 let range = range.clone();
-                Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
+                Common::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
             },
         )?;
         Some((receiver, finish))
@@ -205,7 +237,7 @@ impl Session {
         self.ask(
             None,
             |waiters, sender| waiters.expect_finish(transaction, sender),
-            || Command::Commit { transaction },
+            || Common::Commit { transaction },
         )
     }
 
@@ -214,7 +246,7 @@ impl Session {
         self.ask(
             None,
             |waiters, sender| waiters.expect_finish(transaction, sender),
-            || Command::Abort { transaction },
+            || Common::Abort { transaction },
         )
     }
 
@@ -226,12 +258,7 @@ impl Session {
         let receiver = self.ask(
             None,
             |waiters, sender| waiters.expect_outcome(transaction, sender),
-            || Command::Resolve {
-                transaction,
-                participants: token.participants.clone(),
-                timestamp,
-                patience,
-            },
+            || Common::Resolve { transaction, participants: token.participants.clone(), timestamp, patience },
         )?;
         match tokio::time::timeout(patience.saturating_add(COORDINATOR_GRACE), receiver).await {
             Ok(answer) => answer.ok(),
@@ -239,13 +266,56 @@ impl Session {
         }
     }
 
+    /// Has a transaction executed in one round; gives who answers.
+    ///
+    /// # Errors
+    /// It cannot begin. Nothing was sent.
+    pub(crate) fn execute(&self, order: OneRound<'_>) -> Result<oneshot::Receiver<ExecutedAnswer>, NotBegun> {
+        let OneRound { transaction, keyspace, parts, class, not_before, patience } = order;
+        let (sender, receiver) = oneshot::channel();
+        let (mut given, mut refused) = (Some((sender, parts)), None);
+        self.port.with(&mut |waiters, commands| {
+            let Some((sender, parts)) = given.take() else { return };
+            let unserved = waiters.unserved(keyspace).into_iter();
+            let missing: Vec<ReplicaId> =
+                unserved.filter(|replica| parts.contains_key(&replica.shard)).collect();
+            if !missing.is_empty() {
+                refused = Some(NotBegun::Unserved(missing));
+            } else if let Err(error) =
+                waiters.expect_executed(transaction, keyspace.id, self.open_max, sender)
+            {
+                refused = Some(NotBegun::Refused(error));
+            } else {
+                let keyspace = keyspace.id;
+                commands.push(Command::Execute { transaction, keyspace, parts, class, not_before, patience });
+            }
+        });
+        refused.map_or(Ok(receiver), Err)
+    }
+
+    /// Asks what a one-round transaction has come to, and waits for `patience` at most; none if that could not be found out in time.
+    pub(crate) async fn recall(&self, token: &crate::Token, patience: Duration) -> Option<ExecutedAnswer> {
+        let (sender, receiver) = oneshot::channel();
+        let mut sender = Some(sender);
+        self.port.with(&mut |waiters, commands| {
+            if let Some(sender) = sender.take()
+                && waiters.expect_recalled(token.transaction, sender)
+            {
+                let (participants, not_before) = (token.participants.clone(), token.began);
+                let transaction = token.transaction;
+                commands.push(Command::Recall { transaction, participants, not_before, patience });
+            }
+        });
+        tokio::time::timeout(patience.saturating_add(COORDINATOR_GRACE), receiver).await.ok()?.ok()
+    }
+
     /// Registers the call and gives the command, as one step; none if it cannot be made any more. The receiver is woken
     /// without an answer if the transaction or the session ends.
     fn ask<Answer>(
         &self,
-        mut first: Option<Command>,
+        mut first: Option<Common>,
         mut expect: impl FnMut(&mut Waiters, oneshot::Sender<Answer>) -> bool,
-        command: impl Fn() -> Command,
+        command: impl Fn() -> Common,
     ) -> Option<oneshot::Receiver<Answer>> {
         let (sender, receiver) = oneshot::channel();
         let mut sender = Some(sender);
@@ -254,8 +324,8 @@ impl Session {
             if let Some(sender) = sender.take()
                 && expect(waiters, sender)
             {
-                commands.extend(first.take());
-                commands.push(command());
+                commands.extend(first.take().map(Command::from));
+                commands.push(command().into());
                 given = true;
             }
         });
@@ -268,8 +338,8 @@ impl Session {
     }
 
     /// Gives a command whose answer nobody waits for.
-    pub(crate) fn tell(&self, command: Command) {
-        let mut command = Some(command);
+    pub(crate) fn tell(&self, command: impl Into<Command>) {
+        let mut command = Some(command.into());
         self.port.with(&mut |_, commands| commands.extend(command.take()));
     }
 

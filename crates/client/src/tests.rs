@@ -178,23 +178,6 @@ async fn a_busy_cluster_is_left_alone_until_it_is_not() {
 }
 
 #[tokio::test]
-async fn a_batch_writes_only_if_its_comparisons_hold() {
-    let fake = Fake::default();
-    let accounts = fake.keyspace(Options::default());
-    accounts.put("alice", "100").await.unwrap();
-    let batch = || Batch::new().read("alice").expect_absent("bob").put("alice", "60").put("bob", "40");
-    let applied = accounts.apply(batch()).await.unwrap();
-    assert!(applied.holds);
-    assert_eq!(applied.values, [Some(Value::from("100"))]);
-    let applied = accounts.apply(batch()).await.unwrap();
-    assert!(!applied.holds);
-    assert_eq!(applied.values, [Some(Value::from("60"))]);
-    let applied = accounts.apply(Batch::new().expect("bob", "40").delete("bob")).await.unwrap();
-    assert!(applied.holds && applied.values.is_empty());
-    assert_eq!(fake.value("bob"), None);
-}
-
-#[tokio::test]
 async fn ranges_are_read_in_pages() {
     let fake = Fake::default();
     let accounts = fake.keyspace(Options::default());

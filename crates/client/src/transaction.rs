@@ -15,7 +15,7 @@ use crate::error::{Error, Invalid, Result};
 use crate::footprint::Footprint;
 use crate::session::COORDINATOR_GRACE;
 use crate::token::Token;
-use crate::waiters::{FinishAnswer, OpenError};
+use crate::waiters::FinishAnswer;
 
 /// An open transaction: reads see the newest versions, writes are kept back until [`Transaction::commit`], and commit
 /// validates that nothing that was read has changed.
@@ -53,7 +53,7 @@ struct Progress {
 }
 
 /// When to try again if the window of commits in flight is full.
-const WINDOW_RETRY_AFTER: Duration = Duration::from_millis(100);
+pub(crate) const WINDOW_RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// How far a transaction has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,12 +99,8 @@ impl Transaction {
         id: TransactionId,
         patience: Duration,
     ) -> Result<Self> {
-        let unserved = shared.session.open(id, &keyspace).map_err(|error| match error {
-            OpenError::Busy(retry_after) => Error::Overloaded { retry_after },
-            OpenError::TooMany => Invalid::OpenTransactions { max: shared.session.open_max() }.into(),
-            OpenError::Outdated => Invalid::KeyspaceOutdated { name: keyspace.name.clone() }.into(),
-            OpenError::Closed => Error::Closed,
-        })?;
+        let unserved =
+            shared.session.open(id, &keyspace).map_err(|error| shared.not_opened(&keyspace, error))?;
         let inner = Inner {
             writable,
             id,
@@ -406,44 +402,11 @@ impl Inner {
     }
 
     fn error(&self, failure: Failure) -> Error {
-        match failure {
-            Failure::Conflict => Error::Conflict,
-            Failure::Aborted => Invalid::TransactionOver.into(),
-            Failure::Unavailable { missing } => self.unavailable(&missing),
-            Failure::Unknown { participants } => {
-                Error::Unknown { token: Token { participants, ..self.token() } }
-            }
-            Failure::TooOld { oldest } => Error::SnapshotTooOld { oldest },
-            Failure::Invalid(invalid) => self.invalid(invalid).into(),
-        }
+        self.shared.error(&self.keyspace, failure, || self.token())
     }
 
     fn unavailable(&self, missing: &[ReplicaId]) -> Error {
-        let mut described =
-            self.shared.places.directory().describe(&self.shared.places.latest(&self.keyspace), missing);
-        for (replica, problem) in described.iter_mut().zip(self.shared.session.problems(missing)) {
-            replica.problem = problem;
-        }
-        Error::Unavailable { missing: described }
-    }
-
-    fn invalid(&self, invalid: quorate_core::command::Invalid) -> Invalid {
-        match invalid {
-            quorate_core::command::Invalid::Limit(limit) => Invalid::Limit(limit),
-            quorate_core::command::Invalid::UnknownKeyspace(_) => {
-                Invalid::KeyspaceDropped { name: self.keyspace.name.clone() }
-            }
-            quorate_core::command::Invalid::NoClockBound(_) => {
-                Invalid::NoClockBound { name: self.keyspace.name.clone() }
-            }
-            quorate_core::command::Invalid::ShardLost(shard) => {
-                Invalid::ShardLost { name: self.keyspace.name.clone(), shard }
-            }
-            quorate_core::command::Invalid::NotOpen(_) => Invalid::TransactionOver,
-            quorate_core::command::Invalid::ClockAhead { ahead_micros, ahead_max_micros } => {
-                Invalid::ClockAhead { ahead_micros, ahead_max_micros }
-            }
-        }
+        self.shared.unavailable(&self.keyspace, missing)
     }
 }
 

@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
-use quorate_core::command::{Committed, Event, Failure, Outcome};
+use quorate_core::command::{Committed, Event as Told, Failure, Outcome};
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::Keyspace;
 use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, TransactionId, Value};
+use quorate_interactive::{Event, Executed, NotExecuted};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -18,6 +19,9 @@ pub(crate) type ScanAnswer = (Vec<(Key, Value)>, Option<Key>);
 
 /// How a transaction ended, as the coordinator says.
 pub(crate) type FinishAnswer = Result<Committed, Failure>;
+
+/// What a one-round transaction has come to, as the coordinator says.
+pub(crate) type ExecutedAnswer = Result<Executed, NotExecuted>;
 
 /// What became of a transaction; none if it could not be found out in time.
 pub(crate) type OutcomeAnswer = Result<Option<Outcome>, Forgotten>;
@@ -31,6 +35,8 @@ pub(crate) struct Forgotten;
 pub(crate) struct Waiters {
     slots: FixedMap<TransactionId, Slot>,
     resolving: FixedMap<TransactionId, Vec<oneshot::Sender<OutcomeAnswer>>>,
+    /// One-round transactions: nothing is asked of them but what they come to.
+    executing: FixedMap<TransactionId, oneshot::Sender<ExecutedAnswer>>,
     /// Until when a keyspace wants no new transactions.
     busy: FixedMap<KeyspaceId, Instant>,
     /// Keyspaces of which a later membership was heard than the one that is known here.
@@ -70,6 +76,38 @@ impl Waiters {
         keyspace: KeyspaceId,
         open_max: usize,
     ) -> Result<(), OpenError> {
+        self.require_room(keyspace, open_max)?;
+        self.slots.insert(transaction, Slot::default());
+        Ok(())
+    }
+
+    /// A call waits for a one-round transaction, if fewer than `open_max` are open.
+    pub(crate) fn expect_executed(
+        &mut self,
+        transaction: TransactionId,
+        keyspace: KeyspaceId,
+        open_max: usize,
+        sender: oneshot::Sender<ExecutedAnswer>,
+    ) -> Result<(), OpenError> {
+        self.require_room(keyspace, open_max)?;
+        self.executing.insert(transaction, sender);
+        Ok(())
+    }
+
+    /// A call waits for what a one-round transaction has come to, which is not under way any more. False if the host has ended.
+    pub(crate) fn expect_recalled(
+        &mut self,
+        transaction: TransactionId,
+        sender: oneshot::Sender<ExecutedAnswer>,
+    ) -> bool {
+        if !self.closed {
+            self.executing.insert(transaction, sender);
+        }
+        !self.closed
+    }
+
+    /// A further transaction may begin.
+    fn require_room(&mut self, keyspace: KeyspaceId, open_max: usize) -> Result<(), OpenError> {
         if self.closed {
             return Err(OpenError::Closed);
         }
@@ -82,10 +120,9 @@ impl Waiters {
         if self.outdated.contains(&keyspace) {
             return Err(OpenError::Outdated);
         }
-        if self.slots.len() >= open_max {
+        if self.slots.len() + self.executing.len() >= open_max {
             return Err(OpenError::TooMany);
         }
-        self.slots.insert(transaction, Slot::default());
         Ok(())
     }
 
@@ -138,6 +175,7 @@ impl Waiters {
     /// Forgets a transaction: answers to it that are still to come go nowhere.
     pub(crate) fn forget(&mut self, transaction: TransactionId) {
         self.slots.remove(&transaction);
+        self.executing.remove(&transaction);
     }
 
     /// A call waits for a key. False, and the call is woken at once, if the transaction is over.
@@ -191,28 +229,37 @@ impl Waiters {
 
     /// Hands an event of the coordinator to the call that waits for it. A call that no longer waits misses nothing.
     pub(crate) fn deliver(&mut self, event: Event) {
-        match event {
-            Event::Got { transaction, key, value } => {
+        let told = match event {
+            Event::Common(told) => told,
+            Event::Executed { transaction, result } => {
+                if let Some(sender) = self.executing.remove(&transaction) {
+                    let _ = sender.send(result);
+                }
+                return;
+            }
+        };
+        match told {
+            Told::Got { transaction, key, value } => {
                 let Some(slot) = self.slots.get_mut(&transaction) else { return };
                 if let Some(position) = slot.gets.iter().position(|(wanted, _)| *wanted == key) {
                     let _ = slot.gets.swap_remove(position).1.send(value);
                 }
             }
-            Event::Scanned { transaction, entries, next } => {
+            Told::Scanned { transaction, entries, next } => {
                 if let Some(sender) = self.slots.get_mut(&transaction).and_then(|slot| slot.scan.take()) {
                     let _ = sender.send((entries, next));
                 }
             }
-            Event::Finished { transaction, result } => self.deliver_end(transaction, result),
-            Event::Outdated { keyspace } => {
+            Told::Finished { transaction, result } => self.deliver_end(transaction, result),
+            Told::Outdated { keyspace } => {
                 self.outdated.insert(keyspace);
             }
-            Event::Resolved { transaction, outcome } => {
+            Told::Resolved { transaction, outcome } => {
                 for sender in self.resolving.remove(&transaction).into_iter().flatten() {
                     let _ = sender.send(Ok(outcome));
                 }
             }
-            Event::Forgotten { transaction } => {
+            Told::Forgotten { transaction } => {
                 for sender in self.resolving.remove(&transaction).into_iter().flatten() {
                     let _ = sender.send(Err(Forgotten));
                 }
@@ -244,7 +291,7 @@ impl Waiters {
     /// How many transactions are open.
     #[cfg(test)]
     pub(crate) fn open_count(&self) -> usize {
-        self.slots.len()
+        self.slots.len() + self.executing.len()
     }
 }
 
@@ -260,8 +307,8 @@ mod tests {
         TransactionId { client: ClientId(1), sequence, attempt: 0 }
     }
 
-    fn got(key: &'static str, value: &'static str) -> Event {
-        Event::Got { transaction: transaction(1), key: Key::from(key), value: Some(Value::from(value)) }
+    fn got(key: &'static str, value: &'static str) -> Told {
+        Told::Got { transaction: transaction(1), key: Key::from(key), value: Some(Value::from(value)) }
     }
 
     #[test]
@@ -272,12 +319,12 @@ mod tests {
         let (sender_b, mut b) = oneshot::channel();
         assert!(waiters.expect_get(transaction(1), Key::from("a"), sender_a));
         assert!(waiters.expect_get(transaction(1), Key::from("b"), sender_b));
-        waiters.deliver(got("b", "2"));
+        waiters.deliver(got("b", "2").into());
         assert_eq!(b.try_recv().unwrap(), Some(Value::from("2")));
         assert!(a.try_recv().is_err());
-        waiters.deliver(got("a", "1"));
+        waiters.deliver(got("a", "1").into());
         assert_eq!(a.try_recv().unwrap(), Some(Value::from("1")));
-        waiters.deliver(got("a", "again"));
+        waiters.deliver(got("a", "again").into());
     }
 
     #[test]
@@ -287,7 +334,7 @@ mod tests {
         let (sender, mut receiver) = oneshot::channel();
         waiters.expect_get(transaction(1), Key::from("a"), sender);
         let failure = Failure::Unavailable { missing: Vec::new() };
-        waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure.clone()) });
+        waiters.deliver(Told::Finished { transaction: transaction(1), result: Err(failure.clone()) }.into());
         assert_eq!(receiver.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(waiters.failure(transaction(1)), Some(failure));
         let (sender, mut receiver) = oneshot::channel();
@@ -301,7 +348,7 @@ mod tests {
         waiters.open(transaction(1), KEYSPACE, 10).unwrap();
         let not_open = Failure::Invalid(quorate_core::command::Invalid::NotOpen(transaction(1)));
         for failure in [Failure::Conflict, not_open] {
-            waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure) });
+            waiters.deliver(Told::Finished { transaction: transaction(1), result: Err(failure) }.into());
         }
         assert_eq!(waiters.failure(transaction(1)), Some(Failure::Conflict), "it may be tried again");
     }
@@ -312,7 +359,8 @@ mod tests {
         waiters.open(transaction(1), KEYSPACE, 10).unwrap();
         let (sender, mut receiver) = oneshot::channel();
         assert!(waiters.expect_finish(transaction(1), sender));
-        waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(Failure::Conflict) });
+        waiters
+            .deliver(Told::Finished { transaction: transaction(1), result: Err(Failure::Conflict) }.into());
         assert_eq!(receiver.try_recv(), Ok(Err(Failure::Conflict)));
         assert_eq!(waiters.open_count(), 0);
     }
@@ -330,7 +378,7 @@ mod tests {
     #[test]
     fn nothing_begins_under_a_membership_that_is_over() {
         let mut waiters = Waiters::default();
-        waiters.deliver(Event::Outdated { keyspace: KEYSPACE });
+        waiters.deliver(Told::Outdated { keyspace: KEYSPACE }.into());
         assert_eq!(waiters.open(transaction(1), KEYSPACE, 2), Err(OpenError::Outdated));
         waiters.set_current(KEYSPACE);
         waiters.open(transaction(1), KEYSPACE, 2).unwrap();
@@ -384,7 +432,8 @@ mod tests {
         waiters.expect_outcome(transaction(5), sender);
         let (sender, mut second) = oneshot::channel();
         waiters.expect_outcome(transaction(5), sender);
-        waiters.deliver(Event::Resolved { transaction: transaction(5), outcome: Some(Outcome::Aborted) });
+        waiters
+            .deliver(Told::Resolved { transaction: transaction(5), outcome: Some(Outcome::Aborted) }.into());
         assert_eq!(first.try_recv().unwrap(), Ok(Some(Outcome::Aborted)));
         assert_eq!(second.try_recv().unwrap(), Ok(Some(Outcome::Aborted)));
     }

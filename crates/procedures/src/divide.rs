@@ -187,12 +187,27 @@ impl Division {
     /// # Errors
     /// A shard has refused its part, or has not answered it.
     pub fn compose(&self, answers: &BTreeMap<ShardId, Answered>) -> Result<Vec<Found>, NoAnswer> {
+        self.compose_from(|shard| answers.get(&shard).map(read_answer))
+    }
+
+    /// The same if no shard has refused its part.
+    ///
+    /// # Errors
+    /// A shard has not answered it.
+    pub fn compose_done(&self, answers: &BTreeMap<ShardId, Value>) -> Result<Vec<Found>, NoAnswer> {
+        self.compose_from(|shard| answers.get(&shard).map(|answer| Answer::decode(answer).map(Ok)))
+    }
+
+    fn compose_from(
+        &self,
+        answer_of: impl Fn(ShardId) -> Option<Result<Result<Answer, Refusal>, Malformed>>,
+    ) -> Result<Vec<Found>, NoAnswer> {
         let mut of_steps: Vec<Vec<Found>> = self.asked.iter().map(|_| Vec::new()).collect();
         for shard in self.parts.keys() {
             let shard = *shard;
             let malformed = |text: &str| NoAnswer::Malformed { shard, malformed: Malformed::of(text) };
-            let answer = answers.get(&shard).ok_or_else(|| malformed("there is none"))?;
-            let answer = read_answer(answer).map_err(|malformed| NoAnswer::Malformed { shard, malformed })?;
+            let answer = answer_of(shard).ok_or_else(|| malformed("there is none"))?;
+            let answer = answer.map_err(|malformed| NoAnswer::Malformed { shard, malformed })?;
             let steps = self.steps.get(&shard).map(Vec::as_slice).unwrap_or_default();
             match answer {
                 Err(refusal) => return Err(self.refused(shard, refusal)),

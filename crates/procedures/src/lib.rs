@@ -11,6 +11,7 @@
 //! | [`shard`] | what a shard holds, and how operations run |
 //! | [`divide`] | the client's side: parts for shards, classes, and answers from theirs |
 //! | [`library`] | where procedures come from |
+//! | [`arithmetic`] | what increments and appends lead to |
 //! | `encoding` | the bytes of all that; `docs/wire-format.md` lists them |
 //!
 //! # Serializable with places
@@ -21,6 +22,7 @@
 //! executed after it.
 
 pub mod answer;
+pub mod arithmetic;
 pub mod divide;
 mod encoding;
 pub mod library;

@@ -19,8 +19,8 @@ Examples:
   quorate shell -k accounts -e 'begin; put alice 60; put bob 40; commit'
   quorate shell --connect 10.0.0.1:7400,10.0.0.2:7400 < statements.txt
 
-Statements: begin, get K, put K V, delete K, scan FROM TO [--limit N], commit, abort, token, outcome TOKEN, use NAME,
-keyspace create NAME --isolation I [--shards N] [--sites a,b,c], keyspace list|show|drop, help, exit.
+Statements: begin, get K, put K V, delete K, increment K [N], append K V, scan FROM TO [--limit N], commit, abort,
+token, outcome TOKEN, use NAME, keyspace create NAME --isolation I [--shards N] [--sites a,b,c], keyspace list|show|drop, help, exit.
 A statement outside begin and commit is a transaction of its own.")]
 pub(crate) struct ShellArguments {
     #[command(flatten)]

@@ -3,7 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use quorate::{Database, Error, Keyspace, Outcome, Page, RangeSnapshot, Snapshot, Token, Transaction, Value};
+use quorate::{
+    Batch, Database, Error, Keyspace, Outcome, Page, RangeSnapshot, Snapshot, StepAnswer, Token, Transaction,
+    Value,
+};
 
 use super::statement::{KeyspaceAction, Range, Statement};
 use crate::command::definition_lines;
@@ -79,6 +82,8 @@ impl Session {
             }
             Statement::Put { key, value } => self.put(&key, &value).await?,
             Statement::Delete { key } => self.delete(&key).await?,
+            Statement::Increment { key, by } => self.apply(Batch::new().increment(key, by)).await?,
+            Statement::Append { key, value } => self.apply(Batch::new().append(key, value)).await?,
             Statement::Scan { range } => show_page(&self.scan(&range).await?),
             Statement::ScanAt { timestamp, range: Range { from, to, limit } } => {
                 self.refuse_inside_transaction()?;
@@ -145,6 +150,14 @@ impl Session {
             }
         }
         Ok("ok".to_owned())
+    }
+
+    /// Carries out a batch of one step, and shows what that has come to.
+    async fn apply(&mut self, batch: Batch) -> Result<String, Error> {
+        self.refuse_inside_transaction()?;
+        let applied = self.in_use().await?.apply(batch).await?;
+        self.last = applied.receipt().map(|receipt| receipt.token.clone());
+        Ok(applied.answers().iter().map(show_answer).collect::<Vec<_>>().join("\n"))
     }
 
     async fn scan(&mut self, Range { from, to, limit }: &Range) -> Result<Page, Error> {
@@ -245,6 +258,16 @@ impl Session {
 
 fn show_value(value: Option<&Value>) -> String {
     value.map_or_else(|| "(absent)".to_owned(), |value| readable(value))
+}
+
+fn show_answer(answer: &StepAnswer) -> String {
+    match answer {
+        StepAnswer::Value(value) => show_value(value.as_ref()),
+        StepAnswer::Done => "ok".to_owned(),
+        StepAnswer::Number(number) => number.to_string(),
+        StepAnswer::Length(length) => format!("{length} bytes"),
+        StepAnswer::Page(page) => show_page(page),
+    }
 }
 
 /// One line a key, in the order in which they were asked for.

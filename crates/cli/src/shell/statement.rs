@@ -65,6 +65,23 @@ pub(crate) enum Statement {
         /// The key.
         key: String,
     },
+    /// Add to the number that a key holds in decimal digits, in a batch of its own; an absent key counts as zero.
+    #[command(allow_hyphen_values = true)]
+    Increment {
+        /// The key.
+        key: String,
+        /// What is added.
+        #[arg(default_value_t = 1)]
+        by: i64,
+    },
+    /// Add text at the end of the value of a key, in a batch of its own; an absent key counts as empty.
+    #[command(allow_hyphen_values = true)]
+    Append {
+        /// The key.
+        key: String,
+        /// What is added.
+        value: String,
+    },
     /// Read the keys from FROM (included) to TO (excluded, '' for the end).
     Scan {
         /// What to read.
@@ -207,6 +224,11 @@ mod tests {
         assert!(matches!(parse("get a"), Parsed::Statement(Statement::Get { key }) if key == "a"));
         let negative = parse("put balance -5");
         assert!(matches!(negative, Parsed::Statement(Statement::Put { value, .. }) if value == "-5"));
+        let down = parse("increment stock -3");
+        assert!(matches!(down, Parsed::Statement(Statement::Increment { by: -3, .. })), "{down:?}");
+        assert!(matches!(parse("increment stock"), Parsed::Statement(Statement::Increment { by: 1, .. })));
+        let append = parse("append log 'one; two'");
+        assert!(matches!(append, Parsed::Statement(Statement::Append { value, .. }) if value == "one; two"));
         let Parsed::Statement(Statement::Scan { range }) = parse("scan a z --limit 7") else { panic!() };
         assert_eq!((range.from.as_str(), range.to.as_str(), range.limit), ("a", "z", 7));
         let Parsed::Statement(Statement::ScanNow { range }) = parse("scan-now '' ''") else { panic!() };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{Batch, Error, Invalid, Isolation, Key, KeyspaceOptions, Page, Value};
+use quorate::{Applied, Batch, Error, Invalid, Isolation, Key, KeyspaceOptions, Page, StepAnswer, Value};
 use tokio::time::Instant;
 
 use crate::support::{Cluster, accounts, increment, number};
@@ -94,10 +94,11 @@ async fn batches_compare_and_write_at_once() {
     let db = cluster.connect().await;
     let accounts = accounts(&db).await;
     let open = || Batch::new().expect_absent("alice").put("alice", "1").read("alice");
-    assert!(accounts.apply(open()).await.unwrap().holds);
     let applied = accounts.apply(open()).await.unwrap();
-    assert!(!applied.holds);
-    assert_eq!(applied.values, [Some(Value::from("1"))]);
+    let read = StepAnswer::Value(Some(Value::from("1")));
+    assert_eq!(applied.answers(), [StepAnswer::Done, read]);
+    let unmet = Applied::Unmet { condition: 0, found: Some(Value::from("1")) };
+    assert_eq!(accounts.apply(open()).await.unwrap(), unmet);
 }
 
 #[tokio::test]

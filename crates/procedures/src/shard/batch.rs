@@ -1,6 +1,5 @@
 //! Batches: conditions, and steps.
 
-use quorate_core::transaction::VALUE_BYTES_MAX;
 use quorate_core::{Key, KeyRange, Value};
 use quorate_granola::Place;
 
@@ -8,7 +7,8 @@ use super::End;
 use super::locks::{Access, Touched};
 use super::versions::Seen;
 use super::work::{ENTRY_BYTES, Work};
-use crate::answer::{Held, Refusal, StepFault};
+use crate::answer::{Held, Refusal};
+use crate::arithmetic::{appended, incremented};
 use crate::encoding::writer::{AnswerWriter, KeysWriter};
 use crate::operation::{Batch, Condition, Step};
 
@@ -109,20 +109,16 @@ fn take(work: &mut Work<'_>, which: u32, step: Step, answer: &mut AnswerWriter) 
             answer.done();
         }
         Step::Increment { key, by } => {
-            let number = work.read(&key)?.map_or(Some(0), |seen| number(seen.value));
-            let number = number.ok_or_else(|| fault(StepFault::NotANumber))?;
-            let number = number.checked_add(by).ok_or_else(|| fault(StepFault::Overflow))?;
+            let seen = work.read(&key)?;
+            let number = incremented(seen.map(|seen| seen.value.as_ref()), by).map_err(fault)?;
             work.write(key, Some(Value::from(number.to_string())))?;
             answer.number(number);
         }
         Step::Append { key, value } => {
-            let mut whole = work.read(&key)?.map_or(Vec::new(), |seen| seen.value.to_vec());
-            whole.extend_from_slice(&value);
+            let seen = work.read(&key)?;
+            let whole = appended(seen.map(|seen| seen.value.as_ref()), &value).map_err(fault)?;
             let length = whole.len();
-            if length > VALUE_BYTES_MAX {
-                return Err(fault(StepFault::TooLong));
-            }
-            work.write(key, Some(Value::from(whole)))?;
+            work.write(key, Some(whole))?;
             answer.length(length as u64);
         }
         Step::Scan { range, limit, descending } => scan(work, &range, limit, descending, answer)?,
@@ -153,9 +149,4 @@ fn scan(
 
 fn held(seen: Seen<'_>) -> Held {
     Held { place: seen.place, value: seen.value.clone() }
-}
-
-/// The number that a value stands for, in decimal digits.
-fn number(value: &[u8]) -> Option<i64> {
-    std::str::from_utf8(value).ok()?.parse().ok()
 }

@@ -1,0 +1,64 @@
+//! What the coordinator says of a transaction that has failed, as users are told.
+
+use std::sync::Arc;
+
+use quorate_core::ReplicaId;
+use quorate_core::command::{Failure, Invalid as Mistake};
+use quorate_core::topology::Keyspace as Definition;
+
+use crate::database::Shared;
+use crate::error::{Error, Invalid};
+use crate::token::Token;
+use crate::waiters::OpenError;
+
+impl Shared {
+    /// Why a transaction could not be opened.
+    pub(crate) fn not_opened(&self, keyspace: &Arc<Definition>, error: OpenError) -> Error {
+        match error {
+            OpenError::Busy(retry_after) => Error::Overloaded { retry_after },
+            OpenError::TooMany => Invalid::OpenTransactions { max: self.session.open_max() }.into(),
+            OpenError::Outdated => Invalid::KeyspaceOutdated { name: keyspace.name.clone() }.into(),
+            OpenError::Closed => Error::Closed,
+        }
+    }
+
+    /// Why a transaction has failed that bears this name.
+    pub(crate) fn error(
+        &self,
+        keyspace: &Arc<Definition>,
+        failure: Failure,
+        token: impl FnOnce() -> Token,
+    ) -> Error {
+        match failure {
+            Failure::Conflict => Error::Conflict,
+            Failure::Aborted => Invalid::TransactionOver.into(),
+            Failure::Unavailable { missing } => self.unavailable(keyspace, &missing),
+            Failure::Unknown { participants } => Error::Unknown { token: Token { participants, ..token() } },
+            Failure::TooOld { oldest } => Error::SnapshotTooOld { oldest },
+            Failure::Invalid(mistake) => invalid(keyspace, mistake).into(),
+        }
+    }
+
+    /// These replicas do not answer.
+    pub(crate) fn unavailable(&self, keyspace: &Arc<Definition>, missing: &[ReplicaId]) -> Error {
+        let mut described = self.places.directory().describe(&self.places.latest(keyspace), missing);
+        for (replica, problem) in described.iter_mut().zip(self.session.problems(missing)) {
+            replica.problem = problem;
+        }
+        Error::Unavailable { missing: described }
+    }
+}
+
+fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
+    let name = || keyspace.name.clone();
+    match mistake {
+        Mistake::Limit(limit) => Invalid::Limit(limit),
+        Mistake::UnknownKeyspace(_) => Invalid::KeyspaceDropped { name: name() },
+        Mistake::NoClockBound(_) => Invalid::NoClockBound { name: name() },
+        Mistake::ShardLost(shard) => Invalid::ShardLost { name: name(), shard },
+        Mistake::NotOpen(_) => Invalid::TransactionOver,
+        Mistake::ClockAhead { ahead_micros, ahead_max_micros } => {
+            Invalid::ClockAhead { ahead_micros, ahead_max_micros }
+        }
+    }
+}
