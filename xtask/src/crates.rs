@@ -221,6 +221,7 @@ pub(crate) const CRATES: [Crate; 28] = [
             BASELINES,
             GRANOLA,
             PROCEDURES,
+            TPCC,
             CHECKER,
             WORKLOADS,
             SIMULATOR,

@@ -31,6 +31,42 @@ pub(crate) fn exponent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads the version of a procedure.
+pub(crate) fn version(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(version) if version > 0 => Ok(version),
+        _ => Err(format!("versions are whole numbers from 1 to {}", u32::MAX)),
+    }
+}
+
+/// Bytes that are given as one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
+
+/// Reads bytes, two hexadecimal digits each.
+pub(crate) fn hex(text: &str) -> Result<Bytes, String> {
+    let wrong = || "write two hexadecimal digits for each byte, like 0aff".to_owned();
+    if !text.bytes().all(|digit| digit.is_ascii_hexdigit()) || !text.len().is_multiple_of(2) {
+        return Err(wrong());
+    }
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| wrong());
+    (0..text.len()).step_by(2).map(byte).collect::<Result<_, _>>().map(Bytes)
+}
+
+/// Writes bytes as [`hex`] reads them.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads `FROM..TO`, a range of keys; without TO it goes to the end.
+pub(crate) fn key_range(text: &str) -> Result<(String, String), String> {
+    let (from, to) = text.split_once("..").ok_or("write FROM..TO, or FROM.. for everything from there")?;
+    if !to.is_empty() && from >= to {
+        return Err(format!("{from}..{to} is empty: the smaller key comes first"));
+    }
+    Ok((from.to_owned(), to.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,7 +83,28 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_read_and_written() {
+        assert_eq!(hex("00ffA0"), Ok(Bytes(vec![0, 255, 160])));
+        assert_eq!(hex(""), Ok(Bytes(Vec::new())));
+        assert_eq!(to_hex(&[0, 255, 160]), "00ffa0");
+        for text in ["0", "0g", "+1", "é", "0x00"] {
+            assert!(hex(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_keys_ascend() {
+        assert_eq!(key_range("a..b"), Ok(("a".to_owned(), "b".to_owned())));
+        assert_eq!(key_range("a.."), Ok(("a".to_owned(), String::new())));
+        for text in ["a", "b..a", "a..a", ""] {
+            assert!(key_range(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn numbers_stay_within_their_bounds() {
+        assert_eq!(version("1"), Ok(1));
+        assert!(version("0").is_err() && version("4294967296").is_err() && version("v1").is_err());
         assert_eq!(positive("3"), Ok(3));
         assert!(positive("0").is_err() && positive("-1").is_err() && positive("x").is_err());
         assert_eq!(exponent("0.6"), Ok(0.6));

@@ -18,6 +18,7 @@ use quorate_wire::catalogue::{
 
 use crate::directory::Directory;
 use crate::error::{Error, Invalid, Result};
+use crate::procedures::records;
 use crate::transaction::Transaction;
 
 /// How many keyspaces are read at a time.
@@ -200,7 +201,10 @@ pub(crate) async fn create(
 /// Removes a keyspace. Its id and those of its shards are never used again.
 pub(crate) async fn remove(txn: &Transaction, name: &str) -> Result<Found<()>> {
     match remembered(txn, name).await? {
-        Some(_) => txn.delete(keyspace_key(name)).map(Ok),
+        Some(definition) => {
+            records::forget(txn, definition.id).await?;
+            txn.delete(keyspace_key(name)).map(Ok)
+        }
         None => missing(txn, name).await.map(Err),
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) session: Session,
     pub(crate) options: Options,
     pub(crate) places: Places,
+    /// The catalogue, as it was known first.
+    pub(crate) system: Arc<Definition>,
 }
 
 impl Drop for Shared {

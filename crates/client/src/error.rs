@@ -7,8 +7,9 @@ use std::time::Duration;
 use quorate_core::topology::{ChangeError, MoveError, PlacementError};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
-use quorate_procedures::StepFault;
+use quorate_procedures::{Refusal, StepFault};
 
+use crate::procedures::InvalidProcedure;
 use crate::token::{InvalidToken, Token};
 
 /// The result of everything that asks the cluster.
@@ -108,6 +109,14 @@ pub enum Error {
     /// The database handle was closed, or the runtime that it lived on has ended.
     #[error("the connection to the database is closed: connect again")]
     Closed,
+    /// A shard refuses its part of what it was asked in one round. Surely not committed: nothing has changed anywhere.
+    #[error("{shard} refuses, and nothing was changed: {refusal}")]
+    Refused {
+        /// The shard.
+        shard: ShardId,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
     /// The transaction's own code gave up. Surely not committed.
     #[error("{0}")]
     Application(Box<dyn StdError + Send + Sync>),
@@ -125,6 +134,12 @@ impl Error {
     /// True if the same transaction can simply be run again: it surely has not committed, and it may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Conflict | Error::Unavailable { .. } | Error::Overloaded { .. })
+    }
+}
+
+impl From<InvalidProcedure> for Error {
+    fn from(invalid: InvalidProcedure) -> Self {
+        Error::Invalid(Invalid::Procedure(invalid))
     }
 }
 
@@ -298,6 +313,9 @@ pub enum Invalid {
         /// Why.
         reason: String,
     },
+    /// A procedure cannot be deployed, called or removed so.
+    #[error(transparent)]
+    Procedure(#[from] InvalidProcedure),
     /// The transaction has ended, because an earlier call of it failed or took too long.
     #[error("the transaction is over: begin a new one")]
     TransactionOver,

@@ -81,8 +81,9 @@ impl Fake {
             self.clone(),
         );
         let places = Places::new((None, String::new()), topology, Arc::default());
-        let shared = Arc::new(Shared { session, options, places });
-        crate::Keyspace::new(shared, Arc::new(definition), true)
+        let definition = Arc::new(definition);
+        let shared = Arc::new(Shared { session, options, places, system: Arc::clone(&definition) });
+        crate::Keyspace::new(shared, definition, true)
     }
 
     pub(crate) fn next_ends(&self, ends: impl IntoIterator<Item = End>) {

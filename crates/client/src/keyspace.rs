@@ -57,6 +57,12 @@ impl Keyspace {
         &self.shared
     }
 
+    /// The catalogue that it stands in, which may be written through this.
+    pub(crate) fn system(&self) -> Keyspace {
+        let system = Keyspace::new(Arc::clone(&self.shared), Arc::clone(&self.shared.system), true);
+        system.with_deadline(self.deadline)
+    }
+
     pub(crate) fn session(&self) -> &Session {
         &self.shared.session
     }

@@ -26,6 +26,7 @@
 //! | connect | [`connect()`], or [`connect_with`] and [`Options`] |
 //! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
+//! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
 //! | create and drop keyspaces | [`Database::create_keyspace`], [`Database::drop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
 //! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
@@ -57,6 +58,7 @@ mod membership;
 mod one_round;
 mod options;
 mod places;
+mod procedures;
 mod retry;
 mod session;
 #[cfg(test)]
@@ -73,14 +75,17 @@ pub use error::{Error, Invalid, MissingReplica, Result};
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use membership::{ChangeProgress, Changed, ReplicaChange};
 pub use options::Options;
+pub use procedures::{Answers, Call, InvalidProcedure, ProcedureVersion};
 pub use quorate_core::command::Outcome;
 pub use quorate_core::comparison::{Rival, System};
 pub use quorate_core::topology::{self, Durability, Isolation};
 pub use quorate_core::{
     ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
 };
+pub use quorate_procedures::Refusal;
 pub use quorate_procedures::StepFault;
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
+pub use quorate_wire::catalogue::Stage;
 pub use token::{InvalidToken, Token};
 pub use transaction::{Page, Receipt, Transaction};

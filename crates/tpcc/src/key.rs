@@ -1,5 +1,6 @@
-//! The layout of keys: the warehouse in four bytes, the table in one, and what tells rows of that table
-//! apart. Numbers are big endian, so that keys are in the order of numbers.
+//! The layout of keys: the warehouse in four bytes, in braces, which keep it on one shard; the table in one
+//! byte, and what tells rows of that table apart. Numbers are big endian, so that keys are in the order of
+//! numbers.
 
 use alloc::vec::Vec;
 
@@ -48,15 +49,21 @@ impl Table {
     ];
 }
 
-/// The bytes of the warehouse at the beginning of each of its keys: what places them on a shard.
-pub const PREFIX: usize = 4;
+/// The bytes of the warehouse at the beginning of each of its keys, with the braces: what places them on a
+/// shard.
+pub const PREFIX: usize = 6;
 
 /// The end of a name in a key: less than each letter.
 const END: u8 = 0;
 
+fn prefix(warehouse: u32, end: u8) -> [u8; PREFIX] {
+    let [a, b, c, d] = warehouse.to_be_bytes();
+    [b'{', a, b, c, d, end]
+}
+
 fn key(warehouse: u32, table: Table, parts: &[&[u8]]) -> Vec<u8> {
     let mut key = Vec::with_capacity(PREFIX + 1 + parts.iter().map(|part| part.len()).sum::<usize>());
-    key.extend_from_slice(&warehouse.to_be_bytes());
+    key.extend_from_slice(&prefix(warehouse, b'}'));
     key.push(table as u8);
     parts.iter().for_each(|part| key.extend_from_slice(part));
     key
@@ -64,12 +71,12 @@ fn key(warehouse: u32, table: Table, parts: &[&[u8]]) -> Vec<u8> {
 
 /// All keys of a warehouse: from the first up to, and without, the second.
 pub fn of_warehouse(number: u32) -> (Vec<u8>, Vec<u8>) {
-    (number.to_be_bytes().to_vec(), (number + 1).to_be_bytes().to_vec())
+    (prefix(number, b'}').to_vec(), prefix(number, b'}' + 1).to_vec())
 }
 
 /// The warehouse and the table of a key, and what follows; none if it is no key of ours.
 pub fn split(key: &[u8]) -> Option<(u32, Table, &[u8])> {
-    let (warehouse, rest) = key.split_first_chunk()?;
+    let ([b'{', warehouse @ .., b'}'], rest) = key.split_first_chunk::<PREFIX>()? else { return None };
     let (table, rest) = rest.split_first()?;
     let table = Table::ALL.into_iter().find(|of| *of as u8 == *table)?;
     Some((u32::from_be_bytes(*warehouse), table, rest))

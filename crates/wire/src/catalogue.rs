@@ -10,6 +10,7 @@
 //! | `group/<shard>` | a [`Shard`] that is in no keyspace's definition, encoded: that of the configuration service itself |
 //! | `option/<keyspace>/<name>` | an option of a keyspace, as text |
 //! | `container/<keyspace>/<id>` | the node that holds a container, as a counter; bound to its lease |
+//! | `procedure/<keyspace>/<name>`, a byte zero, `<version>` | the [`Deployment`] of a procedure, encoded |
 //!
 //! Numbers in keys are decimal and as long as the greatest one, so that keys are in their order.
 //!
@@ -18,11 +19,15 @@
 //! Whoever can connect to a node may write here, as far as [`validate_put`] finds it to be one of these: what nobody could
 //! read would stop all nodes from learning of what comes behind it.
 
+mod deployment;
+
 use quorate_core::topology::{Keyspace, Node, Shard};
 use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Value};
 
 use crate::codec::decode;
 use crate::error::{DecodeError, Fault};
+
+pub use deployment::{Deployment, Stage, deployment_key, deployment_of, deployments_range, versions_range};
 
 /// The name of the built-in keyspace.
 pub const SYSTEM_KEYSPACE: &str = "_system";
@@ -123,6 +128,9 @@ pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError>
                 id.parse().is_ok_and(|id| container_key(KeyspaceId(keyspace), id) == *key)
             })
         }),
+        "procedure" => name.split_once('/').is_some_and(|(keyspace, _)| {
+            keyspace.parse().is_ok_and(|id| deployment_of(KeyspaceId(id), key).is_some())
+        }),
         _ => false,
     };
     if !is_known {
@@ -149,6 +157,7 @@ pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError>
             _ => Ok(()),
         },
         "container" => decode_counter(value).map(drop),
+        "procedure" => decode::<Deployment>(value).map(drop),
         _ => match std::str::from_utf8(value) {
             Ok(_) => Ok(()),
             Err(_) => fault("its value is no text"),
@@ -227,7 +236,9 @@ mod tests {
         let node = encode(&Node { id: NodeId(7), site: SiteId(0), address: "a:1".to_owned() });
         let group = encode(&Shard::new(SYSTEM_SHARD, [0, 1, 2].map(NodeId).to_vec()));
         let (counter, text) = (encode_counter(5), Value::from_static(b"text"));
-        let table: [(Key, Option<&Value>, bool); 26] = [
+        let deployed_at = quorate_core::ClockTime::from_micros(5);
+        let deployment = encode(&Deployment { stage: Stage::Removed, bytes: 8, crc32: 1 << 31, deployed_at });
+        let table: [(Key, Option<&Value>, bool); 30] = [
             (keyspace_key("accounts"), Some(&keyspace(1, 1)), true),
             (keyspace_key("accounts"), None, true),
             (keyspace_key("other"), Some(&keyspace(1, 1)), false),
@@ -252,6 +263,10 @@ mod tests {
             (Key::from("option/1/x"), Some(&text), false),
             (container_key(KeyspaceId(1), 7), Some(&counter), true),
             (container_key(KeyspaceId(1), 7), Some(&node), false),
+            (deployment_key(KeyspaceId(1), "a/b", 7), Some(&deployment), true),
+            (deployment_key(KeyspaceId(1), "a", 7), Some(&text), false),
+            (deployment_key(KeyspaceId(1), "a", 0), Some(&deployment), false),
+            (deployment_key(KeyspaceId(1), "a", 7), None, true),
             (Key::from("key"), Some(&text), false),
             (Key::from(&b"\xff/"[..]), Some(&text), false),
         ];

@@ -1,8 +1,11 @@
 //! `quorate bench`: keeps transactions in flight and measures what comes of it.
 
+mod tpcc;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -27,6 +30,7 @@ Examples:
   quorate bench rmw --embedded --clients 256 --seconds 600 --samples m.jsonl --plot m.svg
   quorate bench rmw --embedded --clients 256 --baseline txn-occ
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
+  quorate bench tpcc --embedded --warehouses 4 --shards 2 --durability memory
   quorate bench rmw --connect 10.0.0.1:7400 --zipf 0.99 --no-deadline-ordering
   quorate bench retwis --embedded --seconds 5 --history h.jsonl && quorate check h.jsonl --level strict-serializable
 
@@ -34,7 +38,7 @@ Without --connect real server processes are started on loopback, in a temporary 
 pub(crate) struct BenchArguments {
     /// What transactions do; see --list.
     #[arg(required_unless_present = "list")]
-    workload: Option<WorkloadKind>,
+    workload: Option<Measured>,
     /// List the workloads and the comparison systems.
     #[arg(long)]
     list: bool,
@@ -44,9 +48,9 @@ pub(crate) struct BenchArguments {
     /// Start server processes on loopback, one per replica.
     #[arg(long)]
     embedded: bool,
-    /// What transactions are promised.
-    #[arg(long, default_value_t = Isolation::Strict)]
-    isolation: Isolation,
+    /// What transactions are promised: strict unless said otherwise, and serializable for tpcc.
+    #[arg(long)]
+    isolation: Option<Isolation>,
     /// Measure this comparison system; see --list.
     #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["isolation", "no_deadline_ordering"])]
     baseline: Option<Rival>,
@@ -92,9 +96,50 @@ pub(crate) struct BenchArguments {
     /// Draw the samples to a file, as SVG.
     #[arg(long, value_name = "FILE", requires = "samples")]
     plot: Option<PathBuf>,
+    /// How many warehouses tpcc has.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000), default_value = "2")]
+    warehouses: u32,
+    /// Give each warehouse of tpcc as many customers and items as the specification does: ten times as many.
+    #[arg(long)]
+    full_size: bool,
+    /// Deploy this module and call it, in place of the procedures of tpcc that are linked with the servers.
+    #[arg(long, value_name = "FILE")]
+    procedures: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measured {
+    /// Transactions that read before they write.
+    Workload(WorkloadKind),
+    /// The procedures of TPC-C.
+    Tpcc,
+}
+
+/// What TPC-C is called, and is.
+const TPCC: (&str, &str) =
+    ("tpcc", "the mix of TPC-C as procedures of a serializable keyspace, with its consistency conditions");
+
+impl FromStr for Measured {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            name if name == TPCC.0 => Ok(Measured::Tpcc),
+            name => name.parse().map(Measured::Workload).map_err(|error| format!("{error}, {}", TPCC.0)),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Outcomes {
+    Workload(Report),
+    Tpcc(tpcc::Report),
 }
 
 #[derive(Serialize)]
@@ -130,11 +175,17 @@ struct Report {
     cores: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Latency {
     p50: u64,
     p99: u64,
     p999: u64,
+}
+
+impl Latency {
+    fn of(tally: &Tally) -> Self {
+        Latency { p50: tally.latency_us(0.5), p99: tally.latency_us(0.99), p999: tally.latency_us(0.999) }
+    }
 }
 
 impl BenchArguments {
@@ -143,7 +194,8 @@ impl BenchArguments {
             return list(self.json);
         }
         let Some(workload) = self.workload else { return Err(Failure::usage("name a workload; see --list")) };
-        self.validate()?;
+        self.validate(workload)?;
+        let tpcc = self.tpcc()?;
         block_on(async {
             let progress = Progress::bar(self.seconds);
             let mut embedded = match &self.connect {
@@ -162,7 +214,12 @@ impl BenchArguments {
                 }
                 _ => None,
             };
-            let report = self.measure(workload, &db, samples, &progress).await;
+            let report = match (workload, &tpcc) {
+                (Measured::Workload(workload), _) => {
+                    self.measure(workload, &db, samples, &progress).await.map(Outcomes::Workload)
+                }
+                (Measured::Tpcc, tpcc) => self.measure_tpcc(tpcc, &db, &progress).await.map(Outcomes::Tpcc),
+            };
             db.close().await;
             if let Some(embedded) = embedded {
                 for trouble in embedded.processes.stop() {
@@ -174,14 +231,28 @@ impl BenchArguments {
             if self.json {
                 print_json(&report)?;
             } else {
-                println!("{}", table(&report));
+                println!("{}", report.table());
             }
-            Ok(Verdict::good_if(report.committed > 0))
+            Ok(Verdict::good_if(report.is_good()))
         })
     }
 
     /// Options that mean nothing together are more likely a mistake than a wish.
-    fn validate(&self) -> Result<(), Failure> {
+    fn validate(&self, workload: Measured) -> Result<(), Failure> {
+        let is_serializable = self.isolation.is_none_or(|isolation| isolation == Isolation::Serializable);
+        if workload == Measured::Tpcc && (self.baseline.is_some() || !is_serializable) {
+            return Err(Failure::usage(
+                "tpcc runs procedures, which only serializable keyspaces do: leave out --isolation and --baseline",
+            ));
+        }
+        if workload == Measured::Tpcc && (self.history.is_some() || self.samples.is_some()) {
+            return Err(Failure::usage(
+                "tpcc is judged by its consistency conditions: leave out --history and --samples",
+            ));
+        }
+        if workload != Measured::Tpcc && (self.procedures.is_some() || self.full_size) {
+            return Err(Failure::usage("--procedures and --full-size are options of tpcc"));
+        }
         match self.baseline {
             Some(rival @ Rival::QwStore) if !self.log.is_empty() => {
                 Err(Failure::usage(format!("--log tunes replicated logs, and {rival} stands on none")))
@@ -218,7 +289,7 @@ impl BenchArguments {
             shards: self.shards,
             replicas: Some(self.replicas),
             comparison: self.baseline,
-            ..KeyspaceOptions::new(self.isolation)
+            ..KeyspaceOptions::new(self.isolation.unwrap_or(Isolation::Strict))
         };
         progress.say(format!("creating keyspace {name}"));
         let keyspace = db.create_keyspace(&name, options).await?;
@@ -259,6 +330,38 @@ impl BenchArguments {
         }
     }
 
+    /// TPC-C, as it is asked for.
+    fn tpcc(&self) -> Result<tpcc::Tpcc, Failure> {
+        let full = quorate_tpcc::Scale { warehouses: self.warehouses, ..Default::default() };
+        let scale = match self.full_size {
+            true => full,
+            false => quorate_tpcc::Scale { customers: full.customers / 10, items: full.items / 10, ..full },
+        };
+        let module = self.procedures.as_deref().map(tpcc::read_module).transpose()?;
+        Ok(tpcc::Tpcc { scale, clients: self.clients, seconds: self.seconds, module })
+    }
+
+    /// Runs TPC-C in a keyspace of its own, and drops that afterwards.
+    async fn measure_tpcc(
+        &self,
+        tpcc: &tpcc::Tpcc,
+        db: &Database,
+        progress: &Progress,
+    ) -> Result<tpcc::Report, Failure> {
+        let name = format!("bench-tpcc-{:x}", db.client().0);
+        let options = KeyspaceOptions {
+            durability: self.durability,
+            shards: self.shards,
+            replicas: Some(self.replicas),
+            ..KeyspaceOptions::new(Isolation::Serializable)
+        };
+        progress.say(format!("creating keyspace {name}"));
+        let keyspace = db.create_keyspace(&name, options).await?;
+        let report = tpcc.run(db, &keyspace, progress).await;
+        db.drop_keyspace(&name).await?;
+        report
+    }
+
     /// Warms up, then measures.
     async fn watch(
         &self,
@@ -297,7 +400,7 @@ impl BenchArguments {
         let transactions = tally.committed.max(1) as f64;
         Report {
             workload: workload.name(),
-            isolation: self.baseline.is_none().then_some(self.isolation.name()),
+            isolation: self.baseline.is_none().then_some(self.isolation.unwrap_or(Isolation::Strict).name()),
             baseline: self.baseline.map(Rival::name),
             clients: self.clients,
             seconds: round(costs.seconds, 3),
@@ -308,11 +411,7 @@ impl BenchArguments {
             refused: tally.refused,
             fast_rate: round(tally.fast as f64 / transactions, 5),
             throughput_tps: round(tally.committed as f64 / costs.seconds, 1),
-            latency_us: Latency {
-                p50: tally.latency_us(0.5),
-                p99: tally.latency_us(0.99),
-                p999: tally.latency_us(0.999),
-            },
+            latency_us: Latency::of(tally),
             server_cpu_us_per_txn: round(costs.server_cpu_us / transactions, 2),
             busiest_server_cpu_us_per_txn: round(costs.busiest_server_cpu_us / transactions, 2),
             client_cpu_us_per_txn: round(costs.client_cpu_us / transactions, 2),
@@ -371,18 +470,36 @@ fn table(report: &Report) -> Table {
     table
 }
 
+impl Outcomes {
+    fn table(&self) -> Table {
+        match self {
+            Outcomes::Workload(report) => table(report),
+            Outcomes::Tpcc(report) => tpcc::table(report),
+        }
+    }
+
+    fn is_good(&self) -> bool {
+        match self {
+            Outcomes::Workload(report) => report.committed > 0,
+            Outcomes::Tpcc(report) => report.committed > 0 && report.violations.is_empty(),
+        }
+    }
+}
+
 /// Lists the workloads; for people also the comparison systems.
 fn list(json: bool) -> Outcome {
     if json {
         let array: Vec<_> = WorkloadKind::ALL
             .iter()
-            .map(|kind| serde_json::json!({ "id": kind.name(), "what": kind.what() }))
+            .map(|kind| (kind.name(), kind.what()))
+            .chain([TPCC])
+            .map(|(id, what)| serde_json::json!({ "id": id, "what": what }))
             .collect();
         print_json(&array)?;
     } else {
         let mut table = Table::new(&[("workload", Align::Left), ("what", Align::Left)]);
-        for kind in WorkloadKind::ALL {
-            table.row([kind.name().to_owned(), kind.what().to_owned()]);
+        for (name, what) in WorkloadKind::ALL.iter().map(|kind| (kind.name(), kind.what())).chain([TPCC]) {
+            table.row([name.to_owned(), what.to_owned()]);
         }
         println!("{table}");
         let mut table = Table::new(&[("baseline", Align::Left), ("what", Align::Left)]);
@@ -419,8 +536,9 @@ mod tests {
         assert_eq!(parse(&["--embedded"]).unwrap(), options(&[]));
         assert_eq!(parse(&tuned).unwrap(), options(&[("in_flight_max", 2)]));
         assert_eq!(parse(&["--embedded", "--baseline", "qwstore"]).unwrap(), options(&[]), "it has no log");
+        let is_refused = |bench: BenchArguments| bench.validate(bench.workload.unwrap()).is_err();
         let pointless = bench(&["--embedded", "--baseline", "qwstore", "--log", "beat_ms=7"]).unwrap();
-        assert!(pointless.validate().is_err() && bench(&tuned).unwrap().validate().is_ok());
+        assert!(is_refused(pointless) && !is_refused(bench(&tuned).unwrap()));
         let told = [&tuned[..], &["--log", "in_flight_max=9", "--log", "beat_ms=7"]].concat();
         assert_eq!(parse(&told).unwrap(), options(&[("beat_ms", 7), ("in_flight_max", 9)]));
         for wrong in ["in_flight_max", "in_flight_max=x"] {

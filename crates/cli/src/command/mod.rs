@@ -7,6 +7,7 @@ mod demo;
 mod dev;
 mod experiment;
 mod keyspace;
+mod procedure;
 mod server;
 mod shell;
 mod sim;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Server(server::ServerArguments),
     Shell(shell::ShellArguments),
     Keyspace(keyspace::KeyspaceArguments),
+    Procedure(procedure::ProcedureArguments),
     Cluster(cluster::ClusterArguments),
     Bench(bench::BenchArguments),
     Sim(sim::SimArguments),
@@ -45,6 +47,7 @@ impl Command {
             Command::Server(arguments) => arguments.run(),
             Command::Shell(arguments) => arguments.run(),
             Command::Keyspace(arguments) => arguments.run(),
+            Command::Procedure(arguments) => arguments.run(),
             Command::Cluster(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
             Command::Sim(arguments) => arguments.run(),

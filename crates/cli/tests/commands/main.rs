@@ -4,6 +4,7 @@ mod checking;
 mod clusters;
 mod declaring;
 mod membership;
+mod procedures;
 mod servers;
 mod sites;
 mod torturing;

@@ -7,6 +7,7 @@ mod keyspaces;
 mod losses;
 mod membership;
 mod outcomes;
+mod procedures;
 mod serializable;
 mod support;
 mod transactions;

@@ -1,0 +1,166 @@
+//! Procedures of serializable keyspaces: deployed, called over several shards, removed.
+
+use std::time::Duration;
+
+use quorate::{
+    Call, Database, Error, Invalid, InvalidProcedure, Isolation, Keyspace, KeyspaceOptions, Refusal, Stage,
+};
+
+use crate::support::{Cluster, impatient};
+
+/// The worked example: moves an amount from one account to another, and refuses an overdraft.
+const TRANSFER: &[u8] = include_bytes!("../../../sandbox/tests/sandbox/transfer.wasm");
+
+async fn create(db: &Database, shards: usize) -> Keyspace {
+    let options = KeyspaceOptions { shards, ..KeyspaceOptions::new(Isolation::Serializable) };
+    db.create_keyspace("accounts", options).await.unwrap()
+}
+
+fn transfer(from: &str, to: &str, amount: u64) -> Call {
+    let name = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
+    let arguments = [name(from), name(to), amount.to_le_bytes().to_vec()].concat();
+    Call::new("transfer").arguments(arguments)
+}
+
+async fn open(accounts: &Keyspace, name: &str, amount: u64) {
+    accounts.put(name, amount.to_le_bytes()).await.unwrap();
+}
+
+async fn held(accounts: &Keyspace, name: &str) -> u64 {
+    let value = accounts.get(name).await.unwrap().expect("there is such an account");
+    u64::from_le_bytes(value.as_ref().try_into().unwrap())
+}
+
+fn refusal(result: quorate::Result<quorate::Answers>) -> Refusal {
+    match result {
+        Err(Error::Refused { refusal, .. }) => *refusal,
+        other => panic!("{other:?} is no refusal"),
+    }
+}
+
+#[tokio::test]
+async fn a_version_is_deployed_called_and_removed() {
+    let cluster = Cluster::start();
+    let (db, other) = (cluster.connect().await, cluster.connect().await);
+    let accounts = create(&db, 3).await;
+    let first = accounts.deploy("transfer", None, TRANSFER).await.unwrap();
+    assert_eq!((first.version, first.stage, first.bytes), (1, Stage::Deployed, TRANSFER.len() as u64));
+    // Somebody else deploys the same, and it stays the same version.
+    let theirs = other.keyspace("accounts").await.unwrap();
+    assert_eq!(theirs.deploy("transfer", None, TRANSFER).await.unwrap(), first);
+    assert_eq!(theirs.deploy("transfer", Some(1), TRANSFER).await.unwrap(), first);
+
+    // Both accounts lie at one shard because of their tag, which decides alone.
+    let (ada, bob) = ("{team}ada", "{team}bob");
+    open(&accounts, ada, 100).await;
+    open(&accounts, bob, 5).await;
+    let answers = theirs.call(transfer(ada, bob, 30).version(1).keys([ada, bob])).await.unwrap();
+    assert_eq!((answers.answers.len(), answers.first()), (1, &70u64.to_le_bytes()[..]));
+    assert_eq!((held(&accounts, ada).await, held(&accounts, bob).await), (70, 35));
+    let overdraft = refusal(theirs.call(transfer(ada, bob, 71).keys([ada, bob])).await);
+    assert!(
+        matches!(&overdraft, Refusal::Procedure { reason } if reason.ends_with(b"does not hold that much"))
+    );
+    let undeclared = refusal(theirs.call(transfer(ada, bob, 1).keys([ada])).await);
+    assert!(
+        matches!(&undeclared, Refusal::Failed { text } if text.contains("has not declared")),
+        "{undeclared}"
+    );
+    let writes = refusal(theirs.call(transfer(ada, bob, 1).at([ada]).read_only()).await);
+    assert_eq!(writes, Refusal::ReadOnly);
+    assert_eq!((held(&accounts, ada).await, held(&accounts, bob).await), (70, 35));
+
+    let second = accounts.deploy("transfer", None, &[TRANSFER, b"\0\x05\x04note"].concat()).await.unwrap();
+    assert_eq!(second.version, 2);
+    let taken = accounts.deploy("transfer", Some(2), TRANSFER).await.unwrap_err();
+    let expected = InvalidProcedure::VersionTaken { name: "transfer".to_owned(), version: 2 };
+    assert!(matches!(&taken, Error::Invalid(Invalid::Procedure(error)) if *error == expected), "{taken}");
+    accounts.remove("transfer", 1).await.unwrap();
+    let gone = refusal(theirs.call(transfer(ada, bob, 1).version(1).at([ada])).await);
+    assert_eq!(gone, Refusal::NoSuchProcedure { name: "transfer".to_owned(), version: 1 });
+    theirs.call(transfer(ada, bob, 1).at([ada])).await.unwrap();
+    accounts.remove("transfer", 1).await.unwrap();
+    assert!(accounts.deploy("transfer", Some(1), TRANSFER).await.is_err(), "a number is not used again");
+    let stages: Vec<_> =
+        theirs.procedures().await.unwrap().iter().map(|known| (known.version, known.stage)).collect();
+    assert_eq!(stages, [(1, Stage::Removed), (2, Stage::Deployed)]);
+    db.drop_keyspace("accounts").await.unwrap();
+}
+
+/// Each shard sees its own keys alone, and what several come to is one decision.
+#[tokio::test]
+async fn several_shards_carry_a_call_out_or_none_does() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = create(&db, 2).await;
+    accounts.deploy("transfer", None, TRANSFER).await.unwrap();
+    let definition = accounts.definition();
+    let at = |shard: usize| {
+        (0..)
+            .map(|number| format!("{{{number}}}"))
+            .find(|tag| definition.shard_of(tag.as_bytes()).id == definition.shards[shard].id)
+    };
+    let [here, there] = [0, 1].map(|shard| at(shard).expect("some tag lies there"));
+    for name in ["a", "b"] {
+        open(&accounts, &format!("{here}{name}"), 10).await;
+        open(&accounts, &format!("{there}{name}"), 10).await;
+    }
+    let amounts = |here_amount: u64, there_amount: u64| {
+        let part = |tag: &str, amount: u64| {
+            let name = |end: &str| [&[tag.len() as u8 + 1], tag.as_bytes(), end.as_bytes()].concat();
+            [name("a"), name("b"), amount.to_le_bytes().to_vec()].concat()
+        };
+        Call::new("transfer")
+            .at_with(&there, part(&there, there_amount))
+            .at_with(&here, part(&here, here_amount))
+    };
+    let answers = accounts.call(amounts(1, 2)).await.unwrap();
+    assert_eq!(
+        answers.answers,
+        [8u64.to_le_bytes().to_vec(), 9u64.to_le_bytes().to_vec()],
+        "in the order of the keys"
+    );
+    for refused in [amounts(100, 1), amounts(1, 100)] {
+        assert!(matches!(refusal(accounts.call(refused).await), Refusal::Procedure { .. }));
+    }
+    accounts.call(amounts(1, 1).independent()).await.unwrap();
+    let left = [held(&accounts, &format!("{here}a")).await, held(&accounts, &format!("{there}a")).await];
+    assert_eq!(left, [8, 7]);
+    let unrouted = accounts.call(Call::new("transfer")).await.unwrap_err();
+    assert!(
+        matches!(unrouted, Error::Invalid(Invalid::Procedure(InvalidProcedure::WithoutKeys { .. }))),
+        "{unrouted}"
+    );
+}
+
+/// Who stops between the catalogue and the shards leaves a record that says so, and the same again ends it.
+#[tokio::test]
+async fn what_was_left_halfway_is_ended_by_the_same_again() {
+    let mut cluster = Cluster::start_in(&["a", "b", "c", "d", "e", "f"]);
+    let db = cluster.connect_with(impatient(Duration::from_secs(3))).await;
+    let sites = ["d", "e", "f"].map(str::to_owned).to_vec();
+    let options = KeyspaceOptions { sites, ..KeyspaceOptions::new(Isolation::Serializable) };
+    let accounts = db.create_keyspace("accounts", options).await.unwrap();
+    let stage = async || accounts.procedures().await.unwrap().first().map(|known| known.stage);
+
+    cluster.crash(3);
+    cluster.crash(4);
+    accounts.deploy("transfer", None, TRANSFER).await.unwrap_err();
+    assert_eq!(stage().await, Some(Stage::Deploying));
+    cluster.restart(3);
+    cluster.restart(4);
+    let patient = accounts.clone().with_deadline(Duration::from_secs(20));
+    let deployed = patient.deploy("transfer", None, TRANSFER).await.unwrap();
+    assert_eq!((deployed.version, deployed.stage), (1, Stage::Deployed));
+    patient.call(transfer("ada", "bob", 0)).await.expect_err("there is no such account");
+
+    cluster.crash(3);
+    cluster.crash(4);
+    accounts.remove("transfer", 1).await.unwrap_err();
+    assert_eq!(stage().await, Some(Stage::Removing));
+    accounts.deploy("transfer", Some(1), TRANSFER).await.expect_err("somebody wants it gone");
+    cluster.restart(3);
+    cluster.restart(4);
+    patient.remove("transfer", 1).await.unwrap();
+    assert_eq!(stage().await, Some(Stage::Removed));
+}
