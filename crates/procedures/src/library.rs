@@ -9,8 +9,9 @@ pub trait Library: fmt::Debug + 'static {
     /// A procedure that was deployed, ready to be called.
     type Module: Procedure + Send;
 
-    /// True where operations run out of their order on purpose: in experiments, and with planted bugs. What
-    /// is out of order is counted then. Otherwise it stops the replica, because its state would be wrong.
+    /// True where operations run out of their order on purpose: in experiments. What is out of order is counted
+    /// then, as where a bug is planted in the protocol. Otherwise it stops the replica, because its state would
+    /// be wrong.
     const ALLOWS_DISORDER: bool = false;
 
     /// A procedure that is linked with the server. None is deployed under its name.

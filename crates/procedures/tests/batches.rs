@@ -226,3 +226,24 @@ fn nothing_is_written_below_where_it_was_removed() {
 fn nothing_is_read_below_what_was_written() {
     drop(run(&mut shard(), 15, &batch(&[], &[get("b")])));
 }
+
+#[test]
+#[should_panic(expected = "is undone, and was settled")]
+fn nothing_is_undone_that_is_settled() {
+    let mut shard = shard();
+    shard.settle(None);
+    shard.rewind(place(15));
+}
+
+#[test]
+fn where_disorder_is_allowed_it_is_counted() {
+    let mut shard = shard();
+    shard.allow_disorder();
+    run(&mut shard, 15, &batch(&[], &[put("b", "late")])).unwrap();
+    assert_eq!(shard.disorders(), 1);
+    shard.settle(None);
+    shard.rewind(place(15));
+    assert_eq!(shard.disorders(), 2);
+    drop(shard.read(place(15), &batch(&[], &[get("a")])));
+    assert_eq!(shard.disorders(), 3);
+}

@@ -40,6 +40,9 @@ use versions::{Versions, Writes};
 pub(crate) use work::ENTRY_BYTES;
 use work::{Halt, Mode, Work};
 
+/// What is wrong with a transaction that reads or writes what stands above it.
+const BELOW: &str = "runs below what it touches";
+
 /// A shard of a serializable keyspace whose procedures come from a library.
 #[derive(Debug)]
 pub struct ShardWith<L: Library> {
@@ -49,6 +52,8 @@ pub struct ShardWith<L: Library> {
     prepared: BTreeMap<TransactionId, Waiting<L>>,
     /// How often something was out of order.
     disorders: u64,
+    /// True if that does not stop it.
+    allows_disorder: bool,
 }
 
 /// A shard of a serializable keyspace without procedures.
@@ -134,6 +139,7 @@ impl<L: Library> Default for ShardWith<L> {
             locks: Locks::default(),
             prepared: BTreeMap::new(),
             disorders: 0,
+            allows_disorder: L::ALLOWS_DISORDER,
         }
     }
 }
@@ -159,10 +165,10 @@ impl<L: Library> ShardWith<L> {
         self.prepared.iter().map(|(id, waiting)| (*id, matches!(waiting.waits, Waits::Forced(_))))
     }
 
-    /// How often something was read or written below what stands there already: never, unless the library
-    /// allows it.
+    /// How often something was read, written or undone below what stands there already, or was carried out as
+    /// it had been prepared although what it had read was undone: never, unless that is allowed.
     pub fn disorders(&self) -> u64 {
-        self.disorders
+        self.disorders + self.keys.disorders() + self.procedures.code.disorders()
     }
 
     /// What a key holds now.
@@ -205,11 +211,12 @@ impl<L: Library> ShardWith<L> {
         if let Some(change) = effect.procedures {
             is_in_order &= self.procedures.install(place, change);
         }
-        self.note_order(place, is_in_order);
+        self.note_order(place, is_in_order, BELOW);
     }
 
-    fn note_order(&mut self, place: Place, is_in_order: bool) {
-        assert!(is_in_order || L::ALLOWS_DISORDER, "{place} runs below what it touches");
+    /// What comes out of order stops the replica, unless that is allowed.
+    fn note_order(&mut self, place: Place, is_in_order: bool, what_is_wrong: &str) {
+        assert!(is_in_order || self.allows_disorder, "{place} {what_is_wrong}");
         self.disorders += u64::from(!is_in_order);
     }
 
@@ -245,7 +252,7 @@ impl<L: Library> Application for ShardWith<L> {
 
     fn run(&mut self, place: Place, operation: &Value) -> Option<Answered> {
         let Ended { effect, answer, is_out_of_order, .. } = self.work(operation, Mode::Run(place))?;
-        self.note_order(place, !is_out_of_order);
+        self.note_order(place, !is_out_of_order, BELOW);
         self.install(place, effect);
         Some(answer)
     }
@@ -277,13 +284,13 @@ impl<L: Library> Application for ShardWith<L> {
     fn commit(&mut self, place: Place) -> Answered {
         let (effect, answer) = match self.release(place.transaction).waits {
             Waits::Done { is_stale, effect, answer } => {
-                assert!(!is_stale, "{place} is committed, and what it has read was undone");
+                self.note_order(place, !is_stale, "is committed, and what it has read was undone");
                 (effect, answer)
             }
             Waits::Forced(operation) => {
                 let ended = self.work(&operation, Mode::RunAnyway(place));
                 let ended = ended.expect("it runs whatever is locked");
-                self.note_order(place, !ended.is_out_of_order);
+                self.note_order(place, !ended.is_out_of_order, BELOW);
                 (ended.effect, ended.answer)
             }
         };
@@ -301,6 +308,8 @@ impl<L: Library> Application for ShardWith<L> {
     }
 
     fn rewind(&mut self, to: Place) {
+        let is_open = self.keys.is_open(to) && self.procedures.code.is_open(to);
+        self.note_order(to, is_open, "is undone, and was settled");
         let undone = self.keys.rewind(to);
         let other_procedures = self.procedures.rewind(to);
         if undone.is_empty() && !other_procedures {
@@ -324,6 +333,12 @@ impl<L: Library> Application for ShardWith<L> {
         }
         let keys = frozen.keys.next_page(bytes_max);
         (!keys.is_empty()).then_some(Page::Keys(keys))
+    }
+
+    fn allow_disorder(&mut self) {
+        self.allows_disorder = true;
+        self.keys.allow_disorder();
+        self.procedures.code.allow_disorder();
     }
 
     fn from_pages(pages: Vec<Page>) -> Self {

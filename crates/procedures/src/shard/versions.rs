@@ -1,5 +1,6 @@
 //! What the keys of a shard hold, and what they held before, until that is settled.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -29,6 +30,10 @@ pub(crate) struct Versions {
     written: BTreeSet<(Place, Key)>,
     /// The greatest place at which something was written that is settled.
     settled: Place,
+    /// True if it may be read as it was before what is settled: then not everything is known.
+    allows_disorder: bool,
+    /// How often it was.
+    disorders: Cell<u64>,
 }
 
 /// What a reader sees of a key.
@@ -85,7 +90,9 @@ impl Versions {
 
     /// True if something was written at this place or above.
     fn has_past(&self, place: Place) -> bool {
-        assert!(place > self.settled, "{place} is read, and {} is settled", self.settled);
+        let is_open = self.is_open(place);
+        assert!(is_open || self.allows_disorder, "{place} is read, and {} is settled", self.settled);
+        self.disorders.set(self.disorders.get() + u64::from(!is_open));
         self.written.last().is_some_and(|(last, _)| *last >= place)
     }
 
@@ -178,9 +185,23 @@ impl Versions {
         }
     }
 
+    /// From now on it may be read as it was before what is settled.
+    pub(crate) fn allow_disorder(&mut self) {
+        self.allows_disorder = true;
+    }
+
+    /// How often it was read as it was before what is settled.
+    pub(crate) fn disorders(&self) -> u64 {
+        self.disorders.get()
+    }
+
+    /// True if nothing at this place or above is settled.
+    pub(crate) fn is_open(&self, place: Place) -> bool {
+        place > self.settled
+    }
+
     /// Undoes what was written at this place and above, and tells the keys.
     pub(crate) fn rewind(&mut self, to: Place) -> Vec<Key> {
-        assert!(to > self.settled, "{to} is undone, and {} is settled", self.settled);
         let mut undone = Vec::new();
         while self.written.last().is_some_and(|(place, _)| *place >= to)
             && let Some((place, key)) = self.written.pop_last()

@@ -106,4 +106,8 @@ pub trait Application: Debug {
 
     /// The application whose state these pages hold, in which everything is settled.
     fn from_pages(pages: Vec<Self::Page>) -> Self;
+
+    /// From now on places need not come in the order that is promised here: a bug is planted in the replica. An application that
+    /// asserts their order goes on all the same, so that clients get to see what comes of it.
+    fn allow_disorder(&mut self) {}
 }

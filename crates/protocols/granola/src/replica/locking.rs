@@ -58,6 +58,7 @@ impl<A: Application> Replica<A> {
             return;
         }
         (leader.is_locking, leader.has_moved) = (true, true);
+        self.mode_changes.0 += 1;
         let place = |id: &TransactionId| {
             let open = &leader.open[id];
             (open.class != Class::ReadOnly && open.timestamp.is_some()).then(|| open.place(*id))
@@ -74,6 +75,7 @@ impl<A: Application> Replica<A> {
             return false;
         }
         (leader.is_locking, leader.has_moved) = (false, true);
+        self.mode_changes.1 += 1;
         leader.dated.clear();
         self.unlock_all();
         true

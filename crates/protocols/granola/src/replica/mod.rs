@@ -89,6 +89,8 @@ pub struct Replica<A> {
     config: ReplicaConfig,
     state: State<A>,
     leader: Option<Leader>,
+    /// How often it has begun to lock, and gone back to timestamps.
+    mode_changes: (u64, u64),
 }
 
 impl<A: Application> Replica<A> {
@@ -130,6 +132,11 @@ impl<A: Application> Replica<A> {
     /// True if it leads, and locks.
     pub fn is_locking(&self) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.is_locking)
+    }
+
+    /// How often it has begun to lock while it led, and how often it has gone back to timestamps.
+    pub fn mode_changes(&self) -> (u64, u64) {
+        self.mode_changes
     }
 
     /// The shards that are lost for good, as far as its log says.
@@ -251,7 +258,7 @@ impl<A: Application> LogMachine for Replica<A> {
 
     fn new(config: ReplicaConfig) -> Self {
         let state = State::new(config.replica.shard, A::from_pages(Vec::new()), config.rules);
-        Replica { config, state, leader: None }
+        Replica { config, state, leader: None, mode_changes: (0, 0) }
     }
 
     fn bytes(entry: &Entry) -> usize {

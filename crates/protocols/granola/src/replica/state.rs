@@ -38,7 +38,10 @@ pub(super) struct State<A> {
 }
 
 impl<A: Application> State<A> {
-    pub(super) fn new(shard: ShardId, application: A, rules: Rules) -> Self {
+    pub(super) fn new(shard: ShardId, mut application: A, rules: Rules) -> Self {
+        if rules != Rules::SOUND {
+            application.allow_disorder();
+        }
         State {
             shard,
             rules,
