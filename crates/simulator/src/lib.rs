@@ -50,7 +50,7 @@ pub use hunt::{Hunt, hunt};
 pub use invariants::Invariant;
 pub use listing::{Listed, ListedSystem, list_faults, list_plants, list_systems};
 pub use options::{Faults, Options, baseline_named, plant_named};
-pub use report::{Report, Sample, SeedReport, Violation};
+pub use report::{Happened, Report, Sample, SeedReport, Violation};
 pub use run::{SeedRun, run, run_seed};
 pub use system::{Planted, SystemKind};
 pub use world::trace::TraceText;

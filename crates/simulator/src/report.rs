@@ -87,6 +87,8 @@ pub struct SeedReport {
     pub overlapped: [bool; Fault::ALL.len()],
     /// Of a system that promises histories nothing: for each level what kinds of anomalies it finds.
     pub permitted: BTreeMap<&'static str, BTreeSet<&'static str>>,
+    /// What happened while faults struck and sessions ran that shows how much the system was put to, and how often.
+    pub happened: Vec<(&'static str, u64)>,
     /// What replicas kept, second by second, of a seed that runs longer than usual.
     pub samples: Vec<Sample>,
     /// Names the execution.
@@ -127,10 +129,22 @@ pub struct Report {
     /// was found; under `valid` in how many there was none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub permitted: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What happened while faults struck and sessions ran that shows how much the system was put to.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub happened: BTreeMap<String, Happened>,
     /// The hashes of all seeds, folded in their order.
     pub trace_hash: String,
     #[serde(skip)]
     hash: TraceHash,
+}
+
+/// How often something has happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Happened {
+    /// In all seeds together.
+    pub times: u64,
+    /// In how many seeds it did.
+    pub seeds: u64,
 }
 
 impl Report {
@@ -203,6 +217,11 @@ impl Report {
                 *counts.entry(kind.to_owned()).or_default() += 1;
             }
         }
+        for (what, times) in &seed.happened {
+            let happened = self.happened.entry((*what).to_owned()).or_default();
+            happened.times += times;
+            happened.seeds += u64::from(*times > 0);
+        }
         self.hash.fold(seed.trace_hash.value());
         self.trace_hash = self.hash.to_string();
     }
@@ -252,6 +271,7 @@ mod tests {
             faults,
             overlapped,
             permitted: BTreeMap::new(),
+            happened: vec![("view changed", seed - 1)],
             samples: Vec::new(),
             trace_hash,
         }
@@ -283,6 +303,7 @@ mod tests {
         assert_eq!(report.uncovered().len(), 7);
         assert_eq!(report.covered(Fault::Loss, Invariant::Liveness), Some(2));
         assert_eq!(report.covered(Fault::Pauses, Invariant::Agreement), None);
+        assert_eq!(json["happened"], serde_json::json!({"view changed": {"times": 1, "seeds": 1}}));
         assert_eq!(json["violations"][0]["seed"], 2);
         assert_eq!(json["violations"][0]["anomaly"], "stale-read");
         assert_eq!(json["trace_hash"].as_str().unwrap().len(), 16);

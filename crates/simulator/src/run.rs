@@ -18,6 +18,7 @@ use std::time::Duration;
 use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, cross_check};
 use quorate_core::command::Event;
 use quorate_core::{Instant, Machine, ReplicaId};
+use quorate_interactive::Event as Told;
 
 use crate::clients::Clients;
 use crate::cluster::{Alarm, Cluster};
@@ -125,6 +126,7 @@ pub(crate) fn empty_report(seed: u64) -> SeedReport {
         faults: Default::default(),
         overlapped: [false; Fault::ALL.len()],
         permitted: BTreeMap::new(),
+        happened: Vec::new(),
         samples: Vec::new(),
         trace_hash: TraceHash::default(),
     }
@@ -203,6 +205,10 @@ impl<S: System> Simulation<S> {
     fn run(mut self) -> SeedRun {
         let safety = Instant::START + self.cluster.scenario.safety_phase;
         self.until(safety, |_| false);
+        // Under load, that is.
+        self.inspect();
+        self.report.happened = S::happened(&self.inspector);
+        self.report.happened.extend(self.clients.happened.iter().map(|(what, times)| (*what, *times)));
         if self.cluster.scenario.has(Fault::HealthyCore) {
             let mut random = self.injector.fork();
             self.live_in_core(&mut random);
@@ -233,12 +239,14 @@ impl<S: System> Simulation<S> {
                 Happening::Server(server, event) => self.on_news(server, &event),
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
-                Happening::Client(client, event) => match event.try_into() {
-                    Ok(Event::Outdated { .. }) if self.cluster.has_changed() => {
+                Happening::Client(client, event) => match event.into() {
+                    Told::Common(Event::Outdated { .. }) if self.cluster.has_changed() => {
                         self.cluster.tell_client(client)
                     }
-                    Ok(event) => self.clients.on_event(event, &mut self.cluster),
-                    Err(_) => unreachable!("nothing else is asked for"),
+                    Told::Common(event) => self.clients.on_event(event, &mut self.cluster),
+                    Told::Executed { transaction, result } => {
+                        self.clients.on_executed(transaction, result, &mut self.cluster);
+                    }
                 },
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
@@ -481,6 +489,9 @@ impl<S: System> Simulation<S> {
         }
         if S::TIMESTAMPS_EXPLAIN_READS {
             judge_reads(report, self.clients.recorder());
+        }
+        if report.broken.is_empty() {
+            note(report, Invariant::Agreement, S::conclude(&self.inspector));
         }
         if self.cluster.scenario.has(Fault::Overload) {
             // Nobody asks of it that transactions overlap which commit.

@@ -65,6 +65,8 @@ pub struct Scenario<S: System> {
     pub attempts_max: u32,
     /// The probability that a client thinks before a step.
     pub thinking: f64,
+    /// The share of what could be asked for in one round that is, where the system runs such transactions.
+    pub one_round: f64,
     /// The workload.
     pub workload: Parameters,
     /// What each session runs instead of the workload, if anything.
@@ -162,6 +164,7 @@ impl<S: System> Scenario<S> {
             sync_time: SyncTime::TYPICAL,
             thinking: 0.4 + 0.4 * random.unit(),
             attempts_max: random.between(2, 6) as u32,
+            one_round: draw_one_round(seed),
             workload: draw_workload(options.workload, clients as u64, &mut random),
             script: Vec::new(),
             faults,
@@ -220,6 +223,11 @@ fn draw_costs(seed: u64) -> Option<Arc<Costs>> {
     let batching = if random.chance(0.5) { Batching::Turns } else { Batching::None };
     let factor = 10_f64.powf(random.unit());
     Some(Arc::new(Costs { batching, ..calibrated::costs().times(factor) }))
+}
+
+/// Some seeds run one kind of transactions alone, most of them both. Drawn apart from everything else, which stays what it was.
+fn draw_one_round(seed: u64) -> f64 {
+    [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][Random::new(seed ^ 0x6f6e_6531).index(6)]
 }
 
 /// How many sites there are.

@@ -26,7 +26,18 @@ fn the_rules_survive_all_faults() {
 #[test]
 fn plants_are_caught() {
     // plant, within so many seeds
-    for (id, seeds) in [("G1", 10), ("G5", 10), ("G9", 10), ("G18", 10), ("G20", 40), ("G21", 40)] {
+    let within = [
+        ("G1", 10),
+        ("G2", 20),
+        ("G5", 10),
+        ("G7", 10),
+        ("G9", 10),
+        ("G10", 30),
+        ("G18", 10),
+        ("G20", 40),
+        ("G21", 40),
+    ];
+    for (id, seeds) in within {
         let plant = SystemKind::Serializable.plants().into_iter().find(|plant| plant.id == id);
         let plant = plant.expect("it is one of Granola's");
         let faults = plant.suited_faults.clone();

@@ -54,6 +54,22 @@ pub struct Execution {
     done: usize,
 }
 
+/// What an operation has read that was done together with all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenAtOnce {
+    /// It has only written.
+    Nothing,
+    /// A key, before it has written that, if it has.
+    Value(Option<Value>),
+    /// A page of a range.
+    Page {
+        /// Keys and values, ascending.
+        entries: Vec<(Key, Value)>,
+        /// The first key that it does not cover; none if it covers the range.
+        next: Option<Key>,
+    },
+}
+
 /// What an operation has read.
 #[derive(Clone, Debug, Default)]
 enum Seen {
@@ -174,6 +190,26 @@ impl Execution {
         let ended = pages.next.is_none() || pages.count >= scan.pages_max;
         self.seen[self.done] = Seen::Pages(pages);
         self.done += usize::from(ended);
+    }
+
+    /// What each operation does, with the fresh value that it writes, if it writes one: for whoever does all of them at once.
+    pub fn all_at_once(&self) -> impl Iterator<Item = (&Operation, i64)> {
+        self.plan.operations.iter().zip(self.fresh.iter().copied())
+    }
+
+    /// All operations were done at once, and each of them that reads a key or a page of a range has seen this, in their order.
+    ///
+    /// # Panics
+    /// If it is not one for each operation.
+    pub fn done_at_once(&mut self, seen: Vec<SeenAtOnce>) {
+        assert_eq!(seen.len(), self.plan.operations.len(), "each operation has seen something, or nothing");
+        let kept = seen.into_iter().map(|seen| match seen {
+            SeenAtOnce::Nothing => Seen::Nothing,
+            SeenAtOnce::Value(value) => Seen::Value(value),
+            SeenAtOnce::Page { entries, next } => Seen::Pages(Pages { entries, count: 1, next }),
+        });
+        self.seen = kept.collect();
+        self.done = self.plan.operations.len();
     }
 
     /// The micro-operations before anything has been read: every read is null. Values are fresh and drawn beforehand,

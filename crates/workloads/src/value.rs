@@ -4,6 +4,8 @@
 //!    register:  1, integer, padding…          list:  2, count, integer, integer, …, padding…
 //! ```
 //!
+//! What is appended to a list without reading it is `3, integer`: so a list may end with such pairs, or consist of them.
+//!
 //! Integers are unsigned LEB128, as in protocol buffers. Padding brings a value to the size that a benchmark asks for.
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -12,6 +14,7 @@ use quorate_core::{Value, transaction::readable};
 
 const REGISTER: u8 = 1;
 const LIST: u8 = 2;
+const APPENDED: u8 = 3;
 
 /// What a key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +60,18 @@ impl Content {
         value.freeze()
     }
 
+    /// The bytes that add an element to a list without padding, or begin one, wherever they are appended.
+    pub fn appended(element: i64) -> Value {
+        let mut value = BytesMut::with_capacity(11);
+        value.put_u8(APPENDED);
+        put_integer(&mut value, element as u64);
+        value.freeze()
+    }
+
     /// What a value holds.
     ///
     /// # Errors
-    /// The value was not written by [`Content::encode`].
+    /// The value was not written by [`Content::encode`] and [`Content::appended`].
     pub fn decode(value: &Bytes) -> Result<Content, Undecodable> {
         decode(value).ok_or_else(|| Undecodable { value: readable(value) })
     }
@@ -83,12 +94,28 @@ fn decode(value: &[u8]) -> Option<Content> {
             if count > rest.len() as u64 {
                 return None;
             }
-            let elements: Option<Vec<i64>> =
-                (0..count).map(|_| take_integer(&mut rest).map(|element| element as i64)).collect();
-            elements.map(Content::List)
+            let mut elements: Vec<i64> = (0..count)
+                .map(|_| take_integer(&mut rest).map(|element| element as i64))
+                .collect::<Option<_>>()?;
+            take_appended(rest, &mut elements)?;
+            Some(Content::List(elements))
+        }
+        APPENDED => {
+            let mut elements = Vec::new();
+            take_appended(value, &mut elements)?;
+            Some(Content::List(elements))
         }
         _ => None,
     }
+}
+
+/// Takes what was appended, up to the end or to padding.
+fn take_appended(mut bytes: &[u8], elements: &mut Vec<i64>) -> Option<()> {
+    while let Some((&APPENDED, rest)) = bytes.split_first() {
+        bytes = rest;
+        elements.push(take_integer(&mut bytes)? as i64);
+    }
+    bytes.iter().all(|padding| *padding == 0).then_some(())
 }
 
 fn put_integer(bytes: &mut BytesMut, mut integer: u64) {
@@ -125,9 +152,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_appended_unread_is_read_as_elements() {
+        let appended = Content::appended(300);
+        assert_eq!(appended.as_ref(), [3, 0xac, 0x02]);
+        let list = |bytes: &[&[u8]]| Content::decode(&bytes.concat().into());
+        assert_eq!(list(&[&appended]), Ok(Content::List(vec![300])));
+        let counted = Content::List(vec![1, 3]).encode(0);
+        assert_eq!(list(&[&counted, &appended, &appended]), Ok(Content::List(vec![1, 3, 300, 300])));
+    }
+
+    #[test]
     fn foreign_values_are_refused() {
-        for foreign in [&b""[..], b"hello", &[1], &[1, 0x80], &[2, 3, 1, 1], &[2, 0xff, 0xff, 0xff, 0xff, 1]]
-        {
+        let long = [2, 0xff, 0xff, 0xff, 0xff, 1];
+        let foreign =
+            [&b""[..], b"hello", &[1], &[1, 0x80], &[2, 3, 1, 1], &long, &[2, 0, 9], &[3], &[3, 1, 2]];
+        for foreign in foreign {
             assert!(Content::decode(&Bytes::copy_from_slice(foreign)).is_err(), "{foreign:?}");
         }
     }

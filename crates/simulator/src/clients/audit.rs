@@ -8,6 +8,7 @@ use quorate_core::command::{Command, Outcome};
 use quorate_core::{ShardId, TransactionId};
 use quorate_workloads::{Operation, Plan};
 
+use super::one_round::recall;
 use super::{Clients, Work, in_history};
 use crate::cluster::Cluster;
 use crate::system::System;
@@ -49,6 +50,11 @@ impl Clients {
         for at in 0..self.undecided.len() {
             let transaction = self.undecided[at].attempt.id;
             match self.undecided[at].participants.clone() {
+                Some(participants) if self.undecided[at].attempt.one_round.is_some() => {
+                    let patience = Duration::from_secs(20);
+                    let order = recall(&self.undecided[at].attempt, participants, patience);
+                    cluster.one_round(client, order);
+                }
                 Some(participants) => {
                     let patience = Duration::from_secs(20);
                     let timestamp = self.undecided[at].attempt.began;
@@ -100,7 +106,12 @@ impl Clients {
         let (recorded, reported) = (undecided.attempt.recorded, undecided.reported);
         match outcome {
             Some(Outcome::Committed(timestamp)) if reported => {
-                self.recorder.timestamp(recorded, in_history(timestamp));
+                self.recorder.timestamp(recorded, in_history::<S>(transaction, timestamp));
+            }
+            // Nobody is left who could tell what it has read.
+            Some(Outcome::Committed(timestamp)) if undecided.attempt.one_round.is_some() => {
+                let attempt = undecided.attempt.clone();
+                self.record_unseen(&attempt, timestamp, reported, cluster);
             }
             Some(Outcome::Committed(timestamp)) => {
                 let attempt = undecided.attempt.clone();

@@ -1,6 +1,7 @@
 //! Clients: sessions that run the workload through the coordinators, and the history of what they saw.
 
 mod audit;
+mod one_round;
 mod puts;
 mod read_only;
 pub mod script;
@@ -19,6 +20,7 @@ use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::system::System;
+use one_round::OneRound;
 use puts::Puts;
 use read_only::ReadOnly;
 use script::{Manner, Scripted};
@@ -61,6 +63,8 @@ struct Session {
     process: u64,
     /// How many transactions it has begun.
     begun: u64,
+    /// The greatest timestamp of what it knows to be committed.
+    seen: Timestamp,
     work: Work,
     /// The transaction that it is at, with the number of its next attempt.
     current: Option<(Arc<Plan>, u64, u32)>,
@@ -112,6 +116,8 @@ struct Attempt {
     manner: Manner,
     /// How it reads all at once, if it does.
     read_only: Option<ReadOnly>,
+    /// How it is asked for in one round, if it is.
+    one_round: Option<Box<OneRound>>,
     /// What it has put, where that is kept.
     puts: BTreeMap<Key, Option<Value>>,
 }
@@ -167,6 +173,8 @@ pub struct Clients {
     pub acknowledged: Vec<(quorate_checker::Key, i64)>,
     /// What clients were told of the fate of attempts.
     pub told: Vec<(TransactionId, Outcome)>,
+    /// What clients have asked for and got that shows how much the system was put to, and how often.
+    pub happened: BTreeMap<&'static str, u64>,
     /// What was put, of a system that promises histories nothing.
     pub puts: Puts,
     /// What the auditor read last of each key.
@@ -193,6 +201,7 @@ impl Clients {
             tally: Tally::default(),
             acknowledged: Vec::new(),
             told: Vec::new(),
+            happened: BTreeMap::new(),
             puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
             nonsense: Vec::new(),
@@ -221,7 +230,8 @@ impl Clients {
     fn add_session(&mut self, slot: usize, work: Work) -> usize {
         let process = self.next_process();
         let manner = Manner::default();
-        self.sessions.push(Session { slot, process, begun: 0, work, current: None, manner, attempt: None });
+        let (begun, seen, current, attempt) = (0, Timestamp::ZERO, None, None);
+        self.sessions.push(Session { slot, process, begun, seen, work, current, manner, attempt });
         self.sessions.len() - 1
     }
 
@@ -350,6 +360,7 @@ impl Clients {
             }
             // What it had seen is lost with its coordinator: whoever takes its place begins another session.
             self.sessions[session].process = self.next_process();
+            self.sessions[session].seen = Timestamp::ZERO;
         }
     }
 
@@ -403,6 +414,7 @@ impl Clients {
         }
         if self.sessions[session].current.is_none() {
             let Some((plan, manner)) = self.next_plan(session, cluster) else { return };
+            let slot = self.draw_move(session, cluster).unwrap_or(slot);
             self.sessions[session].manner = manner;
             self.slots[slot].sequence += S::NUMBERS_APART;
             self.sessions[session].current = Some((plan, self.slots[slot].sequence, 0));
@@ -447,6 +459,10 @@ impl Clients {
         if read_only.as_ref().is_some_and(|read_only| !read_only.is_strict) {
             self.past.push(recorded);
         }
+        let one_round = match read_only {
+            None => self.draw_one_round(session, &execution, cluster).map(Box::new),
+            Some(_) => None,
+        };
         let manner = self.sessions[session].manner;
         let (commit_asked, resolving, thinks) = (false, false, false);
         let puts = BTreeMap::new();
@@ -460,8 +476,13 @@ impl Clients {
             thinks,
             manner,
             read_only,
+            one_round,
             puts,
         };
+        if attempt.one_round.is_some() {
+            self.sessions[session].attempt = Some(attempt);
+            return self.begin_one_round(session, cluster);
+        }
         let patience = self.draw_patience(operations, cluster);
         let client = self.slots[slot].client;
         if let Some(read_only) = &attempt.read_only {
@@ -568,10 +589,20 @@ impl Clients {
                 self.nonsense
                     .push(format!("the membership of {keyspace} has changed, and nobody changed it"));
             }
-            Event::Forgotten { transaction } => match self.session_of(transaction) {
-                Some(session) => self.end_unknown(session, None, cluster),
-                None => self.on_undecided_forgotten(transaction),
-            },
+            Event::Forgotten { transaction } => {
+                self.note_forgotten(transaction, cluster);
+                match self.session_of(transaction) {
+                    Some(session) => self.end_unknown(session, None, cluster),
+                    None => self.on_undecided_forgotten(transaction),
+                }
+            }
+        }
+    }
+
+    /// Nobody knows any more what became of a transaction: which makes no sense where nothing is forgotten.
+    fn note_forgotten<S: System>(&mut self, transaction: TransactionId, cluster: &Cluster<S>) {
+        if !S::collects(&cluster.scenario.settings) {
+            self.nonsense.push(format!("{transaction} was forgotten, and nothing is forgotten here"));
         }
     }
 
@@ -604,16 +635,9 @@ impl Clients {
             Ok(committed) => {
                 self.tally.fast += u64::from(committed.fast);
                 self.tally.retried += u64::from(committed.retries > 0);
-                self.end_committed(session, committed.timestamp, cluster);
                 let slot = self.sessions[session].slot;
-                let is_doomed = match self.slots[slot].doom {
-                    Some(Doom::Commit) => true,
-                    Some(Doom::RetriedCommit) => committed.retries > 0,
-                    None => false,
-                };
-                if is_doomed {
-                    self.crash(slot, cluster);
-                }
+                self.end_committed(session, committed.timestamp, cluster);
+                self.meet_doom(slot, committed.retries > 0, cluster);
             }
             // A client that has not asked to commit may have asked for something else, to which an answer is on its way.
             Err(Failure::Unknown { participants })
@@ -645,6 +669,19 @@ impl Clients {
         }
     }
 
+    /// A commit has been acknowledged, of a transaction that was prepared more than once or not: a client that was to vanish then
+    /// does.
+    fn meet_doom<S: System>(&mut self, slot: usize, was_retried: bool, cluster: &mut Cluster<S>) {
+        let is_doomed = match self.slots[slot].doom {
+            Some(Doom::Commit) => true,
+            Some(Doom::RetriedCommit) => was_retried,
+            None => false,
+        };
+        if is_doomed {
+            self.crash(slot, cluster);
+        }
+    }
+
     fn wants_to_commit(&self, session: usize) -> bool {
         self.sessions[session].attempt.as_ref().is_some_and(|attempt| attempt.commit_asked)
     }
@@ -669,6 +706,7 @@ impl Clients {
     fn end_committed<S: System>(&mut self, session: usize, timestamp: Timestamp, cluster: &mut Cluster<S>) {
         let Some(attempt) = self.take_attempt(session) else { return };
         self.sessions[session].current = None;
+        self.sessions[session].seen = self.sessions[session].seen.max(timestamp);
         let audits = self.sessions[session].audits();
         self.record_committed(&attempt, timestamp, audits, cluster);
         self.wake_for_next(session, cluster);
@@ -756,16 +794,15 @@ impl Clients {
         if attempt.read_only.is_none() {
             self.told.push((attempt.id, Outcome::Committed(timestamp)));
         }
+        self.acknowledge_appends(&ops);
         for op in &ops {
-            match op {
-                MicroOp::Append(key, element) => self.acknowledged.push((key.clone(), *element)),
-                MicroOp::Read(key, observed) if audits => {
-                    self.audited.insert(key.clone(), observed.clone());
-                }
-                _ => {}
+            if let MicroOp::Read(key, observed) = op
+                && audits
+            {
+                self.audited.insert(key.clone(), observed.clone());
             }
         }
-        let mut in_history = in_history(timestamp);
+        let mut in_history = in_history::<S>(attempt.id, timestamp);
         if attempt
             .read_only
             .as_ref()
@@ -777,6 +814,15 @@ impl Clients {
         self.recorder.timestamp(attempt.recorded, in_history);
         let time = self.time(cluster.world.now());
         self.recorder.ok(attempt.recorded, time, ops);
+    }
+
+    /// These appends are known to be executed, and must survive.
+    fn acknowledge_appends(&mut self, ops: &[MicroOp]) {
+        for op in ops {
+            if let MicroOp::Append(key, element) = op {
+                self.acknowledged.push((key.clone(), *element));
+            }
+        }
     }
 
     fn record_failed<S: System>(&mut self, recorded: RecordedTxn, cluster: &Cluster<S>) {
@@ -808,8 +854,15 @@ impl Clients {
     }
 }
 
-fn in_history(timestamp: Timestamp) -> quorate_checker::Timestamp {
-    quorate_checker::Timestamp { time: timestamp.micros as i64, client: timestamp.client.0 as i64 }
+/// Where a transaction stands that has committed at a timestamp.
+fn in_history<S: System>(id: TransactionId, timestamp: Timestamp) -> quorate_checker::Timestamp {
+    let client = timestamp.client.0 as i64;
+    let client = match S::ORDERS_BY_NAME {
+        // Clients have numbers of 52 bits, and those of few seeds come that far.
+        true => client << 11 | (id.sequence % (1 << 11)) as i64,
+        false => client,
+    };
+    quorate_checker::Timestamp { time: timestamp.micros as i64, client }
 }
 
 /// Attempts that are under way, in words.

@@ -49,6 +49,15 @@ pub fn above_floor(versions: Vec<StoredVersion>, floor: Timestamp) -> Vec<Stored
     kept
 }
 
+/// No replica has run anything below what it touches: another order than that of the others, or than what it has answered before.
+pub fn everything_is_in_order(disordered: Option<ReplicaId>) -> Finding {
+    let told = disordered.map(|replica| {
+        let explain = format!("{replica} has run, read or undone something below what stood there already");
+        Broken::new(Invariant::Agreement, "out-of-order", explain)
+    });
+    finding(told.into_iter().collect())
+}
+
 /// All replicas of a shard hold the same versions.
 pub fn replicas_agree_on_data(stored: &[(ReplicaId, Vec<StoredVersion>)]) -> Finding {
     let mut broken = Vec::new();
@@ -105,6 +114,13 @@ mod tests {
         let told = [(transaction(1), Outcome::Committed(at(4)))];
         let Finding::Broken(broken) = outcomes_agree(&told, &known[..1]) else { panic!() };
         assert!(broken[0].explain.contains("to its client"), "{}", broken[0].explain);
+    }
+
+    #[test]
+    fn one_replica_out_of_order_is_enough() {
+        assert_eq!(everything_is_in_order(None), Finding::Holds);
+        let Finding::Broken(broken) = everything_is_in_order(Some(replica(1, 2))) else { panic!() };
+        assert_eq!(broken[0].anomaly, "out-of-order");
     }
 
     #[test]

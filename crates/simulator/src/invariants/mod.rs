@@ -7,6 +7,7 @@
 //! | I3 | acknowledged appends survive, exactly once | what the auditor read at the end |
 //! | I3 | acknowledged puts survive, or later ones of the same keys (where histories are promised nothing) | what the replicas hold at the end |
 //! | I4 | replicas agree on outcomes and on data | the replicas after a last view change |
+//! | I4 | replicas run everything in one order (where a bug is planted; else it stops them) | the replicas while it runs |
 //! | I6 | once faults end, every transaction ends and nothing stays prepared | clients and replicas |
 //! | I7 | no machine panics, and nothing is read that nobody wrote | the run itself |
 //! | I7 | what has ended is forgotten | the replicas and their disks, after a rest |
@@ -26,7 +27,9 @@ mod i8_determinism;
 pub use i1_isolation::{isolation_holds, shows_too_little};
 pub use i2_timestamps::{timestamps_explain_reads, timestamps_order_versions};
 pub use i3_durability::{AcknowledgedPut, acknowledged_appends_survive, acknowledged_puts_survive};
-pub use i4_agreement::{StoredVersion, above_floor, outcomes_agree, replicas_agree_on_data};
+pub use i4_agreement::{
+    StoredVersion, above_floor, everything_is_in_order, outcomes_agree, replicas_agree_on_data,
+};
 pub use i6_liveness::everything_ends;
 pub use i7_memory::what_has_ended_is_forgotten;
 pub use i7_sanity::{machine_panicked, nothing_makes_no_sense};

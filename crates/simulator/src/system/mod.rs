@@ -32,10 +32,11 @@ use quorate_core::{
     ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     TransactionId,
 };
+use quorate_interactive::Event as Told;
 
 use crate::cluster::Cluster;
 use crate::fault::Fault;
-use crate::invariants::{Broken, StoredVersion};
+use crate::invariants::{Broken, Finding, StoredVersion};
 use crate::options::{Faults, Options};
 use crate::world::Protocol;
 use baselines::Baseline;
@@ -211,8 +212,10 @@ pub struct Held {
 
 /// A protocol that can be simulated.
 pub trait System:
-    Protocol<Server: Machine<Command: Debug>, Client: Machine<Command: From<Command>, Event: TryInto<Event>>>
-    + Copy
+    Protocol<
+        Server: Machine<Command: Debug>,
+        Client: Machine<Command: From<Command>, Event: Into<Told> + TryInto<Event>>,
+    > + Copy
     + Debug
     + 'static
 {
@@ -238,6 +241,12 @@ pub trait System:
 
     /// True if the replicas of its groups can be replaced while it runs, and this is simulated.
     const CHANGES_GROUPS: bool = false;
+
+    /// True if transactions of one client may have one timestamp, and stand in the order of their names then.
+    const ORDERS_BY_NAME: bool = false;
+
+    /// True if clients can ask for transactions that run in one round.
+    const RUNS_ONE_ROUND: bool = false;
 
     /// Draws how its machines are set up.
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Self::Settings;
@@ -287,6 +296,12 @@ pub trait System:
     /// How many groups it has beside those that hold the keys of the keyspace.
     fn services(settings: &Self::Settings) -> usize {
         usize::from(Self::rival(settings).is_some_and(Rival::has_service))
+    }
+
+    /// How a coordinator is asked for something about a one-round transaction; none if there are no such transactions.
+    fn one_round(command: quorate_interactive::Command) -> Option<<Self::Client as Machine>::Command> {
+        let _ = command;
+        None
     }
 
     /// What a server of a shard is told when the replicas of groups change; nothing if its system changes no groups.
@@ -346,6 +361,18 @@ pub trait System:
     /// Looks at a cluster while it runs, again and again; gives what is wrong that no history shows.
     fn inspect(inspector: &mut Self::Inspector, cluster: &Cluster<Self>) -> Vec<Broken> {
         let _ = (inspector, cluster);
+        Vec::new()
+    }
+
+    /// What was seen to be wrong while it ran, and is told only if nothing else is wrong.
+    fn conclude(inspector: &Self::Inspector) -> Finding {
+        let _ = inspector;
+        Finding::Holds
+    }
+
+    /// What has happened to it so far that shows how much it was put to, in a few words each, and how often.
+    fn happened(inspector: &Self::Inspector) -> Vec<(&'static str, u64)> {
+        let _ = inspector;
         Vec::new()
     }
 

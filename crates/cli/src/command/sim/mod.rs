@@ -16,7 +16,7 @@ use clap::Args;
 use quorate::Isolation;
 use quorate_simulator::crash_points::Case;
 use quorate_simulator::{
-    Fault, Faults, Invariant, Listed, Options, Planted, Report, SeedReport, SystemKind, TraceText,
+    Fault, Faults, Happened, Invariant, Listed, Options, Planted, Report, SeedReport, SystemKind, TraceText,
     baseline_named, list_faults, list_plants, list_systems, plant_named, run_seed,
 };
 use quorate_workloads::WorkloadKind;
@@ -235,6 +235,13 @@ fn summary(report: &Report) -> String {
         let faults: Vec<String> =
             report.faults.iter().map(|(name, count)| format!("{name} {}", thousands(*count))).collect();
         text.push_str(&format!("\nfaults injected: {}", faults.join(", ")));
+    }
+    if !report.happened.is_empty() {
+        let happened = |(what, happened): (&String, &Happened)| {
+            format!("{what} {} times in {} seeds", thousands(happened.times), thousands(happened.seeds))
+        };
+        let happened: Vec<String> = report.happened.iter().map(happened).collect();
+        text.push_str(&format!("\nunder load: {}", happened.join(", ")));
     }
     if report.seeds > 1 && !report.coverage.is_empty() {
         text.push_str(&format!("\n\n{}", coverage(report)));
