@@ -124,7 +124,7 @@ pub(crate) const CRATES: [Crate; 28] = [
         package: LIBRARY,
         folder: "crates/library",
         may_import: &[PROCEDURE, PROCEDURES, SANDBOX, TPCC],
-        kind: Kind::Deterministic,
+        kind: Kind::Pure,
     },
     Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },

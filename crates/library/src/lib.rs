@@ -10,10 +10,14 @@
 //! All replicas of a shard must come to the same. So whatever changes here changes what old log entries do, and
 //! is a reason to upgrade all servers of a cluster before it is used.
 
+mod recent;
+
 use quorate_procedure::Procedure;
 use quorate_procedures::Library;
 use quorate_sandbox::{Limits, Module};
 use quorate_tpcc::procedures::{Delivery, NewOrder, OrderStatus, Payment, StockLevel};
+
+use recent::Recent;
 
 /// What servers can call.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,9 @@ pub const LINKED: [(&str, &(dyn Procedure + Sync)); 5] = [
     ("tpcc/stock-level", &StockLevel),
 ];
 
+/// What was loaded lately, or why it could not be.
+static LOADED: Recent<Result<Module, String>> = Recent::new();
+
 impl Library for Hosted {
     type Module = Module;
 
@@ -36,7 +43,7 @@ impl Library for Hosted {
     }
 
     fn compile(code: &[u8]) -> Result<Module, String> {
-        Module::new(code, Limits::default()).map_err(|invalid| invalid.to_string())
+        LOADED.load(code, |code| Module::new(code, Limits::default()).map_err(|invalid| invalid.to_string()))
     }
 
     fn failure(module: &Module) -> Option<String> {
