@@ -217,7 +217,9 @@ impl Load {
                 }
                 Happening::Alarm(Alarm::Session(session)) => self.begin_attempt(session, cluster),
                 // No faults are injected, and replicas have nothing to tell here.
-                Happening::Alarm(Alarm::Strike(_) | Alarm::Membership(_) | Alarm::Poll)
+                Happening::Alarm(
+                    Alarm::Trader(_) | Alarm::Strike(_) | Alarm::Membership(_) | Alarm::Poll,
+                )
                 | Happening::Server(..)
                 | Happening::Stopped(_)
                 | Happening::Crashed(..) => {}

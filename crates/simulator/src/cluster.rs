@@ -32,6 +32,8 @@ use crate::world::trace::{Trace, TraceText};
 pub enum Alarm {
     /// A session goes on with its work.
     Session(usize),
+    /// A trader goes on with TPC-C.
+    Trader(usize),
     /// A fault strikes, or its effect ends.
     Strike(Strike),
     /// A change of membership goes on.

@@ -67,6 +67,8 @@ pub struct Options {
     pub variants: bool,
     /// The workload; none lets each seed draw one.
     pub workload: Option<WorkloadKind>,
+    /// True if TPC-C runs beside the workload in every seed, of a system that runs procedures; else in some.
+    pub tpcc: bool,
     /// Every so many seeds, beginning with the first, one is run twice to see that its trace is the same (I8). Zero:
     /// never.
     pub repeat_every: u64,
@@ -85,6 +87,7 @@ impl Options {
             plant: None,
             variants: true,
             workload: None,
+            tpcc: false,
             repeat_every: 20,
             length: 1,
         }
@@ -109,6 +112,9 @@ impl Options {
         }
         if let Some(workload) = self.workload {
             arguments.push_str(&format!(" --workload {workload}"));
+        }
+        if self.tpcc {
+            arguments.push_str(" --tpcc");
         }
         if self.length != 1 {
             arguments.push_str(&format!(" --length {}", self.length));

@@ -249,6 +249,9 @@ impl<S: System> Simulation<S> {
                     }
                 },
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
+                Happening::Alarm(Alarm::Trader(trader)) => {
+                    self.clients.wake_trader(trader, &mut self.cluster);
+                }
                 Happening::Alarm(Alarm::Strike(strike)) => self.strike(strike),
                 Happening::Alarm(Alarm::Membership(step)) => self.cluster.go_on_with(step),
                 Happening::Alarm(Alarm::Poll) => {
@@ -466,6 +469,9 @@ impl<S: System> Simulation<S> {
         let report = &mut self.report;
         note(report, Invariant::Agreement, invariants::outcomes_agree(&self.clients.told, &outcomes));
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));
+        let mut one_of_each: BTreeMap<_, _> = stored.iter().map(|(id, held)| (id.shard, held)).collect();
+        let held = one_of_each.values_mut().flat_map(|held| held.iter());
+        note(report, Invariant::Isolation, invariants::conditions_hold(&self.clients.trade_violations(held)));
         let level = self.cluster.scenario.level();
         if level.is_none() {
             let shard_of = |key: &[u8]| self.cluster.shard_of(key);

@@ -65,6 +65,8 @@ pub struct Scenario<S: System> {
     pub attempts_max: u32,
     /// The probability that a client thinks before a step.
     pub thinking: f64,
+    /// True if TPC-C runs beside the workload.
+    pub trades: bool,
     /// The share of what could be asked for in one round that is, where the system runs such transactions.
     pub one_round: f64,
     /// The workload.
@@ -164,6 +166,7 @@ impl<S: System> Scenario<S> {
             sync_time: SyncTime::TYPICAL,
             thinking: 0.4 + 0.4 * random.unit(),
             attempts_max: random.between(2, 6) as u32,
+            trades: S::RUNS_ONE_ROUND && draw_trades(seed, options, &faults),
             one_round: draw_one_round(seed),
             workload: draw_workload(options.workload, clients as u64, &mut random),
             script: Vec::new(),
@@ -223,6 +226,13 @@ fn draw_costs(seed: u64) -> Option<Arc<Costs>> {
     let batching = if random.chance(0.5) { Batching::Turns } else { Batching::None };
     let factor = 10_f64.powf(random.unit());
     Some(Arc::new(Costs { batching, ..calibrated::costs().times(factor) }))
+}
+
+/// Some seeds run TPC-C, or all that may. Not where a healthy core has a limited time to do without the rest. Drawn apart, too.
+fn draw_trades(seed: u64, options: &Options, faults: &[Fault]) -> bool {
+    const PROBABILITY: f64 = 0.1;
+    let is_drawn = options.tpcc || Random::new(seed ^ 0x7470_6363).chance(PROBABILITY);
+    is_drawn && !faults.contains(&Fault::HealthyCore)
 }
 
 /// Some seeds run one kind of transactions alone, most of them both. Drawn apart from everything else, which stays what it was.

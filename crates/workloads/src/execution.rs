@@ -367,6 +367,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_done_at_once_is_recorded_alike() {
+        let mut execution = execution(vec![Operation::Append(key("l")), Operation::Put(key("r"))]);
+        let fresh: Vec<i64> = execution.all_at_once().map(|(_, fresh)| fresh).collect();
+        assert_eq!(fresh, [FIRST, SECOND]);
+        let read = SeenAtOnce::Value(Some(Content::appended(7)));
+        execution.done_at_once(vec![read, SeenAtOnce::Nothing]);
+        assert_eq!(execution.next_step(), Step::Commit);
+        let expected = vec![
+            MicroOp::Read("l".into(), Observed::List(vec![7])),
+            MicroOp::Append("l".into(), FIRST),
+            MicroOp::Write("r".into(), SECOND),
+        ];
+        assert_eq!(execution.observed(), Ok(expected));
+    }
+
+    #[test]
     fn an_increment_counts_and_a_delete_deletes() {
         let mut execution = execution(vec![Operation::Increment(key("n")), Operation::Delete(key("d"))]);
         assert!(!execution.plan().is_judgeable());

@@ -243,7 +243,7 @@ fn fast_quorum_round_trip(
 }
 
 /// What an isolation promises, as the checker knows it.
-fn level(isolation: Isolation) -> Level {
+pub(crate) fn level(isolation: Isolation) -> Level {
     match isolation {
         Isolation::Strict => Level::StrictSerializable,
         Isolation::Serializable => Level::SessionSerializable,

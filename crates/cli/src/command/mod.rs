@@ -3,7 +3,7 @@
 mod bench;
 mod check;
 mod cluster;
-mod demo;
+pub(crate) mod demo;
 mod dev;
 mod experiment;
 mod keyspace;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use quorate::{Durability, System};
+use quorate::{Durability, Isolation, System};
 use quorate_core::GroupSize;
 use quorate_workloads::WorkloadKind;
 use serde_json::{Map, Value, json};
@@ -23,6 +23,7 @@ Examples:
   quorate torture --seconds 600 --seed 7 --nodes 5
   quorate torture --faults node-crashes,partitions --workload retwis --json
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
+  quorate torture --isolation serializable --seconds 30
   quorate torture --baseline txn-occ --seconds 30
   quorate torture --list-faults
 
@@ -51,8 +52,11 @@ pub(crate) struct TortureArguments {
     /// What acknowledged writes survive.
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
+    /// What the keyspace promises.
+    #[arg(long, value_name = "I", default_value_t = Isolation::Strict)]
+    isolation: Isolation,
     /// Torture this comparison system; see `quorate bench --list`.
-    #[arg(long, value_name = "SYSTEM")]
+    #[arg(long, value_name = "SYSTEM", conflicts_with = "isolation")]
     baseline: Option<System>,
     /// Give each node a network namespace instead of a proxy.
     #[arg(long)]
@@ -86,6 +90,7 @@ impl TortureArguments {
             nodes,
             shards: self.shards as usize,
             durability: self.durability,
+            isolation: self.isolation,
             baseline: self.baseline,
             namespaces: self.namespaces,
             history: self.history.clone(),
@@ -124,6 +129,7 @@ impl TortureArguments {
             "nodes": self.nodes,
             "shards": self.shards,
             "durability": self.durability.name(),
+            "isolation": self.isolation.name(),
             "baseline": self.baseline.map(System::name),
             "workload": self.workload.name(),
             "network": if self.namespaces { "namespaces" } else { "proxies" },

@@ -35,11 +35,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, Rival, System};
-use quorate_checker::{Level, Report, check};
+use quorate_checker::{Report, check};
 use quorate_core::GroupSize;
 use quorate_workloads::{Parameters, WorkloadKind};
 
 use crate::cluster::{Launch, Layout, Processes, free_addresses};
+use crate::command::demo::level;
 use crate::exit::Failure;
 use crate::load::{HistoryLog, Tally};
 use crate::output::{Progress, thousands};
@@ -92,6 +93,8 @@ pub(crate) struct Options {
     pub(crate) nodes: GroupSize,
     pub(crate) shards: usize,
     pub(crate) durability: Durability,
+    /// What the keyspace promises.
+    pub(crate) isolation: Isolation,
     /// The comparison system that runs the keyspace, if one does.
     pub(crate) baseline: Option<System>,
     /// True for network namespaces, false for proxies.
@@ -213,7 +216,7 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
         shards: options.shards,
         replicas: Some(options.nodes.replicas()),
         comparison: options.baseline.map(Rival::from),
-        ..KeyspaceOptions::new(Isolation::Strict)
+        ..KeyspaceOptions::new(options.isolation)
     };
     progress.say(format!(
         "{} server processes, data and logs in {}",
@@ -258,7 +261,7 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
 
     let tally = clients.tally().clone();
     progress.now(format!("judging what {} transactions saw", thousands(tally.committed)));
-    let report = check(&history.to_history().map_err(Failure::failed)?, Level::StrictSerializable);
+    let report = check(&history.to_history().map_err(Failure::failed)?, level(options.isolation));
     if report.vacuous {
         troubles.push("the history has too few conflicts to show anything".to_owned());
     }

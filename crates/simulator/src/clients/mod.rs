@@ -5,6 +5,7 @@ mod one_round;
 mod puts;
 mod read_only;
 pub mod script;
+mod trade;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,11 +20,13 @@ use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
+use crate::invariants::StoredVersion;
 use crate::system::System;
 use one_round::OneRound;
 use puts::Puts;
 use read_only::ReadOnly;
 use script::{Manner, Scripted};
+use trade::Trade;
 
 /// Clients wait for so long at most, beyond the round trips that a transaction takes.
 const PATIENCE_MAX: Duration = Duration::from_secs(6);
@@ -175,6 +178,8 @@ pub struct Clients {
     pub told: Vec<(TransactionId, Outcome)>,
     /// What clients have asked for and got that shows how much the system was put to, and how often.
     pub happened: BTreeMap<&'static str, u64>,
+    /// TPC-C, if that runs beside the workload.
+    trade: Option<Trade>,
     /// What was put, of a system that promises histories nothing.
     pub puts: Puts,
     /// What the auditor read last of each key.
@@ -202,6 +207,7 @@ impl Clients {
             acknowledged: Vec::new(),
             told: Vec::new(),
             happened: BTreeMap::new(),
+            trade: None,
             puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
             nonsense: Vec::new(),
@@ -215,6 +221,9 @@ impl Clients {
                 let session = clients.add_session(slot, work);
                 clients.wake_for_next(session, cluster);
             }
+        }
+        if cluster.scenario.trades {
+            clients.start_trade(cluster);
         }
         clients
     }
@@ -257,7 +266,8 @@ impl Clients {
 
     /// True if every session has done its work.
     pub fn are_done<S: System>(&self, cluster: &Cluster<S>) -> bool {
-        !self.want_more(cluster) && self.sessions.iter().all(Session::is_idle)
+        let trade_is_done = self.trade.as_ref().is_none_or(Trade::is_done);
+        trade_is_done && !self.want_more(cluster) && self.sessions.iter().all(Session::is_idle)
     }
 
     /// Lets sessions begin so many transactions more.
@@ -309,7 +319,14 @@ impl Clients {
 
     /// What is still under way, in words.
     pub fn unfinished(&self) -> Vec<String> {
-        in_words(self.sessions.iter())
+        let mut left = in_words(self.sessions.iter());
+        left.extend(self.trade.iter().flat_map(Trade::unfinished));
+        left
+    }
+
+    /// What is violated of TPC-C's conditions, given everything that the shards hold, in words.
+    pub fn trade_violations<'a>(&self, held: impl Iterator<Item = &'a StoredVersion>) -> Vec<String> {
+        self.trade.as_ref().map_or(Vec::new(), |trade| trade.violations(held))
     }
 
     /// A client vanishes now, or at a worse moment to come.
@@ -345,6 +362,9 @@ impl Clients {
     fn bury<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
         self.slots[slot].is_alive = false;
         self.slots[slot].doom = None;
+        if let Some(trade) = &mut self.trade {
+            trade.bury(slot);
+        }
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot != slot {
                 continue;
@@ -385,6 +405,9 @@ impl Clients {
         let (client, id) = cluster.start_client(slot);
         let place = &mut self.slots[slot];
         (place.client, place.id, place.is_alive, place.sequence) = (client, id, true, 0);
+        if self.trade.as_ref().is_some_and(|trade| trade.has(slot)) {
+            cluster.world.set_alarm(trade::PAUSE, Alarm::Trader(slot));
+        }
         for session in 0..self.sessions.len() {
             if self.sessions[session].slot == slot {
                 self.wake_for_next(session, cluster);

@@ -240,6 +240,9 @@ type Told = Result<Executed, NotExecuted>;
 impl Clients {
     /// A coordinator has answered for a one-round transaction.
     pub fn on_executed<S: System>(&mut self, id: TransactionId, told: Told, cluster: &mut Cluster<S>) {
+        if self.on_traded(id, &told, cluster) {
+            return;
+        }
         let Some(session) = self.session_of(id) else { return self.on_undecided_recalled(id, told, cluster) };
         let slot = self.sessions[session].slot;
         match told {

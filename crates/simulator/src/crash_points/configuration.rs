@@ -115,6 +115,7 @@ impl Configuration {
             transactions: script.iter().map(|script| script.len() as u64).sum(),
             attempts_max: u32::MAX,
             thinking: 0.0,
+            trades: false,
             one_round: 0.0,
             workload: Parameters { popularity: Popularity::Uniform, value_bytes_min: 0, ..workload },
             script,

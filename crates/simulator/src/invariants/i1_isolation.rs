@@ -3,7 +3,7 @@
 
 use quorate_checker::Report;
 
-use super::{Finding, Invariant, judged};
+use super::{BROKEN_MAX, Broken, Finding, Invariant, finding, judged};
 
 /// The level that was promised holds on the history.
 pub fn isolation_holds(report: &Report) -> Finding {
@@ -19,4 +19,10 @@ pub fn shows_too_little(report: &Report) -> Option<String> {
             evidence.commits, evidence.conflict_edges, evidence.overlapping_pairs
         )
     })
+}
+
+/// The consistency conditions of TPC-C hold; `violations` says which do not, in words.
+pub fn conditions_hold(violations: &[String]) -> Finding {
+    let broken = violations.iter().take(BROKEN_MAX);
+    finding(broken.map(|text| Broken::new(Invariant::Isolation, "tpcc", text.clone())).collect())
 }

@@ -79,6 +79,9 @@ pub(crate) struct SimArguments {
     /// The workload; by default each seed draws one.
     #[arg(long)]
     workload: Option<WorkloadKind>,
+    /// Run TPC-C beside the workload, and judge its conditions; by default some seeds of `serializable` do.
+    #[arg(long)]
+    tpcc: bool,
     /// How many times as long as usual each seed runs, with as many times the transactions.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     length: u64,
@@ -138,6 +141,7 @@ impl SimArguments {
         options.faults = self.faults.clone().unwrap_or(Faults::All);
         options.plant = self.plant.map(|plant| of_system(&plant, options.system)).transpose()?;
         options.workload = self.workload;
+        options.tpcc = self.tpcc;
         options.length = self.length;
         if self.plants {
             return plants::run(&options, self.faults.as_ref(), self.json);

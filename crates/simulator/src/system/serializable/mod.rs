@@ -26,9 +26,10 @@ use quorate_core::{
 };
 use quorate_granola::{Answer, Application, Ended, Plant, Replica, ReplicaCommand, ReplicaConfig};
 use quorate_interactive::{Command, Interactive};
+use quorate_library::Hosted;
 use quorate_log::member::{Config, MessageOf};
 use quorate_log::{Guest, Member, Part};
-use quorate_procedures::{Page, Shard, Version};
+use quorate_procedures::{Page, ShardWith, Version};
 
 use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named, on_log};
 use crate::cluster::Cluster;
@@ -47,6 +48,7 @@ use settings::Settings;
 #[derive(Clone, Copy, Debug)]
 pub struct Serializable;
 
+type Shard = ShardWith<Hosted>;
 type Own = Replica<Shard>;
 type Server = Member<Own>;
 type Client = Guest<Interactive, Own>;
