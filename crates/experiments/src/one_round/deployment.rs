@@ -71,6 +71,8 @@ pub struct Deployment {
     pub clock_error: Duration,
     /// How much longer an operation takes whose participants lock for it: locks and what undoes it, as a share of running it.
     pub lock_overhead: f64,
+    /// The same for an operation that runs at its only participant while something is locked there.
+    pub single_overhead: f64,
     /// Operations take so many times as long as they were measured to.
     pub operation_scale: f64,
     /// Processors are so many times as slow as those that were measured.
@@ -98,6 +100,7 @@ impl Deployment {
             delay_of_replicas: LAN_DELAY,
             clock_error: Duration::from_micros(100),
             lock_overhead: 1.0,
+            single_overhead: 1.0,
             operation_scale: 1.0,
             slowness: 1.0,
         }
@@ -128,6 +131,8 @@ impl Deployment {
         costs.operations[Operation::Read as usize] = Cost::new(0.0, running);
         costs.operations[Operation::Commit as usize] = Cost::new(0.0, running);
         costs.operations[Operation::Prepare as usize] = Cost::new(0.0, running * (1.0 + self.lock_overhead));
+        costs.operations[Operation::Command as usize] =
+            Cost::new(0.0, running * (1.0 + self.single_overhead));
         costs.times(self.slowness)
     }
 

@@ -56,6 +56,9 @@ const COSTS: [(&str, usize); 5] = [
 /// the same command.
 pub const LOCK_OVERHEAD: f64 = 0.28;
 
+/// How much longer they take where something else is locked: no more than can be measured, by the same command.
+pub const LOCK_CHECKS: f64 = 0.0;
+
 /// Writing one key of the population.
 const PUT_NS: usize = 500;
 
@@ -201,6 +204,7 @@ mod tests {
     fn measured(coordination: Coordination) -> (Measured, Vec<String>) {
         let deployment = Deployment {
             lock_overhead: LOCK_OVERHEAD,
+            single_overhead: LOCK_CHECKS,
             sessions_per_client: 4,
             ..Deployment::new(coordination, 3)
         };

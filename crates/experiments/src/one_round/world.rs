@@ -74,10 +74,13 @@ impl<A: Application> Protocol for OneRound<A> {
             Part::Own(Message::Request(request)) => {
                 let is_shared = request.participants.len() > 1;
                 let is_locking = receiver.is_some_and(|server| server.machine().is_locking());
+                let holds_locks =
+                    receiver.is_some_and(|server| server.machine().application().prepared().next().is_some());
                 let operation = match request.class {
                     Class::ReadOnly => Operation::Read,
                     Class::Coordinated if is_shared => Operation::Prepare,
                     Class::Independent if is_shared && is_locking => Operation::Prepare,
+                    Class::Independent | Class::Coordinated if holds_locks => Operation::Command,
                     Class::Independent | Class::Coordinated => Operation::Commit,
                 };
                 Work::new(operation, A::nanoseconds(&request.operation))
