@@ -12,7 +12,9 @@ use quorate_core::comparison::Rival;
 use quorate_core::hash::FixedMap;
 use quorate_core::machine::InputOf;
 use quorate_core::topology::Isolation;
-use quorate_core::{Address, ClientId, Epoch, Input, Instant, KeyspaceId, Machine, ShardId, TransactionId};
+use quorate_core::{
+    Address, ClientId, ClockTime, Epoch, Input, Instant, KeyspaceId, Machine, ShardId, TransactionId,
+};
 use quorate_interactive::{Command, Event, Interactive};
 use quorate_log::Guest;
 use quorate_runtime::clock::Time;
@@ -95,6 +97,11 @@ impl Coordinators {
         self.step_granola(time, Input::Start, world);
         self.step_configuration(time, Input::Start, world);
         self.step_qwstore(time, Input::Start, world);
+    }
+
+    /// The greatest timestamp that was seen of serializable keyspaces.
+    pub(crate) fn seen(&self) -> ClockTime {
+        self.granola.machine().machine().seen()
     }
 
     /// True if they have nothing to do and nothing to tell.

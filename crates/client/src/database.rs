@@ -7,6 +7,7 @@ use bytes::Bytes;
 use quorate_core::command::Outcome;
 use quorate_core::topology::{Keyspace as Definition, Topology};
 use quorate_core::{ClientId, NodeId, ReplicaId, ShardId, View};
+use quorate_interactive::Command;
 use quorate_runtime::transport::{Counters, Transport};
 use tokio::sync::oneshot;
 
@@ -17,6 +18,7 @@ use crate::keyspace::Keyspace;
 use crate::options::Options;
 use crate::places::Places;
 use crate::retry::Retries;
+use crate::seen::Seen;
 use crate::session::Session;
 use crate::token::Token;
 use crate::transaction::{Transaction, clock_now};
@@ -227,6 +229,30 @@ impl Database {
             }
             None => Err(Invalid::KeyspaceDropped { name: format!("of transaction {token}") }.into()),
         }
+    }
+
+    /// How far this client has seen into the serial order of `serializable` keyspaces. That order agrees with the order in which one
+    /// client runs its transactions, and not with what it tells another one; so hand this over as well, and let the other one
+    /// [observe](Database::observe) it. Keyspaces that are `strict` need none of this.
+    ///
+    /// ```no_run
+    /// # async fn example(writer: quorate::Database, reader: quorate::Database) -> quorate::Result<()> {
+    /// writer.keyspace("orders").await?.put("{alice}/order", "3 pens").await?;
+    /// // Sent along with whatever makes the other one look.
+    /// let seen = writer.seen();
+    /// reader.observe(seen);
+    /// assert!(reader.keyspace("orders").await?.get("{alice}/order").await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn seen(&self) -> Seen {
+        Seen(self.transport.with(|host, _| host.seen()))
+    }
+
+    /// Another client has seen this: whatever this one begins from here on comes after it in the serial order of `serializable`
+    /// keyspaces. What lies further ahead than servers let clocks be makes its transactions fail until they catch up.
+    pub fn observe(&self, seen: Seen) {
+        self.shared.session.tell(Command::Observe { timestamp: seen.0 });
     }
 
     /// What this client's links have carried.

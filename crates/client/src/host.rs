@@ -10,7 +10,9 @@ use bytes::Bytes;
 use quorate_core::command::{Command as Common, Event as Told, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::Topology;
-use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View};
+use quorate_core::{
+    Address, ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View,
+};
 use quorate_interactive::{Command, Event};
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
@@ -147,6 +149,11 @@ impl ClientHost {
     pub(crate) fn start(&mut self, turn: &mut Turn<'_>) {
         let (time, coordinators, mut world) = self.split(turn);
         coordinators.start(time, &mut world);
+    }
+
+    /// The greatest timestamp that was seen of serializable keyspaces.
+    pub(crate) fn seen(&self) -> ClockTime {
+        self.coordinators.seen()
     }
 
     /// True if the coordinators have nothing to do and nothing to tell.

@@ -60,6 +60,7 @@ mod options;
 mod places;
 mod procedures;
 mod retry;
+mod seen;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -87,5 +88,6 @@ pub use quorate_procedures::StepFault;
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
 pub use quorate_wire::catalogue::Stage;
+pub use seen::{InvalidSeen, Seen};
 pub use token::{InvalidToken, Token};
 pub use transaction::{Page, Receipt, Transaction};

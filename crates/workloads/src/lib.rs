@@ -10,15 +10,17 @@
 //! A [`Workload`] draws transactions from a seeded generator; a [`Plan`] says what one transaction does; an
 //! [`Execution`] is one attempt at it, a small state machine that says what to do next and is told what was read. It
 //! knows no client, so a simulated and a real one run the same code, and it ends with the micro-operations that a
-//! history records.
+//! history records. What is known beforehand can be carried out as one batch instead ([`Execution::all_at_once`]).
 //!
 //! | workload | what | source |
 //! |---|---|---|
 //! | [`rmw`] | one key is read and written | TAPIR paper, section 7.3 |
 //! | [`retwis`] | a social network: users, followers, posts, timelines | TAPIR paper, section 7.4 |
 //! | [`ycsb_t`] | a closed economy: balances are read, money is moved | YCSB+T (Dey et al., 2014) |
+//! | [`counters`] | increments, each transaction one batch | Granola paper, section 6 |
 //! | [`lists`] | conflicts on purpose: appends, registers, scans, absent keys | the judged workload of simulator and demo |
 
+pub mod counters;
 pub mod execution;
 pub mod key;
 pub mod lists;

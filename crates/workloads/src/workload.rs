@@ -10,7 +10,7 @@ use crate::key::numbered;
 use crate::lists::Lists;
 use crate::operation::Plan;
 use crate::zipf::{Distribution, Popularity};
-use crate::{retwis, rmw, ycsb_t};
+use crate::{counters, retwis, rmw, ycsb_t};
 
 /// Which workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,12 +23,19 @@ pub enum WorkloadKind {
     YcsbT,
     /// See [`lists`](crate::lists).
     Lists,
+    /// See [`counters`].
+    Counters,
 }
 
 impl WorkloadKind {
     /// Every workload.
-    pub const ALL: [WorkloadKind; 4] =
-        [WorkloadKind::Rmw, WorkloadKind::Retwis, WorkloadKind::YcsbT, WorkloadKind::Lists];
+    pub const ALL: [WorkloadKind; 5] = [
+        WorkloadKind::Rmw,
+        WorkloadKind::Retwis,
+        WorkloadKind::YcsbT,
+        WorkloadKind::Lists,
+        WorkloadKind::Counters,
+    ];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -37,6 +44,7 @@ impl WorkloadKind {
             WorkloadKind::Retwis => "retwis",
             WorkloadKind::YcsbT => "ycsb-t",
             WorkloadKind::Lists => "lists",
+            WorkloadKind::Counters => "counters",
         }
     }
 
@@ -49,6 +57,7 @@ impl WorkloadKind {
             WorkloadKind::Lists => {
                 "provokes conflicts that a checker can judge: appends, registers, scans, absent keys"
             }
+            WorkloadKind::Counters => "increments one counter, or two (--two), each time in one batch",
         }
     }
 }
@@ -86,6 +95,8 @@ pub struct Parameters {
     pub judged: bool,
     /// `lists` only: after so many transactions of one client the next generation of keys begins.
     pub generation_transactions: u64,
+    /// `counters` only: so many of a hundred transactions are about two counters.
+    pub two_percent: u64,
 }
 
 impl Parameters {
@@ -96,8 +107,10 @@ impl Parameters {
             WorkloadKind::Retwis => (1_000_000, Popularity::Zipf(0.6), 100),
             WorkloadKind::YcsbT => (1_000_000, Popularity::Zipf(0.99), 100),
             WorkloadKind::Lists => (12, Popularity::Zipf(0.6), 0),
+            WorkloadKind::Counters => (1_000_000, Popularity::Uniform, 0),
         };
-        Parameters { kind, keys, popularity, value_bytes_min, judged: false, generation_transactions: 50 }
+        let (judged, generation_transactions, two_percent) = (false, 50, 0);
+        Parameters { kind, keys, popularity, value_bytes_min, judged, generation_transactions, two_percent }
     }
 
     /// Lists grow to about 60 elements before their generation ends if so many clients run at the same pace: an average
@@ -129,6 +142,7 @@ impl Workload {
             WorkloadKind::Rmw => numbered(parameters.keys.max(1)),
             WorkloadKind::Retwis => numbered(parameters.keys.max(retwis::KEYS_MIN)),
             WorkloadKind::YcsbT => numbered(parameters.keys.max(ycsb_t::KEYS_MIN)),
+            WorkloadKind::Counters => numbered(parameters.keys.max(counters::KEYS_MIN)),
             WorkloadKind::Lists => Shape::Lists(Lists::new(
                 parameters.keys,
                 parameters.popularity,
@@ -151,6 +165,9 @@ impl Workload {
                 retwis::draw(keys, self.parameters.judged, random)
             }
             (Shape::Numbered(keys), WorkloadKind::YcsbT) => ycsb_t::draw(keys, random),
+            (Shape::Numbered(keys), WorkloadKind::Counters) => {
+                counters::draw(keys, self.parameters.two_percent, self.parameters.judged, random)
+            }
             (Shape::Numbered(keys), _) => rmw::draw(keys, random),
         }
     }
@@ -182,7 +199,7 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "ycsb".parse::<WorkloadKind>().unwrap_err().to_string();
-        assert!(error.contains("ycsb") && error.contains("rmw, retwis, ycsb-t, lists"), "{error}");
+        assert!(error.contains("ycsb") && error.contains("rmw, retwis, ycsb-t, lists, counters"), "{error}");
     }
 
     #[test]

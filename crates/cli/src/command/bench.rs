@@ -27,6 +27,7 @@ Examples:
   quorate bench --list
   quorate bench rmw --embedded --clients 256 --durability memory
   quorate bench retwis --embedded --seconds 30 --zipf 0.6 --json
+  quorate bench counters --embedded --isolation serializable --clients 256 --two 10
   quorate bench rmw --embedded --clients 256 --seconds 600 --samples m.jsonl --plot m.svg
   quorate bench rmw --embedded --clients 256 --baseline txn-occ
   quorate bench retwis --connect 10.0.0.1:7400 --shards 5
@@ -72,6 +73,9 @@ pub(crate) struct BenchArguments {
     /// The exponent of the Zipf distribution of keys; 0 is uniform.
     #[arg(long, value_name = "C", value_parser = exponent)]
     zipf: Option<f64>,
+    /// `counters` only: so many of a hundred transactions are about two counters.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100), default_value = "0")]
+    two: u64,
     /// What acknowledged writes survive.
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
@@ -253,6 +257,9 @@ impl BenchArguments {
         if workload != Measured::Tpcc && (self.procedures.is_some() || self.full_size) {
             return Err(Failure::usage("--procedures and --full-size are options of tpcc"));
         }
+        if self.two > 0 && workload != Measured::Workload(WorkloadKind::Counters) {
+            return Err(Failure::usage("--two is an option of counters"));
+        }
         match self.baseline {
             Some(rival @ Rival::QwStore) if !self.log.is_empty() => {
                 Err(Failure::usage(format!("--log tunes replicated logs, and {rival} stands on none")))
@@ -315,6 +322,7 @@ impl BenchArguments {
             Some(exponent) => Popularity::Zipf(exponent),
         };
         parameters.judged = history.is_some();
+        parameters.two_percent = self.two;
         Load {
             keyspace,
             parameters,
@@ -547,6 +555,18 @@ mod tests {
         assert!(parse(&["--embedded", "--log", "beat_ms=7"]).is_err(), "strict keyspaces have no such log");
         assert!(parse(&["--embedded", "--baseline", "txn-occ", "--isolation", "strict"]).is_err());
         assert!(parse(&["--embedded", "--baseline", "txn-ock"]).is_err());
+    }
+
+    #[test]
+    fn shares_of_two_counters_are_for_counters() {
+        let bench = |words: &[&str]| Bench::try_parse_from(["bench"].iter().chain(words));
+        let is_valid = |words: &[&str]| {
+            let arguments = bench(words).unwrap().arguments;
+            arguments.validate(arguments.workload.unwrap()).is_ok()
+        };
+        assert!(is_valid(&["counters", "--two", "10"]) && is_valid(&["rmw"]));
+        assert!(!is_valid(&["rmw", "--two", "10"]));
+        assert!(bench(&["counters", "--two", "101"]).is_err());
     }
 
     #[test]

@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quorate::{Error, Key, Keyspace, Transaction, Value};
+use quorate::{Batch, Error, Key, Keyspace, StepAnswer, Transaction, Value};
 use quorate_checker::RecordedTxn;
 use quorate_core::Random;
-use quorate_workloads::{Execution, Operation, Plan, Step, UniqueValues, Workload};
+use quorate_workloads::execution::SeenAtOnce;
+use quorate_workloads::{Content, Execution, Operation, Plan, Step, UniqueValues, Workload, WorkloadKind};
 
-use super::Shared;
+use super::{HistoryLog, Shared};
 
 /// How long to wait before a cluster that refused is asked again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
@@ -87,13 +88,16 @@ struct State {
 
 impl<'a> Client<'a> {
     fn new(shared: &'a Shared, number: u64) -> Self {
-        let process = shared.load.history.as_ref().map_or(0, super::HistoryLog::process);
+        let process = shared.load.history.as_ref().map_or(0, HistoryLog::process);
         let reads_at_once = shared.load.reads_at_once;
         Client { unique: UniqueValues::new(number), process, ends_early: true, reads_at_once, shared }
     }
 
     /// Runs one transaction to its end, and says how long to wait before the next, if at all.
     async fn run(&mut self, plan: Arc<Plan>) -> Option<Duration> {
+        if self.shared.load.parameters.kind == WorkloadKind::Counters && !plan.is_read_only() {
+            return self.apply(plan).await;
+        }
         if self.reads_at_once && (plan.keys_read().is_some() || plan.scan_read().is_some()) {
             return self.read_at_once(plan).await;
         }
@@ -149,6 +153,46 @@ impl<'a> Client<'a> {
         self.count(state.count, result, took, took)
     }
 
+    /// Runs a transaction as one batch.
+    async fn apply(&mut self, plan: Arc<Plan>) -> Option<Duration> {
+        let load = &self.shared.load;
+        let mut execution = Execution::new(plan, &mut self.unique, load.parameters.value_bytes_min);
+        let recorded = load
+            .history
+            .as_ref()
+            .map(|history| (history, history.invoke(self.process, &load.site, execution.announced())));
+        let began = Instant::now();
+        let result = load.keyspace.apply(batch_of(&execution)).await;
+        let took = began.elapsed();
+        if let Some((history, recorded)) = recorded {
+            match &result {
+                Ok(applied) => {
+                    let seen = seen(&execution, applied.answers());
+                    execution.done_at_once(seen);
+                    match execution.observed() {
+                        Ok(ops) => history.ok(recorded, ops),
+                        Err(_) => self.is_gone(history, recorded),
+                    }
+                }
+                Err(Error::Unknown { .. } | Error::AnswersLost { .. } | Error::Closed) => {
+                    self.is_gone(history, recorded);
+                }
+                Err(_) => history.fail(recorded),
+            }
+        }
+        let attempts = match &result {
+            Ok(applied) => applied.receipt().map_or(1, |receipt| u64::from(receipt.attempts)),
+            Err(_) => 1,
+        };
+        self.count(attempts, result.map(|_| attempts == 1), took, took)
+    }
+
+    /// Nobody knows how a transaction has ended, or what it has seen.
+    fn is_gone(&mut self, history: &HistoryLog, recorded: RecordedTxn) {
+        history.info(recorded);
+        self.process = history.process();
+    }
+
     /// Counts a transaction, and whether it was decided within one round trip; gives how long to wait before the next.
     fn count(
         &self,
@@ -171,7 +215,7 @@ impl<'a> Client<'a> {
                 tally.aborted += 1;
                 None
             }
-            Err(Error::Unknown { .. }) => {
+            Err(Error::Unknown { .. } | Error::AnswersLost { .. }) => {
                 tally.unknown += 1;
                 None
             }
@@ -194,10 +238,7 @@ impl<'a> Client<'a> {
         match (result, observed) {
             (Ok(_), Some(Ok(ops))) => history.ok(recorded, ops),
             // It committed, but what it read is not what this workload writes: nothing can be said about it.
-            (Ok(_), _) | (Err(Error::Unknown { .. } | Error::Closed), _) => {
-                history.info(recorded);
-                self.process = history.process();
-            }
+            (Ok(_), _) | (Err(Error::Unknown { .. } | Error::Closed), _) => self.is_gone(history, recorded),
             (Err(_), _) => history.fail(recorded),
         }
     }
@@ -241,6 +282,28 @@ async fn read_all(execution: &mut Execution, keyspace: &Keyspace) -> quorate::Re
     let snapshot = keyspace.scan_with_snapshot(&range.from, to, limit).await?;
     execution.scanned(snapshot.page.entries, snapshot.page.next);
     Ok(snapshot.attempts)
+}
+
+/// A batch that does everything at once: for plans that only increment and append.
+fn batch_of(execution: &Execution) -> Batch {
+    execution.all_at_once().fold(Batch::new(), |batch, (operation, fresh)| match operation {
+        Operation::Append(key) => batch.read(key).append(key, Content::appended(fresh)),
+        Operation::Increment(key) => batch.increment(key, 1),
+        other => unreachable!("counters are incremented, and nothing else is done: {other:?}"),
+    })
+}
+
+/// What each operation of such a batch has seen.
+fn seen(execution: &Execution, answers: &[StepAnswer]) -> Vec<SeenAtOnce> {
+    let mut read = answers.iter().filter_map(|answer| match answer {
+        StepAnswer::Value(value) => Some(SeenAtOnce::Value(value.clone())),
+        _ => None,
+    });
+    let seen = |(operation, _): (&Operation, i64)| match operation {
+        Operation::Append(_) => read.next().unwrap_or(SeenAtOnce::Nothing),
+        _ => SeenAtOnce::Nothing,
+    };
+    execution.all_at_once().map(seen).collect()
 }
 
 /// Does what the execution says, up to the commit.

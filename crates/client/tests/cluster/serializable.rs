@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{Database, Durability, Error, Isolation, Keyspace, KeyspaceOptions, Outcome};
+use quorate::{Batch, Database, Durability, Error, Isolation, Keyspace, KeyspaceOptions, Outcome, Seen};
 
 use crate::support::{Cluster, increment, number};
 
@@ -91,6 +91,29 @@ async fn what_has_changed_since_it_was_read_is_a_conflict() {
     }
     assert_eq!(number(&orders.get("a").await.unwrap().unwrap()), 2);
     assert_eq!(orders.get("z").await.unwrap(), None);
+}
+
+/// What a client begins comes after what another one has seen, however far ahead that is.
+#[tokio::test]
+async fn sessions_go_on_at_other_clients() {
+    let cluster = Cluster::start();
+    let (writer, reader) = (cluster.connect().await, cluster.connect().await);
+    let orders = create(&writer).await;
+    let others = reader.keyspace("orders").await.unwrap();
+    let increment = || Batch::new().increment("a", 1);
+    let first = orders.apply(increment()).await.unwrap().receipt().unwrap().timestamp;
+    let seen = writer.seen();
+    assert_eq!(seen.to_string(), first.micros.to_string());
+    let ahead: Seen = (first.micros + 5_000_000).to_string().parse().unwrap();
+    for seen in [ahead, seen] {
+        reader.observe(seen);
+        assert_eq!(reader.seen(), ahead, "nothing is forgotten");
+    }
+    let second = others.apply(Batch::new().increment("b", 1)).await.unwrap().receipt().unwrap().timestamp;
+    assert!(second.micros > first.micros + 5_000_000, "{second} is not after {ahead}");
+    writer.observe(reader.seen());
+    let third = orders.apply(increment()).await.unwrap().receipt().unwrap().timestamp;
+    assert!(third.micros > second.micros, "{third} is not after {second}");
 }
 
 /// Somebody else can ask for the outcome, and whoever asks before a transaction has been heard of sees to it that it comes to nothing.
