@@ -49,7 +49,7 @@ const FOR_EVER: Duration = Duration::from_secs(3_600);
 
 impl HealthyCore {
     /// Chooses a core as small as can be.
-    fn choose<S: System>(cluster: &Cluster<S>, random: &mut Random) -> Self {
+    fn choose<S: System>(cluster: &Cluster<S>, clients: &Clients, random: &mut Random) -> Self {
         let servers = cluster.scenario.server_nodes;
         let mut nodes: BTreeSet<usize> = (0..servers).collect();
         let mut candidates: Vec<usize> = (0..servers).collect();
@@ -60,9 +60,11 @@ impl HealthyCore {
                 nodes.insert(node);
             }
         }
-        let clients = cluster.scenario.clients;
-        let healthy = random.index(clients);
-        let slots: Vec<usize> = (0..clients).filter(|slot| *slot == healthy || random.chance(0.5)).collect();
+        // Sessions may have moved: where none is, nothing would be begun.
+        let used = clients.slots_in_use();
+        let healthy = used[random.index(used.len())];
+        let slots = (0..cluster.scenario.clients).filter(|slot| *slot == healthy || random.chance(0.5));
+        let slots: Vec<usize> = slots.collect();
         nodes.extend(slots.iter().map(|slot| cluster.client_node(*slot)));
         HealthyCore { nodes, slots }
     }
@@ -147,7 +149,7 @@ impl<S: System> Simulation<S> {
         let open = self.clients.has_open();
         self.injector.note(Fault::HealthyCore, open);
         self.heal();
-        let core = HealthyCore::choose(&self.cluster, random);
+        let core = HealthyCore::choose(&self.cluster, &self.clients, random);
         core.break_the_rest(&mut self.cluster, &mut self.clients, random);
         let committed = self.clients.tally.committed;
         let slots = core.slots.clone();

@@ -166,7 +166,7 @@ impl<S: System> Scenario<S> {
             sync_time: SyncTime::TYPICAL,
             thinking: 0.4 + 0.4 * random.unit(),
             attempts_max: random.between(2, 6) as u32,
-            trades: S::RUNS_ONE_ROUND && draw_trades(seed, options, &faults),
+            trades: S::RUNS_ONE_ROUND && draw_trades(seed, options),
             one_round: draw_one_round(seed),
             workload: draw_workload(options.workload, clients as u64, &mut random),
             script: Vec::new(),
@@ -228,11 +228,10 @@ fn draw_costs(seed: u64) -> Option<Arc<Costs>> {
     Some(Arc::new(Costs { batching, ..calibrated::costs().times(factor) }))
 }
 
-/// Some seeds run TPC-C, or all that may. Not where a healthy core has a limited time to do without the rest. Drawn apart, too.
-fn draw_trades(seed: u64, options: &Options, faults: &[Fault]) -> bool {
+/// Some seeds run TPC-C, or all. Drawn apart, too.
+fn draw_trades(seed: u64, options: &Options) -> bool {
     const PROBABILITY: f64 = 0.1;
-    let is_drawn = options.tpcc || Random::new(seed ^ 0x7470_6363).chance(PROBABILITY);
-    is_drawn && !faults.contains(&Fault::HealthyCore)
+    options.tpcc || Random::new(seed ^ 0x7470_6363).chance(PROBABILITY)
 }
 
 /// Some seeds run one kind of transactions alone, most of them both. Drawn apart from everything else, which stays what it was.

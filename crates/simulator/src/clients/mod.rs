@@ -291,6 +291,12 @@ impl Clients {
         begun < planned || (committed < COMMITS_MIN && begun < 4 * planned)
     }
 
+    /// The places whose clients have sessions.
+    pub fn slots_in_use(&self) -> Vec<usize> {
+        let has_sessions = |slot: &usize| self.sessions.iter().any(|session| session.slot == *slot);
+        (0..self.slots.len()).filter(has_sessions).collect()
+    }
+
     /// From now on only the clients in these places begin transactions, so many in all.
     pub fn confine<S: System>(&mut self, slots: Vec<usize>, transactions: u64, cluster: &mut Cluster<S>) {
         self.confined = Some((slots, self.tally.begun + transactions));
