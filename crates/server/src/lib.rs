@@ -32,5 +32,6 @@ pub use config::{Config, ConfigError, Limits, LogOptions, print_config};
 pub use data::{DataError, Initialise};
 pub use join::JoinError;
 pub use node::{LogStatus, ReplicaStatus, Status, TransportStatus};
+pub use process::use_small_pages;
 pub use quorate_wire::catalogue::SYSTEM_KEYSPACE;
 pub use server::{Failed, Server, Sockets, StartError};

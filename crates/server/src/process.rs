@@ -1,4 +1,4 @@
-//! What the operating system says about this process.
+//! What the operating system says about this process, and what it is asked for.
 
 use std::time::Duration;
 
@@ -8,4 +8,15 @@ use rustix::time::{ClockId, clock_gettime};
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Has the operating system give this process its memory in small pages.
+///
+/// What transactions leave behind is given up seconds later, bit by bit, and its memory taken again. With huge pages each bit
+/// that is taken clears two mebibytes.
+pub fn use_small_pages() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::warn!(%error, "the system does not let this process do without huge pages, so it will be slower");
+    }
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use quorate_server::{Config, Initialise, Server, print_config};
+use quorate_server::{Config, Initialise, Server, print_config, use_small_pages};
 use tokio::sync::oneshot;
 
 use crate::exit::{Failure, Outcome, Verdict};
@@ -56,6 +56,7 @@ impl ServerArguments {
             return Ok(Verdict::Good);
         };
         log_to_stderr();
+        use_small_pages();
         if self.die_with_parent {
             die_with_parent().map_err(Failure::failed)?;
         }
