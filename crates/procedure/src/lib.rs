@@ -27,8 +27,8 @@
 //! }
 //! ```
 //!
-//! For WebAssembly this stands in a crate of type `cdylib` that is `no_std` there and names its procedure
-//! once:
+//! For WebAssembly this stands in a crate of type `cdylib`, and of no other or it is not optimised as a whole, that is `no_std`
+//! there and names its procedure once:
 //!
 //! ```ignore
 //! #![cfg_attr(target_arch = "wasm32", no_std)]

@@ -16,7 +16,7 @@ use crate::common::Memory;
 #[expect(unreachable_pub, reason = "the example stands on its own")]
 mod transfer;
 
-/// The example as it was compiled once, for machines that cannot.
+/// The example as it was compiled once, optimised as a whole (`lto = "fat"`, `codegen-units = 1`), for machines that cannot.
 pub(crate) const TRANSFER: &[u8] = include_bytes!("transfer.wasm");
 
 fn arguments(from: &str, to: &str, amount: u64) -> Vec<u8> {
