@@ -38,60 +38,58 @@ use quorate_wire::{
 };
 
 /// Numbers of every length, with the edges.
-fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), Just(1), Just(127), Just(128), Just(u64::MAX), any::<u64>(), 0..1000u64]
+fn number() -> BoxedStrategy<u64> {
+    prop_oneof![Just(0), Just(1), Just(127), Just(128), Just(u64::MAX), any::<u64>(), 0..1000u64].boxed()
 }
 
-fn small() -> impl Strategy<Value = u32> {
-    prop_oneof![Just(0), Just(u32::MAX), any::<u32>(), 0..300u32]
+fn small() -> BoxedStrategy<u32> {
+    prop_oneof![Just(0), Just(u32::MAX), any::<u32>(), 0..300u32].boxed()
 }
 
-fn key() -> impl Strategy<Value = Key> {
-    vec(any::<u8>(), 1..40).prop_map(Key::from)
+fn key() -> BoxedStrategy<Key> {
+    vec(any::<u8>(), 1..40).prop_map(Key::from).boxed()
 }
 
-fn bound() -> impl Strategy<Value = Key> {
-    vec(any::<u8>(), 0..40).prop_map(Key::from)
+fn bound() -> BoxedStrategy<Key> {
+    vec(any::<u8>(), 0..40).prop_map(Key::from).boxed()
 }
 
-fn value() -> impl Strategy<Value = Option<Bytes>> {
-    of(vec(any::<u8>(), 0..200).prop_map(Bytes::from))
+fn value() -> BoxedStrategy<Option<Bytes>> {
+    of(vec(any::<u8>(), 0..200).prop_map(Bytes::from)).boxed()
 }
 
-fn client() -> impl Strategy<Value = ClientId> {
-    number().prop_map(ClientId)
+fn client() -> BoxedStrategy<ClientId> {
+    number().prop_map(ClientId).boxed()
 }
 
-fn view() -> impl Strategy<Value = View> {
-    number().prop_map(View)
+fn view() -> BoxedStrategy<View> {
+    number().prop_map(View).boxed()
 }
 
-fn ballot() -> impl Strategy<Value = Ballot> {
-    small().prop_map(Ballot)
+fn ballot() -> BoxedStrategy<Ballot> {
+    small().prop_map(Ballot).boxed()
 }
 
-fn transaction_id() -> impl Strategy<Value = TransactionId> {
-    (client(), number(), small()).prop_map(|(client, sequence, attempt)| TransactionId {
-        client,
-        sequence,
-        attempt,
-    })
+fn transaction_id() -> BoxedStrategy<TransactionId> {
+    (client(), number(), small())
+        .prop_map(|(client, sequence, attempt)| TransactionId { client, sequence, attempt })
+        .boxed()
 }
 
-fn timestamp() -> impl Strategy<Value = Timestamp> {
-    (number(), client()).prop_map(|(micros, client)| Timestamp { micros, client })
+fn timestamp() -> BoxedStrategy<Timestamp> {
+    (number(), client()).prop_map(|(micros, client)| Timestamp { micros, client }).boxed()
 }
 
-fn clock_time() -> impl Strategy<Value = ClockTime> {
-    number().prop_map(ClockTime::from_micros)
+fn clock_time() -> BoxedStrategy<ClockTime> {
+    number().prop_map(ClockTime::from_micros).boxed()
 }
 
-fn range() -> impl Strategy<Value = KeyRange> {
-    (bound(), of(bound())).prop_map(|(from, to)| KeyRange { from, to })
+fn range() -> BoxedStrategy<KeyRange> {
+    (bound(), of(bound())).prop_map(|(from, to)| KeyRange { from, to }).boxed()
 }
 
-fn participants() -> impl Strategy<Value = Vec<ShardId>> {
-    btree_set(small().prop_map(ShardId), 0..4).prop_map(|shards| shards.into_iter().collect())
+fn participants() -> BoxedStrategy<Vec<ShardId>> {
+    btree_set(small().prop_map(ShardId), 0..4).prop_map(|shards| shards.into_iter().collect()).boxed()
 }
 
 pub(crate) fn transaction() -> BoxedStrategy<Arc<Transaction>> {
@@ -106,12 +104,10 @@ pub(crate) fn transaction() -> BoxedStrategy<Arc<Transaction>> {
         .boxed()
 }
 
-fn prepare() -> impl Strategy<Value = Prepare> {
-    (transaction(), timestamp(), of(timestamp())).prop_map(|(transaction, timestamp, first)| Prepare {
-        transaction,
-        timestamp,
-        first,
-    })
+fn prepare() -> BoxedStrategy<Prepare> {
+    (transaction(), timestamp(), of(timestamp()))
+        .prop_map(|(transaction, timestamp, first)| Prepare { transaction, timestamp, first })
+        .boxed()
 }
 
 fn vote() -> BoxedStrategy<Vote> {
@@ -156,8 +152,8 @@ fn cursor() -> BoxedStrategy<Cursor> {
     (timestamp(), transaction_id()).boxed()
 }
 
-fn operation_id() -> impl Strategy<Value = OperationId> {
-    (transaction_id(), small()).prop_map(|(transaction, number)| OperationId { transaction, number })
+fn operation_id() -> BoxedStrategy<OperationId> {
+    (transaction_id(), small()).prop_map(|(transaction, number)| OperationId { transaction, number }).boxed()
 }
 
 /// Entries whose prepares and decision share transactions, or do not.
@@ -196,19 +192,20 @@ fn page() -> BoxedStrategy<RecordPage<Tapir>> {
     vec((transaction_id(), entries()), 0..3).prop_map(|entries| RecordPage { entries }).boxed()
 }
 
-fn part() -> impl Strategy<Value = Part> {
+fn part() -> BoxedStrategy<Part> {
     let index_and_count = (0..u32::MAX).prop_flat_map(|index| (Just(index), index + 1..=u32::MAX));
-    (number(), index_and_count).prop_map(|(series, (index, count))| Part { series, index, count })
+    (number(), index_and_count).prop_map(|(series, (index, count))| Part { series, index, count }).boxed()
 }
 
-fn part_range() -> impl Strategy<Value = PartRange> {
+fn part_range() -> BoxedStrategy<PartRange> {
     (0..=u32::MAX)
         .prop_flat_map(|first| (Just(first), first..=u32::MAX))
         .prop_map(|(first, last)| PartRange { first, last })
+        .boxed()
 }
 
-fn lineage() -> impl Strategy<Value = Vec<View>> {
-    vec(view(), 0..4)
+fn lineage() -> BoxedStrategy<Vec<View>> {
+    vec(view(), 0..4).boxed()
 }
 
 fn ir() -> BoxedStrategy<Ir<Tapir>> {
@@ -521,16 +518,16 @@ pub(crate) fn record() -> BoxedStrategy<Record> {
     .boxed()
 }
 
-fn replica_index() -> impl Strategy<Value = ReplicaIndex> {
-    any::<u8>().prop_map(ReplicaIndex)
+fn replica_index() -> BoxedStrategy<ReplicaIndex> {
+    any::<u8>().prop_map(ReplicaIndex).boxed()
 }
 
-fn lives() -> impl Strategy<Value = BTreeMap<ReplicaIndex, u64>> {
-    btree_map(replica_index(), number(), 0..4)
+fn lives() -> BoxedStrategy<BTreeMap<ReplicaIndex, u64>> {
+    btree_map(replica_index(), number(), 0..4).boxed()
 }
 
-fn text() -> impl Strategy<Value = String> {
-    vec(any::<char>(), 0..8).prop_map(String::from_iter)
+fn text() -> BoxedStrategy<String> {
+    vec(any::<char>(), 0..8).prop_map(String::from_iter).boxed()
 }
 
 pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
@@ -571,14 +568,19 @@ pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {
         .boxed()
 }
 
-fn replica_report() -> impl Strategy<Value = ReplicaReport> {
-    (replica(), epoch(), of(epoch()), any::<bool>()).prop_map(|(replica, epoch, arrived, has_records)| {
-        ReplicaReport { replica, epoch, arrived, has_records }
-    })
+fn replica_report() -> BoxedStrategy<ReplicaReport> {
+    (replica(), epoch(), of(epoch()), any::<bool>())
+        .prop_map(|(replica, epoch, arrived, has_records)| ReplicaReport {
+            replica,
+            epoch,
+            arrived,
+            has_records,
+        })
+        .boxed()
 }
 
-pub(crate) fn epoch() -> impl Strategy<Value = Epoch> {
-    small().prop_map(Epoch)
+pub(crate) fn epoch() -> BoxedStrategy<Epoch> {
+    small().prop_map(Epoch).boxed()
 }
 
 fn topology() -> BoxedStrategy<Topology> {
@@ -590,13 +592,14 @@ fn topology() -> BoxedStrategy<Topology> {
     (vec(text(), 0..3), vec(node, 0..3)).prop_map(|(sites, nodes)| Topology { sites, nodes }).boxed()
 }
 
-fn replica() -> impl Strategy<Value = ReplicaId> {
+fn replica() -> BoxedStrategy<ReplicaId> {
     (small(), any::<u8>())
         .prop_map(|(shard, index)| ReplicaId { shard: ShardId(shard), index: ReplicaIndex(index) })
+        .boxed()
 }
 
-fn address() -> impl Strategy<Value = Address> {
-    prop_oneof![replica().prop_map(Address::Replica), client().prop_map(Address::Client)]
+fn address() -> BoxedStrategy<Address> {
+    prop_oneof![replica().prop_map(Address::Replica), client().prop_map(Address::Client)].boxed()
 }
 
 pub(crate) fn packet() -> BoxedStrategy<Packet> {

@@ -28,8 +28,8 @@ pub(crate) type Fact = quorate_log::Fact<Item>;
 
 type LogMessage = quorate_log::Message<Item>;
 
-fn position() -> impl Strategy<Value = Position> {
-    number().prop_map(Position)
+fn position() -> BoxedStrategy<Position> {
+    number().prop_map(Position).boxed()
 }
 
 /// Shapes of logs that there can be: empty ones, and such that begin at the start or at a base.

@@ -26,20 +26,20 @@ pub(crate) type Fact = quorate_log::Fact<Item>;
 
 type LogMessage = quorate_log::Message<Item>;
 
-fn revision() -> impl Strategy<Value = Revision> {
-    number().prop_map(Revision)
+fn revision() -> BoxedStrategy<Revision> {
+    number().prop_map(Revision).boxed()
 }
 
-fn position() -> impl Strategy<Value = Position> {
-    number().prop_map(Position)
+fn position() -> BoxedStrategy<Position> {
+    number().prop_map(Position).boxed()
 }
 
-fn duration() -> impl Strategy<Value = Duration> {
-    number().prop_map(Duration::from_micros)
+fn duration() -> BoxedStrategy<Duration> {
+    number().prop_map(Duration::from_micros).boxed()
 }
 
-fn lease() -> impl Strategy<Value = LeaseId> {
-    (number(), number()).prop_map(|(client, number)| LeaseId { client: ClientId(client), number })
+fn lease() -> BoxedStrategy<LeaseId> {
+    (number(), number()).prop_map(|(client, number)| LeaseId { client: ClientId(client), number }).boxed()
 }
 
 fn stored() -> BoxedStrategy<Stored> {

@@ -29,28 +29,28 @@ pub(crate) type Fact = quorate_log::Fact<Item>;
 
 type LogMessage = quorate_log::Message<Item>;
 
-fn bytes() -> impl Strategy<Value = Bytes> {
-    vec(any::<u8>(), 0..40).prop_map(Bytes::from)
+fn bytes() -> BoxedStrategy<Bytes> {
+    vec(any::<u8>(), 0..40).prop_map(Bytes::from).boxed()
 }
 
-fn class() -> impl Strategy<Value = Class> {
-    select(vec![Class::ReadOnly, Class::Independent, Class::Coordinated])
+fn class() -> BoxedStrategy<Class> {
+    select(vec![Class::ReadOnly, Class::Independent, Class::Coordinated]).boxed()
 }
 
-fn shard() -> impl Strategy<Value = ShardId> {
-    any::<u32>().prop_map(ShardId)
+fn shard() -> BoxedStrategy<ShardId> {
+    any::<u32>().prop_map(ShardId).boxed()
 }
 
-fn position() -> impl Strategy<Value = Position> {
-    number().prop_map(Position)
+fn position() -> BoxedStrategy<Position> {
+    number().prop_map(Position).boxed()
 }
 
 fn answer() -> BoxedStrategy<Answer> {
     prop_oneof![bytes().prop_map(Answer::Done), bytes().prop_map(Answer::Refused)].boxed()
 }
 
-fn refusal() -> impl Strategy<Value = Refusal> {
-    (shard(), bytes()).prop_map(|(shard, reason)| Refusal { shard, reason })
+fn refusal() -> BoxedStrategy<Refusal> {
+    (shard(), bytes()).prop_map(|(shard, reason)| Refusal { shard, reason }).boxed()
 }
 
 fn vote() -> BoxedStrategy<Vote> {
@@ -165,13 +165,15 @@ pub(crate) fn entry() -> BoxedStrategy<Entry> {
         .boxed()
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    (clock_time(), transaction_id()).prop_map(|(timestamp, transaction)| Place { timestamp, transaction })
+fn place() -> BoxedStrategy<Place> {
+    (clock_time(), transaction_id())
+        .prop_map(|(timestamp, transaction)| Place { timestamp, transaction })
+        .boxed()
 }
 
-fn keys() -> impl Strategy<Value = Vec<(Key, Version)>> {
+fn keys() -> BoxedStrategy<Vec<(Key, Version)>> {
     let version = (place(), bytes()).prop_map(|(place, value)| Version { place, value });
-    vec((key(), version), 0..4)
+    vec((key(), version), 0..4).boxed()
 }
 
 pub(crate) fn page() -> BoxedStrategy<Page<quorate_procedures::Page>> {

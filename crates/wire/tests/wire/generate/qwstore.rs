@@ -22,12 +22,12 @@ fn put() -> BoxedStrategy<Arc<Put>> {
         .boxed()
 }
 
-fn supplement() -> impl Strategy<Value = Supplement> {
-    (timestamp(), timestamp()).prop_map(|(refusal, complete)| Supplement { refusal, complete })
+fn supplement() -> BoxedStrategy<Supplement> {
+    (timestamp(), timestamp()).prop_map(|(refusal, complete)| Supplement { refusal, complete }).boxed()
 }
 
-fn version() -> impl Strategy<Value = KeyVersion> {
-    (key(), timestamp(), value()).prop_map(|(key, version, value)| KeyVersion { key, version, value })
+fn version() -> BoxedStrategy<KeyVersion> {
+    (key(), timestamp(), value()).prop_map(|(key, version, value)| KeyVersion { key, version, value }).boxed()
 }
 
 fn state() -> BoxedStrategy<StatePage> {
