@@ -7,7 +7,7 @@ use crate::build::Quorate;
 use crate::stage::Outcome;
 
 /// How many seeds are run under all faults. They took about 0.1 s each on one core of the machine that sized them.
-const SEEDS: &str = "1..1200";
+const SEEDS: &str = "1..900";
 
 /// How many seeds every other system runs.
 const OTHER_SEEDS: &str = "1..150";
