@@ -42,7 +42,7 @@ impl Settings<'_> {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 16] = [
+    pub const ALL: [Experiment; 17] = [
         Experiment { name: contention::NAME, what: contention::WHAT, run: contention::experiment },
         Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment },
         Experiment { name: environments::NAME, what: environments::WHAT, run: environments::experiment },
@@ -66,6 +66,11 @@ impl Experiment {
             name: coordination::CONFLICTS,
             what: coordination::CONFLICTS_WHAT,
             run: coordination::conflicts,
+        },
+        Experiment {
+            name: coordination::BENEATH,
+            what: coordination::BENEATH_WHAT,
+            run: coordination::beneath,
         },
         Experiment { name: trade::SCALABILITY, what: trade::SCALABILITY_WHAT, run: trade::scalability },
         Experiment { name: trade::NEW_ORDERS, what: trade::NEW_ORDERS_WHAT, run: trade::new_orders },

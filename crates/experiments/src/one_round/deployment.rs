@@ -67,6 +67,8 @@ pub struct Deployment {
     pub delay: Duration,
     /// How long it takes between the replicas of a repository.
     pub delay_of_replicas: Duration,
+    /// How far ahead of the clock a transaction of several participants is proposed at most, while votes are late.
+    pub vote_delay_max: Duration,
     /// How wrong clocks are at most.
     pub clock_error: Duration,
     /// How much longer an operation takes whose participants lock for it: locks and what undoes it, as a share of running it.
@@ -81,6 +83,9 @@ pub struct Deployment {
 
 /// A message takes half as long from one node to another as there and back in the paper's cluster.
 const LAN_DELAY: Duration = Duration::from_micros(100);
+
+/// Votes are never later where this is measured.
+const VOTE_DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// The coordinator of Sinfonia has sixteen cores of half the speed in the paper (section 6).
 const HUB_SPEED: f64 = 8.0;
@@ -98,6 +103,7 @@ impl Deployment {
             sessions_per_client: 16,
             delay: LAN_DELAY,
             delay_of_replicas: LAN_DELAY,
+            vote_delay_max: VOTE_DELAY_MAX,
             clock_error: Duration::from_micros(100),
             lock_overhead: 1.0,
             single_overhead: 1.0,
@@ -186,8 +192,12 @@ impl Deployment {
             Coordination::Locking => Locking::Always,
             Coordination::Unordered => Locking::NeverNorWait,
         };
-        let machine =
-            ReplicaConfig { locking, hub: self.hub(), ..ReplicaConfig::new(id, group_size(), shards) };
+        let machine = ReplicaConfig {
+            locking,
+            hub: self.hub(),
+            vote_delay_max: self.vote_delay_max,
+            ..ReplicaConfig::new(id, group_size(), shards)
+        };
         let config = Config {
             me: id,
             membership,

@@ -34,6 +34,9 @@ pub struct ReplicaConfig {
     pub attention_interval: Duration,
     /// How long the others wait at most for the timestamps of what the leader has executed, if nothing else is appended.
     pub finals_delay: Duration,
+    /// What has several participants is proposed so far ahead of the clock as their votes are late, but at most so far: so
+    /// what one shard alone takes part in passes beneath. Zero is as the paper has it: at the clock, and above all that was proposed.
+    pub vote_delay_max: Duration,
     /// So far above what is proposed a leader makes durable up to where it may execute.
     pub ceiling_ahead: Duration,
     /// How often a new floor is looked for.
@@ -62,6 +65,7 @@ impl ReplicaConfig {
             hub: None,
             attention_interval: Duration::from_millis(500),
             finals_delay: Duration::from_millis(10),
+            vote_delay_max: Duration::from_millis(250),
             ceiling_ahead: Duration::from_millis(500),
             floor_interval: Duration::from_secs(5),
             floor_lag: Duration::from_secs(10),

@@ -26,13 +26,14 @@
 //! # Why it is serializable
 //! Each transaction has one timestamp, the greatest that a participant has proposed, and every shard executes in the order of
 //! timestamps: it waits for what stands before and is not certain yet. What is proposed lies above what the client has seen, above
-//! everything that the shard has executed or read, and above what it proposed before. A later leader begins above a ceiling
+//! everything that the shard has executed or read, and above what it proposed before and lacks no votes. A later leader begins above a ceiling
 //! that is stable, and nothing is executed or read above that. No clock has to agree with another: one that is ahead takes the
 //! others along, and one that is behind makes nobody wait but for a vote.
 //!
 //! # Where this deviates from the paper, and why
-//! * *Proposals ascend along the log*, not only above what was executed. So a backup that has applied an entry knows all that
-//!   stands before it, and may execute: the paper does not say when it may.
+//! * *Nothing is proposed beneath what is certain*, and not only above what was executed. So a backup that knows the timestamp of an entry
+//!   knows all that stands before it, and may execute: the paper does not say when it may.
+//! * *What one shard decides passes beneath what lacks votes*: that is proposed ahead of the clock, by as much as votes are late.
 //! * *A stable ceiling* rides along with every entry. With leases alone a leader that takes over proposes below what the one
 //!   before has read (it logs no reads), or has executed at a timestamp that came from elsewhere.
 //! * *What only reads stands in nobody's way.* It is executed after everything that has its timestamp or a smaller one, as of then,

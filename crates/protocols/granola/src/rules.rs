@@ -19,7 +19,7 @@ quorate_core::plants! {
     SinglesKept = "G16", "a leader that is deposed keeps what it has executed and never logged";
     UnequalReadsTaken = "G17", "a client takes what it has read at different timestamps for one snapshot";
     QueuedOnceStable = "G18", "a proposal is in nobody's way before it is stable";
-    ProposalsDescend = "G19", "a leader proposes below what it has proposed before";
+    ProposalsDescend = "G19", "a leader proposes beneath what it has proposed before, although that lacks no votes";
     NotRewound = "G20", "a leader that is deposed keeps what it has executed ahead of the log";
     SessionForgotten = "G21", "a client does not say which timestamps it has seen";
     NothingLocked = "G22", "a leader that takes over coordinated transactions locks nothing for them";

@@ -68,7 +68,8 @@ impl Schedule {
         if hub.ends_with("hub=3") {
             schedule.groups.push(3);
         }
-        schedule.command(&format!("cluster {hub} lag={lag}"));
+        let ahead = [0, 20, 250][schedule.random.index(3)];
+        schedule.command(&format!("cluster {hub} lag={lag} ahead={ahead}"));
         for group in schedule.groups.clone() {
             for index in 0..3 {
                 let micros = [100, 3_000, 400_000, 2_000_000][schedule.random.index(4)];

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use quorate_core::log::Confirmation;
 use quorate_core::{Address, ClockTime, Instant, ReplicaIndex, ShardId, TransactionId, Value, View};
 
+use super::delays::VoteDelays;
 use super::hub::Gathering;
 use crate::application::Answer;
 use crate::class::Class;
@@ -20,6 +21,10 @@ pub(super) struct Leader {
     pub(super) open: BTreeMap<TransactionId, Open>,
     /// What of that writes, in the order in which it is executed if nothing comes in between; stable or not.
     pub(super) queue: BTreeSet<Place>,
+    /// What of that has no timestamp yet, as votes are missing.
+    pub(super) undecided: BTreeSet<Place>,
+    /// How late the votes of other shards are.
+    pub(super) delays: VoteDelays,
     /// What only reads and knows when: it waits until nothing stands at or below its timestamp.
     pub(super) reads: BTreeMap<(ClockTime, TransactionId), Reading>,
     /// When what waits there reads, by name.
@@ -87,6 +92,8 @@ pub(super) struct Open {
     pub(super) proposed: ClockTime,
     /// True once its vote may be told.
     pub(super) is_stable: bool,
+    /// Since when its vote may be told.
+    pub(super) stable_since: Instant,
     /// What the others have proposed, as far as that is known.
     pub(super) votes: BTreeMap<ShardId, ClockTime>,
     /// Its timestamp, once that is certain.
@@ -138,6 +145,7 @@ impl Open {
             class: voted.class,
             proposed: voted.proposed,
             is_stable: true,
+            stable_since: now,
             votes: BTreeMap::new(),
             timestamp: pending.is_final.then_some(pending.place.timestamp),
             asked: now,
@@ -179,6 +187,8 @@ impl Leader {
             view,
             open: BTreeMap::new(),
             queue: BTreeSet::new(),
+            undecided: BTreeSet::new(),
+            delays: VoteDelays::default(),
             reads: BTreeMap::new(),
             reading: BTreeMap::new(),
             undated: BTreeSet::new(),
@@ -238,7 +248,23 @@ impl Leader {
     /// A transaction was accepted.
     pub(super) fn begin(&mut self, id: TransactionId, open: Open) {
         self.coordinated += usize::from(open.class == Class::Coordinated);
+        if open.class != Class::ReadOnly && open.timestamp.is_none() {
+            self.undecided.insert(open.place(id));
+        }
         self.open.insert(id, open);
+    }
+
+    /// Up to where nothing lacks votes. What is proposed above keeps nothing waiting that could go on without it.
+    pub(super) fn certain(&self) -> ClockTime {
+        let (queued, read) = match self.undecided.first() {
+            Some(first) => {
+                let reads = self.reads.range(..(first.timestamp, TransactionId::default()));
+                (self.queue.range(..first).next_back(), reads.map(|(key, _)| key).next_back())
+            }
+            None => (self.queue.last(), self.reads.keys().next_back()),
+        };
+        let queued = queued.map(|place| place.timestamp);
+        queued.into_iter().chain(read.map(|(timestamp, _)| *timestamp)).max().unwrap_or_default()
     }
 
     /// Forgets a transaction that was accepted. It may still hold locks.
@@ -251,6 +277,7 @@ impl Leader {
                 self.undated.remove(&(open.proposed, id));
             }
             Class::Independent | Class::Coordinated => {
+                self.undecided.remove(&open.place(id));
                 self.queue.remove(&open.place(id));
                 self.dated.remove(&open.place(id));
             }

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `state` | what the entries of the log have led to |
 //! | `leader` | what only the leader knows, and loses with its leadership |
+//! | `delays` | how late the votes of other shards are |
 //! | `requests` | what a client asks for gets a timestamp |
 //! | `inquiry` | what has become of a transaction |
 //! | `votes` | the participants agree on it |
@@ -25,6 +26,7 @@
 //! | `floor` | what may be forgotten |
 
 mod attention;
+mod delays;
 mod execution;
 mod floor;
 mod hub;
@@ -37,7 +39,7 @@ mod state;
 mod votes;
 
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
-use quorate_core::{Address, ClockTime, Context, Groups, Input, ShardId, TransactionId, View};
+use quorate_core::{Address, ClockTime, Context, Groups, Input, Instant, ShardId, TransactionId, View};
 
 use crate::application::Application;
 use crate::config::{Locking, ReplicaConfig};
@@ -209,7 +211,7 @@ impl<A: Application> Replica<A> {
     }
 
     /// A vote of this shard is stable.
-    fn on_voted(&mut self, entry: &Entry, outbox: &mut Out<A>) {
+    fn on_voted(&mut self, entry: &Entry, now: Instant, outbox: &mut Out<A>) {
         let (Body::Voted(voted), Some(leader)) = (&entry.body, &mut self.leader) else { return };
         let id = voted.transaction;
         match &voted.vote {
@@ -220,7 +222,7 @@ impl<A: Application> Replica<A> {
                     return self.reply_ahead(id, outbox);
                 }
                 let Some(open) = leader.open.get_mut(&id) else { return };
-                open.is_stable = true;
+                (open.is_stable, open.stable_since) = (true, now);
                 if self.config.rules.has(Plant::QueuedOnceStable) {
                     leader.queue.insert(open.place(id));
                 }
@@ -291,7 +293,7 @@ impl<A: Application> LogMachine for Replica<A> {
         outbox: &mut Out<A>,
     ) {
         self.state.apply(entry);
-        self.on_voted(entry, outbox);
+        self.on_voted(entry, context.now, outbox);
         self.on_finals(entry, outbox);
         if let Some(leader) = &mut self.leader {
             leader.has_moved = true;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_BYTES_MAX;
@@ -157,8 +158,11 @@ impl<A: Application> Replica<A> {
             }
             votes = stranger.votes.into_iter().map(|(shard, (_, proposed))| (shard, proposed)).collect();
         }
+        for shard in votes.keys() {
+            leader.delays.note(*shard, request.class, Duration::ZERO);
+        }
         let is_alone = request.participants.len() == 1;
-        let early = self.propose(request.high, context.clock);
+        let early = self.propose(&request, context.clock);
         if request.class == Class::Coordinated && !is_alone {
             self.enter_locking(outbox);
         }
@@ -182,7 +186,7 @@ impl<A: Application> Replica<A> {
         // Only now: what was executed to let it in lies below.
         let proposed = match self.config.rules.has(Plant::ProposedFirst) {
             true => early,
-            false => self.propose(request.high, context.clock),
+            false => self.propose(&request, context.clock),
         };
         let proposal = Proposal { request, proposed, votes, answer: Some(answer) };
         self.vote_for(proposal, context, log, outbox);
@@ -198,7 +202,7 @@ impl<A: Application> Replica<A> {
         outbox: &mut Out<A>,
     ) {
         let id = request.transaction;
-        let proposed = self.propose(request.high, context.clock);
+        let proposed = self.propose(&request, context.clock);
         let place = Place { timestamp: proposed, transaction: id };
         let Some(answer) = self.state.application.run(place, &request.operation) else {
             return self.refuse(Refused::of(request, Vote::Conflict), log, outbox);
@@ -257,7 +261,7 @@ impl<A: Application> Replica<A> {
         }
         let is_alone = participants.len() == 1;
         let Some(leader) = &mut self.leader else { return };
-        leader.proposed = proposed;
+        leader.proposed = leader.proposed.max(proposed);
         if reads_only {
             leader.undated.insert((proposed, id));
         } else {
@@ -274,6 +278,7 @@ impl<A: Application> Replica<A> {
             class,
             proposed,
             is_stable: reads_only,
+            stable_since: context.now,
             votes,
             timestamp: is_alone.then_some(proposed),
             asked: context.now,
@@ -291,14 +296,21 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Above everything that the client has seen, that was executed or read here, and that was proposed here before.
-    fn propose(&self, high: ClockTime, clock: ClockTime) -> ClockTime {
+    /// Above everything that the client has seen and that was executed or read here; and, while it locks, above all that was proposed.
+    ///
+    /// By timestamps it is enough to stand above what is certain: so what this shard alone takes part in passes beneath what lacks votes.
+    /// That is ahead of the clock for it, by as much as the votes are late.
+    fn propose(&self, request: &Request, clock: ClockTime) -> ClockTime {
         let Some(leader) = &self.leader else { return clock };
-        let before = match self.config.rules.has(Plant::ProposalsDescend) {
-            true => leader.executed,
-            false => leader.executed.max(leader.proposed),
+        let delay_max = self.config.vote_delay_max;
+        let (before, late) = match leader.is_locking || delay_max.is_zero() {
+            _ if self.config.rules.has(Plant::ProposalsDescend) => (ClockTime::default(), Duration::ZERO),
+            true => (leader.proposed, Duration::ZERO),
+            false => (leader.certain(), leader.delays.longest(&request.participants, request.class)),
         };
-        ClockTime::from_micros(before.max(high).max(clock).as_micros().saturating_add(1))
+        let clock = clock.saturating_add(late.min(delay_max));
+        let above = before.max(leader.executed).max(request.high).max(clock);
+        ClockTime::from_micros(above.as_micros().saturating_add(1))
     }
 
     /// Votes against a transaction: it is executed nowhere.

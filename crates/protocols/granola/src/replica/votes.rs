@@ -1,5 +1,7 @@
 //! Votes: how the participants of a transaction agree on its timestamp (section 4.4).
 
+use std::time::Duration;
+
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, ReplicaId, ReplicaIndex, ShardId, TransactionId};
 
@@ -58,7 +60,12 @@ impl<A: Application> Replica<A> {
         if let Some(open) = leader.open.get_mut(&id) {
             match ballot.vote {
                 Vote::Commit => {
-                    open.votes.insert(voter.shard, ballot.proposed);
+                    let is_first = open.votes.insert(voter.shard, ballot.proposed).is_none();
+                    if is_first && open.asks == 0 {
+                        let late =
+                            if open.is_stable { context.now - open.stable_since } else { Duration::ZERO };
+                        leader.delays.note(voter.shard, open.class, late);
+                    }
                     let tells = ballot.wants && open.is_stable;
                     if tells {
                         let message = self.own_vote(id, false);
@@ -195,6 +202,7 @@ impl<A: Application> Replica<A> {
             }
             return;
         }
+        leader.undecided.remove(&open.place(id));
         leader.queue.remove(&open.place(id));
         open.timestamp = Some(timestamp);
         let place = open.place(id);

@@ -34,6 +34,7 @@ struct Cluster {
     floor_lag: Duration,
     locking: Locking,
     hub: Option<ShardId>,
+    vote_delay_max: Duration,
 }
 
 impl Play for Cluster {
@@ -47,6 +48,7 @@ impl Play for Cluster {
             floor_lag: self.floor_lag,
             locking: self.locking,
             hub: self.hub,
+            vote_delay_max: self.vote_delay_max,
             ..ReplicaConfig::new(id, groups.size, (ShardId(1), self.shards))
         })
     }
@@ -179,19 +181,22 @@ impl World {
     fn create(&mut self, settings: &[&str], told: &mut Vec<String>) {
         let (mut shards, mut replicas, mut floor_lag) = (1, 3, Duration::from_secs(10));
         let mut locking = Locking::WhereNeeded;
+        // As in the paper.
+        let mut vote_delay_max = Duration::ZERO;
         let mut hub = None;
         for setting in settings {
             match setting.split_once('=') {
                 Some(("shards", count)) => shards = count.parse().unwrap(),
                 Some(("replicas", count)) => replicas = count.parse().unwrap(),
                 Some(("lag", seconds)) => floor_lag = Duration::from_secs(seconds.parse().unwrap()),
+                Some(("ahead", millis)) => vote_delay_max = Duration::from_millis(millis.parse().unwrap()),
                 Some(("hub", shard)) => hub = Some(ShardId(shard.parse().unwrap())),
                 Some(("locking", "always")) => locking = Locking::Always,
                 Some(("locking", "never")) => locking = Locking::NeverNorWait,
                 _ => panic!("no such setting: {setting}"),
             }
         }
-        let cluster = Cluster { rules: self.rules, shards, floor_lag, locking, hub };
+        let cluster = Cluster { rules: self.rules, shards, floor_lag, locking, hub, vote_delay_max };
         let mut stage = Stage::new(cluster, Groups::new(GroupSize::new(replicas).unwrap()));
         for shard in (1..=shards).map(ShardId) {
             stage.create_group(shard, told);
