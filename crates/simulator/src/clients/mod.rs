@@ -629,7 +629,8 @@ impl Clients {
     }
 
     /// Nobody knows any more what became of a transaction: which makes no sense where nothing is forgotten. Of other systems than
-    /// Granola that is not promised.
+    /// Granola that is not promised: where a server gives timestamps, who asks cannot say since when a transaction may be known, and is told
+    /// so as soon as a leader has looked for its first floor.
     fn note_forgotten<S: System>(&mut self, transaction: TransactionId, cluster: &Cluster<S>) {
         /// Who collects nothing first does so after a minute.
         const NOTHING_BEFORE: Duration = Duration::from_secs(60);
