@@ -12,7 +12,7 @@
 
 mod recent;
 
-use quorate_procedure::Procedure;
+use quorate_procedure::{Footprint, Procedure};
 use quorate_procedures::Library;
 use quorate_sandbox::{Limits, Module};
 use quorate_tpcc::procedures::{Delivery, NewOrder, OrderStatus, Payment, StockLevel};
@@ -49,13 +49,19 @@ impl Library for Hosted {
     fn failure(module: &Module) -> Option<String> {
         module.take_failure().map(|failure| failure.to_string())
     }
+
+    fn footprint(module: &Module, arguments: &[u8]) -> Result<Footprint, String> {
+        module.try_footprint(arguments).map_err(|failure| failure.to_string())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{ClientId, ClockTime, TransactionId, Value};
-    use quorate_granola::{Application, Place};
-    use quorate_procedures::{Answer, Call, Deploy, Operation, Refusal, ShardWith, read_answer};
+    use quorate_core::{ClientId, ClockTime, Key, TransactionId, Value};
+    use quorate_granola::{Application, Place, Prepared};
+    use quorate_procedures::{
+        Answer, Batch, Call, Deploy, Infer, Operation, Refusal, ShardWith, Step, read_answer,
+    };
     use quorate_tpcc::Transaction;
     use quorate_tpcc::transaction::StockLevel;
 
@@ -76,8 +82,8 @@ mod tests {
         Operation::Call(Call { name: name.to_owned(), arguments: arguments.into(), ..Call::default() })
     }
 
-    fn deploy(name: &str, code: &'static [u8]) -> Operation {
-        Operation::Deploy(Deploy { name: name.to_owned(), version: 1, code: Value::from_static(code) })
+    fn deploy(name: &str, code: &[u8]) -> Operation {
+        Operation::Deploy(Deploy { name: name.to_owned(), version: 1, code: Value::copy_from_slice(code) })
     }
 
     #[test]
@@ -105,5 +111,23 @@ mod tests {
         assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
         let refused = run(&mut shard, 4, &deploy("other", b"no module"));
         assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_fails_to_say_what_it_touches_is_told_why() {
+        let traps = r#"(module (memory (export "memory") 1)
+            (func (export "call") (param i32) (result i32) i32.const 0)
+            (func (export "footprint") (param i32) (result i32) unreachable))"#;
+        let mut shard = ShardWith::default();
+        run(&mut shard, 1, &deploy("p", &wat::parse_str(traps).unwrap())).unwrap();
+        let infer = Operation::Infer(Infer { name: "p".to_owned(), ..Infer::default() });
+        let text = "the procedure has trapped: wasm `unreachable` instruction executed".to_owned();
+        assert_eq!(run(&mut shard, 2, &infer), Err(Refusal::Failed { text }));
+        // A shard that has to go on all the same takes it for any key.
+        let id = |sequence| TransactionId { client: ClientId(1), sequence, attempt: 0 };
+        assert!(shard.force_prepare(id(3), &call("p", Vec::new()).encode()));
+        let get =
+            Operation::Batch(Batch { steps: vec![Step::Get { key: Key::from("k") }], ..Batch::default() });
+        assert_eq!(shard.prepare(id(4), &get.encode()), Prepared::Conflict);
     }
 }

@@ -70,16 +70,17 @@ pub trait Procedure {
     /// What the store has answered with is passed on: whoever has called decides what follows.
     fn call(&self, store: &mut dyn Store, arguments: &[u8]) -> Result<Answer, Stop>;
 
-    /// Whatever a call may touch at a shard, wherever it stands in the serial order (the paper's
-    /// `forcePrepare`). What is wider than it needs to be costs conflicts, and only while a shard waits for
-    /// one that is lost.
+    /// Whatever a call with these arguments may touch, wherever it stands in the serial order (the paper's
+    /// `forcePrepare`). Clients that name no keys ask for it too, and call the procedure at the shards that hold
+    /// what it names: there it may touch nothing else. What is wider than it needs to be costs conflicts while a
+    /// shard waits for one that is lost, and shards that need not take part.
     fn footprint(&self, arguments: &[u8]) -> Footprint {
         let _ = arguments;
         Footprint::Everything
     }
 }
 
-/// What a call may touch at a shard.
+/// What a call may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Footprint {
     /// Any key.

@@ -6,7 +6,7 @@ use quorate_core::{Key, Value};
 use quorate_granola::Place;
 
 use crate::encoding;
-use crate::operation::Malformed;
+use crate::operation::{Declared, Malformed};
 
 /// What an operation has come to that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,18 @@ pub enum Answer {
     Call(Value),
     /// A procedure was deployed, or removed.
     Changed,
+    /// What a call would touch.
+    Inferred(Inferred),
+}
+
+/// What a call of a procedure would touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inferred {
+    /// The version that was asked: the one that was named, or else the greatest; zero if the procedure is linked
+    /// with the server.
+    pub version: u32,
+    /// What it names; none if it may touch any key.
+    pub touches: Option<Declared>,
 }
 
 /// What a step of a batch has come to.

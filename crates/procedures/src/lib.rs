@@ -29,8 +29,8 @@ pub mod library;
 pub mod operation;
 pub mod shard;
 
-pub use answer::{Answer, Found, FoundKey, Held, Refusal, StepFault, read_answer};
+pub use answer::{Answer, Found, FoundKey, Held, Inferred, Refusal, StepFault, read_answer};
 pub use divide::{Division, NoAnswer, Placement};
 pub use library::{Library, NoProcedures};
-pub use operation::{Batch, Call, Condition, Declared, Deploy, Malformed, Operation, Remove, Step};
+pub use operation::{Batch, Call, Condition, Declared, Deploy, Infer, Malformed, Operation, Remove, Step};
 pub use shard::{Frozen, Page, Shard, ShardWith, Version};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quorate_procedure::{Answer, Procedure, Stop, Store};
+use quorate_procedure::{Answer, Footprint, Procedure, Stop, Store};
 
 /// What a shard can call. Whoever hosts shards says it with a type, the same at every replica.
 pub trait Library: fmt::Debug + 'static {
@@ -25,6 +25,14 @@ pub trait Library: fmt::Debug + 'static {
 
     /// Why the last call of a procedure has failed, in the same words at every replica.
     fn failure(module: &Self::Module) -> Option<String>;
+
+    /// What a call would touch.
+    ///
+    /// # Errors
+    /// Why the procedure does not come to say it, in the same words at every replica.
+    fn footprint(module: &Self::Module, arguments: &[u8]) -> Result<Footprint, String> {
+        Ok(module.footprint(arguments))
+    }
 }
 
 /// No procedures at all.

@@ -25,6 +25,8 @@ pub enum Operation {
     Deploy(Deploy),
     /// Makes a version of a procedure unknown again.
     Remove(Remove),
+    /// Asks what a call of a procedure would touch.
+    Infer(Infer),
 }
 
 /// Steps that are taken one after the other, if all conditions hold: all of them or none.
@@ -166,6 +168,17 @@ pub struct Remove {
     pub version: u32,
 }
 
+/// Asks what a call of a procedure would touch, at all shards together. That follows from its arguments alone, so any shard knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Infer {
+    /// Which procedure.
+    pub name: String,
+    /// Which version of it, as in [`Call`].
+    pub version: u32,
+    /// What it would be called with.
+    pub arguments: Value,
+}
+
 /// Bytes that are no operation or no answer, or one that goes beyond a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -214,6 +227,7 @@ impl Operation {
                 validate_name(name)?;
                 validate_version(*version)
             }
+            Operation::Infer(Infer { name, .. }) => validate_name(name),
         }
     }
 
@@ -221,6 +235,7 @@ impl Operation {
     pub fn reads_only(&self) -> bool {
         match self {
             Operation::Batch(batch) => batch.reads_only(),
+            Operation::Infer(_) => true,
             Operation::Call(_) | Operation::Deploy(_) | Operation::Remove(_) => false,
         }
     }
@@ -284,15 +299,20 @@ impl Step {
 impl Call {
     fn validate(&self) -> Result<(), Malformed> {
         validate_name(&self.name)?;
-        let Some(declared) = &self.declared else { return Ok(()) };
-        let entries = declared.keys.len() + declared.ranges.len();
+        self.declared.as_ref().map_or(Ok(()), Declared::validate)
+    }
+}
+
+impl Declared {
+    pub(crate) fn validate(&self) -> Result<(), Malformed> {
+        let entries = self.keys.len() + self.ranges.len();
         if entries > TRANSACTION_ENTRIES_MAX {
             let text =
                 format!("{entries} keys and ranges are declared; the limit is {TRANSACTION_ENTRIES_MAX}");
             return Err(Malformed(text));
         }
-        declared.keys.iter().try_for_each(|key| validate_key(key).map_err(Malformed::of))?;
-        declared.ranges.iter().try_for_each(validate_range)
+        self.keys.iter().try_for_each(|key| validate_key(key).map_err(Malformed::of))?;
+        self.ranges.iter().try_for_each(validate_range)
     }
 }
 

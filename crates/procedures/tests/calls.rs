@@ -3,7 +3,7 @@
 use quorate_core::Value;
 use quorate_granola::{Application, Prepared};
 use quorate_procedures::{
-    Answer, Call, Declared, Deploy, Operation, Refusal, Remove, Shard, Step, read_answer,
+    Answer, Call, Declared, Deploy, Infer, Inferred, Operation, Refusal, Remove, Shard, Step, read_answer,
 };
 
 use crate::batches::{batch, get, key, place, put, range, value};
@@ -19,6 +19,10 @@ fn remove(name: &str, version: u32) -> Value {
 
 fn call(name: &str, version: u32, arguments: &str, declared: Option<Declared>) -> Value {
     Operation::Call(Call { name: name.to_owned(), version, arguments: value(arguments), declared }).encode()
+}
+
+fn infer(name: &str, version: u32, arguments: &str) -> Value {
+    Operation::Infer(Infer { name: name.to_owned(), version, arguments: value(arguments) }).encode()
 }
 
 fn run(shard: &mut TestedShard, at: u64, operation: &Value) -> Result<Answer, Refusal> {
@@ -139,6 +143,68 @@ fn a_call_touches_only_what_it_has_declared_and_locks_only_that() {
     );
     assert!(shard.run(place(16), &batch(&[], &[put("y", "2")])).is_none());
     assert_eq!(read_answer(&shard.commit(place(10))).unwrap(), Ok(Answer::Call(value("0"))));
+}
+
+#[test]
+fn a_procedure_says_what_a_call_would_touch_as_a_table() {
+    let mut shard = TestedShard::default();
+    let long = format!("{} 1", "k".repeat(4097));
+    let codes = [(1, "p", 1, "a 1"), (2, "p", 2, "b 2"), (3, "empty", 1, " 1"), (4, "long", 1, &long)];
+    for (at, name, version, code) in codes {
+        run(&mut shard, at, &deploy(name, version, code)).unwrap();
+    }
+    let touches = |version, keys: &[&str], ranges: &[(&str, &str)]| {
+        let keys = keys.iter().map(|name| key(name)).collect();
+        let ranges = ranges.iter().map(|(from, to)| range(from, to)).collect();
+        Ok(Answer::Inferred(Inferred { version, touches: Some(Declared { keys, ranges }) }))
+    };
+    let failed = |text: &str| Err(Refusal::Failed { text: text.to_owned() });
+    let cannot = "what it says that it touches cannot be declared: ";
+    let table = [
+        (infer("p", 0, ""), touches(2, &["b"], &[])),
+        (infer("p", 1, ""), touches(1, &["a"], &[])),
+        (infer("p", 3, ""), Err(Refusal::NoSuchProcedure { name: "p".to_owned(), version: 3 })),
+        (infer("p", 0, "fail"), failed("it does not say")),
+        (infer("p", 0, "much"), Err(Refusal::TooLarge)),
+        (infer("stubborn", 0, "k"), touches(0, &[], &[("k", "~")])),
+        (infer("stubborn", 0, "~"), touches(0, &[], &[])),
+        (infer("count", 0, ""), Ok(Answer::Inferred(Inferred { version: 0, touches: None }))),
+        (infer("empty", 0, ""), failed(&format!("{cannot}a key must not be empty"))),
+        (
+            infer("long", 0, ""),
+            failed(&format!("{cannot}the key \"{}…\" has 4097 bytes; the limit is 4096", "k".repeat(40))),
+        ),
+    ];
+    for (operation, expected) in table {
+        let read = shard.read(place(9), &operation);
+        assert!(!read.is_locked);
+        assert_eq!(read_answer(&read.answer).unwrap(), expected);
+    }
+    assert_eq!(Operation::decode(&infer("p", 0, "")).map(|infer| infer.reads_only()), Ok(true));
+    let refused = run(&mut shard, 9, &infer("", 0, ""));
+    assert!(matches!(refused, Err(Refusal::Malformed { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_a_call_would_touch_is_asked_at_a_place() {
+    let mut shard = TestedShard::default();
+    let version = |answer: &quorate_granola::Answer| match read_answer(answer).unwrap() {
+        Ok(Answer::Inferred(inferred)) => inferred.version,
+        other => panic!("{other:?} does not say what it touches"),
+    };
+    run(&mut shard, 1, &deploy("p", 1, "a 1")).unwrap();
+    run(&mut shard, 3, &deploy("p", 2, "b 2")).unwrap();
+    assert_eq!([3, 4].map(|before| version(&shard.read(place(before), &infer("p", 0, "")).answer)), [1, 2]);
+    // Another one is about to be deployed, or not.
+    assert!(matches!(shard.prepare(place(5).transaction, &deploy("p", 3, "c 3")), Prepared::Commit(_)));
+    assert!(shard.read(place(6), &infer("p", 0, "")).is_locked);
+    assert!(shard.run(place(6), &infer("p", 0, "")).is_none());
+    shard.abort(place(5).transaction);
+    // It holds off changes of procedures alone.
+    assert!(shard.force_prepare(place(7).transaction, &infer("p", 0, "")));
+    assert!(shard.run(place(8), &deploy("p", 3, "c 3")).is_none());
+    assert!(shard.run(place(9), &batch(&[], &[put("b", "1")])).is_some());
+    assert_eq!(version(&shard.commit(place(7))), 2);
 }
 
 #[test]

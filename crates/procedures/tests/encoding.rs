@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use quorate_core::{ClientId, ClockTime, Key, KeyRange, TransactionId, Value};
 use quorate_granola::{Application, Place};
 use quorate_procedures::{
-    Answer, Batch, Call, Condition, Declared, Deploy, Found, FoundKey, Held, Operation, Refusal, Remove,
-    Shard, Step, StepFault, read_answer,
+    Answer, Batch, Call, Condition, Declared, Deploy, Found, FoundKey, Held, Infer, Inferred, Operation,
+    Refusal, Remove, Shard, Step, StepFault, read_answer,
 };
 
 fn key() -> impl Strategy<Value = Key> {
@@ -63,14 +63,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+fn declared() -> impl Strategy<Value = Option<Declared>> {
     let declared = (vec(key(), 0..3), vec(range(), 0..3));
-    let declared = option::of(declared.prop_map(|(keys, ranges)| Declared { keys, ranges }));
+    option::of(declared.prop_map(|(keys, ranges)| Declared { keys, ranges }))
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
     let name = "[a-zé]{1,10}";
     prop_oneof![
         4 => (vec(condition(), 0..4), vec(step(), 0..6))
             .prop_map(|(conditions, steps)| Operation::Batch(Batch { conditions, steps })),
-        1 => (name, any::<u32>(), value(), declared).prop_map(|(name, version, arguments, declared)| {
+        1 => (name, any::<u32>(), value(), declared()).prop_map(|(name, version, arguments, declared)| {
             Operation::Call(Call { name, version, arguments, declared })
         }),
         1 => (name, 1u32.., value()).prop_map(|(name, version, code)| Operation::Deploy(Deploy {
@@ -79,6 +82,8 @@ fn operation() -> impl Strategy<Value = Operation> {
             code
         })),
         1 => (name, 1u32..).prop_map(|(name, version)| Operation::Remove(Remove { name, version })),
+        1 => (name, any::<u32>(), value())
+            .prop_map(|(name, version, arguments)| Operation::Infer(Infer { name, version, arguments })),
     ]
 }
 
@@ -98,6 +103,8 @@ fn answer() -> impl Strategy<Value = Answer> {
         vec(found(), 0..5).prop_map(Answer::Batch),
         value().prop_map(Answer::Call),
         Just(Answer::Changed),
+        (any::<u32>(), declared())
+            .prop_map(|(version, touches)| Answer::Inferred(Inferred { version, touches })),
     ]
 }
 

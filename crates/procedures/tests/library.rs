@@ -80,4 +80,12 @@ impl Library for Tested {
     fn failure(_: &Appends) -> Option<String> {
         Some("overfull".to_owned())
     }
+
+    fn footprint(module: &Appends, arguments: &[u8]) -> Result<Footprint, String> {
+        match arguments {
+            b"fail" => Err("it does not say".to_owned()),
+            b"much" => Ok(Footprint::Keys { keys: vec![vec![b'k'; 4_000]; 2_600], ranges: Vec::new() }),
+            _ => Ok(module.footprint(arguments)),
+        }
+    }
 }

@@ -48,7 +48,7 @@ impl Module {
         self.with_instance(|instance| instance.call(store, arguments))
     }
 
-    /// What a call may touch at a shard.
+    /// What a call may touch.
     ///
     /// # Errors
     /// If the module fails to say it.

@@ -4,13 +4,13 @@ use bytes::Bytes;
 use prost::{Message, Oneof};
 use quorate_core::{Key, Value};
 
-use super::{Nothing, Place, present};
+use super::{Declared, Nothing, Place, present};
 use crate::answer as own;
 use crate::operation::Malformed;
 
 #[derive(Clone, PartialEq, Message)]
 struct Answer {
-    #[prost(oneof = "Kind", tags = "1, 2, 3")]
+    #[prost(oneof = "Kind", tags = "1, 2, 3, 4")]
     kind: Option<Kind>,
 }
 
@@ -22,6 +22,16 @@ enum Kind {
     Call(Bytes),
     #[prost(message, tag = 3)]
     Changed(Nothing),
+    #[prost(message, tag = 4)]
+    Inferred(Inferred),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Inferred {
+    #[prost(uint32, tag = 1)]
+    version: u32,
+    #[prost(message, optional, tag = 2)]
+    touches: Option<Declared>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -138,6 +148,10 @@ pub(crate) fn encode_answer(answer: &own::Answer) -> Value {
         own::Answer::Batch(found) => Kind::Batch(Batch { found: found.iter().map(write_found).collect() }),
         own::Answer::Call(answer) => Kind::Call(answer.clone()),
         own::Answer::Changed => Kind::Changed(Nothing {}),
+        own::Answer::Inferred(own::Inferred { version, touches }) => {
+            let touches = touches.clone().map(Declared::from);
+            Kind::Inferred(Inferred { version: *version, touches })
+        }
     };
     Answer { kind: Some(kind) }.encode_to_vec().into()
 }
@@ -168,6 +182,9 @@ pub(crate) fn decode_answer(bytes: &Value) -> Result<own::Answer, Malformed> {
         }
         Kind::Call(answer) => own::Answer::Call(answer),
         Kind::Changed(_) => own::Answer::Changed,
+        Kind::Inferred(Inferred { version, touches }) => {
+            own::Answer::Inferred(own::Inferred { version, touches: touches.map(From::from) })
+        }
     })
 }
 

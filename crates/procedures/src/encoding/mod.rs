@@ -13,7 +13,7 @@ use prost::{DecodeError, Message};
 use quorate_core::{ClientId, ClockTime, Key, TransactionId};
 use quorate_granola as granola;
 
-use crate::operation::Malformed;
+use crate::operation::{self as own, Malformed};
 
 /// A place in the serial order.
 #[derive(Clone, PartialEq, Message)]
@@ -34,6 +34,15 @@ struct KeyRange {
     from: Bytes,
     #[prost(bytes = "bytes", optional, tag = 2)]
     to: Option<Bytes>,
+}
+
+/// What a call touches.
+#[derive(Clone, PartialEq, Message)]
+struct Declared {
+    #[prost(bytes = "bytes", repeated, tag = 1)]
+    keys: Vec<Bytes>,
+    #[prost(message, repeated, tag = 2)]
+    ranges: Vec<KeyRange>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -63,6 +72,24 @@ impl From<quorate_core::KeyRange> for KeyRange {
 impl From<KeyRange> for quorate_core::KeyRange {
     fn from(range: KeyRange) -> Self {
         quorate_core::KeyRange { from: range.from.into(), to: range.to.map(Key::from) }
+    }
+}
+
+impl From<own::Declared> for Declared {
+    fn from(declared: own::Declared) -> Self {
+        Declared {
+            keys: declared.keys.into_iter().map(Bytes::from).collect(),
+            ranges: declared.ranges.into_iter().map(KeyRange::from).collect(),
+        }
+    }
+}
+
+impl From<Declared> for own::Declared {
+    fn from(declared: Declared) -> Self {
+        own::Declared {
+            keys: declared.keys.into_iter().map(Key::from).collect(),
+            ranges: declared.ranges.into_iter().map(quorate_core::KeyRange::from).collect(),
+        }
     }
 }
 

@@ -5,13 +5,13 @@ use prost::{Message, Oneof};
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Key, Value};
 
-use super::{KeyRange, Nothing, Place, present, reader};
+use super::{Declared, KeyRange, Nothing, Place, present, reader};
 use crate::operation as own;
 use crate::operation::Malformed;
 
 #[derive(Clone, PartialEq, Message)]
 struct Operation {
-    #[prost(oneof = "Kind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5")]
     kind: Option<Kind>,
 }
 
@@ -25,6 +25,8 @@ enum Kind {
     Deploy(Deploy),
     #[prost(message, tag = 4)]
     Remove(Remove),
+    #[prost(message, tag = 5)]
+    Infer(Infer),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -114,14 +116,6 @@ struct Call {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Declared {
-    #[prost(bytes = "bytes", repeated, tag = 1)]
-    keys: Vec<Bytes>,
-    #[prost(message, repeated, tag = 2)]
-    ranges: Vec<KeyRange>,
-}
-
-#[derive(Clone, PartialEq, Message)]
 struct Deploy {
     #[prost(string, tag = 1)]
     name: String,
@@ -139,6 +133,16 @@ struct Remove {
     version: u32,
 }
 
+#[derive(Clone, PartialEq, Message)]
+struct Infer {
+    #[prost(string, tag = 1)]
+    name: String,
+    #[prost(uint32, tag = 2)]
+    version: u32,
+    #[prost(bytes = "bytes", tag = 3)]
+    arguments: Bytes,
+}
+
 /// The bytes of an operation.
 pub(crate) fn encode(operation: &own::Operation) -> Value {
     let kind = match operation.clone() {
@@ -150,15 +154,15 @@ pub(crate) fn encode(operation: &own::Operation) -> Value {
             name: call.name,
             version: call.version,
             arguments: call.arguments,
-            declared: call.declared.map(|declared| Declared {
-                keys: declared.keys.into_iter().map(Bytes::from).collect(),
-                ranges: declared.ranges.into_iter().map(KeyRange::from).collect(),
-            }),
+            declared: call.declared.map(Declared::from),
         }),
         own::Operation::Deploy(own::Deploy { name, version, code }) => {
             Kind::Deploy(Deploy { name, version, code })
         }
         own::Operation::Remove(own::Remove { name, version }) => Kind::Remove(Remove { name, version }),
+        own::Operation::Infer(own::Infer { name, version, arguments }) => {
+            Kind::Infer(Infer { name, version, arguments })
+        }
     };
     Operation { kind: Some(kind) }.encode_to_vec().into()
 }
@@ -203,15 +207,15 @@ pub(crate) fn decode(bytes: &Value) -> Result<own::Operation, Malformed> {
     Ok(match present(operation.kind, "the operation")? {
         Kind::Batch(_) => return Err(Malformed::of("a batch that cannot be read")),
         Kind::Call(Call { name, version, arguments, declared }) => {
-            let declared = declared.map(|declared| own::Declared {
-                keys: declared.keys.into_iter().map(Key::from).collect(),
-                ranges: declared.ranges.into_iter().map(quorate_core::KeyRange::from).collect(),
-            });
+            let declared = declared.map(own::Declared::from);
             own::Operation::Call(own::Call { name, version, arguments, declared })
         }
         Kind::Deploy(Deploy { name, version, code }) => {
             own::Operation::Deploy(own::Deploy { name, version, code })
         }
         Kind::Remove(Remove { name, version }) => own::Operation::Remove(own::Remove { name, version }),
+        Kind::Infer(Infer { name, version, arguments }) => {
+            own::Operation::Infer(own::Infer { name, version, arguments })
+        }
     })
 }

@@ -200,6 +200,7 @@ impl<L: Library> ShardWith<L> {
             Operation::Call(call) => (self.procedures.call(work, &call)?.encode(), None),
             Operation::Deploy(deploy) => (Answer::Changed.encode(), self.procedures.deploy(work, &deploy)?),
             Operation::Remove(remove) => (Answer::Changed.encode(), self.procedures.remove(work, &remove)?),
+            Operation::Infer(infer) => (self.procedures.infer(work, infer)?, None),
         })
     }
 
@@ -240,6 +241,7 @@ impl<L: Library> ShardWith<L> {
             Ok(Operation::Deploy(_) | Operation::Remove(_)) => {
                 Touched { procedures: Some(Access::Write), ..Touched::default() }
             }
+            Ok(Operation::Infer(_)) => Touched { procedures: Some(Access::Read), ..Touched::default() },
             Err(_) => Touched::default(),
         }
     }

@@ -15,9 +15,9 @@ use super::End;
 use super::locks::{Access, Locks, Touched};
 use super::versions::{Version, Versions, Writes};
 use super::work::{Halt, Work};
-use crate::answer::{Answer, Refusal};
+use crate::answer::{Answer, Inferred, Refusal};
 use crate::library::Library;
-use crate::operation::{Call, Declared, Deploy, Remove};
+use crate::operation::{Call, Declared, Deploy, Infer, Malformed, Remove};
 
 /// The procedures of a shard.
 pub(super) struct Procedures<L: Library> {
@@ -72,10 +72,24 @@ fn version_key(name: &str, version: u32) -> Key {
     Key::from([name.as_bytes(), b"\0", &version.to_be_bytes()].concat())
 }
 
+/// The version that a name stands for.
+fn version_of(key: &Key) -> u32 {
+    let number = key.last_chunk().expect("the name of a version ends in its number");
+    u32::from_be_bytes(*number)
+}
+
+/// What a procedure says that it touches; none if that is any key.
+fn declared(footprint: Footprint) -> Option<Declared> {
+    let Footprint::Keys { keys, ranges } = footprint else { return None };
+    let range = |(from, to)| KeyRange { from: Key::from(from), to: Some(Key::from(to)) };
+    let ranges = ranges.into_iter().map(range).filter(|range| !range.is_empty());
+    Some(Declared { keys: keys.into_iter().map(Key::from).collect(), ranges: ranges.collect() })
+}
+
 impl<L: Library> Procedures<L> {
     /// Calls a procedure.
     pub(super) fn call(&self, work: &mut Work<'_>, call: &Call) -> Result<Answer, End> {
-        let callable = self.resolve(work, call)?;
+        let (callable, _) = self.resolve(work, &call.name, call.version)?;
         let mut store = Caller { work, declared: call.declared.as_ref(), ended: None };
         let result = callable.procedure().call(&mut store, &call.arguments);
         if let Some(ended) = store.ended {
@@ -102,25 +116,45 @@ impl<L: Library> Procedures<L> {
         }
     }
 
-    fn resolve(&self, work: &mut Work<'_>, call: &Call) -> Result<Callable<'_, L>, End> {
-        if call.version == 0
-            && let Some(procedure) = L::find(&call.name)
+    /// Says what a call would touch, in the bytes of an answer.
+    pub(super) fn infer(&self, work: &mut Work<'_>, infer: Infer) -> Result<Value, End> {
+        let (callable, version) = self.resolve(work, &infer.name, infer.version)?;
+        let failed = |text| End::Refused(Refusal::Failed { text });
+        let footprint = match callable {
+            Callable::Linked(procedure) => procedure.footprint(&infer.arguments),
+            Callable::Deployed(module) => L::footprint(module, &infer.arguments).map_err(failed)?,
+        };
+        let touches = declared(footprint);
+        if let Some(Err(Malformed(text))) = touches.as_ref().map(Declared::validate) {
+            return Err(failed(format!("what it says that it touches cannot be declared: {text}")));
+        }
+        let answer = Answer::Inferred(Inferred { version, touches }).encode();
+        if answer.len() > TRANSACTION_BYTES_MAX { Err(End::Halt(Halt::TooLarge)) } else { Ok(answer) }
+    }
+
+    /// The procedure that is meant, and its version; zero if it is linked.
+    fn resolve(&self, work: &mut Work<'_>, name: &str, version: u32) -> Result<(Callable<'_, L>, u32), End> {
+        if version == 0
+            && let Some(procedure) = L::find(name)
         {
-            return Ok(Callable::Linked(procedure));
+            return Ok((Callable::Linked(procedure), 0));
         }
         work.touch_procedures(Access::Read)?;
-        let found = self.deployed(call, work.before());
-        let module = found.and_then(|(key, place)| self.compiled.get(&(key, place)));
-        let missing = || Refusal::NoSuchProcedure { name: call.name.clone(), version: call.version };
-        module.map(Callable::Deployed).ok_or_else(|| End::Refused(missing()))
+        let found = self.deployed(name, version, work.before());
+        let module = found.and_then(|(key, place)| {
+            let version = version_of(&key);
+            Some((Callable::Deployed(self.compiled.get(&(key, place))?), version))
+        });
+        let missing = || Refusal::NoSuchProcedure { name: name.to_owned(), version };
+        module.ok_or_else(|| End::Refused(missing()))
     }
 
     /// Which version of a procedure is meant, and where it was deployed.
-    fn deployed(&self, call: &Call, before: Option<Place>) -> Option<(Key, Place)> {
-        let lowest = if call.version == 0 { 1 } else { call.version };
-        let highest = if call.version == 0 { u32::MAX } else { call.version };
-        let to = [version_key(&call.name, highest).as_slice(), b"\0"].concat();
-        let range = KeyRange { from: version_key(&call.name, lowest), to: Some(Key::from(to)) };
+    fn deployed(&self, name: &str, version: u32, before: Option<Place>) -> Option<(Key, Place)> {
+        let lowest = if version == 0 { 1 } else { version };
+        let highest = if version == 0 { u32::MAX } else { version };
+        let to = [version_key(name, highest).as_slice(), b"\0"].concat();
+        let range = KeyRange { from: version_key(name, lowest), to: Some(Key::from(to)) };
         let writes = Writes::new();
         let newest = self.code.scan(&range, before, &writes, true).next();
         newest.and_then(|(key, seen)| Some((key.clone(), seen.place?)))
@@ -221,20 +255,18 @@ impl<L: Library> Procedures<L> {
         }
         // Somebody may change what would be called.
         let is_certain = linked.is_some() || !locks.has_procedures(Access::Read);
-        let deployed = || self.deployed(call, None).and_then(|found| self.compiled.get(&found));
+        let deployed =
+            || self.deployed(&call.name, call.version, None).and_then(|found| self.compiled.get(&found));
         let footprint = match linked {
             Some(procedure) => procedure.footprint(&call.arguments),
             None => deployed().map_or(Footprint::Everything, |module| module.footprint(&call.arguments)),
         };
-        match footprint {
-            Footprint::Keys { keys, ranges } if is_certain => {
-                keys.into_iter().for_each(|key| touched.key(&Key::from(key), Access::Write));
-                for (from, to) in ranges {
-                    let range = KeyRange { from: Key::from(from), to: Some(Key::from(to)) };
-                    touched.range(range, Access::Write);
-                }
+        match declared(footprint) {
+            Some(declared) if is_certain => {
+                declared.keys.iter().for_each(|key| touched.key(key, Access::Write));
+                declared.ranges.into_iter().for_each(|range| touched.range(range, Access::Write));
             }
-            Footprint::Keys { .. } | Footprint::Everything => touched.everything(),
+            Some(_) | None => touched.everything(),
         }
         touched
     }

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use quorate_core::{ClientId, ClockTime, Key, KeyRange, Random, TransactionId, Value};
 use quorate_granola::{Answer as Answered, Application, Place, Prepared};
 use quorate_procedures::{
-    Batch, Call, Condition, Declared, Deploy, Frozen, Operation, Page, Remove, Step, read_answer,
+    Answer, Batch, Call, Condition, Declared, Deploy, Frozen, Infer, Inferred, Operation, Page, Remove, Step,
+    read_answer,
 };
 
 use crate::library::TestedShard;
@@ -102,6 +103,9 @@ impl History {
     fn note(&mut self, place: Place, operation: Operation, answer: &Answered) {
         let answer = read_answer(answer).expect("an answer can be read");
         self.seen.insert(if answer.is_ok() { "something was done" } else { "something was refused" });
+        if let Ok(Answer::Inferred(Inferred { touches: Some(_), .. })) = answer {
+            self.seen.insert("a procedure said what it touches");
+        }
         self.executed.insert(place, (operation, answer));
     }
 
@@ -298,6 +302,14 @@ impl History {
                 Operation::Call(Call { name, version, arguments, declared })
             }
             4 => Operation::Call(Call { name: "count".into(), ..Call::default() }),
+            5 if self.random.chance(0.2) => {
+                Operation::Infer(Infer { name: "count".to_owned(), ..Infer::default() })
+            }
+            5 => Operation::Infer(Infer {
+                name,
+                version: self.random.below(3) as u32,
+                arguments: Value::default(),
+            }),
             _ => {
                 let conditions = (0..self.random.below(3)).filter_map(|_| self.condition()).collect();
                 let steps = (0..self.random.below(4)).map(|_| self.one_step()).collect();
@@ -382,6 +394,7 @@ fn histories_reach_everything() {
     let expected = [
         "a commit below what has run",
         "a prepare met a lock",
+        "a procedure said what it touches",
         "a read met a lock",
         "a run met a lock",
         "blocked by force",

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use quorate_core::{KeyRange, Value};
 use quorate_granola::Place;
 use quorate_procedures::{
-    Answer, Batch, Call, Condition, Found, FoundKey, Held, Operation, Refusal, Step, StepFault, Version,
+    Answer, Batch, Call, Condition, Declared, Found, FoundKey, Held, Inferred, Operation, Refusal, Step,
+    StepFault, Version,
 };
 
 pub(crate) type Result = std::result::Result<Answer, Refusal>;
@@ -34,6 +35,7 @@ impl State {
             Operation::Batch(batch) => batch.steps.iter().position(|step| !step.reads_only()),
             Operation::Call(_) => Some(0),
             Operation::Deploy(_) | Operation::Remove(_) => return Err(Refusal::ReadOnly),
+            Operation::Infer(_) => None,
         };
         let result = self.clone().execute(Place::default(), operation);
         match (operation, first_write, result) {
@@ -83,7 +85,27 @@ impl State {
                 let removed = self.procedures.remove(&key).map(|_| Answer::Changed);
                 removed.ok_or(Refusal::NoSuchProcedure { name, version })
             }
+            Operation::Infer(infer) if infer.name == "count" => Ok(Answer::Inferred(Inferred::default())),
+            Operation::Infer(infer) => {
+                let (version, key, _) = self.meant(&infer.name, infer.version)?;
+                let declared = Declared { keys: vec![key.into()], ranges: Vec::new() };
+                Ok(Answer::Inferred(Inferred { version, touches: Some(declared) }))
+            }
         }
+    }
+
+    /// The version of a procedure that is meant, the key that it is about, and what it appends.
+    fn meant(&self, name: &str, version: u32) -> std::result::Result<(u32, Vec<u8>, String), Refusal> {
+        let of = |key: &[u8]| {
+            let (known, number) = key.split_at(name.len());
+            let number = u32::from_be_bytes(number[1..].try_into().expect("a number has four bytes"));
+            (known == name.as_bytes() && (version == 0 || number == version)).then_some(number)
+        };
+        let meant = self.procedures.iter().rev().find_map(|(key, code)| Some((of(key)?, code)));
+        let (number, code) = meant.ok_or(Refusal::NoSuchProcedure { name: name.to_owned(), version })?;
+        let line = String::from_utf8(code.value.to_vec()).expect("code is text");
+        let (key, suffix) = line.split_once(' ').expect("code is a line");
+        Ok((number, key.as_bytes().to_vec(), suffix.to_owned()))
     }
 
     fn batch(&mut self, place: Place, batch: &Batch) -> Result {
@@ -169,16 +191,8 @@ impl State {
             self.put(place, b"x", count.clone().into_bytes());
             return Ok(Answer::Call(Value::from(count)));
         }
-        let is_meant = |key: &[u8]| {
-            let (name, version) = key.split_at(call.name.len());
-            name == call.name.as_bytes() && (call.version == 0 || version[1..] == call.version.to_be_bytes())
-        };
-        let meant = self.procedures.iter().rfind(|(key, _)| is_meant(key));
-        let missing = Refusal::NoSuchProcedure { name: call.name.clone(), version: call.version };
-        let (_, code) = meant.ok_or(missing)?;
-        let line = String::from_utf8(code.value.to_vec()).expect("code is text");
-        let (key, suffix) = line.split_once(' ').expect("code is a line");
-        let key = key.as_bytes();
+        let (_, key, suffix) = self.meant(&call.name, call.version)?;
+        let key = key.as_slice();
         let is_declared = call.declared.as_ref().is_none_or(|declared| {
             declared.keys.iter().any(|known| *known == *key)
                 || declared.ranges.iter().any(|range| range.contains(key))
