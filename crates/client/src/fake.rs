@@ -12,6 +12,8 @@ use quorate_core::{
 };
 use quorate_granola::{Answer, Application, Place};
 use quorate_interactive::{Command, Event, Executed, NotExecuted};
+use quorate_procedure::{Answer as Done, Footprint, Procedure, Stop, Store};
+use quorate_procedures::{Library, Operation, ShardWith};
 use tokio::time::Instant;
 
 use crate::database::Shared;
@@ -35,11 +37,13 @@ struct State {
     ends: VecDeque<End>,
     outcomes: VecDeque<Option<Outcome>>,
     /// What the shards of a serializable keyspace hold.
-    shards: BTreeMap<ShardId, quorate_procedures::Shard>,
+    shards: BTreeMap<ShardId, ShardWith<Tested>>,
     /// What was executed there.
     executed: BTreeMap<TransactionId, Result<Executed, NotExecuted>>,
     /// What is told of the next one-round transactions and recalls, in place of what they come to.
     one_rounds: VecDeque<NotExecuted>,
+    /// What somebody else has all shards do before each of the next one-round transactions.
+    meanwhile: VecDeque<Option<Operation>>,
     /// True if nobody hears what became of a transaction.
     forgets_who_asks: bool,
     clock: u64,
@@ -51,6 +55,48 @@ pub(crate) enum End {
     Commit,
     Fail(Failure),
     Never,
+}
+
+/// The procedures of the fake: what is deployed is `KEYS`, the keys that a call touches; `ARGUMENTS` stands for what it is called with,
+/// and `*` for any key. A call answers with both.
+#[derive(Debug)]
+pub(crate) enum Tested {}
+
+/// Such a procedure.
+#[derive(Debug)]
+pub(crate) struct Touches(String);
+
+impl Library for Tested {
+    type Module = Touches;
+
+    fn find(_: &str) -> Option<&'static (dyn Procedure + Sync)> {
+        None
+    }
+
+    fn compile(code: &[u8]) -> Result<Touches, String> {
+        String::from_utf8(code.to_vec()).map(Touches).map_err(|error| error.to_string())
+    }
+
+    fn failure(_: &Touches) -> Option<String> {
+        None
+    }
+}
+
+impl Procedure for Touches {
+    fn call(&self, _: &mut dyn Store, arguments: &[u8]) -> Result<Done, Stop> {
+        Ok(Done::Done([self.0.as_bytes(), b" ", arguments].concat()))
+    }
+
+    fn footprint(&self, arguments: &[u8]) -> Footprint {
+        let arguments = String::from_utf8_lossy(arguments);
+        match self.0.replace("ARGUMENTS", &arguments).as_str() {
+            "*" => Footprint::Everything,
+            keys => Footprint::Keys {
+                keys: keys.split_whitespace().map(|key| key.as_bytes().to_vec()).collect(),
+                ranges: Vec::new(),
+            },
+        }
+    }
 }
 
 impl Fake {
@@ -94,6 +140,11 @@ impl Fake {
     /// are executed all the same.
     pub(crate) fn next_one_rounds(&self, ends: impl IntoIterator<Item = NotExecuted>) {
         self.state.lock().unwrap().one_rounds.extend(ends);
+    }
+
+    /// What somebody else has all shards do before each of the next one-round transactions.
+    pub(crate) fn meanwhile(&self, operations: impl IntoIterator<Item = Option<Operation>>) {
+        self.state.lock().unwrap().meanwhile.extend(operations);
     }
 
     pub(crate) fn next_outcomes(&self, outcomes: impl IntoIterator<Item = Option<Outcome>>) {
@@ -205,6 +256,11 @@ impl State {
                     (transaction, Err(failure.into()))
                 }
                 told => {
+                    if let Some(operation) = self.meanwhile.pop_front().flatten() {
+                        let other = TransactionId { client: ClientId(8), sequence: self.clock, attempt: 0 };
+                        let parts = [1, 2].map(|shard| (ShardId(shard), operation.encode()));
+                        self.execute(other, &BTreeMap::from(parts)).expect("what others do is done");
+                    }
                     let executed = self.execute(transaction, &parts);
                     self.executed.insert(transaction, executed.clone());
                     (transaction, told.map_or(executed, Err))

@@ -20,11 +20,22 @@ fn written(directory: &Path, name: &str, bytes: &[u8]) -> String {
 
 /// A call that moves an amount from one to the other, and what it prints.
 fn transfer(servers: &Servers, (from, to): (&str, &str), amount: u64, flags: &[&str]) -> Value {
+    transfer_in(servers, "accounts", (from, to), amount, &[&["--key", from, "--key", to], flags].concat())
+}
+
+/// The same in this keyspace, where nothing is said of keys unless flags do.
+fn transfer_in(
+    servers: &Servers,
+    keyspace: &str,
+    (from, to): (&str, &str),
+    amount: u64,
+    flags: &[&str],
+) -> Value {
     let name = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
     let arguments = [name(from), name(to), amount.to_le_bytes().to_vec()].concat();
     let hex: String = arguments.iter().map(|byte| format!("{byte:02x}")).collect();
-    let words = ["procedure", "call", "accounts", "transfer", "--json", "--arguments-hex", &hex];
-    let run = servers.run(&[&words[..], &["--key", from, "--key", to], flags].concat());
+    let words = ["procedure", "call", keyspace, "transfer", "--json", "--arguments-hex", &hex];
+    let run = servers.run(&[&words[..], flags].concat());
     assert!(run.code == 0 || run.code == 1 && !run.out.is_empty(), "{}{}", run.out, run.err);
     run.json()
 }
@@ -125,8 +136,16 @@ fn what_cannot_be_deployed_or_called_is_refused_with_what_to_do() {
         b"\0asm\x01\0\0\0\x01\x06\x01\x60\x01\x7f\x01\x7f\x03\x02\x01\0\x05\x03\x01\0\x01\x07\x11\x02\x06memory\x02\0\x04call\0\0\
           \x0a\x12\x01\x10\0\x43\0\0\0\0\x43\0\0\0\0\x92\x1a\x41\0\x0b",
     );
+    // A function that returns zero, a memory, and no footprint.
+    let secret = file(
+        "secret.wasm",
+        b"\0asm\x01\0\0\0\x01\x06\x01\x60\x01\x7f\x01\x7f\x03\x02\x01\0\x05\x03\x01\0\x01\x07\x11\x02\x06memory\x02\0\x04call\0\0\
+          \x0a\x06\x01\x04\0\x41\0\x0b",
+    );
+    let deployed = servers.run(&["procedure", "deploy", "wide", "secret", &secret]);
+    assert_eq!(deployed.code, 0, "{}", deployed.err);
     let long = "x".repeat(201);
-    let table: [(&[&str], i32, &str); 16] = [
+    let table: [(&[&str], i32, &str); 18] = [
         (&["deploy", "accounts", "p", &text], 1, "not valid WebAssembly"),
         (&["deploy", "accounts", "p", &cut], 1, "not valid WebAssembly"),
         (&["deploy", "accounts", "p", &large], 2, "the limit is 1048576"),
@@ -139,11 +158,19 @@ fn what_cannot_be_deployed_or_called_is_refused_with_what_to_do() {
         (&["deploy", "nowhere", "p", &good], 2, "there are: accounts"),
         (&["call", "accounts", "p"], 1, "there is no procedure p: deploy it"),
         (&["call", "accounts", "tpcc/payment"], 1, "no transaction of TPC-C"),
-        (&["call", "wide", "p"], 2, "name the keys"),
+        (&["call", "wide", "p"], 1, "there is no procedure p: deploy it"),
+        (&["call", "wide", "secret"], 2, "name the keys"),
+        (&["call", "wide", "tpcc/payment"], 1, "no transaction of TPC-C"),
         (&["call", "strict", "p"], 2, "isolation serializable"),
         (&["call", "accounts", "p", "--arguments-hex", "0"], 2, "two hexadecimal digits"),
         (&["remove", "accounts", "p", "7"], 2, "never had a version 7"),
     ];
+    let transferring = servers.run(&["procedure", "deploy", "wide", "transfer", &good]);
+    assert_eq!(transferring.code, 0, "{}", transferring.err);
+    let opened = servers.shell(&format!("use wide; put {{team}}ada {OPENED}; put {{team}}bob {OPENED}"));
+    assert_eq!(opened.code, 0, "{}", opened.err);
+    let moved = transfer_in(&servers, "wide", ("{team}ada", "{team}bob"), 1, &[]);
+    assert_eq!(moved["answers_hex"], left(1), "the procedure says where it is to be called: {moved}");
     for (words, code, reason) in table {
         let refused = servers.run(&[&["procedure"], words].concat());
         assert_eq!((refused.code, refused.out.as_str()), (code, ""), "{words:?}: {}", refused.err);

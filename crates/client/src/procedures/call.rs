@@ -6,7 +6,8 @@ use quorate_core::topology::Keyspace as Definition;
 use quorate_core::transaction::TRANSACTION_BYTES_MAX;
 use quorate_core::{Key, KeyRange, ShardId, Value};
 use quorate_granola::Class;
-use quorate_procedures::{Answer, Declared, Malformed, Operation};
+use quorate_procedures::{Answer, Declared, Infer, Inferred, Malformed, Operation, Refusal};
+use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
@@ -31,6 +32,9 @@ use super::{InvalidProcedure, refused};
 ///
 /// Each shard runs the procedure for itself, and sees its own keys alone: what it is to do follows from its arguments and from what it
 /// finds. What a call of several shards comes to is decided together (all carry it out, or none) and each has an answer of its own.
+///
+/// A call that says nothing of keys is called at the only shard. If there are several, one of them is asked first what the procedure
+/// says that it touches with these arguments; then the call declares that. Whoever knows it saves that round trip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     name: String,
@@ -39,6 +43,8 @@ pub struct Call {
     declared: Vec<Named>,
     routes: Vec<(Key, Option<Value>)>,
     agreement: Agreement,
+    /// True if what is declared is all that it touches, even if that is nothing.
+    is_inferred: bool,
 }
 
 /// Something that a call declares that it touches.
@@ -144,6 +150,26 @@ impl Call {
         self
     }
 
+    /// True if it has to be asked what it touches, because nothing says where it is to be called.
+    fn needs_inference(&self, keyspace: &Definition) -> bool {
+        keyspace.shards.len() > 1 && self.declared.is_empty() && self.routes.is_empty()
+    }
+
+    /// The shard that is asked what it touches. All know it.
+    fn asked(&self, keyspace: &Definition) -> ShardId {
+        keyspace.shard_of(&self.arguments).id
+    }
+
+    /// The same call of the version that was asked, which declares what that touches.
+    fn declaring(&self, inferred: Inferred) -> Result<Self, InvalidProcedure> {
+        let Inferred { version, touches } = inferred;
+        let Some(Declared { keys, ranges }) = touches else {
+            return Err(InvalidProcedure::WithoutKeys { name: self.name.clone() });
+        };
+        let declared = keys.into_iter().map(Named::Key).chain(ranges.into_iter().map(Named::Range)).collect();
+        Ok(Call { version, declared, is_inferred: true, ..self.clone() })
+    }
+
     /// What each shard is asked, which shards those are in the order of the keys, and how they have to agree.
     pub(crate) fn divide(&self, keyspace: &Definition) -> Result<Divided, InvalidProcedure> {
         let mut parts = Parts::default();
@@ -170,6 +196,7 @@ impl Call {
         }
         match &keyspace.shards[..] {
             [only] => drop(parts.at(only.id)),
+            _ if parts.order.is_empty() && self.is_inferred => drop(parts.at(self.asked(keyspace))),
             _ if parts.order.is_empty() => {
                 return Err(InvalidProcedure::WithoutKeys { name: self.name.clone() });
             }
@@ -193,19 +220,24 @@ impl Call {
             name: self.name.clone(),
             version: self.version,
             arguments: part.arguments.unwrap_or(&self.arguments).clone(),
-            declared: (!self.declared.is_empty()).then_some(part.declared),
+            declared: (self.is_inferred || !self.declared.is_empty()).then_some(part.declared),
         });
-        super::validate(&operation)?;
-        let encoded = operation.encode();
-        match encoded.len() {
-            bytes if bytes > TRANSACTION_BYTES_MAX => {
-                let reason = format!(
-                    "a call of {bytes} bytes for one shard, and {TRANSACTION_BYTES_MAX} are allowed: pass less, or store it first"
-                );
-                Err(InvalidProcedure::Limit { reason })
-            }
-            _ => Ok(encoded),
+        encode(&operation)
+    }
+}
+
+/// The bytes of what a shard is asked, if it would take them.
+fn encode(operation: &Operation) -> Result<Value, InvalidProcedure> {
+    super::validate(operation)?;
+    let encoded = operation.encode();
+    match encoded.len() {
+        bytes if bytes > TRANSACTION_BYTES_MAX => {
+            let reason = format!(
+                "a call of {bytes} bytes for one shard, and {TRANSACTION_BYTES_MAX} are allowed: pass less, or store it first"
+            );
+            Err(InvalidProcedure::Limit { reason })
         }
+        _ => Ok(encoded),
     }
 }
 
@@ -240,15 +272,61 @@ impl<'a> Parts<'a> {
 }
 
 impl Keyspace {
-    /// Calls a procedure: one that was deployed with [`Keyspace::deploy`], or one that is linked with the servers. It takes one round;
-    /// it is run again while others are in the way, until the deadline.
+    /// Calls a procedure: one that was deployed with [`Keyspace::deploy`], or one that is linked with the servers. It takes one round,
+    /// or two if one of several shards has to be asked first what it touches; it is run again while others are in the way, until the
+    /// deadline.
     ///
     /// # Errors
     /// [`Error::Refused`] if a shard refuses its part: the procedure does, with its reason, or it fails, or there is none. Nothing was
-    /// changed then. [`InvalidProcedure::NotServed`] where the keyspace is not `serializable`, [`InvalidProcedure::WithoutKeys`] if nothing says
-    /// which of several shards are meant, [`InvalidProcedure::Limit`] if something goes beyond a limit; else as [`Keyspace::transact`].
+    /// changed then. [`InvalidProcedure::NotServed`] where the keyspace is not `serializable`, [`InvalidProcedure::WithoutKeys`] if neither the
+    /// call nor the procedure says which of several shards are meant, [`InvalidProcedure::Limit`] if something goes beyond a limit; else as
+    /// [`Keyspace::transact`].
     pub async fn call(&self, call: Call) -> Result<Answers> {
         self.require_procedures()?;
+        if !call.needs_inference(&self.definition()) {
+            return self.call_where_it_says(&call).await;
+        }
+        let deadline = Instant::now() + self.deadline();
+        loop {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let within = self.clone().with_deadline(remaining);
+            let declaring = call.declaring(within.infer(&call).await?)?;
+            let within = within.with_deadline(deadline.saturating_duration_since(Instant::now()));
+            match within.call_where_it_says(&declaring).await {
+                // The version was removed since it was asked, and another is the greatest now.
+                Err(Error::Refused { refusal, .. })
+                    if call.version == 0
+                        && matches!(*refusal, Refusal::NoSuchProcedure { .. })
+                        && Instant::now() < deadline => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Asks a shard what a call touches.
+    async fn infer(&self, call: &Call) -> Result<Inferred> {
+        let Call { name, version, arguments, .. } = call;
+        let infer = Infer { name: name.clone(), version: *version, arguments: arguments.clone() };
+        let shard = call.asked(&self.definition());
+        let parts = BTreeMap::from([(shard, encode(&Operation::Infer(infer))?)]);
+        let answers = match self.execute(parts, Class::ReadOnly).await? {
+            Ended::Done { answers, .. } => answers,
+            Ended::AnswersLost { receipt } => return Err(Error::AnswersLost { token: receipt.token }),
+            Ended::Refused { shard, reason } => return Err(refused(shard, &reason)),
+        };
+        let reason = match answers.get(&shard).map(Answer::decode) {
+            Some(Ok(Answer::Inferred(inferred))) => return Ok(inferred),
+            Some(Ok(_)) | None => "it is no answer to that".to_owned(),
+            Some(Err(Malformed(reason))) => reason,
+        };
+        Err(Error::application(format!(
+            "nothing was called, because what {shard} says that {name:?} touches cannot be read ({reason}): is the cluster newer than this \
+             client?"
+        )))
+    }
+
+    /// Calls a procedure where the call says.
+    async fn call_where_it_says(&self, call: &Call) -> Result<Answers> {
         let Divided { operations, order, class } = call.divide(&self.definition())?;
         let (answers, receipt) = match self.execute(operations, class).await? {
             Ended::Done { answers, receipt } => (answers, receipt),
@@ -362,9 +440,44 @@ mod tests {
 
     #[test]
     fn without_keys_only_where_there_is_one_shard() {
+        assert!(!Call::new("p").needs_inference(&keyspace(1)));
+        assert!(Call::new("p").needs_inference(&keyspace(2)));
+        for told in
+            [Call::new("p").keys(["a"]), Call::new("p").ranges([("a", "b")]), Call::new("p").at(["a"])]
+        {
+            assert!(!told.needs_inference(&keyspace(2)), "{told:?}");
+        }
         let divided = Call::new("p").divide(&keyspace(1)).unwrap();
         assert_eq!((part(&divided, 1).declared, divided.order.len()), (None, 1));
         let refused = Call::new("p").divide(&keyspace(2)).map(|_| ());
+        assert_eq!(refused, Err(InvalidProcedure::WithoutKeys { name: "p".to_owned() }));
+    }
+
+    #[test]
+    fn what_a_procedure_says_that_it_touches_is_declared() {
+        let keyspace = keyspace(3);
+        let keys: Vec<Key> = keys(&keyspace).into_iter().map(Key::from).collect();
+        let range = KeyRange { from: Key::from("{a}"), to: Some(Key::from("{a}~")) };
+        let call = Call::new("p").arguments("x");
+        let inferred = |version, touches| Inferred { version, touches };
+        let touches = Declared { keys: vec![keys[2].clone(), keys[0].clone()], ranges: vec![range.clone()] };
+        let declaring = call.declaring(inferred(4, Some(touches))).unwrap();
+        let of_range = keyspace.shards_of_range(&range)[0].id;
+        let divided = declaring.divide(&keyspace).unwrap();
+        assert_eq!(divided.order[..2], [ShardId(3), ShardId(1)]);
+        for (shard, key) in [(1, &keys[0]), (3, &keys[2])] {
+            let call = part(&divided, shard);
+            let declared = call.declared.unwrap();
+            assert_eq!((call.version, &declared.keys), (4, &vec![key.clone()]));
+            assert_eq!(declared.ranges.len(), usize::from(of_range == ShardId(shard)));
+        }
+        // Nothing is as good anywhere.
+        let declaring = call.declaring(inferred(0, Some(Declared::default()))).unwrap();
+        let divided = declaring.divide(&keyspace).unwrap();
+        let [shard] = divided.order[..] else { panic!("{:?} take part", divided.order) };
+        assert_eq!((shard, divided.class), (call.asked(&keyspace), Class::Independent));
+        assert_eq!(part(&divided, shard.0).declared, Some(Declared::default()));
+        let refused = call.declaring(inferred(1, None));
         assert_eq!(refused, Err(InvalidProcedure::WithoutKeys { name: "p".to_owned() }));
     }
 

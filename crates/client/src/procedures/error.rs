@@ -38,10 +38,10 @@ pub enum InvalidProcedure {
         /// The version.
         version: u32,
     },
-    /// Nothing says at which shards a procedure is to be called.
+    /// Nothing says at which shards a procedure is to be called: neither the call, nor the procedure itself.
     #[error(
-        "the keyspace has several shards, and nothing says at which of them {name:?} is to be called: name the keys that it touches, or \
-         one key of each shard"
+        "the keyspace has several shards, and nothing says at which of them {name:?} is to be called, because it may touch any key: name \
+         the keys that it touches, or one key of each shard, or give it a footprint"
     )]
     WithoutKeys {
         /// The name of the procedure.

@@ -11,6 +11,8 @@
 mod call;
 mod error;
 pub(crate) mod records;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -126,11 +126,71 @@ async fn several_shards_carry_a_call_out_or_none_does() {
     accounts.call(amounts(1, 1).independent()).await.unwrap();
     let left = [held(&accounts, &format!("{here}a")).await, held(&accounts, &format!("{there}a")).await];
     assert_eq!(left, [8, 7]);
-    let unrouted = accounts.call(Call::new("transfer")).await.unwrap_err();
-    assert!(
-        matches!(unrouted, Error::Invalid(Invalid::Procedure(InvalidProcedure::WithoutKeys { .. }))),
-        "{unrouted}"
-    );
+}
+
+/// Answers with what there is between `a` and `b`.
+const LIST: &str = r#"(module
+    (import "quorate_1" "scan" (func $scan (param i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
+    (import "quorate_1" "answer" (func $answer (param i32 i32)))
+    (import "quorate_1" "footprint_range" (func $footprint_range (param i32 i32 i32 i32)))
+    (memory (export "memory") 1)
+    (data (i32.const 0) "ab")
+    (func (export "call") (param i32) (result i32)
+        (call $answer (i32.const 16) (call $scan
+            (i32.const 0) (i32.const 1) (i32.const 1) (i32.const 1) (i32.const 99) (i32.const 0) (i32.const 16) (i32.const 999)))
+        i32.const 0)
+    (func (export "footprint") (param i32) (result i32)
+        (call $footprint_range (i32.const 0) (i32.const 1) (i32.const 1) (i32.const 1))
+        i32.const 1))"#;
+
+/// Does nothing, and does not say so beforehand.
+const SECRET: &str =
+    r#"(module (memory (export "memory") 1) (func (export "call") (param i32) (result i32) i32.const 0))"#;
+
+/// Who names no keys has the procedure say which shards take part.
+#[tokio::test]
+async fn a_call_that_names_no_keys_is_called_where_its_procedure_says() {
+    let cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let accounts = create(&db, 3).await;
+    accounts.deploy("transfer", None, TRANSFER).await.unwrap();
+    let (ada, bob) = ("{team}ada", "{team}bob");
+    open(&accounts, ada, 100).await;
+    open(&accounts, bob, 5).await;
+    let answers = accounts.call(transfer(ada, bob, 30)).await.unwrap();
+    assert_eq!((answers.answers.len(), answers.first()), (1, &70u64.to_le_bytes()[..]));
+    let overdraft = refusal(accounts.call(transfer(ada, bob, 71)).await);
+    assert!(matches!(overdraft, Refusal::Procedure { .. }), "{overdraft}");
+    let nothing = refusal(accounts.call(Call::new("transfer")).await);
+    let told = Refusal::Procedure { reason: quorate::Value::from("the arguments are no transfer") };
+    assert_eq!(nothing, told, "what touches nothing is called somewhere");
+    assert_eq!((held(&accounts, ada).await, held(&accounts, bob).await), (70, 35));
+
+    accounts.deploy("list", None, &wat::parse_str(LIST).unwrap()).await.unwrap();
+    let names: Vec<String> = (0..9).map(|number| format!("a{number}")).collect();
+    for name in names.iter().map(String::as_str).chain(["b", "c"]) {
+        accounts.put(name, "").await.unwrap();
+    }
+    for call in [Call::new("list"), Call::new("list").version(1).read_only()] {
+        let answers = accounts.call(call).await.unwrap().answers;
+        // The length of a key, that of its value, and the key.
+        let keys =
+            |answer: &quorate::Value| answer.chunks(10).map(|pair| pair[8..].to_vec()).collect::<Vec<_>>();
+        let mut listed: Vec<_> = answers.iter().flat_map(keys).collect();
+        listed.sort();
+        assert_eq!(
+            (answers.len(), listed),
+            (3, names.iter().map(|name| name.clone().into_bytes()).collect())
+        );
+    }
+
+    accounts.deploy("secret", None, &wat::parse_str(SECRET).unwrap()).await.unwrap();
+    let secret = accounts.call(Call::new("secret")).await.unwrap_err();
+    let expected = InvalidProcedure::WithoutKeys { name: "secret".to_owned() };
+    assert!(matches!(&secret, Error::Invalid(Invalid::Procedure(error)) if *error == expected), "{secret}");
+    accounts.call(Call::new("secret").at(["a"])).await.unwrap();
+    let missing = refusal(accounts.call(Call::new("transfer").version(2)).await);
+    assert_eq!(missing, Refusal::NoSuchProcedure { name: "transfer".to_owned(), version: 2 });
 }
 
 /// Who stops between the catalogue and the shards leaves a record that says so, and the same again ends it.
