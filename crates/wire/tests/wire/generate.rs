@@ -33,6 +33,7 @@ use quorate_tapir::message::{
     Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Record, Tapir};
+use quorate_wire::catalogue::{Deployment, Stage};
 use quorate_wire::{
     Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, ReplicaReport, Setting, Welcome,
 };
@@ -528,6 +529,19 @@ fn lives() -> BoxedStrategy<BTreeMap<ReplicaIndex, u64>> {
 
 fn text() -> BoxedStrategy<String> {
     vec(any::<char>(), 0..8).prop_map(String::from_iter).boxed()
+}
+
+/// What the catalogue knows of a version of a procedure.
+pub(crate) fn deployment() -> BoxedStrategy<Deployment> {
+    let stage = select(vec![Stage::Deploying, Stage::Deployed, Stage::Removing, Stage::Removed]);
+    (stage, any::<u64>(), any::<u32>(), any::<u64>())
+        .prop_map(|(stage, bytes, crc32, deployed_at)| Deployment {
+            stage,
+            bytes,
+            crc32,
+            deployed_at: ClockTime::from_micros(deployed_at),
+        })
+        .boxed()
 }
 
 pub(crate) fn keyspace() -> BoxedStrategy<Keyspace> {

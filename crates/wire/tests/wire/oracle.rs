@@ -693,6 +693,12 @@ messages! {
         #[prost(uint32, tag = 1)] system: u32,
         #[prost(message, optional, tag = 2)] timestamps: Option<Shard>,
     }
+    struct Deployment {
+        #[prost(uint32, tag = 1)] stage: u32,
+        #[prost(uint64, tag = 2)] bytes: u64,
+        #[prost(uint32, tag = 3)] crc32: u32,
+        #[prost(uint64, tag = 4)] deployed_at: u64,
+    }
     struct Directory {
         #[prost(message, optional, tag = 1)] topology: Option<Topology>,
         #[prost(message, optional, tag = 2)] system: Option<Keyspace>,

@@ -62,6 +62,13 @@ proptest! {
     }
 
     #[test]
+    fn deployments_are_protocol_buffers(deployment in generate::deployment()) {
+        let ours = encode(&deployment);
+        let theirs = oracle::Deployment::decode(ours.as_ref()).expect("prost reads what we write");
+        prop_assert_eq!(theirs.encode_to_vec(), ours);
+    }
+
+    #[test]
     fn the_payload_of_a_frame_is_a_message_of_packets(packets in prop::collection::vec(generate::packet(), 1..5)) {
         let mut writer = FrameWriter::new();
         for packet in &packets {
@@ -71,6 +78,18 @@ proptest! {
         let payload = oracle::Payload::decode(&frame[9..]).expect("prost reads what we write");
         prop_assert_eq!(payload.packets.len(), packets.len());
         prop_assert_eq!(payload.encode_to_vec(), &frame[9..]);
+    }
+}
+
+#[test]
+fn a_deployment_says_what_it_means() {
+    use quorate_core::ClockTime;
+    use quorate_wire::catalogue::{Deployment, Stage};
+    let stages = [Stage::Deploying, Stage::Deployed, Stage::Removing, Stage::Removed];
+    for (number, stage) in (1..).zip(stages) {
+        let ours = Deployment { stage, bytes: 8, crc32: 1 << 31, deployed_at: ClockTime::from_micros(11) };
+        let theirs = oracle::Deployment { stage: number, bytes: 8, crc32: 1 << 31, deployed_at: 11 };
+        assert_eq!(oracle::Deployment::decode(encode(&ours)), Ok(theirs));
     }
 }
 

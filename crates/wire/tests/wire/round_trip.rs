@@ -52,6 +52,11 @@ proptest! {
     }
 
     #[test]
+    fn every_deployment_is_read_back(deployment in generate::deployment()) {
+        prop_assert_eq!(decode(&encode(&deployment)), Ok(deployment));
+    }
+
+    #[test]
     fn every_keyspace_is_read_back(keyspace in generate::keyspace()) {
         prop_assert_eq!(decode(&encode(&keyspace)), Ok(keyspace));
     }
