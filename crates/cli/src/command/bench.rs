@@ -370,7 +370,7 @@ impl BenchArguments {
         report
     }
 
-    /// Warms up, then measures.
+    /// Measures, with samples.
     async fn watch(
         &self,
         db: &Database,
@@ -378,29 +378,18 @@ impl BenchArguments {
         mut samples: Option<Samples>,
         progress: &Progress,
     ) -> Result<(Tally, Costs), Failure> {
-        const WARM_UP: Duration = Duration::from_secs(1);
-        progress.now("warming up");
-        tokio::time::sleep(WARM_UP).await;
-        let before = Reading::take(db).await?;
-        running.take_tally();
-        for second in 1..=self.seconds {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            progress.step_to(second);
+        let look = |second| {
             let (committed, trouble) = running.with_tally(|tally| (tally.committed, tally.trouble.clone()));
             if let Some(samples) = &mut samples {
                 samples.take(second, committed)?;
             }
-            let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
-            progress.now(format!("s, {} transactions/s{trouble}", thousands(committed / second)));
-        }
+            Ok((committed, trouble))
+        };
+        let (tally, costs) = measure(db, self.seconds, progress, || running.take_tally(), look).await?;
         if let (Some(samples), Some(path)) = (&samples, &self.plot) {
             samples.plot(path)?;
         }
-        let tally = running.take_tally();
-        let costs = Reading::take(db).await?.since(&before);
-        if let Some(trouble) = &tally.trouble {
-            progress.say(format!("some transactions were refused: {trouble}"));
-        }
+        say_trouble(&tally, progress);
         Ok((tally, costs))
     }
 
@@ -432,6 +421,37 @@ impl BenchArguments {
             replicas: self.replicas,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         }
+    }
+}
+
+/// Warms up, then measures for so many seconds: what was counted, and what it has cost. `take` gives what was counted since it was
+/// last asked; `look` says after each second how many were committed so far, and what is in the way.
+async fn measure<T>(
+    db: &Database,
+    seconds: u64,
+    progress: &Progress,
+    take: impl Fn() -> T,
+    mut look: impl FnMut(u64) -> Result<(u64, Option<String>), Failure>,
+) -> Result<(T, Costs), Failure> {
+    const WARM_UP: Duration = Duration::from_secs(1);
+    progress.now("warming up");
+    tokio::time::sleep(WARM_UP).await;
+    let before = Reading::take(db).await?;
+    drop(take());
+    for second in 1..=seconds {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        progress.step_to(second);
+        let (committed, trouble) = look(second)?;
+        let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+        progress.now(format!("s, {} transactions/s{trouble}", thousands(committed / second)));
+    }
+    let counted = take();
+    Ok((counted, Reading::take(db).await?.since(&before)))
+}
+
+fn say_trouble(tally: &Tally, progress: &Progress) {
+    if let Some(trouble) = &tally.trouble {
+        progress.say(format!("some transactions were refused: {trouble}"));
     }
 }
 

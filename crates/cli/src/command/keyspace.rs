@@ -7,7 +7,7 @@ use quorate::topology::Keyspace as Definition;
 use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival};
 use serde_json::json;
 
-use super::ConnectArguments;
+use super::Common;
 use super::cluster::replicas::{self, Patience};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table, print_json};
@@ -73,15 +73,6 @@ enum Action {
     },
 }
 
-#[derive(Args, Clone, Debug)]
-struct Common {
-    #[command(flatten)]
-    connect: ConnectArguments,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-}
-
 /// What a new keyspace is to be like; also a statement of the shell.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CreateArguments {
@@ -137,10 +128,7 @@ impl KeyspaceArguments {
                 | Action::Resize { common, .. }
                 | Action::Drop { common, .. } => common.clone(),
             };
-            let db = common.connect.open().await?;
-            let outcome = act(&self.action, &db, common.json).await;
-            db.close().await;
-            outcome
+            common.connected(async |db| act(&self.action, db, common.json).await).await
         })
     }
 }

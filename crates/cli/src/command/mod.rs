@@ -14,6 +14,7 @@ mod sim;
 mod torture;
 
 use clap::{Args, Subcommand};
+use quorate::Database;
 
 use crate::exit::{Failure, Outcome};
 
@@ -68,7 +69,27 @@ pub(crate) struct ConnectArguments {
 
 impl ConnectArguments {
     /// Connects.
-    pub(crate) async fn open(&self) -> Result<quorate::Database, Failure> {
+    pub(crate) async fn open(&self) -> Result<Database, Failure> {
         Ok(quorate::connect(self.connect.as_str()).await?)
+    }
+}
+
+/// How to reach a cluster, and what to print.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Common {
+    #[command(flatten)]
+    connect: ConnectArguments,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Common {
+    /// Connects, does something, and closes the connection.
+    pub(crate) async fn connected(&self, act: impl AsyncFnOnce(&Database) -> Outcome) -> Outcome {
+        let db = self.connect.open().await?;
+        let outcome = act(&db).await;
+        db.close().await;
+        outcome
     }
 }

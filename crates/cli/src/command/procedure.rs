@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use quorate::{Call, Database, Error, Keyspace, ProcedureVersion};
 use serde_json::json;
 
-use super::ConnectArguments;
+use super::Common;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table, print_json, thousands};
 use crate::parse::{self, Bytes};
@@ -20,6 +20,7 @@ Examples:
   quorate procedure deploy accounts transfer target/wasm32-unknown-unknown/release/transfer.wasm
   quorate procedure deploy accounts transfer transfer.wasm --version 3
   quorate procedure list accounts --json
+  quorate procedure call accounts transfer --arguments-hex 0361646103626f620100000000000000
   quorate procedure call accounts transfer --key ada --key bob --arguments-hex 0361646103626f620100000000000000
   quorate procedure call accounts count --read-only --range 'a..b'
   quorate procedure remove accounts transfer 3 --connect 10.0.0.1:7400
@@ -79,15 +80,6 @@ enum Action {
 }
 
 #[derive(Args, Clone, Debug)]
-struct Common {
-    #[command(flatten)]
-    connect: ConnectArguments,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args, Clone, Debug)]
 struct CallArguments {
     /// Call this version; by default the greatest.
     #[arg(long, value_parser = parse::version)]
@@ -101,7 +93,8 @@ struct CallArguments {
     /// What it is called with: the bytes of a file.
     #[arg(long, value_name = "FILE", group = "passed")]
     arguments_file: Option<PathBuf>,
-    /// A key that it touches; may be given several times. It is called at the shards that hold them, and may touch no others.
+    /// A key that it touches; may be given several times. It is called at the shards that hold them, and may touch no others. Without
+    /// keys, ranges and `--at`, the procedure is asked what it touches.
     #[arg(long, value_name = "KEY")]
     key: Vec<String>,
     /// A range that it touches; may be given several times.
@@ -129,10 +122,7 @@ impl ProcedureArguments {
             };
             // A file that cannot be read is found before anybody is asked for anything.
             let prepared = Prepared::new(self.action)?;
-            let db = common.connect.open().await?;
-            let outcome = prepared.act(&db, common.json).await;
-            db.close().await;
-            outcome
+            common.connected(async |db| prepared.act(db, common.json).await).await
         })
     }
 }

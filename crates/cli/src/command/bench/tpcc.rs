@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use super::round;
 use crate::exit::Failure;
-use crate::load::{Costs, Reading, Tally};
+use crate::load::{Costs, Tally};
 use crate::output::{Align, Progress, Table, micros, thousands};
 
 /// A key and its value.
@@ -128,12 +128,14 @@ impl Tpcc {
             let home = 1 + (client % u64::from(self.scale.warehouses)) as u32;
             clients.spawn(run_client(Arc::clone(&shared), home, Random::new(2 + client).fork()));
         }
-        let measured = self.watch(db, &shared, progress).await;
+        let look = |_| Ok(shared.with_counts(|counts| (counts.all.committed, counts.all.trouble.clone())));
+        let measured = super::measure(db, self.seconds, progress, || shared.take_counts(), look).await;
         shared.stop.store(true, Ordering::Relaxed);
         while let Some(ended) = clients.join_next().await {
             ended.map_err(|panicked| Failure::failed(format!("a client has ended: {panicked}")))?;
         }
         let (counts, costs) = measured?;
+        super::say_trouble(&counts.all, progress);
         progress.now("reading everything, to judge it");
         let mut pairs = Vec::new();
         for number in 1..=self.scale.warehouses {
@@ -142,32 +144,6 @@ impl Tpcc {
         let keys = pairs.len();
         let violations = quorate_tpcc::violations(&self.scale, pairs);
         Ok(self.report(keyspace, &counts, costs, (keys, violations)))
-    }
-
-    /// Warms up, then measures.
-    async fn watch(
-        &self,
-        db: &Database,
-        shared: &Shared,
-        progress: &Progress,
-    ) -> Result<(Counts, Costs), Failure> {
-        const WARM_UP: Duration = Duration::from_secs(1);
-        progress.now("warming up");
-        tokio::time::sleep(WARM_UP).await;
-        let before = Reading::take(db).await?;
-        shared.take_counts();
-        for second in 1..=self.seconds {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            progress.step_to(second);
-            let committed = shared.with_counts(|counts| counts.all.committed);
-            progress.now(format!("s, {} transactions/s", thousands(committed / second)));
-        }
-        let counts = shared.take_counts();
-        let costs = Reading::take(db).await?.since(&before);
-        if let Some(trouble) = &counts.all.trouble {
-            progress.say(format!("some transactions were refused: {trouble}"));
-        }
-        Ok((counts, costs))
     }
 
     fn report(

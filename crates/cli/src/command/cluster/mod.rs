@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use quorate::{Database, NodeId, ReplicaChange, ShardId};
 use serde_json::json;
 
-use super::ConnectArguments;
+use super::Common;
 use crate::exit::{Outcome, Verdict};
 use crate::output::print_json;
 use crate::runtime::block_on;
@@ -120,15 +120,6 @@ enum Action {
     },
 }
 
-#[derive(Args, Clone, Debug)]
-struct Common {
-    #[command(flatten)]
-    connect: ConnectArguments,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-}
-
 impl ClusterArguments {
     pub(crate) fn run(self) -> Outcome {
         block_on(async {
@@ -138,10 +129,7 @@ impl ClusterArguments {
             | Action::Forget { common, .. }
             | Action::AcceptLoss { common, .. }
             | Action::DeclareLost { common, .. }) = &self.action;
-            let db = common.connect.open().await?;
-            let outcome = act(&self.action, &db).await;
-            db.close().await;
-            outcome
+            common.connected(async |db| act(&self.action, db).await).await
         })
     }
 }
