@@ -35,6 +35,16 @@ pub const LINKED: [(&str, &(dyn Procedure + Sync)); 5] = [
 /// What was loaded lately, or why it could not be.
 static LOADED: Recent<Result<Module, String>> = Recent::new();
 
+/// True if code was loaded lately, so that to deploy it takes a shard no time.
+pub fn is_loaded(code: &[u8]) -> bool {
+    LOADED.has(code)
+}
+
+/// Loads code before shards do. What comes of it, they find.
+pub fn load(code: &[u8]) {
+    drop(Hosted::compile(code));
+}
+
 impl Library for Hosted {
     type Module = Module;
 
@@ -111,6 +121,16 @@ mod tests {
         assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
         let refused = run(&mut shard, 4, &deploy("other", b"no module"));
         assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_is_loaded_ahead_is_not_loaded_again() {
+        let code = [TRANSFER, b"\0\x06\x05ahead"].concat();
+        assert!(!is_loaded(&code));
+        load(&code);
+        assert!(is_loaded(&code));
+        load(b"no module either");
+        assert!(is_loaded(b"no module either"), "why it is refused is remembered as well");
     }
 
     #[test]

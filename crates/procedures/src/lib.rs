@@ -32,5 +32,7 @@ pub mod shard;
 pub use answer::{Answer, Found, FoundKey, Held, Inferred, Refusal, StepFault, read_answer};
 pub use divide::{Division, NoAnswer, Placement};
 pub use library::{Library, NoProcedures};
-pub use operation::{Batch, Call, Condition, Declared, Deploy, Infer, Malformed, Operation, Remove, Step};
+pub use operation::{
+    Batch, Call, Condition, Declared, Deploy, Infer, Malformed, Operation, Remove, Step, code_of,
+};
 pub use shard::{Frozen, Page, Shard, ShardWith, Version};

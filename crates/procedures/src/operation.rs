@@ -336,6 +336,14 @@ fn validate_name(name: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// The code that an operation brings, if it deploys a procedure. Of anything else it looks at one byte.
+pub fn code_of(operation: &Value) -> Option<Value> {
+    match encoding::operation::may_deploy(operation).then(|| Operation::decode(operation)) {
+        Some(Ok(Operation::Deploy(Deploy { code, .. }))) => Some(code),
+        _ => None,
+    }
+}
+
 fn validate_version(version: u32) -> Result<(), Malformed> {
     match version {
         0 => Err(Malformed::of("versions of procedures are counted from one")),

@@ -7,7 +7,7 @@ use quorate_core::{ClientId, ClockTime, Key, KeyRange, TransactionId, Value};
 use quorate_granola::{Application, Place};
 use quorate_procedures::{
     Answer, Batch, Call, Condition, Declared, Deploy, Found, FoundKey, Held, Infer, Inferred, Operation,
-    Refusal, Remove, Shard, Step, StepFault, read_answer,
+    Refusal, Remove, Shard, Step, StepFault, code_of, read_answer,
 };
 
 fn key() -> impl Strategy<Value = Key> {
@@ -128,6 +128,15 @@ proptest! {
     #[test]
     fn operations_come_back_as_they_were(operation in operation()) {
         prop_assert_eq!(Operation::decode(&operation.encode()), Ok(operation));
+    }
+
+    #[test]
+    fn what_deploys_is_told_from_the_rest(operation in operation()) {
+        let code = match &operation {
+            Operation::Deploy(deploy) => Some(deploy.code.clone()),
+            _ => None,
+        };
+        prop_assert_eq!(code_of(&operation.encode()), code);
     }
 
     #[test]

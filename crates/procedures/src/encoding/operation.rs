@@ -1,6 +1,7 @@
 //! The fields of operations.
 
 use bytes::Bytes;
+use prost::encoding::WireType;
 use prost::{Message, Oneof};
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Key, Value};
@@ -193,6 +194,12 @@ fn step(step: own::Step) -> Step {
         }
     };
     Step { key: key.into(), does: Some(does) }
+}
+
+/// True if an operation begins as those do that deploy a procedure.
+pub(crate) fn may_deploy(bytes: &Value) -> bool {
+    const KEY: u8 = 3 << 3 | WireType::LengthDelimited as u8;
+    bytes.first() == Some(&KEY)
 }
 
 /// Reads an operation.

@@ -5,6 +5,7 @@
 //! | `served` | what has to be known of a machine to host it: what differs from protocol to protocol |
 //! | `hosted` | one replica: machine, log, health |
 //! | `building` | replicas that are not ready yet |
+//! | `loading` | code that is loaded before replicas want it |
 //! | `log` | its log, and how syncs are reported |
 //! | `catalogue` | which keyspaces, sites and nodes there are |
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
@@ -22,6 +23,7 @@ mod agreement;
 mod building;
 mod catalogue;
 mod hosted;
+mod loading;
 mod log;
 mod memberships;
 mod registry;
@@ -49,6 +51,7 @@ use agreement::Agreement;
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Joined, Reading};
 use hosted::{Hosted, Runs, State, Stepped};
+use loading::Loader;
 pub(crate) use log::Logs;
 use routes::{Outgoing, Routes};
 pub use status::{LogStatus, ReplicaStatus, Status, TransportStatus};
@@ -89,6 +92,7 @@ pub(crate) struct Node {
     system: Keyspace,
     replicas: FixedMap<ReplicaId, Hosted>,
     builder: Builder,
+    loader: Loader,
     catalogue: Catalogue,
     /// Messages between machines of this node.
     here: VecDeque<Envelope>,
@@ -145,6 +149,7 @@ impl Node {
         let topology = watch::Sender::new(Arc::new(config.topology.clone()));
         let data = Arc::new(data);
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
+        let loader = Loader::new(waker.clone());
         let mut node = Node {
             config,
             data,
@@ -157,6 +162,7 @@ impl Node {
             system,
             replicas: FixedMap::default(),
             builder,
+            loader,
             catalogue,
             here: VecDeque::new(),
             dirty: Vec::new(),
@@ -220,8 +226,9 @@ impl Node {
 
     /// How far the node is from having nothing under way.
     pub(crate) fn drain_state(&mut self) -> DrainState {
-        let Node { replicas, routes, here, .. } = self;
-        let mut state = if here.is_empty() { DrainState::Drained } else { DrainState::UnderWay };
+        let Node { replicas, routes, here, loader, .. } = self;
+        let is_idle = here.is_empty() && loader.is_idle();
+        let mut state = if is_idle { DrainState::Drained } else { DrainState::UnderWay };
         for Hosted { placement, state: replica } in replicas.values() {
             let State::Running(running) = replica else { continue };
             if running.is_syncing() {
@@ -239,6 +246,7 @@ impl Node {
     /// Makes everything durable and stops every replica. There must be no turn after this one.
     pub(crate) fn close(&mut self) {
         self.builder.close();
+        self.loader.close();
         for (id, hosted) in self.replicas.drain() {
             if let State::Running(running) = hosted.state
                 && let Err(error) = running.close()
@@ -345,7 +353,9 @@ impl Node {
         if !self.is_started {
             return Ok(());
         }
-        self.deliver(envelope, turn);
+        if let Some(envelope) = self.loader.keep(envelope) {
+            self.deliver(envelope, turn);
+        }
         Ok(())
     }
 
@@ -640,6 +650,9 @@ impl Host for Node {
         }
         let time = turn.time;
         self.take_in_ready(turn);
+        for envelope in self.loader.take_ready() {
+            self.deliver(envelope, turn);
+        }
         self.release_durable(turn);
         self.fire_timers(turn);
         self.deliver_here(turn);
