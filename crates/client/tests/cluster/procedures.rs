@@ -1,12 +1,16 @@
 //! Procedures of serializable keyspaces: deployed, called over several shards, removed.
 
-use std::time::Duration;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use quorate::{
     Call, Database, Error, Invalid, InvalidProcedure, Isolation, Keyspace, KeyspaceOptions, Refusal, Stage,
 };
 
-use crate::support::{Cluster, impatient};
+use crate::support::{Cluster, impatient, until};
 
 /// The worked example: moves an amount from one account to another, and refuses an overdraft.
 const TRANSFER: &[u8] = include_bytes!("../../../sandbox/tests/sandbox/transfer.wasm");
@@ -223,4 +227,97 @@ async fn what_was_left_halfway_is_ended_by_the_same_again() {
     cluster.restart(4);
     patient.remove("transfer", 1).await.unwrap();
     assert_eq!(stage().await, Some(Stage::Removed));
+}
+
+/// A module that takes long to load: every write to memory is rewritten. It is another one for each number.
+fn long_module(number: u32) -> Vec<u8> {
+    const FUNCTIONS: usize = 1_000;
+    const WRITES: usize = 130;
+    let mut text = String::from("(module (memory (export \"memory\") 1)");
+    for _ in 0..FUNCTIONS {
+        let writes = "local.get 0 local.get 0 i32.store ".repeat(WRITES);
+        write!(text, "(func (param i32) (result i32) {writes} i32.const {number})").unwrap();
+    }
+    text.push_str("(func (export \"call\") (param i32) (result i32) i32.const 0))");
+    wat::parse_str(text).unwrap()
+}
+
+/// To load a module takes longer than anything else, so it is not done where replicas run.
+#[tokio::test]
+async fn nodes_answer_while_a_module_is_loaded() {
+    /// Other tests take processors away, and threads then wait for nothing.
+    const ATTEMPTS: u32 = 5;
+    let cluster = Arc::new(Cluster::start());
+    let db = cluster.connect().await;
+    let accounts = create(&db, 1).await;
+    let mut seen = Vec::new();
+    for number in 0..ATTEMPTS {
+        let (first, second) = (long_module(2 * number), long_module(2 * number + 1));
+        let begin = Instant::now();
+        quorate_library::load(&first);
+        let loading = begin.elapsed();
+        let stop = Arc::new(AtomicBool::new(false));
+        let watch = |node| {
+            let (cluster, stop) = (Arc::clone(&cluster), Arc::clone(&stop));
+            thread::spawn(move || {
+                let mut longest = Duration::ZERO;
+                while !stop.load(Ordering::Relaxed) {
+                    let asked = Instant::now();
+                    cluster.status(node);
+                    longest = longest.max(asked.elapsed());
+                    thread::sleep(Duration::from_millis(1));
+                }
+                longest
+            })
+        };
+        let watching = [0, 1, 2].map(watch);
+        accounts.deploy("long", None, &second).await.unwrap();
+        stop.store(true, Ordering::Relaxed);
+        let longest = watching.into_iter().map(|thread| thread.join().unwrap()).max().unwrap();
+        if longest < loading / 2 {
+            return;
+        }
+        seen.push((loading, longest));
+    }
+    panic!("nodes wait as long as it takes to load a module: {seen:?}");
+}
+
+/// Who comes anew to a shard whose log was shortened is given its state, and the code with it.
+#[tokio::test]
+async fn code_is_handed_over_with_the_state_of_a_shard() {
+    let log = "[log]\nsnapshot_bytes = 100000\nkept_entries = 10\n";
+    let mut cluster = Cluster::start_with(&["a", "b", "c"], log);
+    let db = cluster.connect().await;
+    let accounts = create(&db, 1).await.with_deadline(Duration::from_secs(20));
+    accounts.deploy("transfer", None, TRANSFER).await.unwrap();
+    open(&accounts, "ada", 100).await;
+    open(&accounts, "bob", 5).await;
+    for _ in 0..60 {
+        accounts.put("padding", vec![0; 10_000]).await.unwrap();
+    }
+    cluster.crash(2);
+    cluster.replace(2);
+    let replica = |cluster: &Cluster, node: usize| {
+        let mut replicas = cluster.status(node).replicas;
+        replicas.retain(|replica| replica.keyspace == "accounts");
+        replicas.pop()
+    };
+    let leader = |cluster: &Cluster, up: &[usize]| {
+        let replicas: Vec<_> = up.iter().filter_map(|node| replica(cluster, *node)).collect();
+        let agree = replicas.iter().all(|known| known.state == "normal" && known.view == replicas[0].view);
+        let leader = replicas.iter().position(|known| known.leads)?;
+        (agree && replicas.len() == up.len()).then_some(up[leader])
+    };
+    // Whoever leads goes, until it is the one that is new.
+    for old in [0, 1] {
+        until("all are there", || leader(&cluster, &[0, 1, 2]).is_some()).await;
+        if leader(&cluster, &[0, 1, 2]) == Some(old) {
+            cluster.crash(old);
+            until("another one leads", || leader(&cluster, &[1 - old, 2]).is_some()).await;
+            cluster.restart(old);
+        }
+    }
+    until("who is new leads", || leader(&cluster, &[0, 1, 2]) == Some(2)).await;
+    accounts.call(transfer("ada", "bob", 30)).await.unwrap();
+    assert_eq!((held(&accounts, "ada").await, held(&accounts, "bob").await), (70, 35));
 }

@@ -15,6 +15,8 @@ pub(crate) struct Cluster {
     sites: Vec<&'static str>,
     addresses: Vec<String>,
     servers: Vec<Option<Server>>,
+    /// What their files say beside.
+    more: &'static str,
 }
 
 impl Cluster {
@@ -25,10 +27,15 @@ impl Cluster {
 
     /// Starts a new cluster with a node in each of these sites, which may be named several times.
     pub(crate) fn start_in(sites: &[&'static str]) -> Cluster {
+        Cluster::start_with(sites, "")
+    }
+
+    /// The same with more sections in the files of the nodes.
+    pub(crate) fn start_with(sites: &[&'static str], more: &'static str) -> Cluster {
         let listeners: Vec<_> = sites.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
         let directory = tempfile::tempdir().unwrap();
-        let mut cluster = Cluster { directory, sites: sites.to_vec(), addresses, servers: Vec::new() };
+        let mut cluster = Cluster { directory, sites: sites.to_vec(), addresses, servers: Vec::new(), more };
         for (node, listener) in listeners.into_iter().enumerate() {
             let sockets = Sockets { node: Some(listener), http: None };
             let server = Server::start_with(cluster.config(node), Initialise::New, sockets).unwrap();
@@ -49,6 +56,7 @@ impl Cluster {
         for (site, address) in self.sites.iter().zip(&self.addresses) {
             text.push_str(&format!("[[nodes]]\nsite = \"{site}\"\naddress = \"{address}\"\n"));
         }
+        text.push_str(self.more);
         Config::parse(&text).unwrap()
     }
 
