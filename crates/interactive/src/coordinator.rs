@@ -114,7 +114,8 @@ impl Interactive {
         self.one_round.seen()
     }
 
-    /// How often participants differed in what they have executed: something that was durable is lost.
+    /// How often participants differed in what they have executed: something that was durable is lost, or a client has vouched for a
+    /// transaction that was not independent.
     pub fn disagreements(&self) -> u64 {
         self.disagreements
     }

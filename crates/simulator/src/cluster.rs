@@ -632,10 +632,21 @@ fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
     };
     let sites: Vec<SiteId> = (0..count as u16).map(SiteId).collect();
     let groups = scenario.shards + S::services(&scenario.settings);
-    match topology.place(groups, scenario.group.replicas(), ShardId(1), &sites) {
+    let place = |shards, first, sites: &[SiteId]| match topology.place(
+        shards,
+        scenario.group.replicas(),
+        ShardId(first as u32),
+        sites,
+    ) {
         Ok(groups) => groups,
         Err(error) => unreachable!("scenarios have as many nodes as a group has replicas: {error}"),
+    };
+    if !scenario.leaders_apart {
+        return place(groups, 1, &sites);
     }
+    // The first replica leads.
+    let rotated = |first: usize| [&sites[(first - 1) % count..], &sites[..(first - 1) % count]].concat();
+    (1..=groups).flat_map(|first| place(1, first, &rotated(first))).collect()
 }
 
 fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
@@ -681,4 +692,29 @@ fn draw_clocks<S: System>(
         paces.push(Pace::new(drift as i32));
     }
     (clocks, paces)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::system::serializable::Serializable;
+
+    #[test]
+    fn shards_are_led_from_one_site_or_from_one_each() {
+        for seed in 1..=50 {
+            let derived = Scenario::<Serializable>::derive(seed, &Options::new(1..=1));
+            for (leaders_apart, sites) in [(false, 1), (true, 3)] {
+                let scenario = Scenario { shards: 3, leaders_apart, ..derived.clone() };
+                let groups = place(&scenario);
+                let leaders: BTreeSet<usize> =
+                    groups.iter().map(|group| usize::from(group.replicas[0].0) % scenario.sites()).collect();
+                assert_eq!(leaders.len(), sites, "seed {seed}");
+                assert!(groups.iter().all(|group| group.replicas.len() == scenario.group.replicas()));
+                assert_eq!(groups.iter().map(|group| group.id.0).collect::<Vec<_>>(), [1, 2, 3]);
+            }
+        }
+    }
 }

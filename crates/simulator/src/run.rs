@@ -207,6 +207,7 @@ impl<S: System> Simulation<S> {
         self.until(safety, |_| false);
         // Under load, that is.
         self.inspect();
+        self.clients.count_all_alarms(&self.cluster);
         self.report.happened = S::happened(&self.inspector);
         self.report.happened.extend(self.clients.happened.iter().map(|(what, times)| (*what, *times)));
         if self.cluster.scenario.has(Fault::HealthyCore) {
@@ -461,11 +462,17 @@ impl<S: System> Simulation<S> {
         let outcomes: Vec<_> = machines()
             .map(|(id, replica)| {
                 let mut known = S::outcomes(replica);
-                known.retain(|(transaction, _)| hostile.leaves_alone(*transaction, id.shard));
+                known.retain(|(transaction, _)| {
+                    hostile.leaves_alone(*transaction, id.shard)
+                        && self.clients.promises.bind(*transaction, id.shard)
+                });
                 (id, known)
             })
             .collect();
         self.rest();
+        self.clients.count_all_alarms(&self.cluster);
+        let baseless = self.clients.promises.nonsense();
+        self.clients.nonsense.extend(baseless);
         let report = &mut self.report;
         note(report, Invariant::Agreement, invariants::outcomes_agree(&self.clients.told, &outcomes));
         note(report, Invariant::Agreement, invariants::replicas_agree_on_data(&stored));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use quorate_checker::Level;
 use quorate_core::topology::Durability;
 use quorate_core::{GroupSize, Random};
+use quorate_workloads::lists::Mix;
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 
 use crate::calibrated;
@@ -49,6 +50,8 @@ pub struct Scenario<S: System> {
     pub distance: Distance,
     /// One-way delays between sites.
     pub site_delays: Vec<Vec<Duration>>,
+    /// True if shards are led from different sites at first, and so by different clocks; else all of them from one.
+    pub leaders_apart: bool,
     /// By what share messages may take longer.
     pub jitter: f64,
     /// How many times as long as usual it is.
@@ -69,6 +72,11 @@ pub struct Scenario<S: System> {
     pub trades: bool,
     /// The share of what could be asked for in one round that is, where the system runs such transactions.
     pub one_round: f64,
+    /// The share of what could be independent that is coordinated all the same, where it is asked for in one round. Of what is independent
+    /// because its client vouches for it, two and a half times as much.
+    pub coordinated: f64,
+    /// How often a session goes on at another client, where clients can hand over what they have seen.
+    pub moves: f64,
     /// The workload.
     pub workload: Parameters,
     /// What each session runs instead of the workload, if anything.
@@ -129,12 +137,19 @@ impl<S: System> Scenario<S> {
             Err(error) => unreachable!("{error}"),
         };
         let shards = random.between(1, 3) as usize;
+        let relays = S::RUNS_ONE_ROUND && draw_relay(seed, options);
         let shards = if S::IS_SPREAD { 1 } else { shards };
+        let shards = if relays && shards == 1 { 3 } else { shards };
         let server_nodes = group.replicas() + if random.chance(0.3) { random.index(3) } else { 0 };
         let clients = random.between(3, 5) as usize;
+        let clients = if relays { 2 * clients } else { clients };
         let sessions_per_client = random.between(2, 4) as usize;
         let distance = [Distance::Local, Distance::Region, Distance::Wide][random.index(3)];
-        let site_delays = draw_site_delays(distance, sites_of::<S>(group), &mut random);
+        let distance = if relays { Distance::Wide } else { distance };
+        let mut site_delays = draw_site_delays(distance, sites_of::<S>(group), &mut random);
+        if relays {
+            set_apart(&mut site_delays);
+        }
         let jitter = [0.05, 0.3, 1.0][random.index(3)];
         let faults = draw_faults::<S>(seed, &options.faults, &mut random);
         let durability = draw_durability(&options.faults, &faults, &mut random);
@@ -158,6 +173,7 @@ impl<S: System> Scenario<S> {
             durability,
             distance,
             site_delays,
+            leaders_apart: S::RUNS_ONE_ROUND && draw_leaders_apart(seed),
             jitter,
             length: options.length,
             safety_phase: options.length as u32 * Duration::from_millis(random.between(10_000, 14_000)),
@@ -168,6 +184,8 @@ impl<S: System> Scenario<S> {
             attempts_max: random.between(2, 6) as u32,
             trades: S::RUNS_ONE_ROUND && draw_trades(seed, options),
             one_round: draw_one_round(seed),
+            coordinated: 0.2,
+            moves: 0.1,
             workload: draw_workload(options.workload, clients as u64, &mut random),
             script: Vec::new(),
             faults,
@@ -179,6 +197,9 @@ impl<S: System> Scenario<S> {
             clock_bound,
             random,
         };
+        if relays {
+            relay(&mut scenario);
+        }
         // Modes are drawn apart, so that a seed is the same in all else.
         modes::apply(&mut scenario, &mut Random::new(!seed));
         scenario
@@ -237,6 +258,52 @@ fn draw_trades(seed: u64, options: &Options) -> bool {
 /// Some seeds run one kind of transactions alone, most of them both. Drawn apart from everything else, which stays what it was.
 fn draw_one_round(seed: u64) -> f64 {
     [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][Random::new(seed ^ 0x6f6e_6531).index(6)]
+}
+
+/// In half of the seeds shards are led from different sites at first. Drawn apart, too.
+fn draw_leaders_apart(seed: u64) -> bool {
+    Random::new(seed ^ 0x6170_6172).chance(0.5)
+}
+
+/// How many keys sessions hop between. Two thirds of them are lists: enough for some that meet and some that do not at each shard.
+const RELAY_KEYS: u64 = 12;
+
+/// In some seeds sessions go on at other clients all the time. Drawn apart, too.
+fn draw_relay(seed: u64, options: &Options) -> bool {
+    const PROBABILITY: f64 = 0.2;
+    let can = options.workload.is_none_or(|kind| kind == WorkloadKind::Lists);
+    can && Random::new(seed ^ 0x7265_6c61).chance(PROBABILITY)
+}
+
+/// Sessions hop from client to client and from shard to shard, while others look at everything at once: that a step stands before
+/// what its session has seen elsewhere shows to those alone who look in between. What is coordinated comes seldom enough for shards to
+/// go by timestamps most of the time.
+fn relay<S: System>(scenario: &mut Scenario<S>) {
+    scenario.sessions_per_client = 2;
+    scenario.transactions *= 3;
+    scenario.leaders_apart = true;
+    scenario.one_round = 1.0;
+    scenario.coordinated = 0.1;
+    scenario.moves = 0.6;
+    scenario.workload = Parameters {
+        kind: WorkloadKind::Lists,
+        keys: RELAY_KEYS,
+        popularity: Popularity::Uniform,
+        mix: Mix::Relay,
+        ..scenario.workload
+    };
+}
+
+/// The site from which the second shard is led lies far away from the others, which are near to each other. So a step of a session is
+/// durable there before the far one hears of a vote that was sent before.
+fn set_apart(site_delays: &mut [Vec<Duration>]) {
+    const FAR: usize = 1;
+    let farthest = site_delays.iter().flatten().max().copied().unwrap_or_default();
+    for (one, delays) in site_delays.iter_mut().enumerate() {
+        for (other, delay) in delays.iter_mut().enumerate().filter(|(other, _)| *other != one) {
+            *delay = if one == FAR || other == FAR { farthest } else { farthest / 20 };
+        }
+    }
 }
 
 /// How many sites there are.
@@ -445,6 +512,7 @@ mod tests {
     use quorate_tapir::Plant;
 
     use super::*;
+    use crate::system::serializable::Serializable;
     use crate::system::strict::{Strict, planted};
 
     fn scenarios(options: &Options) -> Vec<Scenario<Strict>> {
@@ -489,6 +557,34 @@ mod tests {
             let batches = |costs: &Arc<Costs>| costs.batching == batching;
             assert!(scenarios.iter().any(|scenario| scenario.costs.as_ref().is_some_and(batches)));
         }
+    }
+
+    #[test]
+    fn sessions_are_relayed_in_some_seeds_of_systems_that_can_hand_them_over() {
+        let options = Options { faults: Faults::None, ..Options::new(1..=300) };
+        let relays = |parameters: &Parameters| parameters.mix == Mix::Relay;
+        assert!(
+            !scenarios(&options).iter().any(|scenario| relays(&scenario.workload) || scenario.leaders_apart)
+        );
+        let serializable = options.seeds.clone().map(|seed| Scenario::<Serializable>::derive(seed, &options));
+        let (relayed, others): (Vec<_>, Vec<_>) =
+            serializable.partition(|scenario| relays(&scenario.workload));
+        assert!((30..90).contains(&relayed.len()), "{} of 300 seeds", relayed.len());
+        for scenario in &relayed {
+            assert!(
+                scenario.shards > 1 && scenario.leaders_apart && scenario.moves > 0.5,
+                "{}",
+                scenario.seed
+            );
+            let delays = &scenario.site_delays;
+            assert!(delays[0][1] == delays[1][2] && delays[0][1] > 10 * delays[0][2], "{delays:?}");
+        }
+        assert!(others.iter().any(|scenario| scenario.leaders_apart));
+        assert!(others.iter().any(|scenario| !scenario.leaders_apart));
+        let of_retwis = Options { workload: Some(WorkloadKind::Retwis), ..options };
+        let mut of_retwis =
+            of_retwis.seeds.clone().map(|seed| Scenario::<Serializable>::derive(seed, &of_retwis));
+        assert!(of_retwis.all(|scenario| scenario.workload.kind == WorkloadKind::Retwis));
     }
 
     #[test]

@@ -26,8 +26,10 @@ fn the_rules_survive_all_faults() {
     let report = run(&options, |_| true);
     assert_eq!(told(&report), [""; 0]);
     let expected = [
+        "alarm that shards had decided differently",
         "batch of one shard",
         "batch refused",
+        "batch that breaks a promise",
         "batch that reads",
         "coordinated batch",
         "independent batch of several shards",
@@ -50,6 +52,8 @@ fn plants_are_caught() {
         ("G7", 10),
         ("G9", 10),
         ("G10", 30),
+        ("G12", 30),
+        ("G13", 10),
         ("G18", 10),
         ("G20", 40),
         ("G21", 40),

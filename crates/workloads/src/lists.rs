@@ -14,6 +14,16 @@
 //! | `scan` | reads a range of lists, sometimes only its first page | phantoms, fractured reads |
 //! | `count` | reads a range of lists, appends to one list, within the range or not | phantom write skew |
 //! | `own` | appends, reads the key again, appends again | a transaction's view of its own writes |
+//!
+//! [`Mix::Relay`] is for sessions that go on at other clients: most of what they do is about one key, and somebody looks at all keys
+//! at once all the time.
+//!
+//! | transaction | operations | looks for |
+//! |---|---|---|
+//! | `hop` | appends to a list | a step that stands before what its session has seen elsewhere |
+//! | `look` | reads all lists of a generation | such steps, in the wrong order |
+//! | `pair` | appends to 2 lists | timestamps that are agreed upon while others wait |
+//! | `skew` | as above | the same |
 
 use quorate_core::{Key, KeyRange, Random};
 
@@ -33,6 +43,16 @@ pub const LISTS_MIN: u64 = 5;
 /// The fewest registers of a generation that transactions need to tell apart.
 pub const REGISTERS_MIN: u64 = 3;
 
+/// How often there is which transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mix {
+    /// Some of everything.
+    #[default]
+    Broad,
+    /// Appends to one list after the other, and looks at all of them.
+    Relay,
+}
+
 /// The judged workload, as one client draws it.
 #[derive(Clone, Debug)]
 pub struct Lists {
@@ -40,18 +60,20 @@ pub struct Lists {
     registers: Distribution,
     /// After so many transactions of one client the next generation begins.
     generation_transactions: u64,
+    mix: Mix,
     drawn: u64,
 }
 
 impl Lists {
     /// Generations of `keys` keys (raised to the fewest that are needed), two thirds of them lists.
-    pub fn new(keys: u64, popularity: Popularity, generation_transactions: u64) -> Self {
+    pub fn new(keys: u64, popularity: Popularity, generation_transactions: u64, mix: Mix) -> Self {
         let registers = (keys / 3).max(REGISTERS_MIN);
         let lists = keys.saturating_sub(registers).max(LISTS_MIN);
         Lists {
             lists: Distribution::new(lists, popularity),
             registers: Distribution::new(registers, popularity),
             generation_transactions: generation_transactions.max(1),
+            mix,
             drawn: 0,
         }
     }
@@ -72,15 +94,12 @@ impl Lists {
         let generation = self.generation() + u64::from(random.chance(AHEAD_PROBABILITY));
         self.drawn += 1;
         let draw = Draw { lists: self, generation };
-        let (kind, operations) = match random.below(100) {
-            0..18 => ("append", draw.append(random)),
-            18..42 => ("read", draw.read(random)),
-            42..56 => ("skew", draw.skew(random)),
-            56..66 => ("transfer", draw.transfer(random)),
-            66..78 => ("blind", draw.blind(random)),
-            78..86 => ("scan", vec![draw.scan(random)]),
-            86..94 => ("count", draw.count(random)),
-            _ => ("own", draw.own(random)),
+        let (kind, operations) = match (self.mix, random.below(100)) {
+            (Mix::Broad, drawn) => draw.of_everything(drawn, random),
+            (Mix::Relay, 0..30) => ("hop", draw.appends(1, 1, random)),
+            (Mix::Relay, 30..45) => ("look", draw.look()),
+            (Mix::Relay, 45..92) => ("pair", draw.appends(2, 2, random)),
+            (Mix::Relay, _) => ("skew", draw.skew(random)),
         };
         Plan { kind, operations }
     }
@@ -93,6 +112,19 @@ struct Draw<'a> {
 }
 
 impl Draw<'_> {
+    fn of_everything(&self, drawn: u64, random: &mut Random) -> (&'static str, Vec<Operation>) {
+        match drawn {
+            0..18 => ("append", self.appends(1, 3, random)),
+            18..42 => ("read", self.read(random)),
+            42..56 => ("skew", self.skew(random)),
+            56..66 => ("transfer", self.transfer(random)),
+            66..78 => ("blind", self.blind(random)),
+            78..86 => ("scan", vec![self.scan(random)]),
+            86..94 => ("count", self.count(random)),
+            _ => ("own", self.own(random)),
+        }
+    }
+
     fn list(&self, slot: u64) -> Key {
         slotted(LIST, self.generation, slot)
     }
@@ -112,8 +144,12 @@ impl Draw<'_> {
         slots.into_iter().map(|slot| self.register(slot)).collect()
     }
 
-    fn append(&self, random: &mut Random) -> Vec<Operation> {
-        self.some_lists(1, 3, random).into_iter().map(Operation::Append).collect()
+    fn appends(&self, low: u64, high: u64, random: &mut Random) -> Vec<Operation> {
+        self.some_lists(low, high, random).into_iter().map(Operation::Append).collect()
+    }
+
+    fn look(&self) -> Vec<Operation> {
+        (0..self.lists.lists.count()).map(|slot| Operation::Get(self.list(slot))).collect()
     }
 
     fn read(&self, random: &mut Random) -> Vec<Operation> {
@@ -175,8 +211,8 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    fn drawn(count: usize) -> (Lists, Vec<Plan>) {
-        let mut lists = Lists::new(9, Popularity::Zipf(0.8), 50);
+    fn drawn(count: usize, mix: Mix) -> (Lists, Vec<Plan>) {
+        let mut lists = Lists::new(9, Popularity::Zipf(0.8), 50, mix);
         let mut random = Random::new(5);
         let plans = (0..count).map(|_| lists.draw(&mut random)).collect();
         (lists, plans)
@@ -184,19 +220,32 @@ mod tests {
 
     #[test]
     fn every_shape_is_drawn_and_judgeable() {
-        let (_, plans) = drawn(1_000);
-        let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
-        for plan in &plans {
-            *kinds.entry(plan.kind).or_default() += 1;
-            assert!(plan.is_judgeable(), "{plan:?}");
+        for (mix, shapes) in [(Mix::Broad, 8), (Mix::Relay, 4)] {
+            let (_, plans) = drawn(1_000, mix);
+            let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
+            for plan in &plans {
+                *kinds.entry(plan.kind).or_default() += 1;
+                assert!(plan.is_judgeable(), "{plan:?}");
+            }
+            assert_eq!(kinds.len(), shapes, "{kinds:?}");
+            assert!(plans.iter().filter(|plan| plan.is_read_only()).count() > 100);
         }
-        assert_eq!(kinds.len(), 8, "{kinds:?}");
-        assert!(plans.iter().filter(|plan| plan.is_read_only()).count() > 100);
+    }
+
+    #[test]
+    fn whoever_looks_sees_every_list_of_a_generation() {
+        let (lists, plans) = drawn(100, Mix::Relay);
+        for plan in plans.iter().filter(|plan| plan.kind == "look") {
+            let keys = plan.keys_read().expect("it only reads keys");
+            let of_generation =
+                |generation: &u64| keys.iter().all(|key| lists.universe(*generation).contains(key));
+            assert_eq!((keys.len(), (0..4).filter(of_generation).count()), (6, 1), "{plan:?}");
+        }
     }
 
     #[test]
     fn nothing_outside_the_universe_is_touched() {
-        let (lists, plans) = drawn(400);
+        let (lists, plans) = drawn(400, Mix::Broad);
         let generations = 0..=lists.generation() + 1;
         let universe: BTreeSet<Key> = generations.flat_map(|generation| lists.universe(generation)).collect();
         for operation in plans.iter().flat_map(|plan| &plan.operations) {
@@ -214,7 +263,7 @@ mod tests {
 
     #[test]
     fn generations_move_on() {
-        let (lists, _) = drawn(400);
+        let (lists, _) = drawn(400, Mix::Broad);
         assert_eq!(lists.generation(), 8);
         assert!(lists.universe(8).is_sorted());
         assert_eq!(lists.universe(8).len(), 9);

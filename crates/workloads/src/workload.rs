@@ -7,7 +7,7 @@ use quorate_core::topology::UnknownName;
 use quorate_core::{Key, Random};
 
 use crate::key::numbered;
-use crate::lists::Lists;
+use crate::lists::{Lists, Mix};
 use crate::operation::Plan;
 use crate::zipf::{Distribution, Popularity};
 use crate::{counters, retwis, rmw, ycsb_t};
@@ -95,6 +95,8 @@ pub struct Parameters {
     pub judged: bool,
     /// `lists` only: after so many transactions of one client the next generation of keys begins.
     pub generation_transactions: u64,
+    /// `lists` only: how often there is which transaction.
+    pub mix: Mix,
     /// `counters` only: so many of a hundred transactions are about two counters.
     pub two_percent: u64,
 }
@@ -110,8 +112,16 @@ impl Parameters {
             // The paper's micro-benchmark has few: what it measures is agreement.
             WorkloadKind::Counters => (10_000, Popularity::Uniform, 0),
         };
-        let (judged, generation_transactions, two_percent) = (false, 50, 0);
-        Parameters { kind, keys, popularity, value_bytes_min, judged, generation_transactions, two_percent }
+        Parameters {
+            kind,
+            keys,
+            popularity,
+            value_bytes_min,
+            judged: false,
+            generation_transactions: 50,
+            mix: Mix::Broad,
+            two_percent: 0,
+        }
     }
 
     /// Lists grow to about 60 elements before their generation ends if so many clients run at the same pace: an average
@@ -148,6 +158,7 @@ impl Workload {
                 parameters.keys,
                 parameters.popularity,
                 parameters.generation_transactions,
+                parameters.mix,
             )),
         };
         Workload { parameters, shape }

@@ -27,7 +27,8 @@ impl Clients {
 
         let generations = self.slots.iter().map(|slot| slot.workload.generations()).max().unwrap_or(1);
         let workload = &self.slots[0].workload;
-        let keys: Vec<_> = (0..generations).flat_map(|generation| workload.universe(generation)).collect();
+        let keys = (0..generations).flat_map(|generation| workload.universe(generation));
+        let keys: Vec<_> = keys.chain(self.promises.keys().iter().cloned()).collect();
         let plans = keys.chunks(KEYS_AT_ONCE).map(|keys| {
             let operations = keys.iter().cloned().map(Operation::Get).collect();
             Arc::new(Plan { kind: "audit", operations })

@@ -2,6 +2,7 @@
 
 mod audit;
 mod one_round;
+mod promise;
 mod puts;
 mod read_only;
 pub mod script;
@@ -23,6 +24,7 @@ use crate::injector::{Ending, Strike};
 use crate::invariants::StoredVersion;
 use crate::system::System;
 use one_round::OneRound;
+use promise::Promises;
 use puts::Puts;
 use read_only::ReadOnly;
 use script::{Manner, Scripted};
@@ -47,6 +49,8 @@ struct Slot {
     doom: Option<Doom>,
     sequence: u64,
     workload: Workload,
+    /// How many of its alarms have been counted.
+    alarms: u64,
 }
 
 /// A moment at which a client is to vanish: when the decision may not have reached anybody else.
@@ -180,6 +184,8 @@ pub struct Clients {
     pub happened: BTreeMap<&'static str, u64>,
     /// TPC-C, if that runs beside the workload.
     trade: Option<Trade>,
+    /// What has become of promises that were broken.
+    pub promises: Promises,
     /// What was put, of a system that promises histories nothing.
     pub puts: Puts,
     /// What the auditor read last of each key.
@@ -208,6 +214,7 @@ impl Clients {
             told: Vec::new(),
             happened: BTreeMap::new(),
             trade: None,
+            promises: Promises::default(),
             puts: Puts::new(cluster.scenario.level().is_none()),
             audited: BTreeMap::new(),
             nonsense: Vec::new(),
@@ -232,7 +239,7 @@ impl Clients {
         let slot = self.slots.len();
         let (client, id) = cluster.start_client(slot);
         let workload = Workload::new(cluster.scenario.workload.clone());
-        self.slots.push(Slot { client, id, is_alive: true, doom: None, sequence: 0, workload });
+        self.slots.push(Slot { client, id, is_alive: true, doom: None, sequence: 0, workload, alarms: 0 });
         slot
     }
 
@@ -351,6 +358,7 @@ impl Clients {
         }
         // Worst is a decision that some have heard of.
         let silenced = [0.0, 0.5, 0.5, 1.0][self.random.index(4)];
+        self.count_alarms(slot, cluster);
         cluster.crash_client(self.slots[slot].client, silenced);
         self.make_worse(cluster);
         let downtime = Duration::from_micros(self.random.below(500_000));
@@ -360,6 +368,7 @@ impl Clients {
 
     /// A client vanishes, and nobody takes its place for now.
     pub fn leave<S: System>(&mut self, slot: usize, cluster: &mut Cluster<S>) {
+        self.count_alarms(slot, cluster);
         cluster.crash_client(self.slots[slot].client, 0.0);
         self.bury(slot, cluster);
     }
@@ -410,7 +419,7 @@ impl Clients {
         }
         let (client, id) = cluster.start_client(slot);
         let place = &mut self.slots[slot];
-        (place.client, place.id, place.is_alive, place.sequence) = (client, id, true, 0);
+        (place.client, place.id, place.is_alive, place.sequence, place.alarms) = (client, id, true, 0, 0);
         if self.trade.as_ref().is_some_and(|trade| trade.has(slot)) {
             cluster.world.set_alarm(trade::PAUSE, Alarm::Trader(slot));
         }
@@ -461,9 +470,10 @@ impl Clients {
         match &mut self.sessions[session].work {
             Work::Audit(queue) => queue.pop_front().map(plain),
             Work::Script(queue) => queue.pop_front().map(|scripted| (scripted.plan, scripted.manner)),
-            Work::Drawn if wants_more => {
-                Some(plain(Arc::new(self.slots[slot].workload.draw(&mut self.random))))
-            }
+            Work::Drawn if wants_more => Some(
+                self.draw_broken_promise(cluster)
+                    .unwrap_or_else(|| plain(Arc::new(self.slots[slot].workload.draw(&mut self.random)))),
+            ),
             Work::Drawn => None,
         }
     }
@@ -806,7 +816,10 @@ impl Clients {
             self.recorder.info(attempt.recorded, time);
         }
         self.sessions[session].process = self.next_process();
-        self.undecided.push(Undecided { attempt, participants, reported, resolved: false });
+        // What became of a promise that was broken has no answer.
+        if !attempt.manner.breaks_promise {
+            self.undecided.push(Undecided { attempt, participants, reported, resolved: false });
+        }
     }
 
     fn record_committed<S: System>(

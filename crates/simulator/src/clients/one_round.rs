@@ -14,19 +14,13 @@ use quorate_workloads::execution::SeenAtOnce;
 use quorate_workloads::value::Content;
 use quorate_workloads::{Execution, Operation};
 
+use super::promise::refused_elsewhere;
 use super::{Attempt, Clients, Session, Work, in_history};
 use crate::cluster::{Cluster, KEYSPACE};
 use crate::system::System;
 
 /// So many batches have a condition that may not hold.
 const CONDITION_PROBABILITY: f64 = 0.2;
-
-/// So many of those that could be of a cheaper class are of the dearer one, and of those that a client may vouch for as many are of
-/// the cheaper one as not.
-const COORDINATED_PROBABILITY: f64 = 0.2;
-
-/// So often a session goes on at another client.
-const MOVE_PROBABILITY: f64 = 0.1;
 
 /// A plan as one batch.
 #[derive(Clone, Debug)]
@@ -35,6 +29,8 @@ pub(super) struct OneRound {
     class: Class,
     /// What has to hold, if anything has.
     condition: Option<Condition>,
+    /// The shard that refuses its part although the client vouches for it that none does, if one does.
+    pub(super) refusing: Option<ShardId>,
 }
 
 impl OneRound {
@@ -52,11 +48,24 @@ impl OneRound {
         let batch = Batch { conditions: condition.iter().cloned().collect(), steps };
         let division = Division::of(batch, keyspace).ok()?;
         let class = class(&division);
-        Some(OneRound { division, class, condition })
+        Some(OneRound { division, class, condition, refusing: None })
+    }
+
+    /// The same as a batch that another shard refuses, although its client vouches for it that none does.
+    fn broken_promise(execution: &Execution, keyspace: &Keyspace) -> Option<Self> {
+        let key = execution.plan().operations.iter().find_map(Operation::key_written)?;
+        let condition = refused_elsewhere(key, keyspace);
+        let one_round = OneRound::of(execution, condition, |_| Class::Independent, keyspace)?;
+        let mut shards = one_round.division.parts.keys().copied();
+        let refusing = shards.find(|shard| *shard != keyspace.shard_of(key).id);
+        Some(OneRound { refusing, ..one_round })
     }
 
     /// What kind of a transaction it is, in a few words.
     fn kind(&self) -> &'static str {
+        if self.refusing.is_some() {
+            return "batch that breaks a promise";
+        }
         match (self.class, self.division.parts.len() > 1) {
             (Class::ReadOnly, _) => "batch that reads",
             (_, false) => "batch of one shard",
@@ -76,6 +85,9 @@ impl OneRound {
             let own: Vec<Found> = found.by_ref().take(steps).collect();
             let first = own.into_iter().next();
             seen.push(first.map_or(SeenAtOnce::Nothing, |found| seen_in(operation, found)));
+        }
+        if let Some(shard) = self.refusing {
+            return Err(format!("{shard} has refused its part, and it was executed"));
         }
         match &self.condition {
             Some(condition) if !holds(condition, execution, &seen) => {
@@ -164,18 +176,24 @@ impl Clients {
         execution: &Execution,
         cluster: &Cluster<S>,
     ) -> Option<OneRound> {
+        if self.sessions[session].manner.breaks_promise {
+            return OneRound::broken_promise(execution, cluster.keyspace());
+        }
         let is_inclined = S::RUNS_ONE_ROUND && self.random.chance(cluster.scenario.one_round);
         if !is_inclined || self.sessions[session].audits() {
             return None;
         }
         let condition = self.draw_condition(execution);
+        let coordinated = cluster.scenario.coordinated;
         let prefers_other = self.random.unit();
         let class = |division: &Division| match division.class {
-            Class::Independent if division.parts.len() > 1 && prefers_other < COORDINATED_PROBABILITY => {
+            Class::Independent if division.parts.len() > 1 && prefers_other < coordinated => {
                 Class::Coordinated
             }
             // Nothing but a condition is refused here.
-            Class::Coordinated if condition.is_none() && prefers_other < 0.5 => Class::Independent,
+            Class::Coordinated if condition.is_none() && prefers_other >= (2.5 * coordinated).min(1.0) => {
+                Class::Independent
+            }
             class => class,
         };
         OneRound::of(execution, condition.clone(), class, cluster.keyspace())
@@ -201,6 +219,9 @@ impl Clients {
         let Some(one_round) = &attempt.one_round else { return };
         *self.happened.entry(one_round.kind()).or_default() += 1;
         attempt.commit_asked = true;
+        if let Some(shard) = one_round.refusing {
+            self.promises.note_refusing(attempt.id, shard);
+        }
         let order = quorate_interactive::Command::Execute {
             transaction: attempt.id,
             keyspace: KEYSPACE,
@@ -217,7 +238,10 @@ impl Clients {
     /// Now and then a session goes on at another client, which is told what it has seen: at which, if it does.
     pub(super) fn draw_move<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) -> Option<usize> {
         let is_drawn = matches!(self.sessions[session].work, Work::Drawn);
-        if !S::RUNS_ONE_ROUND || !is_drawn || self.confined.is_some() || !self.random.chance(MOVE_PROBABILITY)
+        if !S::RUNS_ONE_ROUND
+            || !is_drawn
+            || self.confined.is_some()
+            || !self.random.chance(cluster.scenario.moves)
         {
             return None;
         }
@@ -266,7 +290,8 @@ impl Clients {
                 let recalls = self.random.chance(0.5);
                 let patience = Duration::from_millis(self.random.between(50, 3_000));
                 match &mut self.sessions[session].attempt {
-                    Some(attempt) if recalls && !attempt.resolving => {
+                    // An answer that only some shards give would say that nothing has changed.
+                    Some(attempt) if recalls && !attempt.resolving && !attempt.manner.breaks_promise => {
                         attempt.resolving = true;
                         cluster.one_round(client, recall(attempt, participants, patience));
                     }
@@ -370,4 +395,50 @@ pub(super) fn recall(
 ) -> quorate_interactive::Command {
     let not_before = ClockTime::from_micros(attempt.began.micros);
     quorate_interactive::Command::Recall { transaction: attempt.id, participants, not_before, patience }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use quorate_core::topology::{Durability, Isolation, Shard};
+    use quorate_core::{Epoch, NodeId};
+    use quorate_workloads::{Plan, UniqueValues};
+
+    use super::*;
+
+    fn keyspace() -> Keyspace {
+        let shard = |id| Shard::new(ShardId(id), vec![NodeId(0)]);
+        Keyspace {
+            id: KEYSPACE,
+            name: "tested".to_owned(),
+            isolation: Isolation::Serializable,
+            durability: Durability::Memory,
+            shards: vec![shard(1), shard(2), shard(3)],
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+            comparison: None,
+        }
+    }
+
+    #[test]
+    fn a_promise_is_broken_by_a_shard_that_writes_nothing() {
+        let keyspace = keyspace();
+        for name in ["a", "b", "c", "d", "e"] {
+            let key = Key::from(name);
+            let plan = Plan { kind: "broken promise", operations: vec![Operation::Append(key.clone())] };
+            let execution = Execution::new(Arc::new(plan), &mut UniqueValues::new(0), 0);
+            let one_round =
+                OneRound::broken_promise(&execution, &keyspace).expect("there are several shards");
+            let refusing = one_round.refusing.expect("one of them refuses");
+            assert_eq!(one_round.class, Class::Independent);
+            assert_eq!(one_round.division.parts.len(), 2);
+            assert_ne!(refusing, keyspace.shard_of(&key).id);
+            assert!(one_round.division.parts[&refusing].steps.is_empty());
+            assert_eq!(one_round.division.parts[&refusing].conditions.len(), 1);
+            let executed = Executed { timestamp: Timestamp::ZERO, answers: BTreeMap::new() };
+            assert!(one_round.seen(&execution, executed).is_err(), "nobody may be told that it was executed");
+        }
+    }
 }

@@ -19,6 +19,8 @@ pub struct Manner {
     pub pause: Duration,
     /// True if it aborts instead of committing.
     pub gives_up: bool,
+    /// True if a shard refuses its part of what it vouches for that all shards decide alike.
+    pub breaks_promise: bool,
 }
 
 /// A transaction of a script.
@@ -50,6 +52,7 @@ impl Clients {
         cluster: &mut Cluster<S>,
     ) {
         let Some(slot) = self.slots.iter().position(|slot| slot.client == client) else { return };
+        self.count_alarms(slot, cluster);
         // Everything that it had sent is on its way.
         cluster.crash_client(client, 0.0);
         self.bury(slot, cluster);

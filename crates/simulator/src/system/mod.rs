@@ -304,6 +304,12 @@ pub trait System:
         None
     }
 
+    /// How often a client has found out that participants of a transaction differ in what they have executed.
+    fn alarms(client: &Self::Client) -> u64 {
+        let _ = client;
+        0
+    }
+
     /// What a server of a shard is told when the replicas of groups change; nothing if its system changes no groups.
     fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Self::Server as Machine>::Command> {
         let _ = (groups, shard);

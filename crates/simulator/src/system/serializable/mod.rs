@@ -187,6 +187,10 @@ impl System for Serializable {
         Some(command)
     }
 
+    fn alarms(client: &Client) -> u64 {
+        client.machine().disagreements()
+    }
+
     fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Server as Machine>::Command> {
         let own = Part::Own(ReplicaCommand::ChangeGroups(groups.clone()));
         on_log::change_group(groups, shard).into_iter().chain([own]).collect()
@@ -334,6 +338,8 @@ fn planted(id: &'static str, what: &'static str, section: &'static str, is_hunte
         "G17" => {
             named(&[Fault::NodeCrashes, Fault::ViewChanges, Fault::Pauses, Fault::Loss, Fault::ClockSkew])
         }
+        // Shards that tell the time differently.
+        "G3" | "G12" => named(&[Fault::ClockSkew]),
         _ => Faults::All,
     };
     Planted { system: SystemKind::Serializable, id, what, section, is_hunted, suited_faults }
@@ -353,12 +359,5 @@ fn section_of(plant: Plant) -> &'static str {
 /// True if few seeds reach it. `docs/protocols/serializable.md` says why the others are not: golden scripts and random schedules of
 /// the protocol find those.
 fn is_hunted(plant: Plant) -> bool {
-    !matches!(
-        plant,
-        Plant::ProposedFirst
-            | Plant::ObservedIgnored
-            | Plant::DecisionsNotCompared
-            | Plant::NothingLocked
-            | Plant::LostVotesCount
-    )
+    !matches!(plant, Plant::ProposedFirst | Plant::NothingLocked | Plant::LostVotesCount)
 }
