@@ -25,6 +25,8 @@ pub(super) struct Leader {
     pub(super) undecided: BTreeSet<Place>,
     /// How late the votes of other shards are.
     pub(super) delays: VoteDelays,
+    /// True if of what writes the latest needs no votes: then more of that may come.
+    pub(super) may_be_passed: bool,
     /// What only reads and knows when: it waits until nothing stands at or below its timestamp.
     pub(super) reads: BTreeMap<(ClockTime, TransactionId), Reading>,
     /// When what waits there reads, by name.
@@ -189,6 +191,7 @@ impl Leader {
             queue: BTreeSet::new(),
             undecided: BTreeSet::new(),
             delays: VoteDelays::default(),
+            may_be_passed: false,
             reads: BTreeMap::new(),
             reading: BTreeMap::new(),
             undated: BTreeSet::new(),

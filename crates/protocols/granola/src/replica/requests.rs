@@ -158,8 +158,8 @@ impl<A: Application> Replica<A> {
             }
             votes = stranger.votes.into_iter().map(|(shard, (_, proposed))| (shard, proposed)).collect();
         }
-        for shard in votes.keys() {
-            leader.delays.note(*shard, request.class, Duration::ZERO);
+        if request.class != Class::ReadOnly {
+            votes.keys().for_each(|shard| leader.delays.note(*shard, Duration::ZERO));
         }
         let is_alone = request.participants.len() == 1;
         let early = self.propose(&request, context.clock);
@@ -266,6 +266,7 @@ impl<A: Application> Replica<A> {
             leader.undated.insert((proposed, id));
         } else {
             leader.note_neighbours(&participants);
+            leader.may_be_passed = is_alone;
             leader.voted.insert(Place { timestamp: proposed, transaction: id });
             if !self.config.rules.has(Plant::QueuedOnceStable) {
                 leader.queue.insert(Place { timestamp: proposed, transaction: id });
@@ -296,17 +297,23 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Above everything that the client has seen and that was executed or read here; and, while it locks, above all that was proposed.
+    /// Above everything that the client has seen, that was executed or read here, and that was proposed here before.
     ///
-    /// By timestamps it is enough to stand above what is certain: so what this shard alone takes part in passes beneath what lacks votes.
-    /// That is ahead of the clock for it, by as much as the votes are late.
+    /// By timestamps there is an exception. What this shard alone takes part in passes beneath what lacks votes: it only has to stand above
+    /// what is certain. And what writes and needs votes is proposed ahead of the clock for it, by as much as they are late, if there is
+    /// anything that could pass.
     fn propose(&self, request: &Request, clock: ClockTime) -> ClockTime {
         let Some(leader) = &self.leader else { return clock };
         let delay_max = self.config.vote_delay_max;
+        let is_alone = request.participants.len() == 1;
         let (before, late) = match leader.is_locking || delay_max.is_zero() {
             _ if self.config.rules.has(Plant::ProposalsDescend) => (ClockTime::default(), Duration::ZERO),
             true => (leader.proposed, Duration::ZERO),
-            false => (leader.certain(), leader.delays.longest(&request.participants, request.class)),
+            false if is_alone => (leader.certain(), Duration::ZERO),
+            false if leader.may_be_passed && request.class != Class::ReadOnly => {
+                (leader.proposed, leader.delays.longest(&request.participants))
+            }
+            false => (leader.proposed, Duration::ZERO),
         };
         let clock = clock.saturating_add(late.min(delay_max));
         let above = before.max(leader.executed).max(request.high).max(clock);

@@ -61,10 +61,10 @@ impl<A: Application> Replica<A> {
             match ballot.vote {
                 Vote::Commit => {
                     let is_first = open.votes.insert(voter.shard, ballot.proposed).is_none();
-                    if is_first && open.asks == 0 {
+                    if is_first && open.asks == 0 && open.class != Class::ReadOnly {
                         let late =
                             if open.is_stable { context.now - open.stable_since } else { Duration::ZERO };
-                        leader.delays.note(voter.shard, open.class, late);
+                        leader.delays.note(voter.shard, late);
                     }
                     let tells = ballot.wants && open.is_stable;
                     if tells {
