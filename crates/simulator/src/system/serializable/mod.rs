@@ -359,5 +359,5 @@ fn section_of(plant: Plant) -> &'static str {
 /// True if few seeds reach it. `docs/protocols/serializable.md` says why the others are not: golden scripts and random schedules of
 /// the protocol find those.
 fn is_hunted(plant: Plant) -> bool {
-    !matches!(plant, Plant::ProposedFirst | Plant::NothingLocked | Plant::LostVotesCount)
+    !matches!(plant, Plant::NothingLocked | Plant::LostVotesCount)
 }

@@ -75,7 +75,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         ceiling_ahead: Duration::from_millis([1, 50, 500][random.index(3)]),
         strangers_max: [100, 100_000][random.index(2)],
-        vote_delay_max: Duration::from_millis([0, 20, 250][random.index(3)]),
+        vote_delay_max: Duration::from_millis([0, 0, 20, 250][random.index(4)]),
         ..ReplicaConfig::new(Default::default(), group, Default::default())
     };
     Settings { timing, limits, snapshot_bytes, log_rules, coordinator, replica }
