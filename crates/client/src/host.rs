@@ -247,6 +247,11 @@ impl ClientHost {
         self.waiters.set_current(keyspace);
     }
 
+    /// True if the replicas of a keyspace are others than is known.
+    pub(crate) fn is_outdated(&self, keyspace: KeyspaceId) -> bool {
+        self.waiters.is_outdated(keyspace)
+    }
+
     fn call(&mut self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>), turn: &mut Turn<'_>) {
         let mut commands = std::mem::take(&mut self.commands);
         call(&mut self.waiters, &mut commands);

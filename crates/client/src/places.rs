@@ -165,11 +165,11 @@ impl Database {
     /// No majority of the configuration service says so; what others remember was learnt.
     async fn renew(&self) -> Result<()> {
         let places = &self.shared().places;
-        // Whatever is asked of the catalogue would wait for this here.
-        self.transport().with(|host, _| host.set_current(SYSTEM_KEYSPACE_ID));
         let Some(Heard { topology, system }) = self.ask_directory().await else {
             return Err(Error::Conflict);
         };
+        // Whatever is asked of the catalogue would wait for this here.
+        self.transport().with(|host, _| host.set_current(SYSTEM_KEYSPACE_ID));
         if system.id == SYSTEM_KEYSPACE_ID && system.epoch > self.system().definition().epoch {
             self.learn(system);
         }
@@ -183,6 +183,10 @@ impl Database {
         }
         let mut result = Ok(());
         for known in places.definitions().into_iter().filter(|known| known.id != SYSTEM_KEYSPACE_ID) {
+            if self.transport().with(|host, _| host.is_outdated(SYSTEM_KEYSPACE_ID)) {
+                // Whoever said who holds the catalogue did not know it. To ask the catalogue is to wait for whoever renews that: oneself.
+                return Err(Error::Conflict);
+            }
             match self.find_definition(&known.name).await {
                 Ok((Some(found), is_certain)) if found.id == known.id => {
                     self.learn(found);
@@ -199,14 +203,20 @@ impl Database {
         result
     }
 
-    /// Who the nodes are, and who holds the catalogue, as any of them says.
+    /// Who the nodes are, and who holds the catalogue: as any of them says; or, if others hold it than is known, as one says that knows
+    /// them, if one does.
     async fn ask_directory(&self) -> Option<Heard> {
+        let is_outdated = self.transport().with(|host, _| host.is_outdated(SYSTEM_KEYSPACE_ID));
+        let known = self.system().definition().epoch;
+        let mut latest: Option<Heard> = None;
         for node in self.transport().with(|host, _| host.connected()) {
             let answer = self.transport().with(|host, turn| host.ask_directory(node, turn));
-            if let Ok(directory) = self.answer_of(node, answer).await {
+            let Ok(directory) = self.answer_of(node, answer).await else { continue };
+            if !is_outdated || directory.system.epoch > known {
                 return Some(directory);
             }
+            latest.get_or_insert(directory);
         }
-        None
+        latest
     }
 }

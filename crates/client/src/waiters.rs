@@ -117,13 +117,18 @@ impl Waiters {
                 wait => return Err(OpenError::Busy(wait)),
             };
         }
-        if self.outdated.contains(&keyspace) {
+        if self.is_outdated(keyspace) {
             return Err(OpenError::Outdated);
         }
         if self.slots.len() + self.executing.len() >= open_max {
             return Err(OpenError::TooMany);
         }
         Ok(())
+    }
+
+    /// True if the membership of a keyspace has changed, and who belongs to it now is not known.
+    pub(crate) fn is_outdated(&self, keyspace: KeyspaceId) -> bool {
+        self.outdated.contains(&keyspace)
     }
 
     /// The present membership of a keyspace is known.
