@@ -64,11 +64,14 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// Asks the others to go on to the next view, or to the greatest that any of them wants. A wish binds nobody, so it does
+    /// Asks the others to go on to the next view, or to the greatest that f of them want, so that with this replica they are enough. Those
+    /// that fewer want may all be led by replicas that do not work, over the heads of those that do. A wish binds nobody, so it does
     /// not wait for the disk, which may be why there is one.
     pub(super) fn wish_for_next<H: Host<P>>(&mut self, host: &mut H) {
-        let wanted = self.changing.wishes.values().max().copied().unwrap_or_default();
-        let view = wanted.max(View(self.view.0 + 1));
+        let own = self.me;
+        let others = self.changing.wishes.iter().filter(|(replica, _)| **replica != own);
+        let wanted = nth_greatest(others.map(|(_, wish)| *wish), self.membership().group().failures());
+        let view = wanted.unwrap_or_default().max(View(self.view.0 + 1));
         self.changing.wishes.insert(self.me, view);
         for other in self.others() {
             host.send_unordered(other, Message::StartViewChange { view, entered: false });
@@ -133,9 +136,8 @@ impl<P: Payload> Replica<P> {
 
     /// Goes on to the greatest view that f + 1 replicas want to go on to, or to go beyond.
     fn count_wishes<H: Host<P>>(&mut self, host: &mut H) {
-        let mut wishes: Vec<View> = self.changing.wishes.values().copied().collect();
-        wishes.sort_unstable_by(|one, other| other.cmp(one));
-        if let Some(view) = wishes.get(self.membership().group().failures()).copied()
+        let enough = self.membership().group().failures() + 1;
+        if let Some(view) = nth_greatest(self.changing.wishes.values().copied(), enough)
             && view > self.view
         {
             self.enter(view, host);
@@ -248,4 +250,11 @@ impl<P: Payload> Replica<P> {
         let stable = offers.values().map(|offer| offer.stable).max().expect("there is a majority");
         self.start_joining(from, shape, stable, host);
     }
+}
+
+/// The view that so many of these reach.
+fn nth_greatest(views: impl Iterator<Item = View>, count: usize) -> Option<View> {
+    let mut views: Vec<View> = views.collect();
+    views.sort_unstable_by(|one, other| other.cmp(one));
+    views.get(count.checked_sub(1)?).copied()
 }

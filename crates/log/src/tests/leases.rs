@@ -133,6 +133,24 @@ fn a_view_that_is_being_changed_to_is_given_its_time() {
     assert_eq!(world.replica(4).view(), View(3), "and so many go on with it");
 }
 
+/// Replicas that do not work may want views that they lead themselves, one after the other.
+#[test]
+fn a_view_that_few_want_passes_over_none() {
+    for (want_it_before, want_it_later, expected) in [(&[2][..], &[3][..], 2), (&[2, 3], &[], 6)] {
+        let mut world = World::calm(5);
+        world.isolate(4);
+        world.pass(TIMING.lease + TIMING.silence);
+        world.tell(4, 1, wish(1));
+        world.tell(4, 2, wish(1));
+        assert_eq!((world.replica(4).view(), world.replica(4).status()), (View(1), Status::ViewChanging));
+        want_it_before.iter().for_each(|other| world.tell(4, *other, wish(6)));
+        // It waits for the leader of the first view, repeats what it has said, and tries another.
+        world.pass(5 * TIMING.silence);
+        want_it_later.iter().for_each(|other| world.tell(4, *other, wish(6)));
+        assert_eq!(world.replica(4).view(), View(expected), "{want_it_before:?}");
+    }
+}
+
 #[test]
 fn a_confirmation_is_of_what_was_said_after_it_was_asked_for() {
     let mut world = World::calm(3);
