@@ -109,15 +109,21 @@ fn a_leader_gives_its_view_some_time() {
     assert_eq!((world.replica(0).view(), world.replica(0).status()), (View(3), Status::ViewChanging));
 }
 
-/// One that the others do not hear, or that does not hear them, may wish for another view every time.
-#[test]
-fn a_view_that_is_being_changed_to_is_given_its_time() {
+/// A group of five, of whom the last hears nobody any more and waits for view 1 to begin.
+fn on_the_way() -> World {
     let mut world = World::calm(5);
     world.isolate(4);
     world.pass(TIMING.lease + TIMING.silence);
     world.tell(4, 1, wish(1));
     world.tell(4, 2, wish(1));
     assert_eq!((world.replica(4).view(), world.replica(4).status()), (View(1), Status::ViewChanging));
+    world
+}
+
+/// One that the others do not hear, or that does not hear them, may wish for another view every time.
+#[test]
+fn a_view_that_is_being_changed_to_is_given_its_time() {
+    let mut world = on_the_way();
     let has_left_for = |view: u64| Message::StartViewChange { view: View(view), entered: true };
     let wishes_for = |world: &mut World, wished: u64| {
         world.has_said(
@@ -137,12 +143,7 @@ fn a_view_that_is_being_changed_to_is_given_its_time() {
 #[test]
 fn a_view_that_few_want_passes_over_none() {
     for (want_it_before, want_it_later, expected) in [(&[2][..], &[3][..], 2), (&[2, 3], &[], 6)] {
-        let mut world = World::calm(5);
-        world.isolate(4);
-        world.pass(TIMING.lease + TIMING.silence);
-        world.tell(4, 1, wish(1));
-        world.tell(4, 2, wish(1));
-        assert_eq!((world.replica(4).view(), world.replica(4).status()), (View(1), Status::ViewChanging));
+        let mut world = on_the_way();
         want_it_before.iter().for_each(|other| world.tell(4, *other, wish(6)));
         // It waits for the leader of the first view, repeats what it has said, and tries another.
         world.pass(5 * TIMING.silence);
