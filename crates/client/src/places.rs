@@ -208,15 +208,15 @@ impl Database {
     async fn ask_directory(&self) -> Option<Heard> {
         let is_outdated = self.transport().with(|host, _| host.is_outdated(SYSTEM_KEYSPACE_ID));
         let known = self.system().definition().epoch;
-        let mut latest: Option<Heard> = None;
+        let mut first: Option<Heard> = None;
         for node in self.transport().with(|host, _| host.connected()) {
             let answer = self.transport().with(|host, turn| host.ask_directory(node, turn));
             let Ok(directory) = self.answer_of(node, answer).await else { continue };
             if !is_outdated || directory.system.epoch > known {
                 return Some(directory);
             }
-            latest.get_or_insert(directory);
+            first.get_or_insert(directory);
         }
-        latest
+        first
     }
 }
