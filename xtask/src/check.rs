@@ -34,7 +34,7 @@ const STAGES: [Stage; 12] = [
     },
     Stage {
         name: "torture",
-        what: "half a minute of faults on real server processes, on each kind of network",
+        what: "faults on real server processes for a while, on each kind of network",
         run: torture::run,
     },
     Stage { name: "tests", what: "all tests of the workspace", run: testing::run },
