@@ -49,6 +49,14 @@ struct Transfer<P: Payload> {
     silences: u32,
 }
 
+impl<P: Payload> Transfer<P> {
+    /// The page that was made last, or that there are no more.
+    fn last_page(&self, view: View) -> Message<P> {
+        let Frozen { base, view: base_view, .. } = self.frozen;
+        Message::FromState { view, base, base_view, page: self.made - 1, state: self.last.clone() }
+    }
+}
+
 /// What a replica knows of snapshots.
 #[derive(Debug)]
 pub(super) struct Snapshots<P: Payload> {
@@ -210,13 +218,22 @@ impl<P: Payload> Replica<P> {
         if view != self.view && view != self.membership().first_view() {
             return;
         }
-        let transfer = self.snapshots.transfers.get(&from);
-        match transfer.filter(|transfer| transfer.frozen.base == base) {
-            Some(transfer) if page <= transfer.made && page + 1 >= transfer.made => {
-                self.send_page(from, view, page, host);
+        match self.snapshots.transfers.get(&from) {
+            Some(transfer) if transfer.frozen.base == base => {
+                if page <= transfer.made && page + 1 >= transfer.made {
+                    self.send_page(from, view, page, host);
+                }
+            }
+            // It asks for more of what it was given before, late or because this one's first page was lost. If each such
+            // request began anew, two of them that are under way would do so for ever, each with the answer to the other.
+            // That counts as silence: what is of no use to it is dropped some time.
+            Some(transfer) if transfer.frozen.base > base => {
+                if transfer.made == 1 {
+                    host.send(from, transfer.last_page(view));
+                }
             }
             // What has led to the state that is known here may not be known as stable yet, after a restart.
-            None if self.stable > Position::START => self.begin_transfer(from, view, host),
+            _ if self.stable > Position::START => self.begin_transfer(from, view, host),
             _ => {}
         }
     }
@@ -229,8 +246,7 @@ impl<P: Payload> Replica<P> {
             transfer.last = host.next_page(&mut transfer.frozen.state);
             transfer.made += 1;
         }
-        let (base, base_view, state) = (transfer.frozen.base, transfer.frozen.view, transfer.last.clone());
-        host.send(to, Message::FromState { view, base, base_view, page, state });
+        host.send(to, transfer.last_page(view));
     }
 
     /// Drops what nobody has asked for any more.

@@ -185,6 +185,48 @@ fn a_state_that_nobody_asks_for_is_not_kept() {
     assert!(world.has_said(0, begins), "pages of two states are not mixed");
 }
 
+/// Two requests that are under way answered each other for ever: each had the leader begin anew, so that the other asked for
+/// what was gone. Seed 1999 of the serializable simulation found that.
+#[test]
+fn late_requests_for_a_state_do_not_make_the_leader_begin_anew() {
+    let mut world = lagging();
+    let view = View(0);
+    let answers = |world: &mut World, message| {
+        world.flying.clear();
+        world.cut.clear();
+        world.tell(0, 2, message);
+        world.sync(0);
+        let answers = world.flying.iter().filter_map(|flying| match flying.message {
+            Message::FromState { base, page, .. } => Some((base.0, page)),
+            _ => None,
+        });
+        let answers = answers.collect::<Vec<_>>();
+        world.isolate(2);
+        answers
+    };
+    let more = |world: &mut World| {
+        append(world, 0, 3);
+        world.pass(MOMENT);
+    };
+    let next = |base, page| Message::FetchState { view, base: Position(base), page };
+    assert_eq!(answers(&mut world, Message::Fetch { view, after: Position(3), upto: Position(63) }), [(63, 0)]);
+    more(&mut world);
+    assert_eq!(answers(&mut world, next(60, 1)), [(63, 0)], "its beginning may be lost");
+    assert_eq!(answers(&mut world, next(63, 1)), [(63, 1)]);
+    assert_eq!(answers(&mut world, next(60, 1)), [], "the beginning has come, or it would not ask for more");
+    assert_eq!(answers(&mut world, next(63, 2)), [(63, 2)]);
+
+    world.pass(12 * TIMING.silence);
+    assert_eq!(answers(&mut world, next(63, 3)), [(66, 0)], "it was not kept");
+    more(&mut world);
+    for _ in 0..3 {
+        assert_eq!(answers(&mut world, next(63, 3)), [(66, 0)]);
+        world.pass(2 * TIMING.silence);
+    }
+    world.pass(4 * TIMING.silence);
+    assert_eq!(answers(&mut world, next(63, 3)), [(69, 0)], "what it does not take is not kept for it either");
+}
+
 /// Replica 2 of three has three entries, the others have sixty-three and have forgotten most of them.
 fn lagging() -> World {
     let mut world = World::calm(3);

@@ -49,6 +49,8 @@ pub(super) struct Trade {
     shards: Vec<ShardId>,
     /// What is still to be put before anybody trades.
     population: VecDeque<(ShardId, Value)>,
+    /// When that was put: traders are told, or their reads may be ordered before.
+    populated: ClockTime,
     /// How many transactions are still to be begun.
     left: u64,
     traders: Vec<Trader>,
@@ -103,7 +105,8 @@ impl Trade {
         }
         let traders = (0..clients).map(|_| Trader { open: None }).collect();
         let generator = Generator::new(SCALE, constants, MIX);
-        Trade { random, generator, shards, population, left: TRANSACTIONS * length, traders }
+        let (populated, left) = (ClockTime::from_micros(0), TRANSACTIONS * length);
+        Trade { random, generator, shards, population, populated, left, traders }
     }
 
     /// True if somebody trades at the client in this place.
@@ -228,6 +231,7 @@ impl Clients {
                 let participants = parts.keys().copied().collect();
                 trade.traders[slot].open =
                     Some(Open { id, participants, began: clock, what, is_lost: false });
+                cluster.one_round(client, Command::Observe { timestamp: trade.populated });
                 let (transaction, keyspace, not_before) = (id, KEYSPACE, clock);
                 let execute = Command::Execute { transaction, keyspace, parts, class, not_before, patience };
                 cluster.one_round(client, execute);
@@ -253,8 +257,11 @@ impl Clients {
             trade.traders[trader].open = None;
         }
         match told {
-            Ok(_) | Err(NotExecuted::AnswersLost { .. }) if what == What::Population => {
+            Ok(Executed { timestamp, .. }) | Err(NotExecuted::AnswersLost { timestamp, .. })
+                if what == What::Population =>
+            {
                 trade.population.pop_front();
+                trade.populated = trade.populated.max(ClockTime::from_micros(timestamp.micros));
             }
             Ok(_) | Err(NotExecuted::AnswersLost { .. }) => {
                 *self.happened.entry("transaction of TPC-C").or_default() += 1;
