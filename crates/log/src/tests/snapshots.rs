@@ -209,7 +209,10 @@ fn late_requests_for_a_state_do_not_make_the_leader_begin_anew() {
         world.pass(MOMENT);
     };
     let next = |base, page| Message::FetchState { view, base: Position(base), page };
-    assert_eq!(answers(&mut world, Message::Fetch { view, after: Position(3), upto: Position(63) }), [(63, 0)]);
+    assert_eq!(
+        answers(&mut world, Message::Fetch { view, after: Position(3), upto: Position(63) }),
+        [(63, 0)]
+    );
     more(&mut world);
     assert_eq!(answers(&mut world, next(60, 1)), [(63, 0)], "its beginning may be lost");
     assert_eq!(answers(&mut world, next(63, 1)), [(63, 1)]);
@@ -224,7 +227,11 @@ fn late_requests_for_a_state_do_not_make_the_leader_begin_anew() {
         world.pass(2 * TIMING.silence);
     }
     world.pass(4 * TIMING.silence);
-    assert_eq!(answers(&mut world, next(63, 3)), [(69, 0)], "what it does not take is not kept for it either");
+    assert_eq!(
+        answers(&mut world, next(63, 3)),
+        [(69, 0)],
+        "what it does not take is not kept for it either"
+    );
 }
 
 /// Replica 2 of three has three entries, the others have sixty-three and have forgotten most of them.

@@ -185,7 +185,8 @@ struct Open {
     first: ClockTime,
     /// What had been seen by then.
     high: ClockTime,
-    answers: BTreeMap<ShardId, (ClockTime, Answer)>,
+    /// What each participant has answered, by its timestamp: only what only reads may be executed more than once.
+    answers: BTreeMap<ShardId, BTreeMap<ClockTime, Answer>>,
     redirects: u32,
     deadline: Instant,
     next: Next,
@@ -447,7 +448,10 @@ impl Coordinator {
         if self.config.hub != Some(hub) || !is_asked || !matches!(open.next, Next::Resend(_)) {
             return;
         }
-        open.answers = answers.into_iter().map(|(shard, answer)| (shard, (timestamp, answer))).collect();
+        open.answers = answers
+            .into_iter()
+            .map(|(shard, answer)| (shard, BTreeMap::from([(timestamp, answer)])))
+            .collect();
         self.high = self.high.max(timestamp);
         self.on_answer(id, context, outbox);
     }
@@ -468,7 +472,7 @@ impl Coordinator {
         }
         match reply {
             Reply::Ended(Outcome::Committed { timestamp, answer }) => {
-                open.answers.insert(shard, (timestamp, answer));
+                open.answers.entry(shard).or_default().insert(timestamp, answer);
                 if !self.config.rules.has(Plant::SessionForgotten) {
                     self.high = self.high.max(timestamp);
                 }
@@ -513,19 +517,17 @@ impl Coordinator {
         if open.answers.len() < open.parts.len() {
             return;
         }
-        let mut timestamps = open.answers.values().map(|(timestamp, _)| *timestamp);
-        let first = timestamps.next().unwrap_or_default();
-        let are_equal = timestamps.all(|timestamp| timestamp == first);
         let reads_only = open.class == Class::ReadOnly;
-        let is_taken = are_equal || self.config.rules.has(Plant::UnequalReadsTaken) && reads_only;
+        let is_any_taken = self.config.rules.has(Plant::UnequalReadsTaken) && reads_only;
+        let timestamp = open.common().or_else(|| open.latest().filter(|_| is_any_taken));
         let do_decide_alike = reads_only || open.are_of_one_mind();
-        if is_taken && (do_decide_alike || self.config.rules.has(Plant::DecisionsNotCompared)) {
-            self.finish(id, |open| Ok(open.executed(first)), outbox);
-        } else if reads_only {
+        match timestamp {
+            Some(timestamp) if do_decide_alike || self.config.rules.has(Plant::DecisionsNotCompared) => {
+                self.finish(id, |open| Ok(open.executed(timestamp)), outbox);
+            }
             // A participant has changed its leader in between, and no vote on what only reads outlives that (section 5.2).
-            self.plan_attempt(id, context, outbox);
-        } else {
-            self.finish(id, |open| Err(open.disagreement()), outbox);
+            _ if reads_only => self.plan_attempt(id, context, outbox),
+            _ => self.finish(id, |open| Err(open.disagreement()), outbox),
         }
     }
 
@@ -630,27 +632,45 @@ impl Open {
         Failure::Unknown { missing: self.missing() }
     }
 
+    /// A timestamp at which all participants have answered. What they have read there is one state of them all, whatever else they have
+    /// answered: a request that comes twice is executed twice if it only reads.
+    fn common(&self) -> Option<ClockTime> {
+        let mut timestamps = self.answers.values().next()?.keys().rev().copied();
+        timestamps.find(|timestamp| self.answers.values().all(|answers| answers.contains_key(timestamp)))
+    }
+
+    /// The last timestamp at which the first participant has answered.
+    fn latest(&self) -> Option<ClockTime> {
+        Some(*self.answers.values().next()?.last_key_value()?.0)
+    }
+
     /// True if all participants have done their parts, or all have refused them.
     fn are_of_one_mind(&self) -> bool {
-        let mut refused = self.answers.values().map(|(_, answer)| matches!(answer, Answer::Refused(_)));
+        let last = self.answers.values().filter_map(|answers| answers.values().next_back());
+        let mut refused = last.map(|answer| matches!(answer, Answer::Refused(_)));
         let first = refused.next();
         refused.all(|refused| Some(refused) == first)
     }
 
     /// Of an inquiry that learns no more: what one participant has executed is executed by all.
     fn known_at_least(self, failure: Failure) -> Result<Executed, Failure> {
-        match self.answers.values().map(|(timestamp, _)| *timestamp).next() {
+        match self.latest() {
             Some(timestamp) if self.is_inquiry => Ok(self.executed(timestamp)),
             _ => Err(failure),
         }
     }
 
     fn disagreement(self) -> Failure {
-        Failure::Disagreement { answers: self.answers }
+        let last = |(shard, mut answers): (ShardId, BTreeMap<_, _>)| Some((shard, answers.pop_last()?));
+        Failure::Disagreement { answers: self.answers.into_iter().filter_map(last).collect() }
     }
 
+    /// With what was answered at this timestamp, or last.
     fn executed(self, timestamp: ClockTime) -> Executed {
-        let answers = self.answers.into_iter().map(|(shard, (_, answer))| (shard, answer));
-        Executed { timestamp, answers: answers.collect() }
+        let answer = |(shard, mut answers): (ShardId, BTreeMap<ClockTime, Answer>)| {
+            let answer = answers.remove(&timestamp).or_else(|| Some(answers.pop_last()?.1));
+            Some((shard, answer?))
+        };
+        Executed { timestamp, answers: self.answers.into_iter().filter_map(answer).collect() }
     }
 }
