@@ -5,6 +5,7 @@
 //! that this client uses. Transactions that are open go on; new ones wait for the answer.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ use crate::options::Options;
 
 /// How long to wait before asking again, if nobody could answer.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// So often somebody who waits looks whether it is in vain.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// A node that is not connected is looked for at so many addresses at most.
 const ADDRESSES_MAX: usize = 4;
@@ -183,11 +187,8 @@ impl Database {
         }
         let mut result = Ok(());
         for known in places.definitions().into_iter().filter(|known| known.id != SYSTEM_KEYSPACE_ID) {
-            if self.transport().with(|host, _| host.is_outdated(SYSTEM_KEYSPACE_ID)) {
-                // Whoever said who holds the catalogue did not know it. To ask the catalogue is to wait for whoever renews that: oneself.
-                return Err(Error::Conflict);
-            }
-            match self.find_definition(&known.name).await {
+            let Some(found) = self.find_while_current(&known.name).await else { return Err(Error::Conflict) };
+            match found {
                 Ok((Some(found), is_certain)) if found.id == known.id => {
                     self.learn(found);
                     if !is_certain {
@@ -201,6 +202,21 @@ impl Database {
         }
         places.renewed.send_replace(());
         result
+    }
+
+    /// Looks a keyspace up; none if others hold the catalogue than is known. Whoever said who does did not know it, and to ask on is to wait
+    /// for whoever renews that: oneself.
+    async fn find_while_current(&self, name: &str) -> Option<Result<(Option<Definition>, bool)>> {
+        let mut finding = pin!(self.find_definition(name));
+        loop {
+            match tokio::time::timeout(MOMENT, finding.as_mut()).await {
+                Ok(found) => return Some(found),
+                Err(_) if self.transport().with(|host, _| host.is_outdated(SYSTEM_KEYSPACE_ID)) => {
+                    return None;
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     /// Who the nodes are, and who holds the catalogue: as any of them says; or, if others hold it than is known, as one says that knows
@@ -218,5 +234,124 @@ impl Database {
             first.get_or_insert(directory);
         }
         first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use quorate_configuration::Message;
+    use quorate_core::log::Position;
+    use quorate_core::topology::{Durability, Isolation, Node, Shard};
+    use quorate_core::{Epoch, ShardId};
+    use quorate_log::Part;
+    use quorate_runtime::clock::Clock;
+    use quorate_runtime::transport::{self, Host, LinkId, Remote, Turn, TurnWaker, Violation};
+    use quorate_wire::catalogue::{SYSTEM_KEYSPACE, SYSTEM_SHARD};
+    use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The epoch that the configuration service has gone on to.
+    const PRESENT: Epoch = Epoch(1);
+
+    /// A node that says who holds the catalogue, as it was in some epoch, and has a replica of the catalogue that is in the present one.
+    struct FakeNode(Heard);
+
+    impl Host for FakeNode {
+        fn on_link_up(&mut self, _: LinkId, _: &Remote, _: &mut Turn<'_>) {}
+
+        fn on_link_down(&mut self, _: LinkId, _: &Remote, _: &str, _: &mut Turn<'_>) {}
+
+        fn on_packet(
+            &mut self,
+            link: LinkId,
+            packet: Packet,
+            turn: &mut Turn<'_>,
+        ) -> std::result::Result<(), Violation> {
+            match packet {
+                Packet::DirectoryRequest => turn.send(link, &Packet::Directory(self.0.clone())),
+                Packet::Envelope(Envelope { from, to, .. }) => {
+                    let (request, position) = (0, Position::START);
+                    let nothing = Message::GetReply {
+                        request,
+                        revision: Default::default(),
+                        position,
+                        found: Vec::new(),
+                    };
+                    let message = ProtocolMessage::Configuration(Part::Own(nothing));
+                    turn.send(
+                        link,
+                        &Packet::Envelope(Envelope { from: to, to: from, epoch: PRESENT, message }),
+                    );
+                }
+                _ => {}
+            }
+            Ok(())
+        }
+
+        fn on_turn_end(&mut self, _: &mut Turn<'_>) {}
+
+        fn next_deadline(&mut self) -> Option<quorate_core::Instant> {
+            None
+        }
+    }
+
+    fn keyspace(id: u32, epoch: Epoch) -> Definition {
+        let (name, shard) = match id {
+            0 => (SYSTEM_KEYSPACE.to_owned(), SYSTEM_SHARD),
+            _ => (format!("accounts{id}"), ShardId(id)),
+        };
+        Definition {
+            id: KeyspaceId(id),
+            name,
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: vec![Shard::new(shard, [0, 1, 2].map(NodeId).to_vec())],
+            epoch,
+            clock_bound: None,
+            comparison: None,
+        }
+    }
+
+    /// Starts a node for each of these epochs, as of which it knows who holds the catalogue, and connects to them.
+    async fn connected(epochs: [Epoch; 3]) -> (Database, [Transport<FakeNode>; 3]) {
+        let mut listeners = Vec::new();
+        for _ in epochs {
+            listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        }
+        let addresses: Vec<_> = listeners.iter().map(|at| at.local_addr().unwrap().to_string()).collect();
+        let node = |(id, address): (u16, &String)| Node {
+            id: NodeId(id),
+            site: SiteId(0),
+            address: address.clone(),
+        };
+        let nodes = (0..).zip(&addresses).map(node).collect();
+        let topology = Topology { sites: vec!["here".to_owned()], nodes };
+        let mut at = listeners.into_iter();
+        let nodes = [0, 1, 2].map(|id| {
+            let heard = Heard { topology: topology.clone(), system: keyspace(0, epochs[usize::from(id)]) };
+            let options = transport::Options::new(99, Peer::Node(NodeId(id)), "here");
+            let (node, _) = Transport::start(FakeNode(heard), options, Clock::start(), TurnWaker::default());
+            node.listen(at.next().unwrap());
+            node
+        });
+        (crate::connect(addresses).await.unwrap(), nodes)
+    }
+
+    #[tokio::test]
+    async fn who_renews_what_it_knows_asks_on_and_does_not_wait_for_itself() {
+        let (db, [first, ..]) = connected([Epoch::FIRST, PRESENT, PRESENT]).await;
+        for id in 1..=5 {
+            db.learn(keyspace(id, Epoch::FIRST));
+        }
+        let before = Instant::now();
+        first.with(|_, turn| turn.send_to_clients(&Packet::CatalogueChanged));
+        while db.system().definition().epoch != PRESENT {
+            assert!(before.elapsed() < Duration::from_secs(2), "it waits for itself, or asks nobody else");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
