@@ -4,9 +4,7 @@
 //! message that brings code waits until a thread has loaded it, and its replica finds it loaded. What the replica makes of it is the same
 //! in any case: messages may be late, and overtake each other.
 
-use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::channel;
 
 use quorate_core::Value;
 use quorate_granola::entry::{Body, Entry, Page};
@@ -17,6 +15,8 @@ use quorate_procedures::{Page as ShardPage, Shard, code_of};
 use quorate_runtime::transport::TurnWaker;
 use quorate_wire::{Envelope, ProtocolMessage};
 
+use super::workers::Workers;
+
 /// Shorter code is loaded by its replica, within about a millisecond.
 const LONG: usize = 4 * 1024;
 
@@ -25,11 +25,9 @@ const WAITING_MAX: usize = 16;
 
 /// Loads code in other threads.
 pub(crate) struct Loader {
-    waker: TurnWaker,
+    workers: Workers<Envelope>,
     waiting: usize,
-    ready: (Sender<Envelope>, Receiver<Envelope>),
-    threads: Vec<JoinHandle<()>>,
-    /// What loads code, and what starts a thread. Tests put others in their places.
+    /// What loads code. Tests put another in its place.
     means: Means,
 }
 
@@ -37,19 +35,15 @@ pub(crate) struct Loader {
 struct Means {
     is_loaded: fn(&[u8]) -> bool,
     load: fn(&[u8]),
-    spawn: fn(Work) -> io::Result<JoinHandle<()>>,
 }
 
 /// What replicas of serializable keyspaces are on the wire.
 type Shards = Replica<Shard>;
 
-/// What a thread does.
-type Work = Box<dyn FnOnce() + Send>;
-
 impl Loader {
     pub(crate) fn new(waker: TurnWaker) -> Self {
-        let means = Means { is_loaded: quorate_library::is_loaded, load: quorate_library::load, spawn };
-        Loader { waker, waiting: 0, ready: channel(), threads: Vec::new(), means }
+        let means = Means { is_loaded: quorate_library::is_loaded, load: quorate_library::load };
+        Loader { workers: Workers::new("procedure-loader", waker), waiting: 0, means }
     }
 
     /// Keeps a message until the code that it brings is loaded; gives back one that need not wait.
@@ -59,25 +53,18 @@ impl Loader {
         if code.is_empty() || self.waiting >= WAITING_MAX {
             return Some(envelope);
         }
-        let (ready, waker, load) = (self.ready.0.clone(), self.waker.clone(), self.means.load);
+        let load = self.means.load;
         // It is handed over once there is a thread.
         let (hand_over, handed_over) = channel();
-        let thread = (self.means.spawn)(Box::new(move || {
+        let started = self.workers.start(move |tray| {
             let Ok(envelope) = handed_over.recv() else { return };
             code.iter().for_each(|code| load(code));
-            // Nobody waits any more if the node has stopped.
-            if ready.send(envelope).is_ok() {
-                waker.wake();
-            }
-        }));
-        let thread = match thread {
-            Ok(thread) => thread,
-            Err(error) => {
-                tracing::warn!(%error, "no thread to load a procedure: replicas wait for it");
-                return Some(envelope);
-            }
-        };
-        self.threads.push(thread);
+            tray.put(envelope);
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "no thread to load a procedure: replicas wait for it");
+            return Some(envelope);
+        }
         match hand_over.send(envelope) {
             Ok(()) => {
                 self.waiting += 1;
@@ -100,28 +87,15 @@ impl Loader {
         if self.is_idle() {
             return Vec::new();
         }
-        for thread in self.threads.extract_if(.., |thread| thread.is_finished()) {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-        let ready: Vec<_> = self.ready.1.try_iter().collect();
+        let ready = self.workers.take_ready();
         self.waiting -= ready.len();
         ready
     }
 
     /// Waits until nothing is being loaded.
     pub(crate) fn close(&mut self) {
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread that loads procedures has panicked");
-            }
-        }
+        self.workers.close();
     }
-}
-
-fn spawn(work: Work) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name("procedure-loader".to_owned()).spawn(work)
 }
 
 /// The code that a message brings to a replica.
@@ -147,9 +121,9 @@ fn code_in(message: &ProtocolMessage) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
-    use std::time::{Duration, Instant};
+    use std::thread;
+    use std::time::Duration;
 
     use quorate_core::log::Position;
     use quorate_core::{
@@ -161,6 +135,7 @@ mod tests {
     use quorate_log::Entry as LogEntry;
     use quorate_procedures::{Deploy, Operation, Remove, Version};
 
+    use super::super::workers::{no_threads, take_until_ready};
     use super::*;
 
     const ID: TransactionId = TransactionId { client: ClientId(7), sequence: 1, attempt: 0 };
@@ -204,21 +179,8 @@ mod tests {
     }
 
     fn loader(load: fn(&[u8])) -> Loader {
-        let means = Means { is_loaded: |_| false, load, spawn };
+        let means = Means { is_loaded: |_| false, load };
         Loader { means, ..Loader::new(TurnWaker::default()) }
-    }
-
-    /// Takes until something is ready.
-    fn take(loader: &mut Loader) -> Vec<Envelope> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
-            let ready = loader.take_ready();
-            if !ready.is_empty() {
-                return ready;
-            }
-            assert!(Instant::now() < deadline, "nothing becomes ready");
-            thread::sleep(Duration::from_millis(1));
-        }
     }
 
     #[test]
@@ -265,7 +227,7 @@ mod tests {
         assert!(loader.is_idle() && loader.take_ready().is_empty());
         assert_eq!(loader.keep(long()), None);
         assert!(!loader.is_idle());
-        assert_eq!(take(&mut loader), [long()]);
+        assert_eq!(take_until_ready(|| loader.take_ready()), [long()]);
         assert!(loader.is_idle());
         loader.means.is_loaded = |_| true;
         assert_eq!(loader.keep(long()), Some(long()));
@@ -279,32 +241,19 @@ mod tests {
             assert_eq!(loader.keep(long()), None);
         }
         assert_eq!(loader.keep(long()), Some(long()));
-        let taken: usize = std::iter::from_fn(|| (!loader.is_idle()).then(|| take(&mut loader).len())).sum();
+        let taken: usize = std::iter::from_fn(|| {
+            (!loader.is_idle()).then(|| take_until_ready(|| loader.take_ready()).len())
+        })
+        .sum();
         assert_eq!(taken, WAITING_MAX);
         assert_eq!(loader.keep(long()), None);
         loader.close();
     }
 
     #[test]
-    fn a_panic_while_loading_is_not_swallowed() {
-        let mut loader = loader(|_| panic!("no memory"));
-        assert_eq!(loader.keep(envelope(request(deploy(code(LONG))))), None);
-        let panic = catch_unwind(AssertUnwindSafe(|| take(&mut loader))).expect_err("it goes on");
-        assert_eq!(panic.downcast_ref::<&str>(), Some(&"no memory"));
-    }
-
-    #[test]
-    fn a_node_that_stops_closes_in_spite_of_a_panic() {
-        let mut loader = loader(|_| panic!("no memory"));
-        assert_eq!(loader.keep(envelope(request(deploy(code(LONG))))), None);
-        loader.close();
-        assert!(loader.threads.is_empty());
-    }
-
-    #[test]
     fn without_a_thread_a_message_does_not_wait() {
         let mut loader = loader(|_| {});
-        loader.means.spawn = |_| Err(io::Error::other("no more threads"));
+        loader.workers.spawn = no_threads;
         let long = envelope(request(deploy(code(LONG))));
         assert_eq!(loader.keep(long.clone()), Some(long));
         assert!(loader.is_idle());

@@ -6,6 +6,7 @@
 //! | `hosted` | one replica: machine, log, health |
 //! | `building` | replicas that are not ready yet |
 //! | `loading` | code that is loaded before replicas want it |
+//! | `workers` | the threads that do both |
 //! | `log` | its log, and how syncs are reported |
 //! | `catalogue` | which keyspaces, sites and nodes there are |
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
@@ -31,6 +32,7 @@ mod routes;
 mod served;
 mod service;
 mod status;
+mod workers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
