@@ -208,6 +208,8 @@ pub struct Held {
     pub participants: Vec<ShardId>,
     /// Its timestamp.
     pub timestamp: Timestamp,
+    /// It was not sent before.
+    pub not_before: Timestamp,
 }
 
 /// A protocol that can be simulated.

@@ -131,6 +131,12 @@ impl<A: Application> Replica<A> {
         self.leader.as_ref().map_or(0, Leader::waiting)
     }
 
+    /// For how many transactions this leader has asked after votes that did not come.
+    pub fn lacking(&self) -> usize {
+        let open = self.leader.iter().flat_map(|leader| leader.open.values());
+        open.filter(|open| open.asks > 0).count()
+    }
+
     /// True if it leads, and locks.
     pub fn is_locking(&self) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.is_locking)

@@ -206,7 +206,8 @@ impl System for Baseline {
         let held = |id| {
             let entry = prepared.entry(id)?;
             let participants = entry.transaction.participants.clone();
-            Some(Held { id, participants, timestamp: entry.timestamp })
+            let timestamp = entry.timestamp;
+            Some(Held { id, participants, timestamp, not_before: timestamp })
         };
         prepared.ids().into_iter().filter_map(held).collect()
     }
@@ -263,7 +264,7 @@ impl System for Baseline {
 
     fn ask_to_settle(held: &Held) -> Option<Message> {
         let (transaction, participants) = (held.id, held.participants.clone());
-        let age = Age::NotBefore(held.timestamp);
+        let age = Age::NotBefore(held.not_before);
         Some(Part::Own(quorate_baselines::Message::Inquire { transaction, participants, age }))
     }
 

@@ -22,7 +22,7 @@ use quorate_checker::Level;
 use quorate_core::command::Outcome;
 use quorate_core::topology::Isolation;
 use quorate_core::{
-    ClientId, Epoch, Groups, Key, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    ClientId, ClockTime, Epoch, Groups, Key, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_granola::{Answer, Application, Ended, Plant, Replica, ReplicaCommand, ReplicaConfig};
 use quorate_interactive::{Command, Interactive};
@@ -210,8 +210,9 @@ impl System for Serializable {
     fn held(server: &Server) -> Vec<Held> {
         let held = |pending: &quorate_granola::Pending| {
             let (id, participants) = (pending.voted.transaction, pending.voted.participants.clone());
-            let timestamp = Timestamp { micros: pending.place.timestamp.as_micros(), client: id.client };
-            Held { id, participants, timestamp }
+            let at = |clock: ClockTime| Timestamp { micros: clock.as_micros(), client: id.client };
+            let (timestamp, not_before) = (at(pending.place.timestamp), at(pending.voted.first));
+            Held { id, participants, timestamp, not_before }
         };
         server.machine().pending().map(held).collect()
     }
@@ -220,9 +221,8 @@ impl System for Serializable {
         server.machine().waiting()
     }
 
-    /// Votes that are missing are asked for, and nobody else is in the way.
-    fn settles(_: &Server) -> bool {
-        false
+    fn settles(server: &Server) -> bool {
+        server.machine().lacking() > 0
     }
 
     fn outcome(server: &Server, transaction: TransactionId) -> Option<Outcome> {
@@ -286,8 +286,11 @@ impl System for Serializable {
     }
 
     /// Its participants find out by themselves.
-    fn ask_to_settle(_: &Held) -> Option<Message> {
-        None
+    /// Shards that nobody has asked for it yet refuse it, while its client asks them.
+    fn ask_to_settle(held: &Held) -> Option<Message> {
+        let (transaction, participants) = (held.id, held.participants.clone());
+        let not_before = ClockTime::from_micros(held.not_before.micros);
+        Some(Part::Own(quorate_granola::Message::Inquire { transaction, participants, not_before }))
     }
 
     fn hint_next_view(server: &Server, from: ReplicaIndex) -> Option<Message> {

@@ -203,7 +203,8 @@ impl System for Strict {
         let held = |id| {
             let entry = replica.prepared().entry(id)?;
             let participants = entry.transaction.participants.clone();
-            Some(Held { id, participants, timestamp: entry.timestamp })
+            let timestamp = entry.timestamp;
+            Some(Held { id, participants, timestamp, not_before: timestamp })
         };
         replica.prepared().ids().into_iter().filter_map(held).collect()
     }
