@@ -41,7 +41,7 @@ impl<A: Application> Replica<A> {
         let Some(leader) = &mut self.leader else { return };
         let mut late: Vec<(TransactionId, bool)> = Vec::new();
         for (id, open) in &mut leader.open {
-            let waits = open.is_stable && open.timestamp.is_none();
+            let waits = open.is_stable() && open.timestamp.is_none();
             let timeout = self.config.vote_timeout * 2_u32.pow(open.asks.min(DOUBLINGS_MAX));
             if waits && context.now - open.asked >= timeout {
                 late.push((*id, open.class == Class::ReadOnly && open.asks > 0));
@@ -81,7 +81,8 @@ impl<A: Application> Replica<A> {
             let open = leader.open.get(&place.transaction)?;
             let is_own = open.participants.len() == 1 && !open.is_inherited && !open.is_given_up;
             // What stands before it ends later in the log, so the log does not execute this one first.
-            let is_stuck = open.is_stable && open.hold == Hold::Blocked && first.is_some_and(|it| it < place);
+            let is_stuck =
+                open.is_stable() && open.hold == Hold::Blocked && first.is_some_and(|it| it < place);
             (is_own && is_stuck && context.now - open.asked >= timeout).then_some(place.transaction)
         };
         let singles: Vec<TransactionId> = leader.dated.iter().filter_map(is_late).collect();

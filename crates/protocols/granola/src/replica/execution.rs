@@ -83,7 +83,7 @@ impl<A: Application> Replica<A> {
 
     fn is_dated(&self, place: Place) -> bool {
         let open = self.leader.as_ref().and_then(|leader| leader.open.get(&place.transaction));
-        open.is_some_and(|open| open.is_stable && open.timestamp.is_some() && !open.is_given_up)
+        open.is_some_and(|open| open.is_stable() && open.timestamp.is_some() && !open.is_given_up)
     }
 
     /// Answers the reads that have waited, unless something may still change what they see.

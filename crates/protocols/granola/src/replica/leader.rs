@@ -92,10 +92,8 @@ pub(super) struct Open {
     pub(super) first: ClockTime,
     pub(super) class: Class,
     pub(super) proposed: ClockTime,
-    /// True once its vote may be told.
-    pub(super) is_stable: bool,
-    /// Since when its vote may be told.
-    pub(super) stable_since: Instant,
+    /// Since when its vote may be told, if it may.
+    pub(super) stable_since: Option<Instant>,
     /// What the others have proposed, as far as that is known.
     pub(super) votes: BTreeMap<ShardId, ClockTime>,
     /// Its timestamp, once that is certain.
@@ -146,8 +144,7 @@ impl Open {
             first: voted.first,
             class: voted.class,
             proposed: voted.proposed,
-            is_stable: true,
-            stable_since: now,
+            stable_since: Some(now),
             votes: BTreeMap::new(),
             timestamp: pending.is_final.then_some(pending.place.timestamp),
             asked: now,
@@ -158,6 +155,11 @@ impl Open {
             answer: None,
             abandoned: BTreeSet::new(),
         }
+    }
+
+    /// True if its vote may be told.
+    pub(super) fn is_stable(&self) -> bool {
+        self.stable_since.is_some()
     }
 
     /// The participants whose votes are not known, but for `own`.

@@ -161,7 +161,7 @@ impl<A: Application> Replica<A> {
         let can_commit = |place: &&Place| {
             let open = leader.open.get(&place.transaction);
             let is_ready =
-                open.is_some_and(|open| open.is_stable && open.hold == Hold::Prepared && !open.is_given_up);
+                open.is_some_and(|open| open.is_stable() && open.hold == Hold::Prepared && !open.is_given_up);
             is_ready && place.timestamp <= self.state.ceiling
         };
         leader.dated.iter().find(can_commit).copied()

@@ -228,7 +228,7 @@ impl<A: Application> Replica<A> {
                     return self.reply_ahead(id, outbox);
                 }
                 let Some(open) = leader.open.get_mut(&id) else { return };
-                (open.is_stable, open.stable_since) = (true, now);
+                open.stable_since = Some(now);
                 if self.config.rules.has(Plant::QueuedOnceStable) {
                     leader.queue.insert(open.place(id));
                 }

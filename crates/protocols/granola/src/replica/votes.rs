@@ -62,11 +62,10 @@ impl<A: Application> Replica<A> {
                 Vote::Commit => {
                     let is_first = open.votes.insert(voter.shard, ballot.proposed).is_none();
                     if is_first && open.asks == 0 && open.class != Class::ReadOnly {
-                        let late =
-                            if open.is_stable { context.now - open.stable_since } else { Duration::ZERO };
+                        let late = open.stable_since.map_or(Duration::ZERO, |since| context.now - since);
                         leader.delays.note(voter.shard, late);
                     }
-                    let tells = ballot.wants && open.is_stable;
+                    let tells = ballot.wants && open.is_stable();
                     if tells {
                         let message = self.own_vote(id, false);
                         message.into_iter().for_each(|message| outbox.send(from, message));
@@ -249,7 +248,7 @@ impl<A: Application> Replica<A> {
     pub(super) fn tell_hub(&self, id: TransactionId, outbox: &mut Out<A>) {
         let open = self.leader.as_ref().and_then(|leader| leader.open.get(&id));
         if let (Some(hub), Some(open)) = (self.config.hub, open)
-            && open.is_stable
+            && open.is_stable()
             && open.participants.len() > 1
         {
             let (vote, proposed, answer) = (Vote::Commit, open.proposed, open.answer.clone());
@@ -279,7 +278,7 @@ impl<A: Application> Replica<A> {
     /// How this shard votes on what it has accepted; nothing as long as that could still be forgotten.
     fn own_vote(&self, id: TransactionId, wants: bool) -> Option<Message> {
         let open = self.leader.as_ref()?.open.get(&id)?;
-        open.is_stable.then(|| Message::Vote {
+        open.is_stable().then(|| Message::Vote {
             transaction: id,
             participants: open.participants.clone(),
             first: open.first,
