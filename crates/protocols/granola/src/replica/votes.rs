@@ -43,13 +43,13 @@ impl<A: Application> Replica<A> {
         {
             return;
         }
-        let Some(leader) = &mut self.leader else {
+        if self.leader.is_none() {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
-        };
+        }
         if self.state.lost.contains(&voter.shard) && !self.config.rules.has(Plant::LostVotesCount) {
             return;
         }
-        leader.leaders.insert(voter.shard, voter.index);
+        self.note_leading(voter, outbox);
         if let Some(ending) = self.ending(id) {
             if ballot.wants && !self.config.rules.has(Plant::VotesDiscarded) {
                 outbox.send(from, Message::Resolved { transaction: id, ending });
@@ -97,6 +97,19 @@ impl<A: Application> Replica<A> {
                 since: context.now,
             });
             stranger.votes.insert(voter.shard, (ballot.vote, ballot.proposed));
+        }
+    }
+
+    /// Another shard is led by this replica: if another one was taken for that, this one learns of the votes that were sent there. Whoever led
+    /// before may not be there any more to say so, and of what only reads nobody could ask for a vote later.
+    fn note_leading(&mut self, replica: ReplicaId, outbox: &mut Out<A>) {
+        let is_news = self.leader_of(replica.shard) != replica;
+        let Some(leader) = &mut self.leader else { return };
+        leader.leaders.insert(replica.shard, replica.index);
+        if let Some(leader) = self.leader.as_ref().filter(|_| is_news) {
+            let of_both = leader.open.iter().filter(|(_, open)| open.participants.contains(&replica.shard));
+            let votes = of_both.filter_map(|(id, _)| self.own_vote(*id, false));
+            votes.for_each(|vote| outbox.send(replica, vote));
         }
     }
 
