@@ -161,6 +161,11 @@ impl<P: Payload> Message<P> {
         matches!(self, Message::Fetched { .. } | Message::FromState { .. })
     }
 
+    /// True if it is said by who has lost its disk, or to it.
+    pub(crate) fn is_of_lives(&self) -> bool {
+        matches!(self, Message::WhichLife { .. } | Message::KnownLife { .. } | Message::NewLife { .. })
+    }
+
     /// The view that it is about, if it is about one.
     pub fn view(&self) -> Option<View> {
         match self {

@@ -536,7 +536,7 @@ impl<P: Payload> Replica<P> {
         message: Message<P>,
         host: &mut H,
     ) {
-        self.note_heard(from, host.now());
+        self.note_heard(from, &message, host.now());
         self.flush(host);
         if from == self.me || message.view().is_some_and(|view| !view.is_of(epoch)) {
             return;

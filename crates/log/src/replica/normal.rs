@@ -44,7 +44,7 @@ impl Leading {
         now - since >= patience
     }
 
-    /// True if fewer than this many backups have said anything for so long.
+    /// True if for so long fewer than this many backups have said anything as such.
     fn is_unheard(&self, now: Instant, patience: Duration, backups: usize) -> bool {
         let heard = self.peers.values().filter(|peer| now - peer.heard_at < patience);
         heard.count() < backups
@@ -54,7 +54,7 @@ impl Leading {
 /// What the leader knows of a backup.
 #[derive(Clone, Debug)]
 struct Peer {
-    /// When it said something, whatever it was.
+    /// When it said something as one that takes part in the view, or wants to.
     heard_at: Instant,
     /// The backup holds the log up to here.
     matched: Position,
@@ -247,8 +247,12 @@ impl<P: Payload> Replica<P> {
         }
     }
 
-    /// A backup has said something.
-    pub(super) fn note_heard(&mut self, from: ReplicaIndex, now: Instant) {
+    /// A backup has said something. What it says about other views, in which it may wait for somebody else, does not count.
+    pub(super) fn note_heard(&mut self, from: ReplicaIndex, message: &Message<P>, now: Instant) {
+        let takes_part = message.view() == Some(self.view) || message.is_of_lives();
+        if !takes_part {
+            return;
+        }
         if let Some(peer) = self.leading.as_mut().and_then(|leading| leading.peers.get_mut(&from)) {
             peer.heard_at = now;
         }

@@ -172,6 +172,20 @@ fn a_leader_that_hears_nobody_lets_another_lead() {
     assert_eq!(world.replica(leader).status(), Status::Normal);
 }
 
+/// The other one that works waits for the leader of a later view, which does not. Seed 3889 of the serializable simulation found that.
+#[test]
+fn a_leader_that_hears_of_other_views_only_follows_to_one() {
+    let mut world = World::calm(3);
+    world.isolate(0);
+    for _ in 0..20 {
+        world.pass(TIMING.silence);
+        world.tell(0, 2, wish(4));
+        world.tell(0, 2, Message::EpochStarted);
+    }
+    assert!(!world.replica(0).is_leading());
+    assert_eq!(world.replica(0).view(), View(4), "both want to");
+}
+
 #[test]
 fn a_leader_whose_disk_stands_still_lets_another_lead() {
     let mut world = World::calm(3);
