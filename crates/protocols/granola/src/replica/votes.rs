@@ -104,13 +104,16 @@ impl<A: Application> Replica<A> {
     /// before may not be there any more to say so, and of what only reads nobody could ask for a vote later.
     fn note_leading(&mut self, replica: ReplicaId, outbox: &mut Out<A>) {
         let is_news = self.leader_of(replica.shard) != replica;
-        let Some(leader) = &mut self.leader else { return };
-        leader.leaders.insert(replica.shard, replica.index);
-        if let Some(leader) = self.leader.as_ref().filter(|_| is_news) {
-            let of_both = leader.open.iter().filter(|(_, open)| open.participants.contains(&replica.shard));
-            let votes = of_both.filter_map(|(id, _)| self.own_vote(*id, false));
-            votes.for_each(|vote| outbox.send(replica, vote));
+        if let Some(leader) = &mut self.leader {
+            leader.leaders.insert(replica.shard, replica.index);
         }
+        if !is_news {
+            return;
+        }
+        let open = self.leader.iter().flat_map(|leader| &leader.open);
+        let of_both = open.filter(|(_, open)| open.participants.contains(&replica.shard));
+        let votes = of_both.filter_map(|(id, _)| self.own_vote(*id, false));
+        votes.for_each(|vote| outbox.send(replica, vote));
     }
 
     /// How a transaction has ended here, if it has.
