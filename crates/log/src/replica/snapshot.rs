@@ -218,23 +218,24 @@ impl<P: Payload> Replica<P> {
         if view != self.view && view != self.membership().first_view() {
             return;
         }
-        match self.snapshots.transfers.get(&from) {
-            Some(transfer) if transfer.frozen.base == base => {
-                if page <= transfer.made && page + 1 >= transfer.made {
-                    self.send_page(from, view, page, host);
-                }
+        let known = self.snapshots.transfers.get(&from);
+        let Some(transfer) = known.filter(|transfer| transfer.frozen.base >= base) else {
+            // What has led to the state that is known here may not be known as stable yet, after a restart.
+            if self.stable > Position::START {
+                self.begin_transfer(from, view, host);
             }
+            return;
+        };
+        let is_next_or_last = page <= transfer.made && page + 1 >= transfer.made;
+        if transfer.frozen.base > base {
             // It asks for more of what it was given before, late or because this one's first page was lost. If each such
             // request began anew, two of them that are under way would do so for ever, each with the answer to the other.
             // That counts as silence: what is of no use to it is dropped some time.
-            Some(transfer) if transfer.frozen.base > base => {
-                if transfer.made == 1 {
-                    host.send(from, transfer.last_page(view));
-                }
+            if transfer.made == 1 {
+                host.send(from, transfer.last_page(view));
             }
-            // What has led to the state that is known here may not be known as stable yet, after a restart.
-            _ if self.stable > Position::START => self.begin_transfer(from, view, host),
-            _ => {}
+        } else if is_next_or_last {
+            self.send_page(from, view, page, host);
         }
     }
 

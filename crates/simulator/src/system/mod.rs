@@ -419,5 +419,8 @@ pub(crate) fn shrink_to<T: PartialOrd>(limit: &mut T, to: T, shrinks: bool) {
 
 /// The faults by name.
 pub(crate) fn named(faults: &[Fault]) -> Faults {
-    Faults::Named(faults.to_vec())
+    let mut faults = faults.to_vec();
+    // As on the command line, so that what is printed to repeat a seed does so.
+    faults.sort_unstable();
+    Faults::Named(faults)
 }
