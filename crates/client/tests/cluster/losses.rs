@@ -49,6 +49,10 @@ async fn a_lost_shard_says_so_at_once_and_goes_on_when_its_loss_is_accepted() {
             .sum::<u64>()
     };
     until("what is left knows every commit", || known() >= 20).await;
+    // Two of three are enough for that.
+    let hosts =
+        |node| cluster.status(node).replicas.iter().filter(|replica| replica.keyspace == "accounts").count();
+    until("all have their replicas", || [1, 2].iter().all(|node| hosts(*node) == 2)).await;
     let shards: Vec<_> = accounts.definition().shards.iter().map(|shard| shard.id).collect();
     for node in [1, 2] {
         cluster.crash(node);
