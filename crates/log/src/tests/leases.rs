@@ -186,6 +186,18 @@ fn a_leader_that_hears_of_other_views_only_follows_to_one() {
     assert_eq!(world.replica(0).view(), View(4), "both want to");
 }
 
+/// Whoever has lost its disk needs the leader to come back.
+#[test]
+fn a_leader_that_hears_of_lost_disks_only_goes_on_leading() {
+    let mut world = World::calm(3);
+    world.isolate(0);
+    for nonce in 0..20 {
+        world.pass(TIMING.silence);
+        world.tell(0, 2, Message::WhichLife { nonce });
+    }
+    assert!(world.replica(0).is_leading());
+}
+
 #[test]
 fn a_leader_whose_disk_stands_still_lets_another_lead() {
     let mut world = World::calm(3);
