@@ -44,6 +44,6 @@ pub use codec::{Wire, decode, encode};
 pub use error::{DecodeError, Fault, Malformed};
 pub use frame::{FRAME_BYTES_MAX, FrameError, FrameReader, FrameWriter};
 pub use packet::{
-    Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, ReplicaReport, Setting, Welcome,
+    Directory, Envelope, Hello, KnownLife, Packet, Peer, ProtocolMessage, ReplicaReport, Setting, Welcome,
 };
 pub use record::{decode_record, encode_record};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::lives::{FORMER_MAX, Life, Remembered, TAGS_MAX};
 use quorate_core::topology::{Keyspace, Topology};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, View};
 use quorate_log::member::Said;
@@ -115,6 +116,23 @@ pub enum Packet {
         /// Why it was refused, if it was.
         refused: Option<String>,
     },
+    /// Node → node, before anything else: the life that I am in, and what I remember of the lives of all nodes, yours among them. If
+    /// your life cannot follow the one that I remember, I pass over all else that you say.
+    Lives {
+        /// The life of the sender.
+        own: Life,
+        /// The lives that it remembers.
+        known: Vec<KnownLife>,
+    },
+}
+
+/// What a node remembers of the lives of another one, or of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownLife {
+    /// The other node.
+    pub node: NodeId,
+    /// Its latest life.
+    pub remembered: Remembered,
 }
 
 /// Something that an operator has set.
@@ -317,6 +335,7 @@ alternatives!(Packet, "Packet",
         19 Settings { 1 settings: Repeated<Nested> }
         20 DeclareLost { 1 replica: Nested, 2 shard: Varint }
         21 DeclareLostReply { 1 replica: Nested, 2 refused: Optional<Text> }
+        24 Lives { 1 own: Nested, 2 known: Repeated<Nested> }
     },
     fields {
         1 Envelope: Nested,
@@ -331,6 +350,25 @@ message!(ReplicaReport, "ReplicaReport", {
     2 epoch: Varint,
     3 arrived: Optional<Varint>,
     4 has_records: Varint,
+});
+
+message!(Life, "Life", {
+    1 incarnation: Fixed64,
+    2 replaces: Varint,
+    3 number: Varint,
+    4 tags: Repeated<Fixed64, TAGS_MAX>,
+});
+
+message!(Remembered, "Remembered", {
+    1 incarnation: Fixed64,
+    2 number: Varint,
+    3 tag: Fixed64,
+    4 former: Repeated<Fixed64, FORMER_MAX>,
+});
+
+message!(KnownLife, "KnownLife", {
+    1 node: Varint,
+    2 remembered: Nested,
 });
 
 message!(Setting, "Setting", {

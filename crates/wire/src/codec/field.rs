@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::comparison::{Rival, System};
+use quorate_core::lives::Incarnation;
 use quorate_core::log::Position;
 use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
@@ -316,7 +317,8 @@ macro_rules! scalar {
 }
 
 scalar!(u8, u16, u32, u64;
-    SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), Epoch(u32), ClientId(u64), Position(u64));
+    SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), Epoch(u32), ClientId(u64), Position(u64),
+    Incarnation(u64));
 
 impl Scalar for bool {
     fn to_u64(&self) -> u64 {

@@ -17,6 +17,7 @@ use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use quorate_core::command::Outcome;
 use quorate_core::comparison::{Comparison, Rival};
+use quorate_core::lives::{Incarnation, Life, Remembered};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::transaction::KeyVersion;
 use quorate_core::{
@@ -35,7 +36,7 @@ use quorate_tapir::message::{
 use quorate_tapir::{Message, Record, Tapir};
 use quorate_wire::catalogue::{Deployment, Stage};
 use quorate_wire::{
-    Directory, Envelope, Hello, Packet, Peer, ProtocolMessage, ReplicaReport, Setting, Welcome,
+    Directory, Envelope, Hello, KnownLife, Packet, Peer, ProtocolMessage, ReplicaReport, Setting, Welcome,
 };
 
 /// Numbers of every length, with the edges.
@@ -662,8 +663,29 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         vec(replica_report(), 0..3).prop_map(|replicas| Packet::Replicas { replicas }),
         vec((text(), number()).prop_map(|(name, value)| Setting { name, value }), 0..3)
             .prop_map(|settings| Packet::Settings { settings }),
+        (life(), vec(known_life(), 0..3)).prop_map(|(own, known)| Packet::Lives { own, known }),
     ];
     prop_oneof![8 => envelope.boxed(), 3 => others.boxed(), 1 => of_operators.boxed()].boxed()
+}
+
+fn life() -> BoxedStrategy<Life> {
+    (number(), any::<bool>(), number(), vec(number(), 0..4))
+        .prop_map(|(incarnation, replaces, number, tags)| Life {
+            incarnation: Incarnation(incarnation),
+            replaces,
+            number,
+            tags,
+        })
+        .boxed()
+}
+
+fn known_life() -> BoxedStrategy<KnownLife> {
+    (any::<u16>(), number(), number(), number(), vec(number().prop_map(Incarnation), 0..3))
+        .prop_map(|(node, incarnation, number, tag, former)| {
+            let incarnation = Incarnation(incarnation);
+            KnownLife { node: NodeId(node), remembered: Remembered { incarnation, number, tag, former } }
+        })
+        .boxed()
 }
 
 /// The names of the variants that a packet or record is made of, as far as its debug form shows them.

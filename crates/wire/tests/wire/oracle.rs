@@ -679,6 +679,26 @@ messages! {
         #[prost(uint64, tag = 2)] value: u64,
     }
     struct Settings { #[prost(message, repeated, tag = 1)] settings: Vec<Setting> }
+    struct Life {
+        #[prost(fixed64, tag = 1)] incarnation: u64,
+        #[prost(bool, tag = 2)] replaces: bool,
+        #[prost(uint64, tag = 3)] number: u64,
+        #[prost(fixed64, repeated, packed = "false", tag = 4)] tags: Vec<u64>,
+    }
+    struct Remembered {
+        #[prost(fixed64, tag = 1)] incarnation: u64,
+        #[prost(uint64, tag = 2)] number: u64,
+        #[prost(fixed64, tag = 3)] tag: u64,
+        #[prost(fixed64, repeated, packed = "false", tag = 4)] former: Vec<u64>,
+    }
+    struct KnownLife {
+        #[prost(uint32, tag = 1)] node: u32,
+        #[prost(message, optional, tag = 2)] remembered: Option<Remembered>,
+    }
+    struct Lives {
+        #[prost(message, optional, tag = 1)] own: Option<Life>,
+        #[prost(message, repeated, tag = 2)] known: Vec<KnownLife>,
+    }
     struct Keyspace {
         #[prost(uint32, tag = 1)] id: u32,
         #[prost(string, tag = 2)] name: String,
@@ -714,7 +734,7 @@ choices! {
         4 QwStore(qwstore::QwStore),
         5 Granola(granola::Member),
     }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -736,5 +756,6 @@ choices! {
         19 Settings(Settings),
         20 DeclareLost(DeclareLost),
         21 DeclareLostReply(DeclareLostReply),
+        24 Lives(Lives),
     }
 }

@@ -107,6 +107,8 @@ fn the_generators_reach_every_variant() {
         "ReplicasRequest",
         "Replicas",
         "Settings",
+        "Lives",
+        "KnownLife",
         "Node",
         "Client",
         "Read",
