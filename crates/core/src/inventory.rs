@@ -123,7 +123,11 @@ mod tests {
         ];
         for (is_in_inventory, mark, has_log, keeps_log, group_is_new, given_up, expected) in table {
             let found = Found { is_in_inventory, mark, has_log, keeps_log };
-            assert_eq!(decide_begin(found, group_is_new, given_up), expected, "{found:?} {group_is_new} {given_up}");
+            assert_eq!(
+                decide_begin(found, group_is_new, given_up),
+                expected,
+                "{found:?} {group_is_new} {given_up}"
+            );
         }
     }
 }

@@ -2,48 +2,52 @@
 //!
 //! ```text
 //!   identity.toml                   cluster, node, a random incarnation; written once, by explicit initialisation
+//!   lives.toml                      how often the node was started on it, and a tag of each start
+//!   peers.toml                      the latest lives of the other nodes, as far as they were heard of
+//!   fenced.toml                     why the directory must not be used any more; absent unless peers have said so
 //!   nodes.toml                      the sites and nodes of the cluster, as they were when this node knew last
 //!   lock                            locked while a server uses the directory
+//!   inventory/shard-7-r1.toml       a replica that has to be here
 //!   keyspaces/keyspace-3.toml       who the replicas of a keyspace are, if that has changed since it was created
 //!   replicas/shard-7-r1/
-//!     replica.toml                  the marker: this replica has been created here, and how it begins without records
+//!     replica.toml                  the mark: this replica has been created here, and how it begins without records
 //!     log/                          its log; absent for durability `memory`
 //! ```
 //!
-//! # Why markers
-//! A replica may begin empty exactly once in its life, when its group is created. Later, beginning empty would mean to
-//! forget votes that others rely on, so it must learn everything from its group instead. The marker makes that "once"
-//! durable: it is on disk before the replica says its first word. A replica that is found
-//!
-//! | marker | log | durability | begins |
-//! |---|---|---|---|
-//! | no | – | any | empty, as part of its new group; leftovers of a log are from before its first word and are removed |
-//! | initialise | there | sync | from its log, which may still be empty |
-//! | initialise | gone | sync | by rejoining; the marker says so first |
-//! | rejoin | there | sync | from its log, or by rejoining if that is not complete |
-//! | any | – | memory | by rejoining |
+//! How a replica begins, by its mark and the inventory, says [`quorate_core::inventory`]. In short: a replica begins empty once;
+//! one that has to be here and is not does not begin at all, before an operator acts.
 //!
 //! If more replicas of a group have lost their records than it survives, rejoining never ends. An operator can accept the
-//! loss: the marker notes when, and the replica goes on as if it had slept since its creation.
+//! loss: the mark notes when, and the replica goes on as if it had slept since its creation.
+//!
+//! | file | role |
+//! |---|---|
+//! | `replicas` | marks, the inventory, how replicas are made ready |
+//! | `lives` | the lives of this node and of its peers |
+//! | `memberships` | who the replicas of keyspaces are |
 
+mod lives;
 mod memberships;
+mod replicas;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use quorate_core::comparison::Rival;
+use quorate_core::lives::{Incarnation, TooManyLives};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology, UnknownName};
-use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId};
+use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, SiteId};
 use quorate_tapir::KeyspaceShards;
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
 
 use crate::config::system_keyspace;
 pub(crate) use memberships::Known;
+pub(crate) use replicas::Boot;
+#[cfg(test)]
+use replicas::Prepared;
 
 /// The version of the layout of a data directory that this program reads and writes. In the first one the catalogue was a
 /// keyspace of TAPIR.
@@ -60,6 +64,9 @@ pub enum Initialise {
     /// Create it: this node has been part of the cluster and has lost its disk. Its replicas learn everything from
     /// their groups before they count again.
     Replace,
+    /// The directory must be there. Replicas that are missing in it do not come back: they learn everything from their groups
+    /// before they count again.
+    Rejoin,
 }
 
 /// Why a data directory cannot be used.
@@ -137,6 +144,67 @@ pub enum DataError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Its peers know of a later state of this node.
+    #[error(
+        "the data directory {path} must not be used any more: {reason}. If there is a newer copy of the disk, bring that back; \
+         otherwise empty the directory and start the node once with --initialise=replace, so that its replicas learn \
+         everything from their groups (at most f nodes of 2f + 1 at a time)",
+        path = path.display()
+    )]
+    Fenced {
+        /// The directory.
+        path: PathBuf,
+        /// What its peers know.
+        reason: String,
+    },
+    /// A replica has to be here, and is not.
+    #[error(
+        "{path} is missing, or the mark replica.toml in it, and this node holds a replica there: if it began empty, it would \
+         forget what others rely on. Stop the node and put the directory back; if it is lost for good, start the node \
+         once with --rejoin, and the replica learns everything from its group (at most f replicas of 2f + 1 at a time)",
+        path = path.display()
+    )]
+    ReplicaMissing {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// A replica belongs to another data directory.
+    #[error(
+        "{path} was written by {owner} on the data directory {incarnation}, which is not this one ({own}): put it back where it \
+         belongs, and the directories of this node here; what is lost for good learns everything from its group if the \
+         node is started once with --rejoin",
+        path = path.display()
+    )]
+    ForeignReplica {
+        /// The mark.
+        path: PathBuf,
+        /// Whose it is.
+        owner: NodeId,
+        /// On which data directory.
+        incarnation: String,
+        /// This data directory.
+        own: Incarnation,
+    },
+    /// The mark of a replica is not what it should be.
+    #[error(
+        "{path} is damaged: {reason}; restore it, or start the node once with --rejoin, and the replica learns everything from \
+         its group (at most f replicas of 2f + 1 at a time)",
+        path = path.display()
+    )]
+    DamagedMark {
+        /// The mark.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The node was started too often.
+    #[error("{path}: {source}; replace the node with --initialise=replace", path = path.display())]
+    Lives {
+        /// The file.
+        path: PathBuf,
+        /// Why there is no life after the last one.
+        source: TooManyLives,
+    },
     /// The operating system refused.
     #[error("{path}: {source}", path = path.display())]
     Io {
@@ -154,42 +222,9 @@ struct IdentityFile {
     node: u16,
     incarnation: u64,
     replaced: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-struct MarkerFile {
-    format: u32,
-    keyspace: u32,
-    keyspace_name: String,
-    isolation: String,
-    /// The comparison system that runs the keyspace in place of its isolation's protocol, if one does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    baseline: Option<String>,
-    durability: String,
-    shard: u32,
-    index: u8,
-    /// The nodes of its group when it was created, ascending by index.
-    nodes: Vec<u16>,
-    /// The first shard of the keyspace, and how many there are. Directories of earlier versions do not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    shards: Option<[u32; 2]>,
-    /// In which membership it was created.
+    /// True once the inventory names every replica. Directories of earlier versions have none.
     #[serde(default)]
-    epoch: u32,
-    boot: Boot,
-    /// When operators have accepted that records were lost, in seconds since 1970.
-    #[serde(default)]
-    accepted_losses: Vec<u64>,
-}
-
-/// What a replica does of which there are no records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Boot {
-    /// Its group is being created: it begins empty.
-    Initialise,
-    /// Its group exists, so records are missing: it learns everything from the others before it answers anybody.
-    Rejoin,
+    inventory: bool,
 }
 
 /// A replica that is, or is to be, hosted here.
@@ -295,22 +330,15 @@ fn shards_of(keyspace: &Keyspace) -> Option<KeyspaceShards> {
     follow.then_some(KeyspaceShards { first, count: keyspace.shards.len() as u32 })
 }
 
-/// How a replica that was prepared by [`DataDirectory::prepare_replica`] begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Prepared {
-    /// What it does without records.
-    pub(crate) boot: Boot,
-    /// Where its log is to be opened; none for durability `memory`.
-    pub(crate) log: Option<PathBuf>,
-    /// When operators have accepted that records were lost, in seconds since 1970.
-    pub(crate) accepted_losses: Vec<u64>,
-}
-
 /// The data directory of this node, locked.
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
     path: PathBuf,
+    node: NodeId,
+    incarnation: Incarnation,
     replaced: bool,
+    /// True if an operator has said that replicas which are missing do not come back.
+    gives_up_missing: bool,
     _lock: File,
 }
 
@@ -326,18 +354,22 @@ impl DataDirectory {
         let identity = path.join("identity.toml");
         let is_there = exists(&identity)?;
         match (is_there, initialise) {
-            (false, Initialise::No) => return Err(DataError::Missing { path: path.to_owned() }),
+            (false, Initialise::No | Initialise::Rejoin) => {
+                return Err(DataError::Missing { path: path.to_owned() });
+            }
             (true, Initialise::New | Initialise::Replace) => {
                 return Err(DataError::Exists { path: path.to_owned() });
             }
             (false, _) => create_all(path)?,
-            (true, Initialise::No) => {}
+            (true, _) => {}
         }
         let lock = lock(path)?;
         if !is_there {
-            create_all(&path.join("replicas"))?;
+            create_all(&path.join("inventory"))?;
             let replaced = initialise == Initialise::Replace;
-            let file = IdentityFile { format: FORMAT, cluster, node: node.0, incarnation, replaced };
+            let inventory = true;
+            let file =
+                IdentityFile { format: FORMAT, cluster, node: node.0, incarnation, replaced, inventory };
             write_durably(&identity, &file)?;
         }
         let found: IdentityFile = read(&identity)?;
@@ -351,7 +383,22 @@ impl DataDirectory {
                 cluster,
             });
         }
-        Ok(DataDirectory { path: path.to_owned(), replaced: found.replaced, _lock: lock })
+        let data = DataDirectory {
+            path: path.to_owned(),
+            node,
+            incarnation: Incarnation(found.incarnation),
+            replaced: found.replaced,
+            gives_up_missing: initialise == Initialise::Rejoin,
+            _lock: lock,
+        };
+        data.refuse_if_fenced()?;
+        // A directory without it is one of which all replicas are missing, which is told of each.
+        create_all(&path.join("replicas"))?;
+        if !found.inventory {
+            data.take_inventory()?;
+            write_durably(&identity, &IdentityFile { inventory: true, ..found })?;
+        }
+        Ok(data)
     }
 
     /// True if this node had been part of its cluster before the directory was created.
@@ -386,139 +433,6 @@ impl DataDirectory {
             true => read::<NodesFile>(&nodes)?.restore(&nodes).map(Some),
             false => Ok(None),
         }
-    }
-
-    /// The replicas that have been created here.
-    pub(crate) fn replicas(&self) -> Result<Vec<Placement>, DataError> {
-        let directory = self.path.join("replicas");
-        let mut placements = Vec::new();
-        let mut known = BTreeMap::new();
-        for entry in fs::read_dir(&directory).map_err(|source| io_error(&directory, source))? {
-            let marker = entry.map_err(|source| io_error(&directory, source))?.path().join("replica.toml");
-            if exists(&marker)? {
-                let mut placement = read::<MarkerFile>(&marker)?.placement(&marker)?;
-                let keyspace = placement.keyspace;
-                if let Entry::Vacant(vacant) = known.entry(keyspace) {
-                    vacant.insert(self.memberships(keyspace)?);
-                }
-                if let Some(Some(known)) = known.get(&keyspace) {
-                    placement.set_known(known);
-                }
-                let created_in = placement.created_in;
-                if placement.memberships.epoch < created_in {
-                    let reason =
-                        format!("it was created in {created_in}, and nothing beside it tells of that");
-                    return Err(DataError::Damaged { path: marker, reason });
-                }
-                placements.push(placement);
-            }
-        }
-        placements.sort_by_key(|placement| placement.replica);
-        Ok(placements)
-    }
-
-    /// Gets a replica ready to be built, by the table above. `group_is_new` says how one without a marker begins, and
-    /// `create_log` creates an empty log in the directory that it is given.
-    pub(crate) fn prepare_replica<E: From<DataError>>(
-        &self,
-        placement: &Placement,
-        group_is_new: bool,
-        create_log: impl FnOnce(&Path) -> Result<(), E>,
-    ) -> Result<Prepared, E> {
-        let directory = self.replica_directory(placement.replica);
-        let (marker, log) = (directory.join("replica.toml"), directory.join("log"));
-        let (has_marker, has_log) = (exists(&marker)?, exists(&log)?);
-        let known = if has_marker { Some(read::<MarkerFile>(&marker)?) } else { None };
-        let wants_log = placement.durability == Durability::Sync;
-        let boot = match &known {
-            Some(known) if wants_log && has_log => known.boot,
-            Some(_) => Boot::Rejoin,
-            None if group_is_new => Boot::Initialise,
-            None => Boot::Rejoin,
-        };
-        let accepted_losses = known.map(|known| known.accepted_losses).unwrap_or_default();
-        create_all(&directory)?;
-        if boot == Boot::Rejoin {
-            // First of all: once an empty log is there it must not pass for one that was never used.
-            write_durably(&marker, &MarkerFile::new(placement, boot, &accepted_losses))?;
-        }
-        if wants_log && !(has_marker && has_log) {
-            let new = directory.join("log.new");
-            remove_all(&new)?;
-            remove_all(&log)?;
-            create_all(&new)?;
-            create_log(&new)?;
-            rename_durably(&new, &log)?;
-        }
-        if boot == Boot::Initialise {
-            // Last of all: without a marker whatever is here is thrown away.
-            write_durably(&marker, &MarkerFile::new(placement, boot, &accepted_losses))?;
-        }
-        Ok(Prepared { boot, log: wants_log.then_some(log), accepted_losses })
-    }
-
-    /// Notes that an operator has accepted that this replica has lost its records, and removes what is left of them.
-    pub(crate) fn accept_loss(&self, placement: &Placement, unix_seconds: u64) -> Result<(), DataError> {
-        let directory = self.replica_directory(placement.replica);
-        let marker = directory.join("replica.toml");
-        let mut accepted_losses = read::<MarkerFile>(&marker)?.accepted_losses;
-        accepted_losses.push(unix_seconds);
-        write_durably(&marker, &MarkerFile::new(placement, Boot::Rejoin, &accepted_losses))?;
-        remove_all(&directory.join("log"))
-    }
-
-    /// Forgets a replica whose keyspace has been dropped.
-    pub(crate) fn remove_replica(&self, replica: ReplicaId) -> Result<(), DataError> {
-        remove_all(&self.replica_directory(replica))
-    }
-
-    fn replica_directory(&self, replica: ReplicaId) -> PathBuf {
-        self.path.join("replicas").join(format!("shard-{}-r{}", replica.shard.0, replica.index.0))
-    }
-}
-
-impl MarkerFile {
-    fn new(placement: &Placement, boot: Boot, accepted_losses: &[u64]) -> Self {
-        MarkerFile {
-            format: FORMAT,
-            keyspace: placement.keyspace.0,
-            keyspace_name: placement.keyspace_name.clone(),
-            isolation: placement.isolation.name().to_owned(),
-            baseline: placement.comparison.map(|rival| rival.name().to_owned()),
-            durability: placement.durability.name().to_owned(),
-            shard: placement.replica.shard.0,
-            index: placement.replica.index.0,
-            nodes: placement.group.replicas.iter().map(|node| node.0).collect(),
-            shards: placement.shards.map(|shards| [shards.first.0, shards.count]),
-            epoch: placement.created_in.0,
-            boot,
-            accepted_losses: accepted_losses.to_vec(),
-        }
-    }
-
-    /// The replica, as it was created.
-    fn placement(self, path: &Path) -> Result<Placement, DataError> {
-        let damaged = |reason: String| DataError::Damaged { path: path.to_owned(), reason };
-        let unknown = |error: UnknownName| damaged(error.to_string());
-        let founders = GroupSize::new(self.nodes.len()).map_err(|error| damaged(error.to_string()))?;
-        let created_in = Epoch(self.epoch);
-        if created_in == Epoch::FIRST && usize::from(self.index) >= self.nodes.len() {
-            return Err(damaged(format!("replica {} of {} nodes", self.index, self.nodes.len())));
-        }
-        let shard = ShardId(self.shard);
-        Ok(Placement {
-            replica: ReplicaId { shard, index: ReplicaIndex(self.index) },
-            keyspace: KeyspaceId(self.keyspace),
-            keyspace_name: self.keyspace_name,
-            isolation: self.isolation.parse().map_err(unknown)?,
-            comparison: self.baseline.map(|name| name.parse()).transpose().map_err(unknown)?,
-            durability: self.durability.parse().map_err(unknown)?,
-            group: Shard::new(shard, self.nodes.into_iter().map(NodeId).collect()),
-            founders,
-            shards: self.shards.map(|[first, count]| KeyspaceShards { first: ShardId(first), count }),
-            memberships: Groups::new(founders),
-            created_in,
-        })
     }
 }
 

@@ -76,12 +76,14 @@ pub(crate) fn settle(
     }
     let owner = DataDirectory::owner(path)?;
     match (owner, remembered, initialise) {
-        (Some((_, node)), Some((topology, system)), Initialise::No) => {
+        (Some((_, node)), Some((topology, system)), Initialise::No | Initialise::Rejoin) => {
             (config.node, config.system) = (node, system);
             config.topology = with_node(topology, node, &site, address);
             Ok(Settled { config, initialise, hints: Vec::new() })
         }
-        (None, _, Initialise::No) => Err(DataError::Missing { path: path.to_owned() }.into()),
+        (None, _, Initialise::No | Initialise::Rejoin) => {
+            Err(DataError::Missing { path: path.to_owned() }.into())
+        }
         (owner, ..) => {
             let (node, is_known, Directory { topology, system }) = ask_others(&config, client)?;
             if let Some((_, found)) = owner.filter(|(_, found)| *found != node) {

@@ -20,8 +20,9 @@ use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
 use crate::node::{DrainState, Logs, Node, Status};
 
-/// How long a node waits for the others before its replicas start without them.
-const CONNECT_GRACE: Duration = Duration::from_millis(300);
+/// How long a node waits for the lives of the others before its replicas start without them. One whose disk was rolled back, or which
+/// was initialised anew, is told so meanwhile by any peer that can be reached.
+const LIVES_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a stopping node without a majority waits for the decisions of clients that had their majority before.
 const STUCK_GRACE: Duration = Duration::from_millis(300);
@@ -124,9 +125,9 @@ impl Server {
 
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let waker = TurnWaker::default();
-        let (logs, client, seed) =
-            (Logs::start(cluster, waker.clone())?, ClientId(random()?.max(1)), random()?);
-        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seed)?;
+        let (logs, client, seeds) =
+            (Logs::start(cluster, waker.clone())?, ClientId(random()?.max(1)), [random()?, random()?]);
+        let node = Node::new(Arc::clone(&config), data, logs, waker.clone(), client, seeds)?;
         let (transport, turns) = {
             let _inside = runtime.enter();
             Transport::start(node, options(&config), Clock::start(), waker)
@@ -288,11 +289,11 @@ async fn follow(
     }
 }
 
-/// Waits a moment until the other nodes can be reached: what replicas say first is lost otherwise, and repeated only
-/// after a time-out.
+/// Waits a moment until the other nodes have said their lives. Also, what replicas say first is lost while they cannot be reached, and
+/// repeated only after a time-out.
 async fn connect(transport: &Transport<Node>) {
-    let deadline = Instant::now() + CONNECT_GRACE;
-    while !transport.with(|node, _| node.is_connected()) && Instant::now() < deadline {
+    let deadline = Instant::now() + LIVES_GRACE;
+    while !transport.with(|node, _| node.knows_all_lives()) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

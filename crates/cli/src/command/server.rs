@@ -19,6 +19,7 @@ Examples:
   quorate server --config node-0.toml              every later start
   quorate server --config node-0.toml --initialise=replace
                                                    this node had been part of the cluster and has lost its disk
+  quorate server --config node-0.toml --rejoin     replicas whose directories are lost learn everything from others
 
 SIGTERM and Ctrl-C drain the node within 10 seconds, sync it and end it with exit code 0. Logs go to standard error;
 RUST_LOG chooses how much, for example RUST_LOG=debug.")]
@@ -29,8 +30,11 @@ pub(crate) struct ServerArguments {
     /// Create the data directory: `new` for a new node, `replace` for one that has lost its disk.
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "new")]
     initialise: Option<How>,
+    /// Replicas whose directories are lost for good learn everything from their groups: at most f of 2f + 1 at a time.
+    #[arg(long, conflicts_with = "initialise")]
+    rejoin: bool,
     /// Print a commented example of a configuration.
-    #[arg(long, conflicts_with_all = ["config", "initialise"])]
+    #[arg(long, conflicts_with_all = ["config", "initialise", "rejoin"])]
     print_config: bool,
     /// Also stop when standard input ends: whoever started this server is gone then.
     #[arg(long, hide = true)]
@@ -63,6 +67,7 @@ impl ServerArguments {
         let config =
             Config::load(&path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
         let initialise = match self.initialise {
+            None if self.rejoin => Initialise::Rejoin,
             None => Initialise::No,
             Some(How::New) => Initialise::New,
             Some(How::Replace) => Initialise::Replace,

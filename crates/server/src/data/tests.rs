@@ -136,11 +136,184 @@ fn a_replica_that_has_lost_its_log_rejoins_even_if_it_crashes_again() {
 fn a_crash_before_the_marker_leaves_nothing_that_counts() {
     let fixture = Fixture::new();
     let data = open(&fixture.path(), Initialise::New).unwrap();
-    prepare(&data, Durability::Sync, true);
-    fs::remove_file(fixture.replica_file("replica.toml")).unwrap();
+    fs::create_dir_all(fixture.replica_file("log")).unwrap();
     fs::write(fixture.replica_file("log/leftover"), b"").unwrap();
     assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Initialise);
     assert!(!fixture.replica_file("log/leftover").exists());
+}
+
+#[test]
+fn a_crash_between_mark_and_inventory_is_made_good() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    let entry = fixture.path().join("inventory/shard-0-r1.toml");
+    fs::remove_file(&entry).unwrap();
+    assert_eq!(data.replicas().unwrap(), [placement(Durability::Sync)]);
+    assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Initialise);
+    assert!(entry.exists());
+}
+
+/// Prepares the replica, which is refused; says why.
+fn refusal(data: &DataDirectory) -> String {
+    let create = |_: &Path| -> Result<(), DataError> { unreachable!("no log is created for it") };
+    data.prepare_replica(&placement(Durability::Sync), true, create).unwrap_err().to_string()
+}
+
+#[test]
+fn a_replica_that_has_to_be_here_does_not_begin_empty() {
+    let damages: [(&str, fn(&Fixture)); 4] = [
+        ("is missing", |fixture| fs::remove_dir_all(fixture.path().join("replicas")).unwrap()),
+        ("is missing", |fixture| fs::remove_dir_all(fixture.replica_file("")).unwrap()),
+        ("is missing", |fixture| fs::remove_file(fixture.replica_file("replica.toml")).unwrap()),
+        ("is damaged", |fixture| fs::write(fixture.replica_file("replica.toml"), "form").unwrap()),
+    ];
+    for (complaint, damage) in damages {
+        let fixture = Fixture::new();
+        prepare(&open(&fixture.path(), Initialise::New).unwrap(), Durability::Sync, true);
+        damage(&fixture);
+        let data = open(&fixture.path(), Initialise::No).unwrap();
+        assert_eq!(data.replicas().unwrap(), [placement(Durability::Sync)], "the inventory knows it");
+        let error = refusal(&data);
+        let names_it = error.contains("shard-0-r1") && error.contains(complaint);
+        assert!(names_it && error.contains("--rejoin"), "{error}");
+        drop(data);
+        let data = open(&fixture.path(), Initialise::Rejoin).unwrap();
+        assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Rejoin, "an operator has given it up");
+        drop(data);
+        let data = open(&fixture.path(), Initialise::No).unwrap();
+        assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Rejoin, "it has not come back yet");
+    }
+}
+
+#[test]
+fn a_replica_of_another_data_directory_is_refused_and_kept() {
+    let (fixture, other) = (Fixture::new(), Fixture::new());
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    let elsewhere = DataDirectory::open(&other.path(), CLUSTER, NODE, Initialise::New, 100).unwrap();
+    prepare(&elsewhere, Durability::Sync, true);
+    fs::remove_dir_all(fixture.path().join("replicas")).unwrap();
+    fs::rename(other.path().join("replicas"), fixture.path().join("replicas")).unwrap();
+    assert_eq!(data.replicas().unwrap(), [placement(Durability::Sync)]);
+    let error = refusal(&data);
+    assert!(error.contains("0000000000000064") && error.contains("put it back"), "{error}");
+    assert_eq!(data.foreign_replicas().unwrap().len(), 1);
+    drop(data);
+    let data = open(&fixture.path(), Initialise::Rejoin).unwrap();
+    assert_eq!(prepare(&data, Durability::Sync, true).boot, Boot::Rejoin);
+    assert!(fixture.path().join("replicas/shard-0-r1.aside-1/replica.toml").exists());
+    assert_eq!(data.foreign_replicas().unwrap().len(), 0);
+}
+
+#[test]
+fn a_replica_in_memory_that_is_missing_learns_everything() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Memory, true);
+    fs::remove_dir_all(fixture.replica_file("")).unwrap();
+    assert_eq!(prepare(&data, Durability::Memory, true), begins(Boot::Rejoin, None));
+}
+
+#[test]
+fn a_directory_without_an_inventory_gets_one_once() {
+    let fixture = Fixture::new();
+    prepare(&open(&fixture.path(), Initialise::New).unwrap(), Durability::Sync, true);
+    fs::remove_dir_all(fixture.path().join("inventory")).unwrap();
+    let error = open(&fixture.path(), Initialise::No).unwrap().replicas().unwrap_err();
+    assert!(error.to_string().contains("inventory"), "{error}");
+    // As earlier versions have left it.
+    let identity = fixture.path().join("identity.toml");
+    let text = fs::read_to_string(&identity).unwrap().replace("inventory = true\n", "");
+    fs::write(&identity, text).unwrap();
+    drop(open(&fixture.path(), Initialise::No).unwrap());
+    fs::remove_dir_all(fixture.path().join("replicas")).unwrap();
+    let data = open(&fixture.path(), Initialise::No).unwrap();
+    assert_eq!(data.replicas().unwrap(), [placement(Durability::Sync)]);
+}
+
+#[test]
+fn a_mark_stays_as_it_was_written_whatever_becomes_of_the_group() {
+    let fixture = Fixture::new();
+    let first = system_keyspace((0..5).map(NodeId).collect(), Durability::Sync);
+    let node = NodeId(3);
+    let open = || DataDirectory::open(&fixture.path(), CLUSTER, node, initialise(&fixture), 99).unwrap();
+    let create =
+        |path: &Path| fs::write(path.join("segment"), b"").map_err(|source| super::io_error(path, source));
+    let placement = Placement::on_node(&first, node).remove(0);
+    open().prepare_replica(&placement, true, create).unwrap();
+    let mark = fixture.path().join("replicas/shard-0-r3/replica.toml");
+    let written = fs::read_to_string(&mark).unwrap();
+    // Two restarts after each change: to three nodes, and to seven.
+    for nodes in [vec![0, 1, 3], vec![0, 1, 3, 4, 5, 6, 7]] {
+        let next = moved(&first, &nodes);
+        open().note_memberships(first.id, &Known::of(&next)).unwrap();
+        for _ in 0..2 {
+            let data = open();
+            let found = data.replicas().unwrap().remove(0);
+            assert_eq!((found.replica.index, found.founders.replicas()), (ReplicaIndex(3), 5));
+            assert_eq!(found.group, next.shards[0]);
+            data.prepare_replica(&found, true, create).unwrap();
+            assert_eq!(fs::read_to_string(&mark).unwrap(), written);
+        }
+    }
+}
+
+#[test]
+fn a_mark_that_an_earlier_version_has_rewritten_after_a_change_is_read() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    prepare(&data, Durability::Sync, true);
+    for file in ["replicas/shard-0-r1/replica.toml", "inventory/shard-0-r1.toml"] {
+        let path = fixture.path().join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("nodes = [0, 1, 2]", "nodes = [1]")).unwrap();
+    }
+    let first = system_keyspace(vec![NodeId(0), NODE, NodeId(2)], Durability::Sync);
+    data.note_memberships(first.id, &Known::of(&moved(&first, &[1]))).unwrap();
+    let found = data.replicas().unwrap().remove(0);
+    assert_eq!((found.replica.index, found.founders.replicas()), (ReplicaIndex(1), 3));
+}
+
+/// As a server would be told for this directory.
+fn initialise(fixture: &Fixture) -> Initialise {
+    if fixture.path().exists() { Initialise::No } else { Initialise::New }
+}
+
+#[test]
+fn every_start_is_a_life_and_a_fenced_directory_is_not_used_again() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    let lives: Vec<_> = (1..=3).map(|tag| data.begin_life(tag).unwrap()).collect();
+    assert_eq!(lives.iter().map(|life| life.number).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(lives[2].tags, [3, 2, 1]);
+    let mut peers = data.peers().unwrap();
+    assert_eq!(peers.iter().count(), 0);
+    peers.hear(NodeId(2), &lives[1]).unwrap();
+    data.note_peers(&peers).unwrap();
+    assert_eq!(data.peers().unwrap(), peers);
+    data.fence("node2 says so").unwrap();
+    drop(data);
+    let error = open(&fixture.path(), Initialise::No).unwrap_err().to_string();
+    assert!(error.contains("node2 says so") && error.contains("--initialise=replace"), "{error}");
+}
+
+#[test]
+fn lives_that_cannot_be_read_are_told_of() {
+    let fixture = Fixture::new();
+    let data = open(&fixture.path(), Initialise::New).unwrap();
+    for text in ["format = 2\nnumber = 7\ntags = []\n", "format = 2\nnumber = 1\ntags = [\"life\"]\n"] {
+        fs::write(fixture.path().join("lives.toml"), text).unwrap();
+        let error = data.begin_life(1).unwrap_err();
+        assert!(
+            matches!(error, DataError::Damaged { .. }) && error.to_string().contains("lives.toml"),
+            "{error}"
+        );
+    }
+    let last = quorate_core::lives::LIFE_MAX;
+    let text = format!("format = 2\nnumber = {last}\ntags = [\"0000000000000001\"]\n");
+    fs::write(fixture.path().join("lives.toml"), text).unwrap();
+    assert!(matches!(data.begin_life(1), Err(DataError::Lives { .. })));
 }
 
 #[test]

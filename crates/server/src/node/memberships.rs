@@ -70,7 +70,8 @@ impl Node {
 
     /// Takes note of who holds the configuration service, and holds it if this node is to.
     pub(super) fn set_system(&mut self, system: Keyspace, turn: &mut Turn<'_>) {
-        if system.id != self.system.id || system.epoch <= self.system.epoch {
+        let is_news = system.id == self.system.id && system.epoch > self.system.epoch;
+        if !is_news || self.peers.fence().is_some() {
             return;
         }
         self.routes.learn(&system);

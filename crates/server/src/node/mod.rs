@@ -10,6 +10,7 @@
 //! | `log` | its log, and how syncs are reported |
 //! | `catalogue` | which keyspaces, sites and nodes there are |
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
+//! | `lives` | which peers are believed, and whether this node is |
 //! | `registry` | how sites and nodes are registered |
 //! | `addresses` | where nodes are found, of which what is registered may be old |
 //! | `routes` | where messages go |
@@ -24,6 +25,7 @@ mod agreement;
 mod building;
 mod catalogue;
 mod hosted;
+mod lives;
 mod loading;
 mod log;
 mod memberships;
@@ -53,6 +55,7 @@ use agreement::Agreement;
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Joined, Reading};
 use hosted::{Hosted, Runs, State, Stepped};
+use lives::Peers;
 use loading::Loader;
 pub(crate) use log::Logs;
 use routes::{Outgoing, Routes};
@@ -81,6 +84,7 @@ pub(crate) enum DrainState {
 pub(crate) struct Node {
     config: Arc<Config>,
     data: Arc<DataDirectory>,
+    peers: Peers,
     logs: Logs,
     waker: TurnWaker,
     routes: Routes,
@@ -122,18 +126,21 @@ pub(crate) struct Node {
     is_draining: bool,
     /// True if this is no node of the cluster any more.
     is_forgotten: bool,
+    /// Directories of replicas that belong to other data directories, with what to do about them.
+    foreign: Vec<String>,
     seeds: Random,
 }
 
 impl Node {
-    /// A node with the replicas that its data directory and configuration name. Call [`Node::start`] within a turn.
+    /// A node with the replicas that its data directory and configuration name, which draws from a seed, and whose life has a tag
+    /// that was drawn at random. Call [`Node::start`] within a turn.
     pub(crate) fn new(
         config: Arc<Config>,
         data: DataDirectory,
         logs: Logs,
         waker: TurnWaker,
         client: ClientId,
-        seed: u64,
+        [seed, tag]: [u64; 2],
     ) -> Result<Self, DataError> {
         let mut seeds = Random::new(seed);
         let mut routes = Routes::new(config.node, client, config.topology.nodes.len());
@@ -150,11 +157,13 @@ impl Node {
         let agreement = Agreement::new(&config.log);
         let topology = watch::Sender::new(Arc::new(config.topology.clone()));
         let data = Arc::new(data);
+        let peers = Peers::new(Arc::clone(&data), config.node, tag)?;
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
         let loader = Loader::new(waker.clone());
         let mut node = Node {
             config,
             data,
+            peers,
             logs,
             waker,
             routes,
@@ -180,6 +189,7 @@ impl Node {
             is_started: false,
             is_draining: false,
             is_forgotten: false,
+            foreign: Vec::new(),
             seeds,
         };
         let mut placements = node.data.replicas()?;
@@ -198,12 +208,11 @@ impl Node {
             let hosted = node.builder.build(order);
             node.replicas.insert(hosted.placement.replica, hosted);
         }
+        node.foreign = node.data.foreign_replicas()?.iter().map(DataError::to_string).collect();
+        if let Some(reason) = node.peers.fence().map(str::to_owned) {
+            node.give_up(&reason);
+        }
         Ok(node)
-    }
-
-    /// True if every other node can be reached.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.topology.borrow().live_nodes().all(|node| self.routes.is_connected(node.id))
     }
 
     /// The sites and nodes, now and whenever that changes.
@@ -272,8 +281,11 @@ impl Node {
             return;
         }
         self.service_changed = true;
-        for hosted in ready {
+        for mut hosted in ready {
             let id = hosted.placement.replica;
+            if let Some(reason) = self.peers.fence() {
+                hosted.state = State::Refused(reason.to_owned());
+            }
             self.replicas.insert(id, hosted);
             self.start_replica(id, turn);
         }
@@ -349,6 +361,7 @@ impl Node {
             (Peer::Client(client), sender) => {
                 return Err(Violation(format!("{client} sends in the name of {sender}").into()));
             }
+            (Peer::Node(_), _) if !self.peers.believes(link) => return Ok(()),
             (Peer::Node(_), Address::Client(client)) => self.routes.learn_client(client, link),
             (Peer::Node(_), Address::Replica(_)) => {}
         }
@@ -475,6 +488,9 @@ impl Node {
 
     /// Hosts what the catalogue places here, and forgets what it does not name any more.
     fn apply(&mut self, reading: Reading, turn: &mut Turn<'_>) {
+        if self.peers.fence().is_some() {
+            return;
+        }
         let mut orders = Vec::new();
         for Found { keyspace, created } in &reading.keyspaces {
             self.routes.learn(keyspace);
@@ -574,6 +590,7 @@ impl Host for Node {
             }
             Peer::Node(node) => {
                 let was_connected = self.routes.is_connected(node);
+                self.peers.greet(link, node, turn);
                 self.routes.set_node(node, link, remote.dial.is_some());
                 turn.send(link, &Packet::DirectoryRequest);
                 turn.send(link, &Packet::Settings { settings: self.agreement.own().to_vec() });
@@ -590,6 +607,7 @@ impl Host for Node {
 
     fn on_link_down(&mut self, link: LinkId, remote: &Remote, reason: &str, _: &mut Turn<'_>) {
         self.routes.forget_link(link);
+        self.peers.forget_link(link);
         if let Peer::Node(node) = remote.identity
             && !self.routes.is_connected(node)
         {
@@ -619,8 +637,15 @@ impl Host for Node {
                 turn.send(link, &Packet::DeclareLostReply { replica, refused });
             }
             Packet::Join { site, address } => self.catalogue.join(link, site, address),
-            Packet::Directory(directory) => {
+            Packet::Lives { own, known } => {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
+                    self.on_lives(link, node, &own, &known);
+                }
+            }
+            Packet::Directory(directory) => {
+                if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity)
+                    && self.peers.believes(link)
+                {
                     self.on_directory(node, directory, turn);
                 }
             }

@@ -36,6 +36,10 @@ pub struct Status {
     pub catalogue_revision: Option<u64>,
     /// Messages from clients that were refused because of overload.
     pub refused_messages: u64,
+    /// The connected nodes of which nothing is taken in, because they have forgotten something.
+    pub fenced_nodes: Vec<u16>,
+    /// Messages of such nodes that were passed over.
+    pub fenced_messages: u64,
     /// What the connections have carried.
     pub transport: TransportStatus,
     /// What was written to disk, over all replicas.
@@ -169,6 +173,8 @@ impl Node {
         if self.is_forgotten {
             problems.push(FORGOTTEN.to_owned());
         }
+        problems.extend(self.peers.fence().map(|reason| format!("this node is fenced: {reason}")));
+        problems.extend(self.foreign.iter().cloned());
         problems.extend(self.agreement.problems().cloned());
         for replica in replicas.iter().filter(|replica| replica.state != "normal") {
             let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;
@@ -188,6 +194,8 @@ impl Node {
             cpu_seconds: process::cpu_time().as_secs_f64(),
             catalogue_revision: self.catalogue.revision().map(|revision| revision.0),
             refused_messages: self.refused,
+            fenced_nodes: self.peers.fenced(),
+            fenced_messages: self.peers.passed_over(),
             transport: transport(turn),
             log: self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum()),
             replicas,
