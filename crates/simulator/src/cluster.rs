@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::{Command, Routes};
 use quorate_core::comparison::Comparison;
+use quorate_core::inventory::Begin;
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Keyspace, Node, Shard, Topology};
 use quorate_core::{
@@ -14,6 +15,7 @@ use quorate_core::{
 };
 use quorate_storage::LogError;
 
+use crate::amnesia::Amnesia;
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
 use crate::membership::MembershipStep;
@@ -69,6 +71,8 @@ pub struct Cluster<S: System> {
     arrived: Vec<Option<Epoch>>,
     /// Per server: true once it was deleted, because it is no member any more.
     deleted: Vec<bool>,
+    /// What nodes have forgotten, or are made to forget.
+    pub(crate) amnesia: Amnesia,
     /// Who the replicas are, by the latest definition.
     definition: Groups,
     /// The clients that are alive, as the world numbers them.
@@ -111,11 +115,13 @@ impl<S: System> Cluster<S> {
             founded: Vec::new(),
             arrived: Vec::new(),
             deleted: Vec::new(),
+            amnesia: Amnesia::default(),
             definition: Groups::new(scenario.group),
             live_clients: Vec::new(),
             random,
             scenario,
         };
+        cluster.begin_lives();
         cluster.found();
         cluster
     }
@@ -142,6 +148,7 @@ impl<S: System> Cluster<S> {
         self.founded.push(false);
         self.arrived.push(None);
         self.deleted.push(false);
+        self.amnesia.add_server();
         self.boot_server(server);
     }
 
@@ -265,18 +272,25 @@ impl<S: System> Cluster<S> {
         }
     }
 
-    /// Boots a replica from what its disk holds; false if the disk is refused and may not be replaced yet.
+    /// Boots a replica from what its disk holds; false if that is refused and may not be given up yet.
     fn boot_server(&mut self, server: usize) -> bool {
         let replica = self.replicas[server];
+        let begin = self.decide_begin(server);
+        if let Begin::Refused(_) = begin {
+            self.on_missing(server);
+            return false;
+        }
         let Some(records) = self.records(server) else { return false };
         // Initialisation is an explicit act that is repeated until it is durable; after that, missing records are lost
         // records.
-        let is_new = !self.founded[server] && !self.lost[server];
+        let begins_again = begin == Begin::Empty && self.founded[server];
+        let is_new = begins_again || (!self.founded[server] && !self.lost[server]);
         // Who is new or has lost its records is told; others are told that who know better.
-        let is_told = is_new || self.lost[server];
+        let is_told = is_new || (self.lost[server] && !self.is_rolled_back(server));
         let groups = if is_told { self.definition.clone() } else { Groups::new(self.scenario.group) };
         let seat = Seat { replica, is_new, groups, shards: self.numbered_shards() };
         let machine = S::server(&self.scenario.settings, seat, records);
+        self.note_begun(server);
         self.world.boot_server(server, machine);
         self.hint(replica, true);
         if !is_told && self.definition.epoch > Epoch::FIRST {
@@ -328,13 +342,21 @@ impl<S: System> Cluster<S> {
         self.world.set_alarm(restarts_after, Alarm::Strike(Strike::End(Ending::Restart(node))));
     }
 
-    /// Replaces the disk of a node that is down by an empty one.
+    /// Replaces the disk of a node that is down by an empty one, as an operator does that is told of it.
     pub fn replace_disk(&mut self, node: usize) {
+        self.replace_directory(node);
         for server in self.servers_of(node) {
             self.world.replace_disk(server);
             self.decayed[server] = false;
             self.lose(server);
         }
+    }
+
+    /// The directory of a replica on a node that is down is removed.
+    pub(crate) fn remove_replica(&mut self, server: usize) {
+        self.world.replace_disk(server);
+        (self.decayed[server], self.amnesia.missing[server]) = (false, true);
+        self.lose(server);
     }
 
     /// Lets a disk on a node change something that it is known to hold; false if there is none that does.
@@ -387,8 +409,13 @@ impl<S: System> Cluster<S> {
 
     /// Restarts every replica on a node that is down; those whose disk is refused try again later.
     pub fn restart_node(&mut self, node: usize) {
+        let servers = self.servers_of(node);
+        let is_down = !servers.is_empty() && servers.iter().all(|server| self.world.server(*server).is_none());
+        if is_down && !self.begin_life(node) {
+            return self.restart_later(node);
+        }
         let mut is_up = true;
-        for server in self.servers_of(node) {
+        for server in servers {
             is_up &= self.world.server(server).is_some() || self.boot_server(server);
         }
         if !is_up {
@@ -398,6 +425,10 @@ impl<S: System> Cluster<S> {
 
     fn restart_later(&mut self, node: usize) {
         let after = Duration::from_millis(self.random.between(50, 1_000));
+        self.restart_in(node, after);
+    }
+
+    pub(crate) fn restart_in(&mut self, node: usize, after: Duration) {
         self.world.set_alarm(after, Alarm::Strike(Strike::End(Ending::Restart(node))));
     }
 
@@ -537,6 +568,11 @@ impl<S: System> Cluster<S> {
         if self.scenario.durability == Durability::Memory {
             self.lose(server);
         }
+    }
+
+    /// True if a server has ever been normal.
+    pub(crate) fn has_been_founded(&self, server: usize) -> bool {
+        self.founded[server]
     }
 
     /// True if a server holds nothing: it has never taken part, or has lost its records.

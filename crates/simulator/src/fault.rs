@@ -91,6 +91,9 @@ faults! {
     PowerLoss = "power-loss", SURVIVAL, "all nodes crash at once and restart with what their disks hold";
     EmptyDisks = "empty-disks", &[Isolation, Durability, Agreement],
         "a node crashes and restarts with an empty disk, at most f of a group at a time";
+    Amnesia = "amnesia", &[Isolation, Durability, Agreement],
+        "a node is made to forget: its disk is rolled back to an earlier copy, or it is initialised anew, or the directory of a \
+         replica is removed; at most f of a group at a time";
     ClientCrashes = "client-crashes", SURVIVAL,
         "a client vanishes in the middle of anything, and a new one takes its place";
     RecoveryCrashes = "recovery-crashes", SURVIVAL,

@@ -15,6 +15,7 @@
 //! | [`cluster`], [`clients`] | replicas and coordinators in the world, and the sessions that use them |
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
 //! | `membership` | who the replicas are while it runs, and who learns of that |
+//! | [`amnesia`] | nodes that forget, and what is made of that |
 //! | `healthy_core` | what must work although all else stays broken |
 //! | [`crash_points`] | crashes at every step of small clusters |
 //! | [`mod@run`] | the phases of a run |
@@ -26,6 +27,7 @@
 //! Not simulated yet: bandwidth. Processors take no time in most seeds, unless a fault makes them
 //! slow.
 
+pub mod amnesia;
 pub mod calibrated;
 pub mod clients;
 pub mod cluster;

@@ -240,6 +240,7 @@ impl<S: System> Simulation<S> {
                 Happening::Server(server, event) => self.on_news(server, &event),
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
+                Happening::Fenced(node, life) => self.cluster.hear_fence(node, life),
                 Happening::Client(client, event) => match event.into() {
                     Told::Common(Event::Outdated { .. }) if self.cluster.has_changed() => {
                         self.cluster.tell_client(client)

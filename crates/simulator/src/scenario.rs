@@ -9,6 +9,7 @@ use quorate_core::{GroupSize, Random};
 use quorate_workloads::lists::Mix;
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 
+use crate::amnesia::HostPlant;
 use crate::calibrated;
 use crate::clients::script::Scripted;
 use crate::fault::Fault;
@@ -95,6 +96,8 @@ pub struct Scenario<S: System> {
     pub settings: S::Settings,
     /// The bound of clocks that the keyspace states. All clocks keep within it.
     pub clock_bound: Option<Duration>,
+    /// The mistake that hosts make, if one is planted.
+    pub host_plant: Option<HostPlant>,
     /// What everything that happens is drawn from.
     pub random: Random,
 }
@@ -121,6 +124,9 @@ const MODE_PROBABILITY: f64 = 0.1;
 
 /// So often groups change beside whatever else strikes, where they can.
 const MEMBERSHIP_PROBABILITY: f64 = 0.15;
+
+/// So often nodes forget beside whatever else strikes.
+const AMNESIA_PROBABILITY: f64 = 0.15;
 
 /// The fewest transactions that a seed begins.
 pub const TRANSACTIONS_MIN: u64 = 200;
@@ -195,6 +201,7 @@ impl<S: System> Scenario<S> {
             service_time: Duration::ZERO,
             settings,
             clock_bound,
+            host_plant: options.plant.as_ref().and_then(|planted| HostPlant::named(planted.id)),
             random,
         };
         if relays {
@@ -339,6 +346,9 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults, random: &mut Random) -> Ve
         let mut random = Random::new(!seed).fork();
         let modes = Fault::MODES.into_iter().filter(|_| random.chance(MODE_PROBABILITY));
         faults.extend(modes);
+        // Drawn apart, so that a seed is the same in all else.
+        let forgets = Random::new(seed ^ 0x616d_6e65).chance(AMNESIA_PROBABILITY);
+        faults.extend(forgets.then_some(Fault::Amnesia));
         let changes_groups =
             S::CHANGES_GROUPS && Random::new(seed ^ 0x6772_6f75).chance(MEMBERSHIP_PROBABILITY);
         faults.extend(changes_groups.then_some(Fault::Membership));
@@ -348,7 +358,9 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults, random: &mut Random) -> Ve
 }
 
 fn draw_strikes(choice: &Faults, random: &mut Random) -> Vec<Fault> {
-    let is_drawn = |fault: &Fault| !Fault::MODES.contains(fault) && *fault != Fault::Membership;
+    let is_drawn = |fault: &Fault| {
+        !Fault::MODES.contains(fault) && !matches!(fault, Fault::Membership | Fault::Amnesia)
+    };
     let striking = || Fault::ALL.into_iter().filter(is_drawn);
     match choice {
         Faults::None => Vec::new(),

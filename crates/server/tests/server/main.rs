@@ -1,5 +1,6 @@
 //! Nodes on loopback, three to a cluster, in one process.
 
+mod amnesia;
 mod client;
 mod cluster;
 mod comparisons;

@@ -147,6 +147,7 @@ impl Configuration {
                 },
             },
             clock_bound: None,
+            host_plant: None,
             random: Random::new(1),
         }
     }

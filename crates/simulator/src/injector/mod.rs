@@ -256,6 +256,7 @@ impl<S: System> Injector<S> {
             }
             Fault::RollingRestarts => self.roll(cluster, 0),
             Fault::EmptyDisks => cluster.may_lose(server) && self.lose_disk(cluster, server),
+            Fault::Amnesia => cluster.forget(server, &mut self.random),
             Fault::PowerLoss => {
                 for node in 0..servers {
                     self.crash(cluster, node, Crash::Power);

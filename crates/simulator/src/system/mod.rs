@@ -34,6 +34,7 @@ use quorate_core::{
 };
 use quorate_interactive::Event as Told;
 
+use crate::amnesia;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::invariants::{Broken, Finding, StoredVersion};
@@ -111,15 +112,17 @@ impl SystemKind {
         }
     }
 
-    /// The bugs that can be planted in it.
+    /// The bugs that can be planted in it, and in its hosts.
     pub fn plants(self) -> Vec<Planted> {
-        match self {
+        let mut plants = match self {
             SystemKind::Strict => strict::plants(),
             SystemKind::Serializable => serializable::plants(),
             SystemKind::Baseline(system) => baselines::plants_of(system),
             SystemKind::QwStore => qwstore::plants(),
             SystemKind::Configuration => configuration::plants(),
-        }
+        };
+        plants.extend(amnesia::plants(self));
+        plants
     }
 }
 

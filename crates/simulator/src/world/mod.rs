@@ -19,6 +19,7 @@ pub mod clock;
 pub mod costs;
 pub mod disk;
 mod host;
+pub mod lives;
 pub mod network;
 mod processor;
 pub mod queue;
@@ -41,8 +42,9 @@ use quorate_storage::LogError;
 
 use clock::{Pace, PhysicalClock};
 use costs::{Costs, SyncTime, Work};
-use disk::{Condition, Crash, Decay, Disk};
+use disk::{Condition, Crash, Decay, Disk, Image};
 pub use host::Envelope;
+use lives::{LifeNumber, NodeLives, Passage};
 use host::{About, Host, HostEvent, HostEventKind, Surroundings};
 use network::Network;
 use processor::{Cores, Processor};
@@ -102,6 +104,8 @@ pub enum Happening<P: Protocol, A> {
     Client(usize, <P::Client as Machine>::Event),
     /// A server has ended because its disk failed.
     Stopped(usize),
+    /// A node hears that it is not believed, in the life that it is in.
+    Fenced(usize, LifeNumber),
     /// A machine has met the crash that was to meet it at one of its steps.
     Crashed(Party, Crash),
     /// An alarm goes off.
@@ -109,7 +113,8 @@ pub enum Happening<P: Protocol, A> {
 }
 
 enum Event<P: Protocol, A> {
-    Deliver(Envelope<P::Message>),
+    /// A message arrives, and in which life of its sender's node it was said.
+    Deliver(Envelope<P::Message>, Option<LifeNumber>),
     Server(HostEvent<<P::Server as Machine>::Timer>),
     Client(HostEvent<<P::Client as Machine>::Timer>),
     /// A command for a client that takes its time.
@@ -145,6 +150,7 @@ struct Fabric<P: Protocol, A> {
     now: Instant,
     queue: EventQueue<Event<P, A>>,
     network: Network,
+    lives: NodeLives,
     clocks: Vec<PhysicalClock>,
     /// Per node, how fast the time passes by which its machines go.
     paces: Vec<Pace>,
@@ -204,6 +210,7 @@ impl<P: Protocol, A> World<P, A> {
                 now: Instant::START,
                 queue: EventQueue::default(),
                 network,
+                lives: NodeLives::default(),
                 clocks,
                 paces: vec![Pace::default(); nodes],
                 sync_times: vec![SyncTime::TYPICAL; nodes],
@@ -238,6 +245,11 @@ impl<P: Protocol, A> World<P, A> {
     /// The network.
     pub fn network(&mut self) -> &mut Network {
         &mut self.fabric.network
+    }
+
+    /// The lives of the nodes that hold replicas. Nodes of which none was begun believe each other.
+    pub fn lives(&mut self) -> &mut NodeLives {
+        &mut self.fabric.lives
     }
 
     /// The physical clock of a node.
@@ -375,7 +387,7 @@ impl<P: Protocol, A> World<P, A> {
     /// The node that something happens to; none for alarms.
     fn node_of(&self, event: &Event<P, A>) -> Option<usize> {
         match event {
-            Event::Deliver(envelope) => self.fabric.endpoints.get(&envelope.to).map(|(_, node)| *node),
+            Event::Deliver(envelope, _) => self.fabric.endpoints.get(&envelope.to).map(|(_, node)| *node),
             Event::Server(event) => Some(self.servers[event.host].node),
             Event::Client(event) => Some(self.clients[event.host].node),
             Event::Command(client, _) => Some(self.clients[*client].node),
@@ -432,7 +444,7 @@ impl<P: Protocol, A> World<P, A> {
     fn perform(&mut self, event: Event<P, A>) {
         let now = self.fabric.now;
         match event {
-            Event::Deliver(envelope) => self.deliver(envelope),
+            Event::Deliver(envelope, life) => self.deliver(envelope, life),
             Event::Server(event) if self.servers[event.host].concerns(&event) => {
                 self.fabric.trace.event(now, kind::SERVER, event.host as u64, 0);
                 let host = &mut self.servers[event.host];
@@ -462,7 +474,11 @@ impl<P: Protocol, A> World<P, A> {
         host.step(Input::Command(command), &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
     }
 
-    fn deliver(&mut self, Envelope { from, to, epoch, message }: Envelope<P::Message>) {
+    fn deliver(
+        &mut self,
+        Envelope { from, to, epoch, message }: Envelope<P::Message>,
+        life: Option<LifeNumber>,
+    ) {
         let now = self.fabric.now;
         let endpoint = self.fabric.endpoints.get(&to).map(|(endpoint, _)| *endpoint);
         let is_up = match endpoint {
@@ -475,6 +491,16 @@ impl<P: Protocol, A> World<P, A> {
             let why = if is_up { "vanished with its sender" } else { "nobody there" };
             self.fabric.trace.line(now, || format!("{from} → {to} ✗ {why}  {message:?}"));
             return;
+        }
+        if let Some(Endpoint::Server(at)) = endpoint {
+            let passage = self.fabric.lives.passage(self.servers[at].node, life);
+            if passage != Passage::Passes {
+                self.fabric.trace.line(now, || format!("{from} → {to} ✗ its life is not believed  {message:?}"));
+                if let (Passage::Fences(node), Some(life)) = (passage, life) {
+                    self.fabric.happenings.push_back(Happening::Fenced(node, life));
+                }
+                return;
+            }
         }
         self.fabric.messages += 1;
         let mut digest = TraceHash::default();
@@ -566,6 +592,14 @@ impl<P: Protocol, A> World<P, A> {
         assert!(host.machine.is_none(), "disks are replaced while nobody uses them");
         self.fabric.trace.line(self.fabric.now, || format!("{} gets an empty disk", host.address));
         host.disk.wipe();
+    }
+
+    /// A copy of the disk of a server, which is down, takes its place again.
+    pub fn restore_disk(&mut self, server: usize, image: Image) {
+        let host = &mut self.servers[server];
+        assert!(host.machine.is_none(), "disks are replaced while nobody uses them");
+        self.fabric.trace.line(self.fabric.now, || format!("{} gets an older copy of its disk", host.address));
+        host.disk.restore(image);
     }
 
     /// Boots a machine that was restored from the server's records.
@@ -690,11 +724,12 @@ impl<P: Protocol, A> Fabric<P, A> {
             self.trace.line(self.now, || format!("{from} → {to} ✗ lost  {message:?}"));
         }
         let leaves = self.now + leaves_after;
+        let life = self.lives.now(node);
         if let Some(after) = arrivals.second {
-            self.queue.push(leaves + after, Event::Deliver(envelope.clone()));
+            self.queue.push(leaves + after, Event::Deliver(envelope.clone(), life));
         }
         if let Some(after) = arrivals.first {
-            self.queue.push(leaves + after, Event::Deliver(envelope));
+            self.queue.push(leaves + after, Event::Deliver(envelope, life));
         }
     }
 

@@ -90,7 +90,7 @@ impl<P: Protocol, A> World<P, A> {
         let mut total_ns = 0.0;
         for event in served {
             let work = match event {
-                Event::Deliver(envelope) => {
+                Event::Deliver(envelope, _) => {
                     let sender = self.fabric.node_at(envelope.from);
                     if !read_from.contains(&sender) {
                         read_from.push(sender);

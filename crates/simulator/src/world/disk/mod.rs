@@ -82,7 +82,14 @@ struct Store {
     random: Random,
 }
 
+/// What a disk held at some instant, while its machine was down.
 #[derive(Debug)]
+pub struct Image {
+    /// None for memory.
+    held: Option<(SimulatedDirectory, VecDeque<Ideal>, usize, Position)>,
+}
+
+#[derive(Clone, Debug)]
 struct Ideal {
     contents: Bytes,
     segment: u32,
@@ -215,6 +222,23 @@ impl Disk {
     pub fn wipe(&mut self) {
         if let Some(store) = &mut self.store {
             store.create();
+        }
+    }
+
+    /// A copy of what the disk holds.
+    pub fn image(&self) -> Image {
+        let held = |store: &Store| {
+            (store.directory.copy(), store.ideal.clone(), store.durable, store.proven)
+        };
+        Image { held: self.store.as_ref().map(held) }
+    }
+
+    /// A copy takes the place of what the disk holds.
+    pub fn restore(&mut self, Image { held }: Image) {
+        if let (Some(store), Some((directory, ideal, durable, proven))) = (&mut self.store, held) {
+            (store.directory, store.ideal) = (directory, ideal);
+            (store.durable, store.proven) = (durable, proven);
+            (store.log, store.written, store.syncing) = (None, None, None);
         }
     }
 
