@@ -436,6 +436,7 @@ impl Host for ClientHost {
             | Packet::StatusRequest
             | Packet::ReplicasRequest
             | Packet::Settings { .. }
+            | Packet::Lives { .. }
             | Packet::Join { .. }
             | Packet::JoinReply { .. }
             | Packet::AcceptLoss { .. }

@@ -222,6 +222,7 @@ impl Load {
                 )
                 | Happening::Server(..)
                 | Happening::Stopped(_)
+                | Happening::Fenced(..)
                 | Happening::Crashed(..) => {}
             }
         }

@@ -191,6 +191,7 @@ impl<A: Application> Load<'_, A> {
                 }
                 // No faults are injected, and nothing else is told.
                 Happening::Client(..)
+                | Happening::Fenced(..)
                 | Happening::Server(..)
                 | Happening::Stopped(_)
                 | Happening::Crashed(..) => {}

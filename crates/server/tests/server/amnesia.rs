@@ -45,7 +45,7 @@ async fn is_fenced_until_it_is_replaced(mut cluster: Cluster, mut client: Client
         assert!(replica.state == "refused" && problem.contains("--initialise=replace"), "{problem}");
     }
     client.put(&keyspace, "key", "other").await;
-    client.write(cluster.system(), ENTRY, Some(b"red".to_vec())).await;
+    client.write(cluster.system(), ENTRY, Some(bytes::Bytes::from_static(b"red"))).await;
     assert_eq!(cluster.server(0).status().fenced_nodes, [2]);
     let survivors = |cluster: &Cluster| cluster.server(0).status().replicas.len();
     let before = survivors(&cluster);
