@@ -1,10 +1,12 @@
 //! A cluster of processes: this very program, once per node, as `quorate server`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -41,6 +43,8 @@ pub(crate) enum Begin {
     New,
     /// It creates it: the node has lost its disk.
     Replace,
+    /// It goes on with it, and its replicas that are missing learn everything from their groups.
+    Rejoin,
 }
 
 /// One of the servers, running or not.
@@ -95,6 +99,7 @@ impl Processes {
             Begin::Again => &mut command,
             Begin::New => command.arg("--initialise"),
             Begin::Replace => command.arg("--initialise=replace"),
+            Begin::Rejoin => command.arg("--rejoin"),
         };
         if std::env::var_os("RUST_LOG").is_none() {
             command.env("RUST_LOG", if server.log.is_some() { "info" } else { "warn" });
@@ -109,6 +114,11 @@ impl Processes {
         server.child = Some(command.spawn().map_err(failed)?);
         server.is_stopping = false;
         Ok(())
+    }
+
+    /// From its next start on, a node is run by this command, as its last arguments.
+    pub(crate) fn wrap_node(&mut self, node: usize, wrapper: Vec<OsString>) {
+        self.servers[node].wrapper = wrapper;
     }
 
     /// The ids of the processes of the nodes that run.
@@ -206,25 +216,30 @@ impl Drop for Processes {
 /// has started before the one that is to listen there.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
-/// Addresses that are free at the moment. Somebody else could take one before a server does; it says so then.
+/// The ports that this process has given away: a node that is down finds its own free when it comes back.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Addresses that are free at the moment, and that were not given before. Another process could take one before a server does; the
+/// server says so then.
 pub(crate) fn free_addresses(count: usize) -> Result<Vec<String>, Failure> {
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let drawn = getrandom::u64().map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
     let start = (drawn % PORTS.len() as u64) as u16;
     let ports = PORTS.map(|port| PORTS.start + (port - PORTS.start + start) % PORTS.len() as u16);
     // All are held until the last is found, and none is given twice.
-    let free: Vec<_> =
-        ports.filter_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()).take(count).collect();
+    let free = ports.filter(|port| !given.contains(port));
+    let free = free.filter_map(|port| Some((port, TcpListener::bind(("127.0.0.1", port)).ok()?)));
+    let free: Vec<_> = free.take(count).collect();
     if free.len() < count {
         return Err(Failure::failed(format!("there are no {count} free ports on 127.0.0.1 among {PORTS:?}")));
     }
-    let failed = |error| Failure::failed(format!("cannot listen on 127.0.0.1: {error}"));
-    free.iter().map(|free| free.local_addr().map(|address| address.to_string()).map_err(failed)).collect()
+    given.extend(free.iter().map(|(port, _)| port));
+    Ok(free.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn free_addresses_are_different_ones_that_nobody_is_given_who_connects() {

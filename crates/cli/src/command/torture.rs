@@ -1,5 +1,7 @@
 //! `quorate torture`: real server processes under faults, judged.
 
+mod attacks;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
 use crate::parse::positive;
 use crate::runtime::{block_on, stop_signal};
+use crate::torture::attacks::Attacks;
 use crate::torture::{self, Fault, Faults, Options, Spread, Tortured};
 
 /// Kill, pause, cut off and rob real server processes while judged clients work, and judge what comes of it.
@@ -25,11 +28,16 @@ Examples:
   quorate torture --namespaces                     real packet loss, in network namespaces; needs root
   quorate torture --isolation serializable --seconds 30
   quorate torture --baseline txn-occ --seconds 30
+  quorate torture --attack lost-replica,early-error
+  quorate torture --attack all                     every scripted attack, several at once
   quorate torture --list-faults
+  quorate torture --list-attacks
 
 Half of the time one fault strikes after the other, each at least once, and how long there is no service is measured; then
 they strike together. In the end everything must serve, everybody must commit, and the history is judged. The seed decides what
-strikes, in which order. Exit code 1 if anything is wrong; logs, data and history are kept then.")]
+strikes, in which order. Exit code 1 if anything is wrong; logs, data and history are kept then. An attack is
+a story instead: what operators do wrong, what nodes have to say to that, and the remedy, after which everything that was
+acknowledged must be there.")]
 pub(crate) struct TortureArguments {
     /// How long faults strike.
     #[arg(long, value_name = "N", value_parser = positive, default_value = "60")]
@@ -64,9 +72,19 @@ pub(crate) struct TortureArguments {
     /// Write the history to this file.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    /// Play these scripted attacks instead: `all`, or names with commas between them.
+    #[arg(long, value_name = "ATTACKS", conflicts_with_all = ["faults", "seconds", "workload", "nodes", "shards", "durability", "isolation",
+        "baseline", "namespaces", "history"])]
+    attack: Option<Attacks>,
+    /// Keep logs and data of attacks also if nothing is wrong.
+    #[arg(long, requires = "attack")]
+    keep: bool,
     /// List the faults.
     #[arg(long)]
     list_faults: bool,
+    /// List the attacks.
+    #[arg(long)]
+    list_attacks: bool,
     /// Print one JSON object; with a list, a JSON array.
     #[arg(long)]
     json: bool,
@@ -76,6 +94,12 @@ impl TortureArguments {
     pub(crate) fn run(self) -> Outcome {
         if self.list_faults {
             return list(self.json);
+        }
+        if self.list_attacks {
+            return attacks::list(self.json);
+        }
+        if let Some(attacks) = &self.attack {
+            return attacks::run(attacks, self.seed, self.keep, self.json);
         }
         if self.nodes < 3 {
             return Err(Failure::usage("at least 3 nodes are needed to survive anything"));

@@ -20,8 +20,10 @@
 //! | `operator` | who changes where replicas are |
 //! | `recovery` | how long there was no service |
 //! | `status` | what nodes say of themselves |
+//! | `attacks` | scripted attacks, each with servers of its own |
 
 mod arena;
+pub(crate) mod attacks;
 mod clients;
 mod fault;
 mod network;

@@ -23,6 +23,10 @@ pub(crate) struct NodeStatus {
 /// How a replica is.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct ReplicaStatus {
+    /// The name of its keyspace.
+    pub(crate) keyspace: String,
+    /// True if it leads its group, in a protocol with leaders.
+    pub(crate) leads: bool,
     /// Transactions that it holds prepared.
     pub(crate) prepared: u64,
     /// What keeps it from serving until an operator acts.

@@ -1,0 +1,60 @@
+//! A node is killed while its replica joins a group, and the group goes on to other members meanwhile. When the node is back, so is
+//! everything: its replica takes part, or is handed over and deleted.
+
+use std::time::Duration;
+
+use super::cluster::{Cluster, SERIALIZABLE, STRICT, Setup};
+use super::{Attack, Scene};
+use crate::exit::Failure;
+
+/// Two nodes have nothing at first.
+const ROOMY: Setup = Setup { nodes: 5, replicas: 3 };
+
+pub(super) const ATTACK: Attack = Attack {
+    name: "killed-while-joining",
+    item: 5,
+    what: "a node is killed while it joins a group, replicas move once more meanwhile, and it is started again",
+    scenes: &[
+        Scene {
+            name: "serializable",
+            setup: ROOMY,
+            play: |cluster| Box::pin(kill(cluster, SERIALIZABLE, 0)),
+        },
+        Scene {
+            name: "serializable-late",
+            setup: ROOMY,
+            play: |cluster| Box::pin(kill(cluster, SERIALIZABLE, 200)),
+        },
+        Scene { name: "strict", setup: ROOMY, play: |cluster| Box::pin(kill(cluster, STRICT, 50)) },
+    ],
+};
+
+/// How large values are at first.
+const VALUE_BYTES: usize = 32 * 1024;
+
+/// The node is killed within so many milliseconds after its replica has been created.
+async fn kill(cluster: &mut Cluster, keyspace: &str, millis: usize) -> Result<(), Failure> {
+    cluster.begin().await?;
+    // So that joining takes a while.
+    cluster.fatten(VALUE_BYTES);
+    cluster.write(300).await?;
+    cluster.fatten(0);
+    let (hosts, spare) = cluster.hosts(keyspace).await?;
+    let (joining, other) = (spare[0], spare[1]);
+    cluster.begin_move(keyspace, hosts[0], joining)?;
+    cluster.until_it_joins(joining, keyspace).await?;
+    let later = cluster.draw(millis + 1);
+    cluster.wait(Duration::from_millis(later as u64)).await;
+    cluster.kill(joining)?;
+    cluster.end_changes().await?;
+    cluster.write(100).await?;
+    for (from, to) in [(hosts[1], other), (hosts[2], hosts[0])] {
+        cluster.begin_move(keyspace, from, to)?;
+        cluster.end_changes().await?;
+        cluster.write(50).await?;
+    }
+    cluster.start(joining)?;
+    cluster.serve().await?;
+    cluster.write(100).await?;
+    cluster.restart_all().await
+}
