@@ -94,6 +94,18 @@ fn the_faults_are_listed() {
     assert_eq!(run(&["torture", "--namespaces", "--faults", "delay-spikes"]).code, 2);
 }
 
+#[test]
+fn the_attacks_are_listed_and_others_are_refused() {
+    let listed = run(&["torture", "--list-attacks", "--json"]).json();
+    let attacks = listed.as_array().unwrap();
+    assert!(attacks.iter().any(|attack| attack["id"] == "rolled-back-disk" && attack["item"] == 4), "{listed}");
+    let refused = run(&["torture", "--attack", "early-error,earthquake"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("lost-replica, swapped-replicas"), "{}", refused.err);
+    assert_eq!(run(&["torture", "--attack", "all", "--faults", "pauses"]).code, 2);
+    assert_eq!(run(&["torture", "--keep"]).code, 2);
+}
+
 /// A run that is under way.
 struct Tortures {
     child: Child,

@@ -18,26 +18,44 @@ pub(super) const ATTACK: Attack = Attack {
         Scene {
             name: "serializable",
             setup: ROOMY,
-            play: |cluster| Box::pin(kill(cluster, SERIALIZABLE, 0)),
+            play: |cluster| Box::pin(kill(cluster, SERIALIZABLE, 0, Onward::WithIt)),
+        },
+        Scene {
+            name: "serializable-without",
+            setup: ROOMY,
+            play: |cluster| Box::pin(kill(cluster, SERIALIZABLE, 0, Onward::WithoutIt)),
         },
         Scene {
             name: "serializable-late",
             setup: ROOMY,
-            play: |cluster| Box::pin(kill(cluster, SERIALIZABLE, 200)),
+            play: |cluster| Box::pin(kill(cluster, SERIALIZABLE, 300, Onward::WithoutIt)),
         },
-        Scene { name: "strict", setup: ROOMY, play: |cluster| Box::pin(kill(cluster, STRICT, 50)) },
+        Scene {
+            name: "strict",
+            setup: ROOMY,
+            play: |cluster| Box::pin(kill(cluster, STRICT, 50, Onward::WithoutIt)),
+        },
     ],
 };
+
+/// How the group goes on while the node is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Onward {
+    /// The node stays a member, and another one is replaced.
+    WithIt,
+    /// The node's seat goes to another.
+    WithoutIt,
+}
 
 /// How large values are at first.
 const VALUE_BYTES: usize = 32 * 1024;
 
 /// The node is killed within so many milliseconds after its replica has been created.
-async fn kill(cluster: &mut Cluster, keyspace: &str, millis: usize) -> Result<(), Failure> {
+async fn kill(cluster: &mut Cluster, keyspace: &str, millis: usize, onward: Onward) -> Result<(), Failure> {
     cluster.begin().await?;
     // So that joining takes a while.
     cluster.fatten(VALUE_BYTES);
-    cluster.write(300).await?;
+    cluster.write(200).await?;
     cluster.fatten(0);
     let (hosts, spare) = cluster.hosts(keyspace).await?;
     let (joining, other) = (spare[0], spare[1]);
@@ -48,11 +66,10 @@ async fn kill(cluster: &mut Cluster, keyspace: &str, millis: usize) -> Result<()
     cluster.kill(joining)?;
     cluster.end_changes().await?;
     cluster.write(100).await?;
-    for (from, to) in [(hosts[1], other), (hosts[2], hosts[0])] {
-        cluster.begin_move(keyspace, from, to)?;
-        cluster.end_changes().await?;
-        cluster.write(50).await?;
-    }
+    let leaving = if onward == Onward::WithIt { hosts[1] } else { joining };
+    cluster.begin_move(keyspace, leaving, other)?;
+    cluster.end_changes().await?;
+    cluster.write(50).await?;
     cluster.start(joining)?;
     cluster.serve().await?;
     cluster.write(100).await?;
