@@ -98,7 +98,10 @@ fn the_faults_are_listed() {
 fn the_attacks_are_listed_and_others_are_refused() {
     let listed = run(&["torture", "--list-attacks", "--json"]).json();
     let attacks = listed.as_array().unwrap();
-    assert!(attacks.iter().any(|attack| attack["id"] == "rolled-back-disk" && attack["item"] == 4), "{listed}");
+    assert!(
+        attacks.iter().any(|attack| attack["id"] == "rolled-back-disk" && attack["item"] == 4),
+        "{listed}"
+    );
     let refused = run(&["torture", "--attack", "early-error,earthquake"]);
     assert_eq!(refused.code, 2, "{}", refused.err);
     assert!(refused.err.contains("lost-replica, swapped-replicas"), "{}", refused.err);

@@ -8,9 +8,6 @@ use crate::exit::Failure;
 /// How long a node may take to say what is wrong.
 const SAY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a server that cannot start may take to end.
-const COMPLAINT_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// The last lines of a log that a message quotes.
 const QUOTED_LINES: usize = 3;
 
@@ -23,26 +20,53 @@ impl Cluster {
     ) -> Result<(), Failure> {
         let deadline = Instant::now() + SAY_TIMEOUT;
         loop {
-            let status = self.status(node).await;
-            let (healthy, said) = status
-                .map_or((false, "nothing".to_owned()), |status| (status.healthy, status.problems.join("; ")));
-            let log = self.log(node)?;
-            let unsaid =
-                |text: &str| words.iter().copied().find(|word| !text.contains(word)).map(str::to_owned);
-            if !healthy && unsaid(&said).is_none() && unsaid(&log).is_none() {
-                self.note(format!("{node} says: {said}"));
-                return Ok(());
-            }
+            let lacks = match self.refusal(node, words).await? {
+                Ok(()) => return Ok(()),
+                Err(lacks) => lacks,
+            };
             self.check_that_all_run()?;
             if Instant::now() >= deadline {
-                let (in_status, in_log) = (unsaid(&said), unsaid(&log));
-                return Err(Failure::failed(format!(
-                    "node {node} is to be refused and to say {words:?}; its status is healthy: {healthy}, lacks {in_status:?} and \
-                     says {said:?}; its log lacks {in_log:?}"
-                )));
+                return Err(Failure::failed(lacks));
             }
             tokio::time::sleep(POLL).await;
         }
+    }
+
+    /// Waits until a node either is refused in this way or, as [`Cluster::expect_exit`] wants it, ends.
+    pub(in super::super) async fn expect_complaint(
+        &mut self,
+        node: usize,
+        words: &[&str],
+    ) -> Result<(), Failure> {
+        let deadline = Instant::now() + SAY_TIMEOUT;
+        loop {
+            if self.has_ended_well(node, words)? {
+                return Ok(());
+            }
+            match self.refusal(node, words).await? {
+                Ok(()) => return Ok(()),
+                Err(lacks) if Instant::now() >= deadline => return Err(Failure::failed(lacks)),
+                Err(_) => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    /// What a node lacks that is to be refused and to say these words; nothing if it is and does.
+    async fn refusal(&mut self, node: usize, words: &[&str]) -> Result<Result<(), String>, Failure> {
+        let status = self.status(node).await;
+        let (healthy, said) = status
+            .map_or((false, "nothing".to_owned()), |status| (status.healthy, status.problems.join("; ")));
+        let log = self.log(node)?;
+        let unsaid = |text: &str| words.iter().copied().find(|word| !text.contains(word)).map(str::to_owned);
+        let (in_status, in_log) = (unsaid(&said), unsaid(&log));
+        if !healthy && in_status.is_none() && in_log.is_none() {
+            self.note(format!("{node} says: {said}"));
+            return Ok(Ok(()));
+        }
+        Ok(Err(format!(
+            "node {node} is to be refused and to say {words:?}; its status is healthy: {healthy}, lacks {in_status:?} and says \
+             {said:?}; its log lacks {in_log:?}"
+        )))
     }
 
     /// Waits until a server ends by itself with exit code 1, having said all these words, and did not panic.
@@ -55,22 +79,6 @@ impl Cluster {
             tokio::time::sleep(POLL).await;
         }
         Ok(())
-    }
-
-    /// Waits until a node does either, and says all these words.
-    pub(in super::super) async fn expect_complaint(
-        &mut self,
-        node: usize,
-        words: &[&str],
-    ) -> Result<(), Failure> {
-        let deadline = Instant::now() + COMPLAINT_TIMEOUT;
-        while Instant::now() < deadline {
-            if self.has_ended_well(node, words)? {
-                return Ok(());
-            }
-            tokio::time::sleep(POLL).await;
-        }
-        self.expect_refused(node, words).await
     }
 
     /// True if a server has ended by itself; an error if not with exit code 1 and all these words, or by a panic.
