@@ -1,5 +1,5 @@
 //! Real server processes under all faults for a while: with proxies between them, and where the machine allows it in network
-//! namespaces, which lose packets.
+//! namespaces, which lose packets. Then every scripted attack, several at once.
 
 use std::path::Path;
 
@@ -21,7 +21,8 @@ fn torture(root: &Path) -> Result<String, String> {
     for isolation in ISOLATIONS {
         survive(&quorate, isolation, &[])?;
     }
-    let with_proxies = format!("{SECONDS} s with proxies for each of {}", ISOLATIONS.join(", "));
+    play(&quorate, &["torture", "--attack", "all"], "servers did not survive their attacks")?;
+    let with_proxies = format!("{SECONDS} s with proxies for each of {}, and attacks", ISOLATIONS.join(", "));
     if !can_make_namespaces() {
         return Ok(format!("{with_proxies}; no network namespaces can be made here"));
     }
@@ -31,13 +32,14 @@ fn torture(root: &Path) -> Result<String, String> {
 
 fn survive(quorate: &Quorate, isolation: &str, options: &[&str]) -> Result<(), String> {
     let arguments = ["torture", "--isolation", isolation, "--seconds", SECONDS];
-    let (text, success) = quorate.output(&[&arguments[..], options].concat())?;
+    let failed = format!("servers did not survive their faults ({isolation} {options:?})");
+    play(quorate, &[&arguments[..], options].concat(), &failed)
+}
+
+fn play(quorate: &Quorate, arguments: &[&str], failed: &str) -> Result<(), String> {
+    let (text, success) = quorate.output(arguments)?;
     println!("{text}");
-    if success {
-        Ok(())
-    } else {
-        Err(format!("servers did not survive their faults ({isolation} {options:?})"))
-    }
+    if success { Ok(()) } else { Err(failed.to_owned()) }
 }
 
 /// Tries it, with a namespace that is removed at once.
