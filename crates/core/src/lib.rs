@@ -5,7 +5,7 @@
 //! simulator and the server's runtime) run the same machines. Everything else in this crate is what machines talk
 //! about: [`id`]s, the two kinds of [`time`], [`timestamp`]s, [`transaction`]s and their limits, the [`command`]s of clients,
 //! [`quorum`] arithmetic, the [`members`] of groups and the [`topology`] of a cluster. [`log`] is the port through which machines use a replicated log.
-//! [`rules`] are what a bug can be planted into.
+//! [`rules`] are what a bug can be planted into, and [`verify`] is how replicas are compared.
 //!
 //! This crate has no I/O, threads, clocks, unseeded randomness or iteration over hash order, and neither may anything
 //! that is built from it alone.
@@ -27,6 +27,7 @@ pub mod time;
 pub mod timestamp;
 pub mod topology;
 pub mod transaction;
+pub mod verify;
 
 pub use id::{
     Address, Ballot, ClientId, Epoch, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId, SiteId,

@@ -19,6 +19,7 @@ use std::fmt::{self, Debug};
 use crate::id::{ReplicaIndex, View};
 use crate::machine::{Context, Input, Outbox};
 use crate::time::Instant;
+use crate::verify::Digester;
 
 /// Where an entry stands in a log. Entries are counted from one; zero stands before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,6 +155,14 @@ pub trait LogMachine: Sized {
 
     /// The state that the entries which were applied have led to, as it is now.
     fn freeze(&self) -> Self::Frozen;
+
+    /// The same, as far as [`LogMachine::digest`] reads it: what goes along only with a state may be left out, and pages be small.
+    fn freeze_data(&self) -> Self::Frozen {
+        self.freeze()
+    }
+
+    /// Adds to a digest what a page holds of the data of users, as it is told to operators who compare replicas.
+    fn digest(page: &Self::Page, digester: &mut Digester);
 
     /// The next page of such a state; none once it has given all. The same pages however often and by whichever replica a
     /// state is read.

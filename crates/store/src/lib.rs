@@ -7,10 +7,12 @@
 //! | [`prepared`] | transactions that are prepared and not yet decided, and the keys that they hold |
 //! | [`read_locks`] | who has locked what to read it |
 //! | [`client_table`] | what clients have asked for and been answered, so that nothing is done twice |
+//! | [`below`] | a walk over what is held below a timestamp, to compare replicas |
 //! | [`validated`] | which versions are known to have been the newest until when |
 //!
 //! Nothing here decides anything: protocols look things up and draw their own conclusions.
 
+pub mod below;
 pub mod client_table;
 pub mod prepared;
 pub mod read_locks;
@@ -18,6 +20,7 @@ pub mod read_timestamps;
 pub mod validated;
 pub mod versions;
 
+pub use below::WalkBelow;
 pub use client_table::ClientTable;
 pub use prepared::{Holder, Prepared, PreparedSet};
 pub use read_locks::ReadLocks;

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use quorate_core::hash::FixedMap;
+use quorate_core::verify::{Digester, Item};
 use quorate_core::{Key, KeyRange, Timestamp, Value};
 
 /// One version of one key.
@@ -31,6 +32,8 @@ pub struct Versions {
     /// Keys with something to collect, by the timestamp that the floor must have passed.
     collectable: BTreeSet<(Timestamp, Key)>,
     count: usize,
+    /// The greatest floor below which anything may have been collected.
+    collected: Timestamp,
 }
 
 /// The versions of one key; the newest is kept apart because nearly every access wants it.
@@ -110,6 +113,7 @@ impl Versions {
     /// Drops versions that are not the newest of their key below `floor`, and deletions below it; at most those of
     /// `keys_max` keys. True if more is left to do.
     pub fn collect(&mut self, floor: Timestamp, keys_max: usize) -> bool {
+        self.collected = self.collected.max(floor);
         for _ in 0..keys_max {
             match self.collectable.first() {
                 Some((timestamp, _)) if *timestamp < floor => {}
@@ -147,7 +151,7 @@ impl Versions {
             .filter(|(_, version)| version.timestamp >= floor)
             .map(|(key, version)| (key.clone(), version.clone()))
             .collect();
-        *self = Versions::new();
+        *self = Versions { collected: self.collected.max(floor), ..Versions::new() };
         for (key, version) in kept {
             self.install(&key, version.timestamp, version.value);
         }
@@ -158,6 +162,44 @@ impl Versions {
     pub fn after<'a>(&'a self, after: Option<&'a Key>) -> impl Iterator<Item = (&'a Key, &'a Version)> + 'a {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.ordered.range::<Key, _>((from, Bound::Unbounded)).flat_map(|key| self.versions_of(key))
+    }
+
+    /// The greatest floor below which anything may have been collected: what was the newest below an earlier one may be gone.
+    pub fn collected(&self) -> Timestamp {
+        self.collected
+    }
+
+    /// Adds to a digest what the first `keys_max` keys after `after` hold below a timestamp: of each the newest version, unless
+    /// it is a deletion. Gives the last of these keys; none if there are no more.
+    ///
+    /// That depends on nothing but the versions below that were ever installed, as long as none was collected below a later floor.
+    pub fn digest_below(
+        &self,
+        below: Timestamp,
+        after: Option<&Key>,
+        keys_max: usize,
+        digester: &mut Digester,
+    ) -> Option<Key> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut last = None;
+        for key in self.ordered.range::<Key, _>((from, Bound::Unbounded)).take(keys_max) {
+            last = Some(key);
+            let chain = &self.chains[key];
+            let newest = if chain.newest.timestamp < below {
+                Some(&chain.newest)
+            } else {
+                let above = chain.older.partition_point(|version| version.timestamp < below);
+                above.checked_sub(1).map(|at| &chain.older[at])
+            };
+            match newest {
+                Some(Version { timestamp, value: Some(value) }) => {
+                    let stamps = [timestamp.micros, timestamp.client.0];
+                    digester.add(Item { space: Item::DATA, key, stamps: &stamps, value: Some(value) });
+                }
+                Some(Version { value: None, .. }) | None => digester.skip(),
+            }
+        }
+        last.cloned()
     }
 
     fn versions_of<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a Key, &'a Version)> + 'a {
@@ -326,7 +368,78 @@ mod tests {
         assert_eq!(versions.after(Some(&key("b"))).count(), 0);
     }
 
+    /// What a digest says of what is held below a timestamp, a few keys at a time.
+    fn digest_below(versions: &Versions, below: Timestamp, keys: usize) -> quorate_core::verify::Digest {
+        let (mut digester, mut after) = (Digester::new(&[]), None);
+        while let Some(last) = versions.digest_below(below, after.as_ref(), keys, &mut digester) {
+            after = Some(last);
+        }
+        digester.finish()
+    }
+
+    #[test]
+    fn a_digest_below_a_timestamp_sees_every_kind_of_difference() {
+        let base = [
+            ("a", 10, Some("x")),
+            ("b", 10, Some("x")),
+            ("b", 20, Some("y")),
+            ("c", 5, Some("x")),
+            ("c", 9, None),
+        ];
+        let of = |writes: &[(&'static str, u64, Option<&'static str>)]| {
+            let mut versions = Versions::new();
+            for (name, micros, value) in writes {
+                versions.install(&key(name), at(*micros), value.map(Bytes::from));
+            }
+            digest_below(&versions, at(30), 2)
+        };
+        let (whole, with) = (of(&base), |at: usize, other| {
+            let mut writes = base;
+            writes[at] = other;
+            of(&writes)
+        });
+        assert!(!whole.agrees_with(&of(&base[1..])), "a key is missing");
+        assert!(!whole.agrees_with(&of(&[base[0], base[1], base[3], base[4]])), "an older version");
+        assert!(!whole.agrees_with(&with(2, ("b", 20, Some("z")))), "another value");
+        assert!(!whole.agrees_with(&with(2, ("b", 21, Some("y")))), "another timestamp");
+        assert!(!whole.agrees_with(&of(&base[..4])), "a deletion that was missed");
+        assert!(
+            whole.agrees_with(&with(1, ("b", 11, Some("w")))),
+            "what was overwritten may be collected or not"
+        );
+        assert!(
+            whole.agrees_with(&with(3, ("c", 30, Some("w")))),
+            "what lies above the point is not compared"
+        );
+        assert_eq!(whole.items, 2);
+    }
+
     proptest! {
+        /// Replicas install in any order, and collect below any floor that is no later than the point.
+        #[test]
+        fn equal_histories_have_equal_digests_in_whatever_order_they_came(
+            writes in proptest::collection::vec((0u8..6, 1u64..30, any::<bool>()), 0..40),
+            floors in proptest::collection::vec(1u64..20, 0..4),
+            seed in any::<u64>(),
+        ) {
+            // One transaction installs one value.
+            let writes: std::collections::BTreeMap<_, _> =
+                writes.into_iter().map(|(name, micros, lives)| ((name, micros), lives)).collect();
+            let install = |versions: &mut Versions, ((name, micros), lives): (&(u8, u64), &bool)| {
+                let value = lives.then(|| Bytes::from(format!("{name}-{micros}")));
+                versions.install(&Key::copy_from_slice(&[*name]), at(*micros), value);
+            };
+            let (mut one, mut other) = (Versions::new(), Versions::new());
+            writes.iter().for_each(|write| install(&mut one, write));
+            let mut shuffled: Vec<_> = writes.iter().collect();
+            shuffled.sort_by_key(|((name, micros), _)| (u64::from(*name) * 31 + micros).wrapping_mul(seed | 1));
+            shuffled.into_iter().for_each(|write| install(&mut other, write));
+            for floor in floors {
+                while other.collect(at(floor), 2) {}
+            }
+            prop_assert!(digest_below(&one, at(20), 3).agrees_with(&digest_below(&other, at(20), 100)));
+        }
+
         #[test]
         fn collecting_changes_no_read_at_or_above_the_floor(
             writes in proptest::collection::vec((1u64..30, any::<bool>()), 0..20),

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use quorate_core::command::Outcome;
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
+use quorate_core::verify::{Digester, Item};
 use quorate_core::{Address, ClientId, Context, Input, Instant, Key, TransactionId, View};
 
 use crate::config::ReplicaConfig;
@@ -285,6 +286,16 @@ impl LogMachine for Replica {
 
     fn freeze(&self) -> Frozen {
         self.state.freeze(self.config.page_bytes_max)
+    }
+
+    /// Of what pages hold, the map: leases and the results of clients' writes pass.
+    fn digest(page: &Page, digester: &mut Digester) {
+        let Page::Keys(keys) = page else { return };
+        for (key, Stored { value, created, changed, lease }) in keys {
+            let (client, number) = lease.map_or((0, 0), |lease| (lease.client.0, lease.number));
+            let stamps = [created.0, changed.0, client, number];
+            digester.add(Item { space: Item::DATA, key, stamps: &stamps, value: Some(value) });
+        }
     }
 
     fn next_page(frozen: &mut Frozen) -> Option<Page> {

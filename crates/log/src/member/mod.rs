@@ -8,15 +8,19 @@
 //! What the log tells its host within one call is gathered and given to the machine afterwards, in order, with the log at
 //! hand; what the machine appends meanwhile is written down and sent together at the end of the step. The machine hears that
 //! it leads only once it has been given everything that the view began with.
+//!
+//! `verifying` compares what the machine holds with what others hold, at a position that an operator names.
 
 mod host;
 mod item;
 mod port;
+mod verifying;
 
 use std::collections::VecDeque;
 
 use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
+use quorate_core::verify::{Request, Verification};
 use quorate_core::{Address, Epoch, ReplicaId, View};
 
 use crate::{Boot, Fact, Limits, Membership, Message, Replica, Rules, Status, Timer, Timing};
@@ -107,6 +111,8 @@ pub enum LogCommand {
     /// now or later, sees to it, and the others ask until they have gone on as well, because those whom they know may be gone.
     /// What the group has gone on from already is passed over, and so is what was wanted before.
     ChangeGroup(Membership),
+    /// An operator compares what replicas hold: see [`quorate_core::verify`]. [`Member::verified`] has the answer.
+    Verify(Request),
 }
 
 /// What the log has told, until the machine is given it.
@@ -137,6 +143,10 @@ pub struct Member<M: LogMachine> {
     status: Option<(Status, View)>,
     /// How many replicas had lost their disks when the host was told.
     lost: usize,
+    /// What the machine has been given: everything up to here.
+    applied: Position,
+    /// What an operator compares.
+    verification: Verification<M::Frozen>,
 }
 
 impl<M: LogMachine> Member<M> {
@@ -219,12 +229,19 @@ impl<M: LogMachine> Member<M> {
 
     fn pass_on(&mut self, told: Told<M>, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
         match told {
-            Told::Stable(position, Item::Own(entry)) => self.ask_machine(outbox, |machine, log, said| {
-                machine.apply(context, position, &entry, log, said);
-            }),
-            // Whoever goes on hears of it from the log.
-            Told::Stable(_, Item::NextGroup(_)) => {}
-            Told::State(base, pages) => self.machine.replace_state(base, pages),
+            Told::Stable(position, item) => {
+                // That the group goes on with others the replica hears from the log.
+                if let Item::Own(entry) = item {
+                    self.ask_machine(outbox, |machine, log, said| {
+                        machine.apply(context, position, &entry, log, said);
+                    });
+                }
+                self.note_applied(position);
+            }
+            Told::State(base, pages) => {
+                self.machine.replace_state(base, pages);
+                self.note_applied(base);
+            }
             Told::Leading(view) => self.leading = Some((view, false)),
             Told::Deposed => {
                 if self.leading.take().is_some_and(|(_, is_known)| is_known) {
@@ -320,6 +337,8 @@ impl<M: LogMachine> Machine for Member<M> {
             progress: port::Progress::default(),
             status: None,
             lost: 0,
+            applied: Position::START,
+            verification: Verification::default(),
         }
     }
 
@@ -340,6 +359,7 @@ impl<M: LogMachine> Machine for Member<M> {
             Input::Message { from, epoch, message } => {
                 self.on_message(from, epoch, message, context, outbox);
             }
+            Input::Timer(Part::Log(Timer::Verification)) => self.walk(context.now, outbox),
             Input::Timer(Part::Log(timer)) => {
                 self.ask_log(context, outbox, |replica, acts| replica.on_timer(timer, acts));
             }
@@ -354,6 +374,9 @@ impl<M: LogMachine> Machine for Member<M> {
             }
             Input::Command(Part::Log(LogCommand::ChangeGroup(wanted))) => {
                 self.ask_log(context, outbox, |replica, acts| replica.want(wanted, acts));
+            }
+            Input::Command(Part::Log(LogCommand::Verify(request))) => {
+                self.on_verify(&request, context.now, outbox);
             }
             Input::Command(Part::Own(command)) => {
                 let input = Input::Command(command);

@@ -173,6 +173,8 @@ pub enum Timer {
     Transfer,
     /// The epoch has ended, or some members of the next have not answered.
     Epoch,
+    /// What a member holds is being compared: it walks on. The replica itself has nothing to do with that.
+    Verification,
 }
 
 /// The times that a group goes by. The same at all its replicas.
@@ -604,6 +606,7 @@ impl<P: Payload> Replica<P> {
             Timer::Snapshot => self.write_snapshot(host),
             Timer::Transfer => self.forget_transfers(host),
             Timer::Epoch => self.on_epoch_timer(host),
+            Timer::Verification => {}
         }
     }
 

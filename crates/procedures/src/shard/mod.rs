@@ -25,6 +25,7 @@ mod work;
 
 use std::collections::BTreeMap;
 
+use quorate_core::verify::{Digester, Item};
 use quorate_core::{Key, TransactionId, Value};
 use quorate_granola::{Answer as Answered, Application, Place, Prepared, Read};
 
@@ -335,6 +336,18 @@ impl<L: Library> Application for ShardWith<L> {
         }
         let keys = frozen.keys.next_page(bytes_max);
         (!keys.is_empty()).then_some(Page::Keys(keys))
+    }
+
+    fn digest(page: &Page, digester: &mut Digester) {
+        let (space, held) = match page {
+            Page::Keys(held) => (Item::DATA, held),
+            Page::Procedures(held) => (Item::PROCEDURE, held),
+        };
+        for (key, Version { place, value }) in held {
+            let TransactionId { client, sequence, attempt } = place.transaction;
+            let stamps = [place.timestamp.as_micros(), client.0, sequence, attempt.into()];
+            digester.add(Item { space, key, stamps: &stamps, value: Some(value) });
+        }
     }
 
     fn allow_disorder(&mut self) {

@@ -25,6 +25,7 @@
 
 use std::fmt::Debug;
 
+use quorate_core::verify::Digester;
 use quorate_core::{TransactionId, Value};
 
 use crate::place::Place;
@@ -103,6 +104,9 @@ pub trait Application: Debug {
 
     /// The next page of such a state, of about so many bytes; none once it has given all. The same pages at every replica.
     fn next_page(frozen: &mut Self::Frozen, bytes_max: usize) -> Option<Self::Page>;
+
+    /// Adds to a digest what a page holds of the data of users.
+    fn digest(page: &Self::Page, digester: &mut Digester);
 
     /// The application whose state these pages hold, in which everything is settled.
     fn from_pages(pages: Vec<Self::Page>) -> Self;

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_core::verify::{Digester, Item};
 use quorate_core::{TransactionId, Value};
 use quorate_granola::{Answer, Application, Place, Prepared, Read};
 
@@ -226,6 +227,16 @@ impl Application for Registers {
 
     fn next_page(frozen: &mut Vec<Page>, _: usize) -> Option<Page> {
         frozen.pop()
+    }
+
+    fn digest((key, place, word): &Page, digester: &mut Digester) {
+        let stamps = [place.timestamp.as_micros(), place.transaction.client.0, place.transaction.sequence];
+        digester.add(Item {
+            space: Item::DATA,
+            key: key.as_bytes(),
+            stamps: &stamps,
+            value: Some(word.as_bytes()),
+        });
     }
 
     fn from_pages(pages: Vec<Page>) -> Self {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use quorate_core::ReplicaId;
 use quorate_core::log::{Confirmation, Log, LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Input};
+use quorate_core::verify::{Digester, Item};
 use quorate_core::{ShardId, View};
 
 /// A page holds so many values.
@@ -208,6 +209,13 @@ impl LogMachine for List {
 
     fn freeze(&self) -> Self::Frozen {
         (self.values.clone(), 0)
+    }
+
+    fn digest(page: &Vec<u64>, digester: &mut Digester) {
+        for value in page {
+            let key = value.to_le_bytes();
+            digester.add(Item { space: Item::DATA, key: &key, stamps: &[], value: None });
+        }
     }
 
     fn next_page((values, given): &mut Self::Frozen) -> Option<Vec<u64>> {

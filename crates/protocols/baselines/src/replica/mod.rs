@@ -38,6 +38,7 @@ mod validation;
 
 use quorate_core::command::Outcome;
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
+use quorate_core::verify::{Digester, Item};
 use quorate_core::{Address, ClientId, Context, Groups, Input, Timestamp, TransactionId, View};
 use quorate_store::{PreparedSet, Versions};
 
@@ -51,6 +52,9 @@ pub use state::Frozen;
 use state::{Proposal, State};
 
 type Out = LogOutbox<Replica>;
+
+/// Pages that are only digested are small, so that no turn takes long.
+const DIGESTED_PAGE_BYTES: usize = 16 * 1024;
 
 /// What a replica asks to be woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -330,6 +334,18 @@ impl LogMachine for Replica {
 
     fn freeze(&self) -> Frozen {
         self.state.freeze(self.config.page_bytes_max)
+    }
+
+    fn freeze_data(&self) -> Frozen {
+        self.state.freeze_data(DIGESTED_PAGE_BYTES)
+    }
+
+    fn digest(page: &Page, digester: &mut Digester) {
+        let Page::Versions(versions) = page else { return };
+        for (key, version) in versions {
+            let stamps = [version.timestamp.micros, version.timestamp.client.0];
+            digester.add(Item { space: Item::DATA, key, stamps: &stamps, value: version.value.as_deref() });
+        }
     }
 
     fn next_page(frozen: &mut Frozen) -> Option<Page> {

@@ -12,6 +12,9 @@ use crate::config::System;
 use crate::entry::{Ended, Entry, Page, Prepared};
 use crate::rules::{Plant, Rules};
 
+/// What an entry of a page takes beside its bytes.
+const ENTRY_BYTES: usize = 64;
+
 /// When a transaction was proposed, and how old it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Proposal {
@@ -166,11 +169,6 @@ impl State {
 
     /// The state as it is now, in pages of about so many bytes.
     pub(super) fn freeze(&self, page_bytes_max: usize) -> Frozen {
-        const ENTRY_BYTES: usize = 64;
-        let versions = self.versions.iter().map(|(key, version)| {
-            let bytes = key.len() + version.value.as_ref().map_or(0, |value| value.len());
-            (ENTRY_BYTES + bytes, (key.clone(), version.clone()))
-        });
         let prepared = self.prepared.ids().into_iter().filter_map(|id| {
             let held = self.prepared.entry(id)?;
             let Proposal { proposed, age } = self.proposals[&id];
@@ -181,10 +179,19 @@ impl State {
         let ended = self.all_ended().map(|(id, ended)| (ENTRY_BYTES, (id, ended.clone())));
         let (floor, forgotten, last) = (self.floor, self.forgotten, self.last);
         let mut pages = VecDeque::from([Page::Bounds { floor, forgotten, last }]);
-        pages.extend(divide(versions, page_bytes_max).into_iter().map(Page::Versions));
+        pages.extend(self.freeze_data(page_bytes_max).pages);
         pages.extend(divide(prepared, page_bytes_max).into_iter().map(Page::Prepared));
         pages.extend(divide(ended, page_bytes_max).into_iter().map(Page::Ended));
         Frozen { pages }
+    }
+
+    /// The versions alone, in pages of about so many bytes.
+    pub(super) fn freeze_data(&self, page_bytes_max: usize) -> Frozen {
+        let versions = self.versions.iter().map(|(key, version)| {
+            let bytes = key.len() + version.value.as_ref().map_or(0, |value| value.len());
+            (ENTRY_BYTES + bytes, (key.clone(), version.clone()))
+        });
+        Frozen { pages: divide(versions, page_bytes_max).into_iter().map(Page::Versions).collect() }
     }
 
     /// The state that these pages hold. Nobody knows here since when what is prepared is: it counts as old.

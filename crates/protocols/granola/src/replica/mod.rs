@@ -39,6 +39,7 @@ mod state;
 mod votes;
 
 use quorate_core::log::{Log, LogMachine, LogOutbox, Position};
+use quorate_core::verify::Digester;
 use quorate_core::{Address, ClockTime, Context, Groups, Input, Instant, ShardId, TransactionId, View};
 
 use crate::application::Application;
@@ -51,6 +52,9 @@ use leader::{Leader, Open};
 pub use state::Frozen;
 use state::State;
 use votes::Ballot;
+
+/// Pages that are only digested are small, so that no turn takes long.
+const DIGESTED_PAGE_BYTES: usize = 16 * 1024;
 
 type Out<A> = LogOutbox<Replica<A>>;
 
@@ -375,6 +379,17 @@ impl<A: Application> LogMachine for Replica<A> {
 
     fn freeze(&self) -> Frozen<A::Canonical> {
         self.state.freeze(self.horizon(), self.config.page_bytes_max)
+    }
+
+    fn freeze_data(&self) -> Frozen<A::Canonical> {
+        self.state.freeze_data(self.horizon(), DIGESTED_PAGE_BYTES)
+    }
+
+    fn digest(page: &Page<A::Page>, digester: &mut Digester) {
+        match page {
+            Page::Application(page) => A::digest(page, digester),
+            Page::Pending(_) | Page::Ended(_) | Page::Bounds { .. } => {}
+        }
     }
 
     fn next_page(frozen: &mut Frozen<A::Canonical>) -> Option<Page<A::Page>> {

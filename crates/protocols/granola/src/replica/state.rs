@@ -212,6 +212,11 @@ impl<A: Application> State<A> {
         Frozen { pages, application: self.application.freeze(below), page_bytes_max }
     }
 
+    /// The same without what is the protocol's own, in pages of about so many bytes.
+    pub(super) fn freeze_data(&self, below: Option<Place>, page_bytes_max: usize) -> Frozen<A::Canonical> {
+        Frozen { pages: VecDeque::new(), application: self.application.freeze(below), page_bytes_max }
+    }
+
     /// The state that these pages hold.
     pub(super) fn from_pages(shard: ShardId, pages: Vec<Page<A::Page>>, rules: Rules) -> Self {
         let (of_application, others): (Vec<_>, Vec<_>) =
@@ -255,6 +260,7 @@ impl<A: Application> Frozen<A> {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::verify::{Digester, Item};
     use quorate_core::{ClientId, Value};
 
     use super::*;
@@ -303,6 +309,10 @@ mod tests {
 
         fn next_page(frozen: &mut Option<u64>, _: usize) -> Option<u64> {
             frozen.take()
+        }
+
+        fn digest(page: &u64, digester: &mut Digester) {
+            digester.add(Item { space: Item::DATA, key: &[], stamps: &[*page], value: None });
         }
 
         fn from_pages(pages: Vec<u64>) -> Self {

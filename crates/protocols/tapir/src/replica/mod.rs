@@ -22,6 +22,7 @@
 //! | `remains` | what it still remembers of what has ended |
 //! | `handover` | what it owes to others, in a view change and after a restart |
 //! | `epochs` | how it goes on with other replicas |
+//! | `verifying` | what it holds, compared with others |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod agenda;
@@ -41,18 +42,20 @@ mod shortening;
 mod snapshots;
 mod turns;
 mod validate;
+mod verifying;
 mod watched;
 
 use std::collections::BTreeMap;
 
 use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
+use quorate_core::verify::{Request as Verify, Verification};
 use quorate_core::{
     Address, Context, Effect, Epoch, Groups, Input, Instant, Machine, Random, ReplicaIndex, Timestamp,
     Transaction, TransactionId, View,
 };
 use quorate_ir::{Fact, OperationId, Status, Upcalls};
-use quorate_store::{PreparedSet, Versions};
+use quorate_store::{PreparedSet, Versions, WalkBelow};
 
 use crate::config::{Boot, ReplicaConfig};
 use crate::message::{Decision, Message, Prepare, Supplement, Tapir};
@@ -84,6 +87,8 @@ pub enum ReplicaTimer {
     Turn,
     /// Time to look for transactions whose coordinator may have died.
     Sweep,
+    /// What the replica holds is being compared: it walks on.
+    Verification,
 }
 
 /// What a replica is told by its host.
@@ -92,6 +97,8 @@ pub enum ReplicaCommand {
     /// Who the replicas of the keyspace are from now on. What holds of it is told at [`Groups::next`]; an epoch that is no
     /// later than the present one is known already.
     ChangeGroups(Groups),
+    /// An operator compares what replicas hold: see [`quorate_core::verify`]. [`Replica::verified`] has the answer.
+    Verify(Verify),
 }
 
 /// What a replica tells its host.
@@ -150,6 +157,8 @@ pub struct Replica {
     recorded_epoch: Epoch,
     /// The greatest epoch that it has heard of.
     newest_epoch: Epoch,
+    /// What an operator compares.
+    verification: Verification<WalkBelow>,
 }
 
 impl Machine for Replica {
@@ -198,6 +207,7 @@ impl Machine for Replica {
             newest_epoch: groups.epoch,
             recorded_epoch: Epoch::FIRST,
             groups,
+            verification: Verification::default(),
             config,
         };
         for record in shortening::since_last(records.collect()) {
@@ -241,10 +251,12 @@ impl Machine for Replica {
             Input::Timer(ReplicaTimer::Sweep) => self.on_sweep_timeout(context, outbox),
             Input::Timer(ReplicaTimer::Agenda) => self.agenda_timer = None,
             Input::Timer(ReplicaTimer::Turn) => self.turns_timer = None,
+            Input::Timer(ReplicaTimer::Verification) => self.on_verification_timeout(context.now, outbox),
             Input::Persisted(token) => self.promise.on_persisted(token),
             Input::Command(ReplicaCommand::ChangeGroups(groups)) => {
                 self.on_change_groups(groups, context, outbox);
             }
+            Input::Command(ReplicaCommand::Verify(request)) => self.on_verify(&request, context.now, outbox),
         }
         self.attend_agenda(context, outbox);
         self.attend_turns(context, outbox);

@@ -25,6 +25,7 @@ use std::collections::BTreeSet;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{ClientId, Context, Instant, ReplicaId, ReplicaIndex, Timestamp, TransactionId, View};
 use quorate_ir::{Cursor, Status, Summary};
+use quorate_store::WalkBelow;
 
 use super::Replica;
 use crate::message::{Decision, Message};
@@ -121,7 +122,8 @@ impl Replica {
         if self.config.rules.has(Plant::CollectNothing) {
             return false;
         }
-        let more_versions = self.participant.versions.collect(self.participant.floor, max);
+        let collectable = WalkBelow::collectable(&self.verification, self.participant.floor);
+        let more_versions = self.participant.versions.collect(collectable, max);
         self.ir.collect(max) || more_versions
     }
 

@@ -1,0 +1,116 @@
+//! Verifying: whether the replicas of a shard hold the same.
+//!
+//! Replicas are never alike *now*: each has heard of something that another has not. They are alike at a common *point*, and a
+//! protocol says what its points are:
+//!
+//! * on a replicated log, a position: what the entries up to it have led to is the same everywhere;
+//! * in TAPIR, a floor: below it everything has ended and what it left behind is at every replica that has this floor, or a later
+//!   one. What was collected since is held back at replicas that are asked.
+//!
+//! ```text
+//!   operator   where are you? → replicas              each says how far it is
+//!   operator   what do you hold at this point? →      one that is not there yet waits for it; one that has passed it says so, and
+//!                                                     another point is chosen; the others walk, a few items at a time
+//!   operator   compares the digests
+//! ```
+//!
+//! | file | role |
+//! |---|---|
+//! | `hash`, `digest` | what a replica holds, in few bytes |
+//! | `verification` | what a replica does about it |
+//! | `comparison` | what an operator does: which point is asked for, and what follows from the answers |
+
+mod comparison;
+mod digest;
+mod hash;
+mod verification;
+
+use std::fmt;
+
+use bytes::Bytes;
+pub use comparison::{Compared, Comparison, Held, Odd, judge};
+pub use digest::{BUCKETS, Checksum, Digest, Digester, Item, LISTED_MAX, Listed, PATH_MAX, Seen};
+pub use verification::Verification;
+
+use crate::log::Position;
+use crate::timestamp::Timestamp;
+
+/// Where replicas can be alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Point {
+    /// When the entries of the log up to here, and no others, have been applied.
+    Position(Position),
+    /// Below a floor: the newest version of each key below this timestamp.
+    Below(Timestamp),
+}
+
+impl Point {
+    /// True if both are points of one protocol.
+    pub fn is_alike(self, other: Point) -> bool {
+        matches!((self, other), (Point::Position(_), Point::Position(_)) | (Point::Below(_), Point::Below(_)))
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Point::Position(position) => write!(formatter, "position {position}"),
+            Point::Below(floor) => write!(formatter, "floor {}", floor.micros),
+        }
+    }
+}
+
+/// What an operator asks a replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The operator: a random number. A replica serves one at a time.
+    pub operator: u64,
+    /// At which point; none to ask how far the replica is.
+    pub point: Option<Point>,
+    /// How the paths of items begin that are wanted: see [`Digest`].
+    pub path: Bytes,
+}
+
+/// What a replica answers. It is asked again and again until it is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// How far it is; none if it has nothing that could be compared.
+    pub at: Option<Point>,
+    /// How far the digest is that was asked for.
+    pub progress: Progress,
+}
+
+/// How far a digest is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// None was asked for.
+    Idle,
+    /// The replica has not reached the point.
+    Waiting,
+    /// It is at it.
+    Walking {
+        /// It has looked at so many items.
+        items: u64,
+    },
+    /// It is done.
+    Done {
+        /// The digest.
+        digest: Digest,
+    },
+    /// The replica does not know any more what it held at that point.
+    Passed,
+    /// It is busy with the question of another operator.
+    Busy,
+    /// It cannot be compared.
+    Unable {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+impl Answer {
+    /// A replica cannot be compared.
+    pub fn unable(reason: impl Into<String>) -> Self {
+        Answer { at: None, progress: Progress::Unable { reason: reason.into() } }
+    }
+}

@@ -1,0 +1,228 @@
+//! What a replica does to be compared: it waits for a point, and walks.
+
+use std::time::Duration;
+
+use super::{Answer, Digest, Digester, Point, Progress, Request};
+use crate::time::Instant;
+
+/// A request that was not repeated for so long is forgotten, and whatever is held back for it let go.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+
+/// So long another operator is kept waiting after the last request of the one that is served.
+const RESERVED_FOR: Duration = Duration::from_secs(3);
+
+/// Items and bytes that are looked at in one turn: about a millisecond of work.
+const ITEMS_PER_TURN: u64 = 512;
+const BYTES_PER_TURN: u64 = 256 * 1024;
+
+/// What a replica knows of the request that it serves; `W` is how far it has walked.
+#[derive(Debug)]
+pub struct Verification<W> {
+    current: Option<Current<W>>,
+}
+
+#[derive(Debug)]
+struct Current<W> {
+    request: Request,
+    point: Point,
+    asked_at: Instant,
+    state: State<W>,
+    /// True if the operator was told what it wanted to know.
+    is_told: bool,
+}
+
+#[derive(Debug)]
+enum State<W> {
+    Waiting,
+    Walking(W, Digester),
+    Done(Digest),
+    Passed,
+}
+
+impl<W> Default for Verification<W> {
+    fn default() -> Self {
+        Verification { current: None }
+    }
+}
+
+impl<W> Verification<W> {
+    /// Between two turns of a walk, and between two looks whether a point is reached.
+    pub const PAUSE: Duration = Duration::from_millis(1);
+
+    /// An operator asks. True if that is something new: then the replica is to look whether it has reached the point.
+    pub fn on_request(&mut self, request: &Request, now: Instant) -> bool {
+        let Some(point) = request.point else { return false };
+        if let Some(current) = &mut self.current {
+            if current.request == *request {
+                current.asked_at = now;
+                current.is_told = !current.is_under_way();
+                return false;
+            }
+            let is_other = current.request.operator != request.operator;
+            if is_other && !current.is_told && now.saturating_since(current.asked_at) < RESERVED_FOR {
+                return false;
+            }
+        }
+        self.current = Some(Current {
+            request: request.clone(),
+            point,
+            asked_at: now,
+            state: State::Waiting,
+            is_told: false,
+        });
+        true
+    }
+
+    /// The point that is waited for.
+    pub fn awaited(&self) -> Option<Point> {
+        self.current
+            .as_ref()
+            .filter(|current| matches!(current.state, State::Waiting))
+            .map(|current| current.point)
+    }
+
+    /// The point at which something is still to be read, now or once it is reached.
+    pub fn held(&self) -> Option<Point> {
+        self.current.as_ref().filter(|current| current.is_under_way()).map(|current| current.point)
+    }
+
+    /// The point that is waited for is reached: the walk begins.
+    pub fn reach(&mut self, walk: W) {
+        if let Some(current) = &mut self.current {
+            assert!(matches!(current.state, State::Waiting), "a point is reached once");
+            current.state = State::Walking(walk, Digester::new(&current.request.path));
+        }
+    }
+
+    /// What was held at the point is not known any more.
+    pub fn pass(&mut self) {
+        if let Some(current) = self.current.as_mut().filter(|current| current.is_under_way()) {
+            current.state = State::Passed;
+        }
+    }
+
+    /// Walks on for one turn. `advance` looks at some items, and says whether there were any. True if the replica is to be woken after [`Verification::PAUSE`].
+    pub fn walk(&mut self, now: Instant, mut advance: impl FnMut(&mut W, &mut Digester) -> bool) -> bool {
+        let Some(current) = &mut self.current else { return false };
+        if now.saturating_since(current.asked_at) >= FORGOTTEN_AFTER {
+            self.current = None;
+            return false;
+        }
+        if let State::Walking(walk, digester) = &mut current.state {
+            let before = digester.seen();
+            let has_room = |digester: &Digester| {
+                let seen = digester.seen();
+                seen.items - before.items < ITEMS_PER_TURN && seen.bytes - before.bytes < BYTES_PER_TURN
+            };
+            while has_room(digester) {
+                if !advance(walk, digester) {
+                    let digester = std::mem::replace(digester, Digester::new(&[]));
+                    current.state = State::Done(digester.finish());
+                    break;
+                }
+            }
+        }
+        current.is_under_way()
+    }
+
+    /// What a request is answered, by a replica that is so far.
+    pub fn answer(&self, request: &Request, at: Point) -> Answer {
+        let progress = match &self.current {
+            _ if request.point.is_none() => Progress::Idle,
+            Some(current) if current.request == *request => match &current.state {
+                State::Waiting => Progress::Waiting,
+                State::Walking(_, digester) => Progress::Walking { items: digester.seen().items },
+                State::Done(digest) => Progress::Done { digest: digest.clone() },
+                State::Passed => Progress::Passed,
+            },
+            _ => Progress::Busy,
+        };
+        Answer { at: Some(at), progress }
+    }
+}
+
+impl<W> Current<W> {
+    fn is_under_way(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Walking(..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Position;
+    use crate::verify::Item;
+
+    fn point(position: u64) -> Point {
+        Point::Position(Position(position))
+    }
+
+    fn request(operator: u64, position: u64) -> Request {
+        Request { operator, point: Some(point(position)), path: bytes::Bytes::new() }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    /// Numbers as items, ten at a time.
+    fn ten(left: &mut u64, digester: &mut Digester) -> bool {
+        let count = 10.min(*left);
+        for _ in 0..count {
+            *left -= 1;
+            let key = left.to_le_bytes();
+            digester.add(Item { space: Item::DATA, key: &key, stamps: &[1], value: None });
+        }
+        count > 0
+    }
+
+    #[test]
+    fn a_replica_waits_walks_a_bounded_number_of_items_per_turn_and_keeps_what_it_found() {
+        let mut verification = Verification::<u64>::default();
+        assert!(verification.on_request(&request(1, 5), at(0)));
+        assert_eq!(verification.awaited(), Some(point(5)));
+        assert_eq!(verification.answer(&request(1, 5), point(3)).progress, Progress::Waiting);
+        verification.reach(1_200);
+        assert!(verification.walk(at(0), ten));
+        let Progress::Walking { items } = verification.answer(&request(1, 5), point(6)).progress else {
+            panic!()
+        };
+        assert_eq!(items, 520);
+        assert!(verification.walk(at(0), ten));
+        assert!(!verification.walk(at(0), ten), "there is no more");
+        let Progress::Done { digest } = verification.answer(&request(1, 5), point(6)).progress else {
+            panic!()
+        };
+        assert_eq!((digest.items, verification.held()), (1_200, None));
+        assert!(!verification.on_request(&request(1, 5), at(1)), "it is done already");
+        assert!(
+            verification.on_request(&request(2, 9), at(1)),
+            "the operator was told, and another's turn comes"
+        );
+    }
+
+    #[test]
+    fn another_operator_waits_its_turn_and_one_that_is_gone_is_forgotten() {
+        let mut verification = Verification::<u64>::default();
+        assert!(verification.on_request(&request(1, 5), at(0)));
+        assert!(!verification.on_request(&request(2, 9), at(2)));
+        assert_eq!(verification.answer(&request(2, 9), point(3)).progress, Progress::Busy);
+        assert!(verification.on_request(&request(1, 7), at(2)), "an operator may choose another point");
+        assert!(verification.on_request(&request(2, 9), at(5)), "the other is silent");
+        assert!(verification.walk(at(6), ten), "it is still waited for");
+        assert!(!verification.walk(at(15), ten));
+        assert_eq!(verification.held(), None, "nobody asks any more");
+    }
+
+    #[test]
+    fn a_replica_that_is_asked_how_far_it_is_does_nothing_else() {
+        let mut verification = Verification::<u64>::default();
+        let where_are_you = Request { operator: 1, point: None, path: bytes::Bytes::new() };
+        assert!(!verification.on_request(&where_are_you, at(0)));
+        let answer = verification.answer(&where_are_you, point(3));
+        assert_eq!(answer, Answer { at: Some(point(3)), progress: Progress::Idle });
+        verification.on_request(&request(1, 2), at(0));
+        verification.pass();
+        assert_eq!(verification.answer(&request(1, 2), point(3)).progress, Progress::Passed);
+    }
+}

@@ -1,0 +1,61 @@
+//! What a member holds, compared with the others of its group: see [`quorate_core::verify`].
+//!
+//! At one position the machines of a group are alike, because what they hold follows from the entries up to it alone. So a member
+//! freezes its state at exactly the position that an operator has named, and reads it page by page while more entries come.
+
+use quorate_core::Instant;
+use quorate_core::log::{LogMachine, Position};
+use quorate_core::machine::OutboxOf;
+use quorate_core::verify::{Answer, Point, Request, Verification};
+
+use super::{Member, Part};
+use crate::{Status, Timer};
+
+impl<M: LogMachine> Member<M> {
+    /// What an operator is answered who compares what replicas hold.
+    pub fn verified(&self, request: &Request) -> Answer {
+        match self.replica.status() {
+            Status::Recovering => Answer::unable("it learns from the others what it has lost"),
+            Status::Retired => Answer::unable("it is no member of its group any more"),
+            Status::Normal | Status::ViewChanging => {
+                self.verification.answer(request, Point::Position(self.applied))
+            }
+        }
+    }
+
+    /// An operator asks.
+    pub(super) fn on_verify(&mut self, request: &Request, now: Instant, outbox: &mut OutboxOf<Self>) {
+        if self.verification.on_request(request, now) {
+            self.note_applied(self.applied);
+            outbox.set_timer(Part::Log(Timer::Verification), Verification::<M::Frozen>::PAUSE);
+        }
+    }
+
+    /// The machine has been given everything up to a position, and nothing else.
+    pub(super) fn note_applied(&mut self, position: Position) {
+        self.applied = position;
+        match self.verification.awaited() {
+            None => {}
+            Some(Point::Position(awaited)) if position < awaited => {}
+            Some(Point::Position(awaited)) if position == awaited => {
+                self.verification.reach(self.machine.freeze_data());
+            }
+            // It lies behind, or is no point of this protocol.
+            Some(_) => self.verification.pass(),
+        }
+    }
+
+    /// Reads on in what was frozen.
+    pub(super) fn walk(&mut self, now: Instant, outbox: &mut OutboxOf<Self>) {
+        let goes_on = self.verification.walk(now, |frozen, digester| {
+            let page = M::next_page(frozen);
+            page.iter().for_each(|page| M::digest(page, digester));
+            // A page that holds no data is something that was looked at.
+            digester.skip();
+            page.is_some()
+        });
+        if goes_on {
+            outbox.set_timer(Part::Log(Timer::Verification), Verification::<M::Frozen>::PAUSE);
+        }
+    }
+}
