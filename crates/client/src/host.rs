@@ -10,6 +10,7 @@ use bytes::Bytes;
 use quorate_core::command::{Command as Common, Event as Told, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::Topology;
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{
     Address, ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View,
 };
@@ -33,6 +34,8 @@ pub(crate) struct ClientHost {
     directories: Asked<Directory>,
     /// Who waits for a replica's answer that its loss is accepted, or why not.
     losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
+    /// Who waits for what a replica holds.
+    verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
     /// Woken whenever a node was reached, or could not be.
     settled: Arc<Notify>,
     /// Woken whenever what is known of nodes and keyspaces may be old.
@@ -126,6 +129,7 @@ impl ClientHost {
             reports: Asked::default(),
             directories: Asked::default(),
             losses: Vec::new(),
+            verifications: Vec::new(),
             settled,
             stale,
             commands: Vec::new(),
@@ -206,6 +210,22 @@ impl ClientHost {
         // A node answers in order, so that answers about the same replica find who has asked.
         self.losses.push((replica, sender));
         turn.send(link, &Packet::DeclareLost { replica, shard });
+        Some(receiver)
+    }
+
+    /// Asks a node what a replica holds; none if the node is not connected.
+    pub(crate) fn verify(
+        &mut self,
+        node: NodeId,
+        replica: ReplicaId,
+        request: Request,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Answer>> {
+        let link = self.nodes.link_of(node)?;
+        let (sender, receiver) = oneshot::channel();
+        self.verifications.retain(|(.., sender)| !sender.is_closed());
+        turn.send(link, &Packet::Verify { replica, request: request.clone() });
+        self.verifications.push((replica, request, sender));
         Some(receiver)
     }
 
@@ -412,6 +432,13 @@ impl Host for ClientHost {
                     let _ = self.losses.remove(position).1.send(refused);
                 }
             }
+            Packet::VerifyReply { replica, request, answer } => {
+                let asked = |(of, what, _): &(ReplicaId, Request, _)| *of == replica && *what == request;
+                if let Some(position) = self.verifications.iter().position(asked) {
+                    // The call may not wait any more.
+                    let _ = self.verifications.remove(position).2.send(answer);
+                }
+            }
             Packet::Status { json } => {
                 if let Some(node) = turn.remote(link).and_then(node_id) {
                     self.statuses.answer(node, json);
@@ -440,7 +467,9 @@ impl Host for ClientHost {
             | Packet::Join { .. }
             | Packet::JoinReply { .. }
             | Packet::AcceptLoss { .. }
-            | Packet::DeclareLost { .. } => {
+            | Packet::DeclareLost { .. }
+            | Packet::Lives { .. }
+            | Packet::Verify { .. } => {
                 return Err(Violation("a server said what only a client or a handshake says".into()));
             }
         }

@@ -29,6 +29,7 @@
 //! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
 //! | create and drop keyspaces | [`Database::create_keyspace`], [`Database::drop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
+//! | compare what replicas hold | [`Database::verify`] |
 //! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
 //!
 //! # How it works
@@ -66,6 +67,7 @@ mod session;
 mod tests;
 mod token;
 mod transaction;
+mod verify;
 mod waiters;
 
 pub use batch::{Applied, Batch, StepAnswer};
@@ -91,3 +93,6 @@ pub use quorate_wire::catalogue::Stage;
 pub use seen::{InvalidSeen, Seen};
 pub use token::{InvalidToken, Token};
 pub use transaction::{Page, Receipt, Transaction};
+pub use verify::{
+    Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,
+};

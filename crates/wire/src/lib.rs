@@ -38,6 +38,7 @@ pub mod record;
 mod shared;
 mod tapir;
 mod topology;
+mod verify;
 mod vocabulary;
 
 pub use codec::{Wire, decode, encode};

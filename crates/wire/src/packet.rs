@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::lives::{FORMER_MAX, Life, Remembered, TAGS_MAX};
 use quorate_core::topology::{Keyspace, Topology};
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, View};
 use quorate_log::member::Said;
 
@@ -123,6 +124,22 @@ pub enum Packet {
         own: Life,
         /// The lives that it remembers.
         known: Vec<KnownLife>,
+    },
+    /// Client → server, on behalf of an operator: what does this replica of yours hold? Said again and again until it has an answer.
+    Verify {
+        /// The replica.
+        replica: ReplicaId,
+        /// At which point, and which part of it.
+        request: Request,
+    },
+    /// The answer to [`Packet::Verify`].
+    VerifyReply {
+        /// The replica.
+        replica: ReplicaId,
+        /// What was asked.
+        request: Request,
+        /// How far the replica is with it.
+        answer: Answer,
     },
 }
 
@@ -336,6 +353,8 @@ alternatives!(Packet, "Packet",
         20 DeclareLost { 1 replica: Nested, 2 shard: Varint }
         21 DeclareLostReply { 1 replica: Nested, 2 refused: Optional<Text> }
         24 Lives { 1 own: Nested, 2 known: Repeated<Nested> }
+        30 Verify { 1 replica: Nested, 2 request: Nested }
+        31 VerifyReply { 1 replica: Nested, 2 request: Nested, 3 answer: Nested }
     },
     fields {
         1 Envelope: Nested,

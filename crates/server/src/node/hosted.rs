@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_core::comparison::Rival;
 use quorate_core::machine::InputOf;
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, ReplicaId, ShardId, View};
 use quorate_log::Member;
 use quorate_runtime::driver::{Carrier, Kept, Mark};
@@ -46,6 +47,9 @@ pub(crate) trait Runs: Send {
 
     /// Tells the machine that another shard of its keyspace is lost for good; none if its protocol knows nothing of that.
     fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped>;
+
+    /// Asks the machine, on behalf of an operator, what it holds.
+    fn verify(&mut self, time: Time, request: &Request, outgoing: Outgoing<'_, '_>) -> (Stepped, Answer);
 
     /// Gives the machine a message. One of another protocol is lost.
     fn on_message(
@@ -281,6 +285,14 @@ impl<M: Served> Runs for Running<M> {
     fn declare_lost(&mut self, time: Time, shard: ShardId, outgoing: Outgoing<'_, '_>) -> Option<Stepped> {
         let command = M::declare_lost(shard)?;
         Some(self.step(time, Input::Command(command), outgoing))
+    }
+
+    fn verify(&mut self, time: Time, request: &Request, outgoing: Outgoing<'_, '_>) -> (Stepped, Answer) {
+        let stepped = match M::verify(request.clone()) {
+            Some(command) => self.step(time, Input::Command(command), outgoing),
+            None => Stepped::default(),
+        };
+        (stepped, self.driver.machine().verified(request))
     }
 
     fn on_message(

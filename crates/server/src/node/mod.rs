@@ -636,6 +636,10 @@ impl Host for Node {
                 let refused = self.declare_lost(replica, shard, turn).err();
                 turn.send(link, &Packet::DeclareLostReply { replica, refused });
             }
+            Packet::Verify { replica, request } => {
+                let answer = self.verify(replica, &request, turn);
+                turn.send(link, &Packet::VerifyReply { replica, request, answer });
+            }
             Packet::Join { site, address } => self.catalogue.join(link, site, address),
             Packet::Lives { own, known } => {
                 if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
@@ -664,6 +668,7 @@ impl Host for Node {
             | Packet::ReplicaService { .. }
             | Packet::AcceptLossReply { .. }
             | Packet::DeclareLostReply { .. }
+            | Packet::VerifyReply { .. }
             | Packet::JoinReply { .. } => {}
             // The transport deals with these.
             Packet::Hello(_) | Packet::Welcome(_) | Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}

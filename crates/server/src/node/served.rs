@@ -7,6 +7,7 @@ mod member;
 mod qwstore;
 mod tapir;
 
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{ClientId, Epoch, Groups, Machine, ShardId, View};
 use quorate_wire::{ProtocolMessage, Wire};
 
@@ -68,6 +69,12 @@ pub(crate) trait Served:
     fn lost_shards(&self) -> Vec<ShardId> {
         Vec::new()
     }
+
+    /// What a replica is told if an operator compares what replicas hold; none if its protocol knows no point at which they are alike.
+    fn verify(request: Request) -> Option<Self::Command>;
+
+    /// What the operator is answered.
+    fn verified(&self, request: &Request) -> Answer;
 
     /// What the node has to know of what the machine has said.
     fn news(event: &Self::Event) -> Option<News>;

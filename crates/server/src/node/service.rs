@@ -1,10 +1,12 @@
-//! Replicas that do not serve before an operator acts: what is told of them, and how a loss is accepted.
+//! What replicas have to do with operators: what is told of those that do not serve before one acts, how a loss is accepted, and
+//! what replicas hold.
 //!
 //! A replica that has lost its records, with more of its group than the group survives, stays silent for ever; so does
 //! one whose log cannot be used. Clients are told at once, so that they need not wait for answers that never come.
 
 use std::collections::BTreeMap;
 
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{ReplicaId, ShardId, View};
 use quorate_runtime::{LinkId, Turn};
 use quorate_wire::Packet;
@@ -147,6 +149,24 @@ impl Node {
         }
         tracing::warn!(%replica, keyspace = name, %shard, "an operator declares a shard lost for good");
         Ok(())
+    }
+}
+
+impl Node {
+    /// What a replica answers to an operator who compares what replicas hold.
+    pub(super) fn verify(&mut self, replica: ReplicaId, request: &Request, turn: &mut Turn<'_>) -> Answer {
+        match self.replicas.get(&replica).map(|hosted| &hosted.state) {
+            None => return Answer::unable("it is not on this node, or not yet"),
+            Some(State::Refused(reason)) => return Answer::unable(format!("it does not serve: {reason}")),
+            Some(State::Running(_)) => {}
+        }
+        let mut answer = None;
+        self.step(replica, turn, |running, time, outgoing| {
+            let (stepped, said) = running.verify(time, request, outgoing);
+            answer = Some(said);
+            stepped
+        });
+        answer.unwrap_or_else(|| Answer::unable("it does not serve any more"))
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod baselines;
 pub(crate) mod configuration;
 pub(crate) mod granola;
 pub(crate) mod qwstore;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -654,6 +655,7 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         (replica(), small())
             .prop_map(|(replica, shard)| Packet::DeclareLost { replica, shard: ShardId(shard) }),
         (replica(), of(text())).prop_map(|(replica, refused)| Packet::DeclareLostReply { replica, refused }),
+        verify::packet(),
         text().prop_map(|message| Packet::Unsupported { message }),
         (text(), text()).prop_map(|(site, address)| Packet::Join { site, address }),
         (of(any::<u16>()), any::<bool>(), of(text())).prop_map(|(node, is_known, refused)| {

@@ -599,6 +599,20 @@ pub(crate) enum PeerChoice {
     Client(u64),
 }
 
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Point {
+    #[prost(oneof = "PointChoice", tags = "1, 2")]
+    pub(crate) choice: Option<PointChoice>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum PointChoice {
+    #[prost(uint64, tag = 1)]
+    Position(u64),
+    #[prost(message, tag = 2)]
+    Below(Timestamp),
+}
+
 messages! {
     struct Envelope {
         #[prost(message, optional, tag = 1)] from: Option<Address>,
@@ -723,6 +737,42 @@ messages! {
         #[prost(message, optional, tag = 1)] topology: Option<Topology>,
         #[prost(message, optional, tag = 2)] system: Option<Keyspace>,
     }
+    struct Verify {
+        #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
+        #[prost(message, optional, tag = 2)] request: Option<VerifyRequest>,
+    }
+    struct VerifyReply {
+        #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
+        #[prost(message, optional, tag = 2)] request: Option<VerifyRequest>,
+        #[prost(message, optional, tag = 3)] answer: Option<VerifyAnswer>,
+    }
+    struct VerifyRequest {
+        #[prost(fixed64, tag = 1)] operator: u64,
+        #[prost(message, optional, tag = 2)] point: Option<Point>,
+        #[prost(bytes = "vec", tag = 3)] path: Vec<u8>,
+    }
+    struct VerifyAnswer {
+        #[prost(message, optional, tag = 1)] at: Option<Point>,
+        #[prost(message, optional, tag = 2)] progress: Option<Progress>,
+    }
+    struct Walking { #[prost(uint64, tag = 1)] items: u64 }
+    struct Done { #[prost(message, optional, tag = 1)] digest: Option<Digest> }
+    struct Unable { #[prost(string, tag = 1)] reason: String }
+    struct Checksum { #[prost(fixed64, tag = 1)] low: u64, #[prost(fixed64, tag = 2)] high: u64 }
+    struct Digest {
+        #[prost(bytes = "vec", tag = 1)] path: Vec<u8>,
+        #[prost(message, repeated, tag = 2)] buckets: Vec<Checksum>,
+        #[prost(uint64, tag = 3)] items: u64,
+        #[prost(uint64, tag = 4)] bytes: u64,
+        #[prost(message, repeated, tag = 5)] listed: Vec<Listed>,
+    }
+    struct Listed {
+        #[prost(uint32, tag = 1)] space: u32,
+        #[prost(bytes = "vec", tag = 2)] key: Vec<u8>,
+        #[prost(uint64, repeated, tag = 3)] stamps: Vec<u64>,
+        #[prost(bool, tag = 4)] is_live: bool,
+        #[prost(message, optional, tag = 5)] checksum: Option<Checksum>,
+    }
     struct Payload { #[prost(message, repeated, tag = 1)] packets: Vec<Packet> }
 }
 
@@ -734,7 +784,16 @@ choices! {
         4 QwStore(qwstore::QwStore),
         5 Granola(granola::Member),
     }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24" = PacketChoice {
+    Progress, "ProgressChoice", "1, 2, 3, 4, 5, 6, 7" = ProgressChoice {
+        1 Idle(Empty),
+        2 Waiting(Empty),
+        3 Walking(Walking),
+        4 Done(Done),
+        5 Passed(Empty),
+        6 Busy(Empty),
+        7 Unable(Unable),
+    }
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24, 30, 31" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -757,5 +816,7 @@ choices! {
         20 DeclareLost(DeclareLost),
         21 DeclareLostReply(DeclareLostReply),
         24 Lives(Lives),
+        30 Verify(Verify),
+        31 VerifyReply(VerifyReply),
     }
 }

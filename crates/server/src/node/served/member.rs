@@ -1,6 +1,7 @@
 //! Replicas of machines that stand on a replicated log: what is the log's is the same for all of them.
 
 use quorate_core::log::LogMachine;
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{ClientId, Epoch, Groups, Machine, ShardId, View};
 use quorate_log::member::{Config, ItemOf, MessageOf};
 use quorate_log::{Fact, LogCommand, LogEvent, Member, Membership, Part, Rules, Status, Timer};
@@ -149,6 +150,14 @@ where
 
     fn lost_shards(&self) -> Vec<ShardId> {
         self.machine().lost_shards()
+    }
+
+    fn verify(request: Request) -> Option<Self::Command> {
+        Some(Part::Log(LogCommand::Verify(request)))
+    }
+
+    fn verified(&self, request: &Request) -> Answer {
+        Member::verified(self, request)
     }
 
     fn news(event: &Self::Event) -> Option<News> {

@@ -1,5 +1,6 @@
 //! Replicas of the quorum store without transactions.
 
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{ClientId, Groups, Machine, ShardId, View};
 use quorate_ir::Status;
 use quorate_qwstore::{Record, Replica, ReplicaConfig, ReplicaEvent};
@@ -65,6 +66,17 @@ impl Served for Replica {
     /// Its groups stay as they are: what was measured is dropped.
     fn change_groups(_: &Groups, _: ShardId) -> Vec<Self::Command> {
         Vec::new()
+    }
+
+    /// A put that was never acknowledged may be at one replica and, for as long as somebody writes, nowhere else.
+    fn verify(_: Request) -> Option<Self::Command> {
+        None
+    }
+
+    fn verified(&self, _: &Request) -> Answer {
+        Answer::unable(
+            "replicas of the quorum store are alike only some time after the last put, and nobody knows when that is",
+        )
     }
 
     fn news(event: &ReplicaEvent) -> Option<News> {

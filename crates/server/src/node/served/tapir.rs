@@ -1,5 +1,6 @@
 //! Replicas of TAPIR.
 
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{ClientId, Groups, Machine, ShardId, View};
 use quorate_tapir::{Record, Replica, ReplicaCommand, ReplicaConfig, ReplicaEvent, Status};
 
@@ -63,6 +64,14 @@ impl Served for Replica {
 
     fn change_groups(memberships: &Groups, _: ShardId) -> Vec<ReplicaCommand> {
         vec![ReplicaCommand::ChangeGroups(memberships.clone())]
+    }
+
+    fn verify(request: Request) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Verify(request))
+    }
+
+    fn verified(&self, request: &Request) -> Answer {
+        Replica::verified(self, request)
     }
 
     fn news(event: &ReplicaEvent) -> Option<News> {
