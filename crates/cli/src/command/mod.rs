@@ -2,7 +2,7 @@
 
 mod bench;
 mod check;
-mod cluster;
+pub(crate) mod cluster;
 pub(crate) mod demo;
 mod dev;
 mod experiment;

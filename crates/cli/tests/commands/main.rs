@@ -9,6 +9,7 @@ mod servers;
 mod sites;
 mod torturing;
 mod usage;
+mod verifying;
 
 use std::io::Write;
 use std::net::TcpListener;

@@ -11,6 +11,7 @@ pub(crate) struct Servers {
     configs: Vec<std::path::PathBuf>,
     processes: Vec<Child>,
     addresses: Vec<String>,
+    cluster: u64,
 }
 
 impl Servers {
@@ -33,9 +34,14 @@ impl Servers {
         };
         let configs: Vec<_> = (0..sites.len()).map(config).collect();
         let processes = configs.iter().map(|config| spawn(config, &["--initialise"])).collect();
-        let servers = Servers { configs, processes, addresses };
+        let servers = Servers { configs, processes, addresses, cluster: first.into() };
         servers.until("the cluster starts", |servers| servers.run(&["cluster", "status"]).code == 0);
         servers
+    }
+
+    /// The id of the cluster.
+    pub(crate) fn cluster(&self) -> u64 {
+        self.cluster
     }
 
     /// Kills a node.

@@ -5,6 +5,7 @@ mod declare_lost;
 pub(crate) mod replicas;
 mod status;
 mod survey;
+pub(crate) mod verify;
 
 use clap::{Args, Subcommand};
 use quorate::{Database, NodeId, ReplicaChange, ShardId};
@@ -29,8 +30,11 @@ Examples:
   quorate cluster accept-loss accounts             says what would be lost, and does nothing
   quorate cluster accept-loss accounts --confirm
   quorate cluster declare-lost orders 7            says what would be lost, and does nothing
+  quorate cluster verify                           do all replicas of each shard hold the same?
+  quorate cluster verify accounts --json
 
-Exit codes: 0 if every shard is served by all its replicas, or what was asked for is done, 1 if not.")]
+Exit codes: 0 if every shard is served by all its replicas, or all replicas hold the same, or what was asked for is done; 1 if
+not; 2 if it was asked for something that cannot be.")]
 pub(crate) struct ClusterArguments {
     #[command(subcommand)]
     action: Action,
@@ -83,6 +87,16 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
+    /// Compare what the replicas of each shard hold, while they are used.
+    ///
+    /// Replicas are compared at a common point: on a replicated log at one position, in `strict` keyspaces below a timestamp below
+    /// which everything has ended. What differs is named, and what to do about it.
+    Verify {
+        #[command(flatten)]
+        arguments: verify::VerifyArguments,
+        #[command(flatten)]
+        common: Common,
+    },
     /// Give up what only replicas knew that have lost their records, so that the others can go on.
     ///
     /// This is for shards of which more replicas have lost their records than the shard survives. What was acknowledged
@@ -127,6 +141,7 @@ impl ClusterArguments {
             | Action::Move { common, .. }
             | Action::Drain { common, .. }
             | Action::Forget { common, .. }
+            | Action::Verify { common, .. }
             | Action::AcceptLoss { common, .. }
             | Action::DeclareLost { common, .. }) = &self.action;
             common.connected(async |db| act(&self.action, db).await).await
@@ -156,6 +171,7 @@ async fn act(action: &Action, db: &Database) -> Outcome {
             }
             Ok(Verdict::Good)
         }
+        Action::Verify { arguments, common } => verify::run(db, arguments, common.json).await,
         Action::AcceptLoss { keyspace, shard, confirm, common } => {
             accept_loss::run(db, keyspace, *shard, *confirm, common.json).await
         }
