@@ -6,6 +6,7 @@
 //!   together          faults strike while others still last
 //!   healed            everything must serve, every client must commit, every transaction must end
 //!   judged            every key is read once more, and the checker judges the whole history
+//!   compared          the replicas of each shard must hold the same
 //! ```
 //!
 //! What strikes is drawn from a seed. When exactly it strikes, and what the processes do meanwhile, is up to the machine:
@@ -34,14 +35,15 @@ mod status;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, Rival, System};
+use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, Rival, System, VerifyOptions};
 use quorate_checker::{Report, check};
 use quorate_core::GroupSize;
 use quorate_workloads::{Parameters, WorkloadKind};
 
 use crate::cluster::{Launch, Layout, Processes, free_addresses};
+use crate::command::cluster::verify::verify;
 use crate::command::demo::level;
 use crate::exit::Failure;
 use crate::load::{HistoryLog, Tally};
@@ -79,6 +81,13 @@ const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long replicas may take to move once nothing keeps them from it, and how often somebody who waits for that looks.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 const CHANGE_POLL: Duration = Duration::from_millis(10);
+
+/// How long replicas may take to come to a common point at which they are compared.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// After a run of so long everything that was written is compared in strict keyspaces, where what was written last is settled only after
+/// some fifteen seconds; after a shorter one what is settled when it ends.
+const FRESH_AFTER: Duration = Duration::from_secs(20);
 
 /// How often nodes without their data are looked after while faults strike together.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -251,6 +260,7 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
         troubles.push(reason);
     } else {
         troubles.extend(torture.settle(keyspace).await);
+        troubles.extend(compare_replicas(&db, options, progress).await?);
     }
     let Torture { mut arena, mut clients, recoveries, .. } = torture;
     if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = clients.end() {
@@ -276,6 +286,27 @@ pub(crate) async fn run(options: &Options, progress: &Progress) -> Result<Tortur
         tortured.evidence = Some(directory.keep());
     }
     Ok(tortured)
+}
+
+/// Compares what the replicas of each shard hold, and tells which differ or could not be compared.
+async fn compare_replicas(
+    db: &quorate::Database,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Vec<String>, Failure> {
+    progress.now("comparing what replicas hold");
+    let is_fresh = options.time >= FRESH_AFTER;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let not_below = if is_fresh { since_1970.as_micros() as u64 } else { 0 };
+    let how = VerifyOptions { patience: VERIFY_TIMEOUT, not_below };
+    let mut troubles = Vec::new();
+    for definition in db.definitions().await? {
+        // Its replicas are alike at no point that anybody could name.
+        if definition.comparison.as_ref().is_none_or(|comparison| comparison.rival != Rival::QwStore) {
+            troubles.extend(verify(db, &definition, how, &|far| progress.now(far)).await.troubles());
+        }
+    }
+    Ok(troubles)
 }
 
 fn write_history(path: &std::path::Path, history: &HistoryLog) -> Result<(), Failure> {
