@@ -16,6 +16,7 @@
 //! | [`fault`], [`injector`] | what can go wrong, and when it does |
 //! | `membership` | who the replicas are while it runs, and who learns of that |
 //! | [`amnesia`] | nodes that forget, and what is made of that |
+//! | `operator` | compares what replicas hold, while it runs |
 //! | `healthy_core` | what must work although all else stays broken |
 //! | [`crash_points`] | crashes at every step of small clusters |
 //! | [`mod@run`] | the phases of a run |
@@ -40,6 +41,7 @@ pub mod invariants;
 pub mod listing;
 pub mod membership;
 mod modes;
+mod operator;
 pub mod options;
 pub mod report;
 pub mod run;

@@ -27,6 +27,7 @@ use crate::fault::Fault;
 use crate::healthy_core::HealthyCore;
 use crate::injector::{Injector, Request, Strike};
 use crate::invariants::{self, Broken, Finding, Invariant, StoredVersion};
+use crate::operator::Operator;
 use crate::options::Options;
 use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
@@ -179,6 +180,7 @@ pub(crate) struct Simulation<S: System> {
     /// The crashes at certain steps that are to come, if it is such a simulation.
     pub(crate) ordeal: Option<Ordeal>,
     inspector: S::Inspector,
+    operator: Operator,
     /// When to note next what replicas keep; never in a seed of the usual length.
     next_sample: Option<Instant>,
     /// After healing, everything must have ended within this time; that includes what faults have kept from being begun.
@@ -198,8 +200,18 @@ impl<S: System> Simulation<S> {
         let clients = Clients::new(&mut cluster, workload);
         let injector = Injector::new(&mut cluster, faults);
         cluster.world.set_alarm(POLL_INTERVAL, Alarm::Poll);
-        let (core, ordeal, inspector) = (None, None, S::Inspector::default());
-        Simulation { cluster, clients, injector, report, core, ordeal, inspector, next_sample, healing_max }
+        Simulation {
+            cluster,
+            clients,
+            injector,
+            report,
+            core: None,
+            ordeal: None,
+            inspector: S::Inspector::default(),
+            operator: Operator::default(),
+            next_sample,
+            healing_max,
+        }
     }
 
     fn run(mut self) -> SeedRun {
@@ -209,6 +221,7 @@ impl<S: System> Simulation<S> {
         self.inspect();
         self.clients.count_all_alarms(&self.cluster);
         self.report.happened = S::happened(&self.inspector);
+        self.report.happened.push(("replicas of a shard compared", self.operator.compared()));
         self.report.happened.extend(self.clients.happened.iter().map(|(what, times)| (*what, *times)));
         if self.cluster.scenario.has(Fault::HealthyCore) {
             let mut random = self.injector.fork();
@@ -300,7 +313,10 @@ impl<S: System> Simulation<S> {
 
     /// Looks for what no history shows.
     fn inspect(&mut self) {
-        let broken = S::inspect(&mut self.inspector, &self.cluster);
+        let mut broken = S::inspect(&mut self.inspector, &self.cluster);
+        if let Finding::Broken(differences) = self.operator.go_on(&mut self.cluster) {
+            broken.extend(differences);
+        }
         if !broken.is_empty() && self.report.broken.len() < BROKEN_MAX {
             note(&mut self.report, Invariant::Agreement, Finding::Broken(broken));
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use quorate_core::command::Outcome;
+use quorate_core::verify::{Compared, Odd, judge};
 use quorate_core::{Key, ReplicaId, Timestamp, TransactionId, Value};
 
 use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
@@ -74,6 +75,20 @@ pub fn replicas_agree_on_data(stored: &[(ReplicaId, Vec<StoredVersion>)]) -> Fin
         broken.push(Broken::new(Invariant::Agreement, "diverged", explain));
     }
     finding(broken)
+}
+
+/// What replicas hold that an operator has compared is the same.
+pub fn digests_agree(compared: &Compared) -> Finding {
+    if judge(&compared.held) == Odd::None {
+        return Finding::Holds;
+    }
+    let held = compared.held.iter().map(|(index, held)| match held {
+        Ok(digest) => format!("{index} {} items, {}", digest.items, digest.checksum()),
+        Err(reason) => format!("{index} {reason}"),
+    });
+    let point = compared.point.map_or("nowhere".to_owned(), |point| point.to_string());
+    let explain = format!("replicas compared at {point} differ: {}", held.collect::<Vec<_>>().join("; "));
+    finding(vec![Broken::new(Invariant::Agreement, "digests-differ", explain)])
 }
 
 fn missing<'a, T: PartialEq + Debug>(ours: &'a [T], theirs: &[T]) -> Option<&'a T> {

@@ -28,6 +28,7 @@ use quorate_checker::Level;
 use quorate_core::command::{Command, Event, Outcome};
 use quorate_core::comparison::Rival;
 use quorate_core::topology::Isolation;
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{
     ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
     TransactionId,
@@ -325,6 +326,18 @@ pub trait System:
     fn defines_epochs_early(settings: &Self::Settings) -> bool {
         let _ = settings;
         false
+    }
+
+    /// What a server is told if an operator compares what replicas hold; none if they are alike at no point that could be named.
+    fn verify(request: Request) -> Option<<Self::Server as Machine>::Command> {
+        let _ = request;
+        None
+    }
+
+    /// What the operator is answered.
+    fn verified(server: &Self::Server, request: &Request) -> Answer {
+        let _ = (server, request);
+        Answer::unable("it is never asked")
     }
 
     /// What a server tells of itself.

@@ -18,11 +18,12 @@ use quorate_baselines::{Coordinator, CoordinatorConfig, Plant, Replica, ReplicaC
 use quorate_checker::Level;
 use quorate_core::command::{Command, Outcome};
 use quorate_core::comparison::Rival;
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{
     ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_log::member::{Config, MessageOf};
-use quorate_log::{Guest, Member, Part};
+use quorate_log::{Guest, LogCommand, Member, Part};
 
 use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named, on_log};
 use crate::fault::Fault;
@@ -188,6 +189,14 @@ impl System for Baseline {
     fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Server as Machine>::Command> {
         let own = Part::Own(ReplicaCommand::ChangeGroups(groups.clone()));
         on_log::change_group(groups, shard).into_iter().chain([own]).collect()
+    }
+
+    fn verify(request: Request) -> Option<<Server as Machine>::Command> {
+        Some(Part::Log(LogCommand::Verify(request)))
+    }
+
+    fn verified(server: &Server, request: &Request) -> Answer {
+        server.verified(request)
     }
 
     fn news(event: &<Server as Machine>::Event) -> News {

@@ -20,11 +20,12 @@ use quorate_configuration::{
     CoordinatorConfig, Entry, Message, Plant, Replica, ReplicaConfig, SubscriberConfig,
 };
 use quorate_core::command::{Command, Outcome};
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{
     ClientId, Epoch, Groups, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
 use quorate_log::member::{Config, Item, MessageOf};
-use quorate_log::{Guest, Member, Part};
+use quorate_log::{Guest, LogCommand, Member, Part};
 
 use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, on_log};
 use crate::invariants::{Broken, StoredVersion};
@@ -194,6 +195,14 @@ impl System for ConfigurationService {
 
     fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Server as Machine>::Command> {
         on_log::change_group(groups, shard).into_iter().collect()
+    }
+
+    fn verify(request: Request) -> Option<<Server as Machine>::Command> {
+        Some(Part::Log(LogCommand::Verify(request)))
+    }
+
+    fn verified(server: &Server, request: &Request) -> Answer {
+        server.verified(request)
     }
 
     fn news(event: &<Server as Machine>::Event) -> News {

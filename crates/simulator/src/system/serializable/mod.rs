@@ -21,6 +21,7 @@ use bytes::BytesMut;
 use quorate_checker::Level;
 use quorate_core::command::Outcome;
 use quorate_core::topology::Isolation;
+use quorate_core::verify::{Answer as Verified, Request};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Groups, Key, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
@@ -28,7 +29,7 @@ use quorate_granola::{Answer, Application, Ended, Plant, Replica, ReplicaCommand
 use quorate_interactive::{Command, Interactive};
 use quorate_library::Hosted;
 use quorate_log::member::{Config, MessageOf};
-use quorate_log::{Guest, Member, Part};
+use quorate_log::{Guest, LogCommand, Member, Part};
 use quorate_procedures::{Page, ShardWith, Version};
 
 use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named, on_log};
@@ -194,6 +195,14 @@ impl System for Serializable {
     fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Server as Machine>::Command> {
         let own = Part::Own(ReplicaCommand::ChangeGroups(groups.clone()));
         on_log::change_group(groups, shard).into_iter().chain([own]).collect()
+    }
+
+    fn verify(request: Request) -> Option<<Server as Machine>::Command> {
+        Some(Part::Log(LogCommand::Verify(request)))
+    }
+
+    fn verified(server: &Server, request: &Request) -> Verified {
+        server.verified(request)
     }
 
     fn news(event: &<Server as Machine>::Event) -> News {

@@ -17,6 +17,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use quorate_checker::Level;
 use quorate_core::command::{Command, Outcome};
+use quorate_core::verify::{Answer, Request};
 use quorate_core::{
     ClientId, Epoch, Groups, Machine, Random, ReplicaIndex, ShardId, Timestamp, TransactionId,
 };
@@ -182,6 +183,14 @@ impl System for Strict {
 
     fn defines_epochs_early(settings: &Settings) -> bool {
         settings.replica.rules.has(Plant::EpochDefinedEarly)
+    }
+
+    fn verify(request: Request) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Verify(request))
+    }
+
+    fn verified(server: &Replica, request: &Request) -> Answer {
+        server.verified(request)
     }
 
     fn news(event: &ReplicaEvent) -> News {
