@@ -180,7 +180,8 @@ pub(crate) struct Simulation<S: System> {
     /// The crashes at certain steps that are to come, if it is such a simulation.
     pub(crate) ordeal: Option<Ordeal>,
     inspector: S::Inspector,
-    operator: Operator,
+    /// Compares replicas; absent where crashes at certain steps are enumerated.
+    operator: Option<Operator>,
     /// When to note next what replicas keep; never in a seed of the usual length.
     next_sample: Option<Instant>,
     /// After healing, everything must have ended within this time; that includes what faults have kept from being begun.
@@ -191,6 +192,7 @@ impl<S: System> Simulation<S> {
     pub(crate) fn new(mut scenario: Scenario<S>, trace: Option<TraceText>, steps: Option<Steps>) -> Self {
         let (workload, faults) = (scenario.random.fork(), scenario.random.fork());
         let report = empty_report(scenario.seed);
+        let operator = steps.is_none().then(Operator::default);
         let mut cluster = Cluster::new(scenario, trace, steps);
         let summary = format!("{:?}", cluster.scenario);
         cluster.world.note(|| summary);
@@ -208,7 +210,7 @@ impl<S: System> Simulation<S> {
             core: None,
             ordeal: None,
             inspector: S::Inspector::default(),
-            operator: Operator::default(),
+            operator,
             next_sample,
             healing_max,
         }
@@ -221,7 +223,9 @@ impl<S: System> Simulation<S> {
         self.inspect();
         self.clients.count_all_alarms(&self.cluster);
         self.report.happened = S::happened(&self.inspector);
-        self.report.happened.push(("replicas of a shard compared", self.operator.compared()));
+        let compared =
+            self.operator.as_ref().map(|operator| ("replicas of a shard compared", operator.compared()));
+        self.report.happened.extend(compared);
         self.report.happened.extend(self.clients.happened.iter().map(|(what, times)| (*what, *times)));
         if self.cluster.scenario.has(Fault::HealthyCore) {
             let mut random = self.injector.fork();
@@ -314,7 +318,8 @@ impl<S: System> Simulation<S> {
     /// Looks for what no history shows.
     fn inspect(&mut self) {
         let mut broken = S::inspect(&mut self.inspector, &self.cluster);
-        if let Finding::Broken(differences) = self.operator.go_on(&mut self.cluster) {
+        let compared = self.operator.as_mut().map(|operator| operator.go_on(&mut self.cluster));
+        if let Some(Finding::Broken(differences)) = compared {
             broken.extend(differences);
         }
         if !broken.is_empty() && self.report.broken.len() < BROKEN_MAX {
