@@ -161,7 +161,7 @@ pub trait LogMachine: Sized {
         self.freeze()
     }
 
-    /// Adds to a digest what a page holds of the data of users, as it is told to operators who compare replicas.
+    /// Adds to a digest what a page holds of the data of users, as operators compare it between replicas.
     fn digest(page: &Self::Page, digester: &mut Digester);
 
     /// The next page of such a state; none once it has given all. The same pages however often and by whichever replica a

@@ -1,4 +1,4 @@
-//! An operator who compares what the replicas of shards hold, one shard after the other, while faults strike: see
+//! An operator that compares what the replicas of shards hold, one shard after the other, while faults strike: see
 //! [`quorate_core::verify`]. Whatever else goes on, replicas that could be compared must hold the same (I4).
 
 use std::time::Duration;

@@ -12,7 +12,7 @@ use super::{Member, Part};
 use crate::{Status, Timer};
 
 impl<M: LogMachine> Member<M> {
-    /// What an operator is answered who compares what replicas hold.
+    /// The answer to an operator that compares what replicas hold.
     pub fn verified(&self, request: &Request) -> Answer {
         match self.replica.status() {
             Status::Recovering => Answer::unable("it learns from the others what it has lost"),

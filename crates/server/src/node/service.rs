@@ -153,7 +153,7 @@ impl Node {
 }
 
 impl Node {
-    /// What a replica answers to an operator who compares what replicas hold.
+    /// What a replica answers to an operator that compares what replicas hold.
     pub(super) fn verify(&mut self, replica: ReplicaId, request: &Request, turn: &mut Turn<'_>) -> Answer {
         match self.replicas.get(&replica).map(|hosted| &hosted.state) {
             None => return Answer::unable("it is not on this node, or not yet"),

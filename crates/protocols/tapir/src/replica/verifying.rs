@@ -21,7 +21,7 @@ use quorate_store::WalkBelow;
 use super::{Replica, ReplicaTimer};
 
 impl Replica {
-    /// What an operator is answered who compares what replicas hold.
+    /// The answer to an operator that compares what replicas hold.
     pub fn verified(&self, request: &Request) -> Answer {
         match self.ir.status() {
             Status::Recovering => Answer::unable("it learns from the others what it has lost"),
