@@ -128,6 +128,21 @@ impl<S: System> Cluster<S> {
             self.amnesia.copies.push(None);
             self.world.lives().begin(node, life, Lives::default(), false);
         }
+        self.meet_all();
+    }
+
+    /// Nodes that hear each other connect, and say their lives.
+    pub(crate) fn meet_all(&mut self) {
+        for one in 0..self.scenario.server_nodes {
+            for other in one + 1..self.scenario.server_nodes {
+                if self.can_meet(one, other)
+                    && self.is_running(one)
+                    && let Some(fenced) = self.world.lives().meet(one, other)
+                {
+                    self.on_fenced(fenced);
+                }
+            }
+        }
     }
 
     /// A node that is down begins its next life; false if it does not, because it is told that it must not, or waits.
@@ -159,7 +174,13 @@ impl<S: System> Cluster<S> {
     /// True if two nodes hear each other.
     fn can_meet(&mut self, one: usize, other: usize) -> bool {
         let is_open = self.world.network().is_open(one, other) && self.world.network().is_open(other, one);
-        is_open && !self.servers_of(other).is_empty() && self.is_up(other)
+        is_open && self.is_running(other)
+    }
+
+    /// True if the process of a node runs. Nodes without replicas never stop.
+    fn is_running(&self, node: usize) -> bool {
+        let servers = self.servers_of(node);
+        servers.is_empty() || servers.iter().any(|server| self.world.server(*server).is_some())
     }
 
     /// A node hears that it is not believed in a life, unless that is over.

@@ -311,6 +311,7 @@ impl<S: System> Simulation<S> {
             None => POLL_INTERVAL,
         };
         self.cluster.world.set_alarm(interval, Alarm::Poll);
+        self.cluster.meet_all();
         self.sample();
         self.inspect();
     }
