@@ -1,6 +1,7 @@
 //! Values of options that need more than the standard parsers.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// Reads `A..B`, both ends included, or one number.
 pub(crate) fn inclusive_range(text: &str) -> Result<RangeInclusive<u64>, String> {
@@ -29,6 +30,33 @@ pub(crate) fn exponent(text: &str) -> Result<f64, String> {
         Ok(exponent) if (0.0..=10.0).contains(&exponent) => Ok(exponent),
         _ => Err("it must be a number between 0 (uniform) and 10".to_owned()),
     }
+}
+
+/// The units of durations, the greatest first, in milliseconds.
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// Reads a duration: a whole number and its unit.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| factor);
+    match (number.parse::<u64>(), factor) {
+        (Ok(number), Some(factor)) if number.checked_mul(*factor).is_some() => {
+            Ok(Duration::from_millis(number * factor))
+        }
+        _ => Err("write a whole number and its unit, like 7d, 24h, 90m, 30s or 500ms".to_owned()),
+    }
+}
+
+/// Writes a duration as [`duration`] reads it, up to a millisecond.
+pub(crate) fn to_duration(duration: Duration) -> String {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let fits = |(name, factor): &(&str, u64)| {
+        // A day is said as 24 hours.
+        (*name != "d" || millis > *factor) && millis.is_multiple_of(*factor)
+    };
+    let (name, factor) = UNITS.iter().find(|unit| fits(unit)).unwrap_or(&UNITS[4]);
+    format!("{}{name}", millis / factor)
 }
 
 /// Reads the version of a procedure.
@@ -70,6 +98,19 @@ pub(crate) fn key_range(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_numbers_with_units() {
+        for (text, millis) in [("24h", 86_400_000), ("2d", 172_800_000), ("90s", 90_000), ("0s", 0), ("250ms", 250)] {
+            let read = duration(text).unwrap();
+            assert_eq!(read, Duration::from_millis(millis));
+            assert_eq!(duration(&to_duration(read)), Ok(read), "{text}");
+        }
+        assert_eq!(to_duration(Duration::from_secs(86_400)), "24h");
+        for wrong in ["", "5", "h", "1.5h", "-1s", "1w", "99999999999999999d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn both_ends_of_a_range_belong_to_it() {

@@ -1,4 +1,4 @@
-//! The catalogue: keyspaces are entries of the built-in keyspace `_system`, created and dropped by transactions.
+//! The catalogue: keyspaces are entries of the built-in keyspace `_system`, created by transactions.
 //!
 //! What is read there may be old until the transaction has committed, so that a keyspace is absent, or there, is known only then:
 //! it is no error of the transaction, but what has come of it.
@@ -12,17 +12,17 @@ use quorate_core::topology::{
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
 use quorate_wire::catalogue::{
-    NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD, decode_counter,
+    DropStage, Dropped, NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD, decode_counter,
     encode_counter, group_key, keyspace_key, keyspace_range, node_key,
 };
 
 use crate::directory::Directory;
 use crate::error::{Error, Invalid, Result};
-use crate::procedures::records;
+use crate::drops;
 use crate::transaction::Transaction;
 
 /// How many keyspaces are read at a time.
-const PAGE: u32 = 256;
+pub(crate) const PAGE: u32 = 256;
 
 /// What a new keyspace is to be like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(crate) fn validate_name(name: &str) -> Result<(), Invalid> {
 }
 
 /// What has come of a transaction, if it commits.
-type Found<T> = std::result::Result<T, Invalid>;
+pub(crate) type Found<T> = std::result::Result<T, Invalid>;
 
 /// Looks a keyspace up. In a transaction that does not commit it may be as it was, or have been dropped.
 pub(crate) async fn remembered(txn: &Transaction, name: &str) -> Result<Option<Definition>> {
@@ -115,8 +115,14 @@ pub(crate) async fn forgotten_among(
     Ok(None)
 }
 
-/// That a keyspace is not there, and which are.
+/// That a keyspace is not there, and which are; or that it was dropped.
 pub(crate) async fn missing(txn: &Transaction, name: &str) -> Result<Invalid> {
+    let dropped = drops::list(txn).await?;
+    let is_meant =
+        |dropped: &&Dropped| dropped.name == name && dropped.stage == DropStage::Waiting;
+    if let Some(dropped) = dropped.iter().rfind(is_meant) {
+        return Ok(Invalid::KeyspaceInDrops { name: name.to_owned(), id: dropped.id.0 });
+    }
     let existing = list(txn).await?.into_iter().map(|definition| definition.name).collect();
     Ok(Invalid::NoSuchKeyspace { name: name.to_owned(), existing })
 }
@@ -160,7 +166,11 @@ pub(crate) async fn create(
         None => Ok(first),
     };
     // Number 0 is the catalogue's, for keyspaces and for shards.
-    let (id, first_shard) = (next(next_keyspace, 1)?, next(next_shard, 1)?);
+    let (mut id, first_shard) = (next(next_keyspace, 1)?, next(next_shard, 1)?);
+    // Nor is the number of a drop given again, should the catalogue have lost its counter.
+    while drops::find(txn, KeyspaceId(id)).await?.is_some() {
+        id = id.saturating_add(1);
+    }
     let place = |shards, first| {
         directory.topology().place(shards, replicas, ShardId(first), &sites).map_err(Invalid::Placement)
     };
@@ -196,17 +206,6 @@ pub(crate) async fn create(
     txn.put(NEXT_SHARD_KEY, encode_counter(next_shard))?;
     define(txn, &definition)?;
     Ok(Ok(definition))
-}
-
-/// Removes a keyspace. Its id and those of its shards are never used again.
-pub(crate) async fn remove(txn: &Transaction, name: &str) -> Result<Found<()>> {
-    match remembered(txn, name).await? {
-        Some(definition) => {
-            records::forget(txn, definition.id).await?;
-            txn.delete(keyspace_key(name)).map(Ok)
-        }
-        None => missing(txn, name).await.map(Err),
-    }
 }
 
 /// One replica in each site; three if there are fewer sites but enough nodes.

@@ -164,6 +164,11 @@ impl Database {
         Ok(keyspace)
     }
 
+    /// Waits until a keyspace can be used that has just been defined.
+    pub(crate) async fn await_usable(&self, definition: &Definition) -> Result<()> {
+        self.wait_until_usable(&self.handle(definition.clone())).await
+    }
+
     /// Nodes begin to host a new keyspace on their own, soon after it was created.
     async fn wait_until_usable(&self, keyspace: &Keyspace) -> Result<()> {
         const TRY: Duration = Duration::from_millis(500);
@@ -178,17 +183,6 @@ impl Database {
                 outcome => return outcome.map(|_| ()),
             }
         }
-    }
-
-    /// Drops a keyspace and all that is in it.
-    ///
-    /// # Errors
-    /// [`Invalid`] if there is no such keyspace, or whatever a transaction may end with.
-    pub async fn drop_keyspace(&self, name: &str) -> Result<()> {
-        if name == self.system.name() {
-            return Err(Invalid::SystemKeyspace { name: name.to_owned() }.into());
-        }
-        Ok(self.system.transact(async |txn| catalogue::remove(&txn, name).await).await??)
     }
 
     /// What became of a transaction, whichever client began it; settles it if need be. An answer never changes.

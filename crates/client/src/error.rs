@@ -173,6 +173,33 @@ pub enum Invalid {
         /// What there is.
         existing: Vec<String>,
     },
+    /// The keyspace was dropped, and can be brought back.
+    #[error("the keyspace {name:?} was dropped: `quorate keyspace undrop {name} --id {id}` brings it back")]
+    KeyspaceInDrops {
+        /// Its name.
+        name: String,
+        /// Its number.
+        id: u32,
+    },
+    /// There is no such keyspace that could be brought back.
+    #[error(
+        "no keyspace {name:?} can be brought back: it was not dropped, or its data is deleted; those that can be: {}",
+        none_or_list(existing)
+    )]
+    NoSuchDrop {
+        /// What was asked for.
+        name: String,
+        /// What there is, each name with its number.
+        existing: Vec<String>,
+    },
+    /// The catalogue is to forget a keyspace that it knows.
+    #[error("the catalogue knows the keyspace with number {id}, so that there is nothing to forget: {how}")]
+    KeyspaceKnown {
+        /// Its number.
+        id: u32,
+        /// How.
+        how: String,
+    },
     /// The keyspace exists already.
     #[error("there is a keyspace {name:?} already: choose another name, or drop it first")]
     KeyspaceExists {

@@ -27,7 +27,8 @@
 //! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
 //! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
-//! | create and drop keyspaces | [`Database::create_keyspace`], [`Database::drop_keyspace`] |
+//! | create keyspaces | [`Database::create_keyspace`] |
+//! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
 //! | compare what replicas hold | [`Database::verify`] |
 //! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
@@ -48,6 +49,7 @@ mod coordinators;
 mod database;
 mod directory;
 mod discover;
+mod drops;
 mod error;
 mod failure;
 #[cfg(test)]
@@ -74,6 +76,7 @@ pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, connect, connect_with};
 pub use database::Database;
+pub use drops::{DropOptions, UndropOptions};
 pub use error::{Error, Invalid, MissingReplica, Result};
 pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
 pub use membership::{ChangeProgress, Changed, ReplicaChange};
@@ -89,7 +92,7 @@ pub use quorate_procedures::Refusal;
 pub use quorate_procedures::StepFault;
 pub use quorate_runtime::transport::Counters;
 pub use quorate_runtime::wan;
-pub use quorate_wire::catalogue::Stage;
+pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
 pub use seen::{InvalidSeen, Seen};
 pub use token::{InvalidToken, Token};
 pub use transaction::{Page, Receipt, Transaction};

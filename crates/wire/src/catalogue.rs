@@ -3,6 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `keyspace/<name>` | the [`Keyspace`], encoded |
+//! | `dropped/<keyspace>` | that a keyspace was dropped, and may come back or be deleted: [`Dropped`], encoded |
 //! | `next/keyspace` | the id of the next keyspace, four bytes, the least significant first |
 //! | `next/shard` | the id of the next shard, likewise |
 //! | `site/<id>` | the name of a site |
@@ -20,6 +21,7 @@
 //! read would stop all nodes from learning of what comes behind it.
 
 mod deployment;
+mod dropped;
 
 use quorate_core::topology::{Keyspace, Node, Shard};
 use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Value};
@@ -28,6 +30,10 @@ use crate::codec::decode;
 use crate::error::{DecodeError, Fault};
 
 pub use deployment::{Deployment, Stage, deployment_key, deployment_of, deployments_range, versions_range};
+pub use dropped::{
+    DELETE_AFTER, DropStage, Dropped, dropped_key, dropped_range, is_dropped_key, is_keyspace_key,
+    keyspaces_and_dropped_range,
+};
 
 /// The name of the built-in keyspace.
 pub const SYSTEM_KEYSPACE: &str = "_system";
@@ -117,6 +123,7 @@ pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError>
     let Some((kind, name)) = text.split_once('/') else { return fault("there is no such key") };
     let is_known = match kind {
         "keyspace" => !name.is_empty(),
+        "dropped" => name.parse().is_ok_and(|id| dropped_key(KeyspaceId(id)) == *key),
         "site" => name.parse().is_ok_and(|id| site_key(SiteId(id)) == *key),
         "node" => name.parse().is_ok_and(|id| node_key(NodeId(id)) == *key),
         "group" => name.parse().is_ok_and(|id| group_key(ShardId(id)) == *key),
@@ -146,6 +153,11 @@ pub fn validate_put(key: &Key, value: Option<&Value>) -> Result<(), DecodeError>
             {
                 fault("a keyspace has the id of the catalogue or of its shard")
             }
+            _ => Ok(()),
+        },
+        "dropped" => match decode::<Dropped>(value)? {
+            dropped if dropped_key(dropped.id) != *key => fault("a drop has another id than its key"),
+            dropped if dropped.id == SYSTEM_KEYSPACE_ID => fault("the catalogue cannot be dropped"),
             _ => Ok(()),
         },
         "node" => match decode::<Node>(value)? {
@@ -238,7 +250,27 @@ mod tests {
         let (counter, text) = (encode_counter(5), Value::from_static(b"text"));
         let deployed_at = quorate_core::ClockTime::from_micros(5);
         let deployment = encode(&Deployment { stage: Stage::Removed, bytes: 8, crc32: 1 << 31, deployed_at });
-        let table: [(Key, Option<&Value>, bool); 30] = [
+        let dropped = |id| {
+            let record = Dropped {
+                id: KeyspaceId(id),
+                name: "accounts".to_owned(),
+                stage: DropStage::Purged,
+                dropped_at: deployed_at,
+                delete_after: DELETE_AFTER,
+                waited: DELETE_AFTER,
+                definition: None,
+                former_names: Vec::new(),
+                procedures: Vec::new(),
+            };
+            encode(&record)
+        };
+        let table: [(Key, Option<&Value>, bool); 36] = [
+            (dropped_key(KeyspaceId(1)), Some(&dropped(1)), true),
+            (dropped_key(KeyspaceId(1)), None, true),
+            (dropped_key(KeyspaceId(2)), Some(&dropped(1)), false),
+            (dropped_key(KeyspaceId(0)), Some(&dropped(0)), false),
+            (dropped_key(KeyspaceId(1)), Some(&text), false),
+            (Key::from("dropped/1"), None, false),
             (keyspace_key("accounts"), Some(&keyspace(1, 1)), true),
             (keyspace_key("accounts"), None, true),
             (keyspace_key("other"), Some(&keyspace(1, 1)), false),

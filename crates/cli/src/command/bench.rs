@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options, Rival};
+use quorate::{Database, DropOptions, Durability, Isolation, Keyspace, KeyspaceOptions, Options, Rival};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
@@ -307,7 +307,7 @@ impl BenchArguments {
         if let (Some(path), Some(history)) = (&self.history, &history) {
             write_history(path, history)?;
         }
-        db.drop_keyspace(&name).await?;
+        db.drop_keyspace_with(&name, DropOptions::at_once()).await?;
         let (tally, costs) = measured?;
         Ok(self.report(workload, &tally, costs))
     }
@@ -366,7 +366,7 @@ impl BenchArguments {
         progress.say(format!("creating keyspace {name}"));
         let keyspace = db.create_keyspace(&name, options).await?;
         let report = tpcc.run(db, &keyspace, progress).await;
-        db.drop_keyspace(&name).await?;
+        db.drop_keyspace_with(&name, DropOptions::at_once()).await?;
         report
     }
 

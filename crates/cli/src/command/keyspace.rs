@@ -1,4 +1,4 @@
-//! `quorate keyspace`: creates, lists, shows, resizes and drops keyspaces.
+//! `quorate keyspace`: creates, lists, shows, resizes and drops keyspaces, and brings them back.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use serde_json::json;
 
 use super::Common;
 use super::cluster::replicas::{self, Patience};
+use super::drops::{self, DropArguments, ForgetArguments, UndropArguments};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table, print_json};
 use crate::runtime::block_on;
 
-/// Create, list, show, resize and drop keyspaces.
+/// Create, list, show, resize and drop keyspaces, and bring them back.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +23,10 @@ Examples:
   quorate keyspace list --json
   quorate keyspace show accounts
   quorate keyspace resize accounts 5 --sites us,europe,asia
-  quorate keyspace drop accounts --connect 10.0.0.1:7400")]
+  quorate keyspace drop accounts --connect 10.0.0.1:7400
+  quorate keyspace drop scratch --delete-after 0s
+  quorate keyspace list --dropped
+  quorate keyspace undrop accounts --as accounts-of-yesterday")]
 pub(crate) struct KeyspaceArguments {
     #[command(subcommand)]
     action: Action,
@@ -39,6 +43,9 @@ enum Action {
     },
     /// List the keyspaces.
     List {
+        /// List those that were dropped and can be brought back.
+        #[arg(long)]
+        dropped: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -64,10 +71,24 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
-    /// Drop a keyspace and everything in it.
+    /// Drop a keyspace and everything in it. It serves nobody from then on; its data is deleted after a delay.
     Drop {
-        /// Its name.
-        name: String,
+        #[command(flatten)]
+        drop: DropArguments,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Bring back a keyspace that was dropped, with everything in it.
+    Undrop {
+        #[command(flatten)]
+        undrop: UndropArguments,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Record that a keyspace was dropped of which nodes hold replicas and that the catalogue does not know, so that they are deleted.
+    Forget {
+        #[command(flatten)]
+        forget: ForgetArguments,
         #[command(flatten)]
         common: Common,
     },
@@ -123,10 +144,12 @@ impl KeyspaceArguments {
         block_on(async {
             let common = match &self.action {
                 Action::Create { common, .. }
-                | Action::List { common }
+                | Action::List { common, .. }
                 | Action::Show { common, .. }
                 | Action::Resize { common, .. }
-                | Action::Drop { common, .. } => common.clone(),
+                | Action::Drop { common, .. }
+                | Action::Undrop { common, .. }
+                | Action::Forget { common, .. } => common.clone(),
             };
             common.connected(async |db| act(&self.action, db, common.json).await).await
         })
@@ -139,6 +162,7 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
             let keyspace = db.create_keyspace(&create.name, create.options()).await?;
             show(db, &keyspace.definition(), json)?;
         }
+        Action::List { dropped: true, .. } => drops::list(db, json).await?,
         Action::List { .. } => {
             let definitions = db.list().await?;
             if json {
@@ -156,14 +180,17 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
             let change = ReplicaChange::Resize { replicas: *replicas, sites: sites.clone() };
             return replicas::run(db, std::slice::from_ref(name), &change, patience, json).await;
         }
-        Action::Drop { name, .. } => {
-            db.drop_keyspace(name).await?;
+        Action::Drop { drop, .. } => {
+            let text = drop.run(db).await?;
             if json {
-                print_json(&json!({ "dropped": name }))?;
+                print_json(&drop.to_json())?;
             } else {
-                println!("dropped {name}");
+                println!("{text}");
             }
         }
+        Action::Undrop { undrop, .. } if json => undrop.run_json(db).await?,
+        Action::Undrop { undrop, .. } => println!("{}", undrop.run(db).await?),
+        Action::Forget { forget, .. } => forget.run(db, json).await?,
     }
     Ok(Verdict::Good)
 }

@@ -5,6 +5,7 @@ mod check;
 pub(crate) mod cluster;
 pub(crate) mod demo;
 mod dev;
+mod drops;
 mod experiment;
 mod keyspace;
 mod procedure;
@@ -18,6 +19,7 @@ use quorate::Database;
 
 use crate::exit::{Failure, Outcome};
 
+pub(crate) use drops::{DropArguments, UndropArguments};
 pub(crate) use keyspace::{CreateArguments, definition_lines};
 
 /// Where servers listen unless told otherwise.

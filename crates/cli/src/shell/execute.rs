@@ -210,13 +210,17 @@ impl Session {
             KeyspaceAction::Show { name } => {
                 Ok(definition_lines(&self.db, &self.db.keyspace(&name).await?.definition()))
             }
-            KeyspaceAction::Drop { name } => {
+            KeyspaceAction::Drop(drop) => {
                 self.refuse_inside_transaction()?;
-                self.db.drop_keyspace(&name).await?;
-                if self.keyspace.as_ref().is_some_and(|keyspace| keyspace.name() == name) {
+                let text = drop.run(&self.db).await?;
+                if self.keyspace.as_ref().is_some_and(|keyspace| keyspace.name() == drop.name) {
                     self.keyspace = None;
                 }
-                Ok(format!("dropped {name}"))
+                Ok(text)
+            }
+            KeyspaceAction::Undrop(undrop) => {
+                self.refuse_inside_transaction()?;
+                undrop.run(&self.db).await
             }
         }
     }

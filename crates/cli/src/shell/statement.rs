@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use quorate::{ClientId, Timestamp, Token};
 
-use crate::command::CreateArguments;
+use crate::command::{CreateArguments, DropArguments, UndropArguments};
 
 /// One statement. Outside `begin` and `commit` each access is a transaction of its own.
 #[derive(Debug, Parser)]
@@ -129,7 +129,7 @@ pub(crate) enum Statement {
         /// Its name.
         name: String,
     },
-    /// Create, list, show and drop keyspaces.
+    /// Create, list, show and drop keyspaces, and bring them back.
     Keyspace {
         #[command(subcommand)]
         action: KeyspaceAction,
@@ -165,10 +165,9 @@ pub(crate) enum KeyspaceAction {
         name: String,
     },
     /// Drop a keyspace and everything in it.
-    Drop {
-        /// Its name.
-        name: String,
-    },
+    Drop(DropArguments),
+    /// Bring back a keyspace that was dropped.
+    Undrop(UndropArguments),
 }
 
 /// What the words of a statement come to.

@@ -53,12 +53,10 @@ pub(crate) async fn list(txn: &Transaction, keyspace: KeyspaceId) -> Result<Vec<
     scan(txn, keyspace, deployments_range(keyspace)).await
 }
 
-/// Forgets all records of a keyspace, which is dropped.
-pub(crate) async fn forget(txn: &Transaction, keyspace: KeyspaceId) -> Result<()> {
-    for known in list(txn, keyspace).await? {
-        txn.delete(deployment_key(keyspace, &known.name, known.version))?;
-    }
-    Ok(())
+/// The keys of all records of a keyspace, ascending.
+pub(crate) async fn keys(txn: &Transaction, keyspace: KeyspaceId) -> Result<Vec<Key>> {
+    let key = |known: ProcedureVersion| deployment_key(keyspace, &known.name, known.version);
+    Ok(list(txn, keyspace).await?.into_iter().map(key).collect())
 }
 
 /// Reserves a version for code, unless it is reserved for the same: the one that is asked for, or the next.

@@ -2,6 +2,7 @@
 
 mod batches;
 mod comparisons;
+mod drops;
 mod faults;
 mod keyspaces;
 mod losses;

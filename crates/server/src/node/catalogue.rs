@@ -1,28 +1,34 @@
 //! How a node learns of keyspaces, sites and nodes, and registers nodes: it keeps a copy of these parts of the configuration.
 //!
-//! The copy may lag behind, which does no harm as long as it does not lag behind what this node has known in an earlier life:
-//! a keyspace that is hosted here and missing there was dropped, or has not come yet. So once after it has started, the node
-//! writes nothing at all, in an entry of the log of its own: the revision at which that is told to be written is that of
-//! everything that anybody knew before. From there on what is missing was dropped, and what was created later is new. Only a
-//! node that has lost its disk cares for the latter: what is older it has to learn from others, see
-//! [`Initialise::Replace`](crate::Initialise::Replace).
+//! The copy may lag behind, which does no harm as long as it does not lag behind what this node has known in an earlier life. So once
+//! after it has started, the node writes nothing at all, in an entry of the log of its own: the revision at which that is told to be
+//! written is that of everything that anybody knew before. From there on what was created later is new. Only a node that has lost
+//! its disk cares for that: what is older it has to learn from others, see [`Initialise::Replace`](crate::Initialise::Replace).
+//!
+//! A keyspace that is missing in the copy was not dropped: a drop is an entry of its own, see [`Dropped`]. The node also waits for the
+//! delays of drops, a step at a time, and writes down that it did.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_configuration::{
-    ConditionalWrite, Refusal, Replica, Revision, Stored, Subscriber, SubscriberCommand, SubscriberConfig,
+    Compare, ConditionalWrite, Put, Refusal, Replica, Revision, Stored, Subscriber, SubscriberCommand, SubscriberConfig,
     SubscriberEvent, WriteResult,
 };
 use quorate_core::machine::InputOf;
 use quorate_core::topology::{Keyspace, Shard, Topology};
-use quorate_core::{Address, ClientId, Epoch, Input, Instant, Key, Machine, Members, NodeId, TransactionId};
+use quorate_core::{
+    Address, ClientId, Epoch, Input, Instant, Key, KeyspaceId, Machine, Members, NodeId, TransactionId,
+};
 use quorate_log::Guest;
 use quorate_log::member::MessageOf;
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::{Driver, LinkId, Time};
-use quorate_wire::catalogue::{SYSTEM_SHARD, group_key, group_range, keyspace_range, node_range, site_range};
+use quorate_wire::catalogue::{
+    Dropped, SYSTEM_SHARD, group_key, group_range, is_dropped_key, is_keyspace_key, keyspaces_and_dropped_range,
+    node_range, site_range,
+};
 
 use super::registry::{Joining, Registry};
 use super::routes::Outgoing;
@@ -50,12 +56,22 @@ type Speaker = Guest<Subscriber, Replica>;
 /// What is known of the keyspaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// The keyspaces that are there.
+    /// The keyspaces that are there, and those that were dropped and can be brought back: both have their replicas.
     pub(crate) keyspaces: Vec<Found>,
+    /// What is recorded of drops.
+    pub(crate) drops: BTreeMap<KeyspaceId, Dropped>,
     /// Everything up to this revision was known to somebody before this node had started.
     pub(crate) started: Revision,
     /// True if there are surely no others.
     pub(crate) complete: bool,
+}
+
+impl Reading {
+    /// The keyspace that the catalogue lists under this id.
+    pub(crate) fn listed(&self, keyspace: KeyspaceId) -> Option<&Keyspace> {
+        let found = self.keyspaces.iter().find(|found| found.keyspace.id == keyspace && found.is_listed)?;
+        Some(&found.keyspace)
+    }
 }
 
 /// What became of a write, as [`SubscriberEvent::Written`] says.
@@ -65,7 +81,21 @@ type WriteOutcome = Result<WriteResult, Option<Refusal>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) keyspace: Keyspace,
+    /// The first revision if it was ever dropped: its replicas have been there before, whenever its entry was written.
     pub(crate) created: Revision,
+    /// False if it was dropped.
+    pub(crate) is_listed: bool,
+}
+
+/// A step of the delay of a drop that this node waits for.
+#[derive(Clone, Debug)]
+struct Wait {
+    /// The write that the record was seen as.
+    changed: Revision,
+    /// When the step has been waited for.
+    due: Instant,
+    /// What is written then.
+    write: ConditionalWrite,
 }
 
 /// Somebody who wants to be a node.
@@ -94,6 +124,8 @@ enum Purpose {
     Register,
     /// That an applicant becomes this node.
     Join(Applicant, NodeId),
+    /// That a step of the delay of a drop has passed.
+    Wait(Key),
 }
 
 /// Keeps the copy.
@@ -118,6 +150,8 @@ pub(crate) struct Catalogue {
     group_has_changed: bool,
     applicants: VecDeque<Applicant>,
     joined: Vec<Joined>,
+    /// The delays of drops that are waited for, by their keys.
+    waits: BTreeMap<Key, Wait>,
     /// What the subscriber said in this step.
     events: VecDeque<SubscriberEvent>,
 }
@@ -144,6 +178,7 @@ impl Catalogue {
             group_has_changed: false,
             applicants: VecDeque::new(),
             joined: Vec::new(),
+            waits: BTreeMap::new(),
             events: VecDeque::new(),
         }
     }
@@ -151,7 +186,7 @@ impl Catalogue {
     /// Begins to watch.
     pub(crate) fn start(&mut self, time: Time, outgoing: &mut Outgoing<'_, '_>) {
         self.step(time, Input::Start, outgoing);
-        let ranges = [keyspace_range(), site_range(), node_range(), group_range()];
+        let ranges = [keyspaces_and_dropped_range(), site_range(), node_range(), group_range()];
         for (watch, range) in [KEYSPACES, SITES, NODES, GROUPS].into_iter().zip(ranges) {
             self.step(time, Input::Command(SubscriberCommand::Watch { watch, range }), outgoing);
         }
@@ -184,7 +219,7 @@ impl Catalogue {
             return;
         }
         self.not_before = Instant::START;
-        if let Some((purpose, write)) = self.next_write() {
+        if let Some((purpose, write)) = self.next_write(time.now) {
             self.sequence += 1;
             self.writes.insert(self.sequence, purpose);
             let transaction = TransactionId { client: self.client, sequence: self.sequence, attempt: 0 };
@@ -195,11 +230,14 @@ impl Catalogue {
     }
 
     /// What is to be written next, if anything is.
-    fn next_write(&mut self) -> Option<(Purpose, ConditionalWrite)> {
+    fn next_write(&mut self, now: Instant) -> Option<(Purpose, ConditionalWrite)> {
         // Not before something was read: a write of somebody who knows nothing of the log may be one of long ago.
         self.keys(KEYSPACES)?;
         if self.started.is_none() {
             return Some((Purpose::Start, ConditionalWrite::default()));
+        }
+        if let Some((key, wait)) = self.waits.iter().find(|(_, wait)| wait.due <= now) {
+            return Some((Purpose::Wait(key.clone()), wait.write.clone()));
         }
         let registry = self.registry()?;
         let Config { topology, node, system, .. } = &*self.config;
@@ -233,7 +271,8 @@ impl Catalogue {
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
         // Whatever else there is to write comes with a message.
         let pause = (self.not_before > Instant::START).then_some(self.not_before);
-        [self.driver.next_deadline(), pause].into_iter().flatten().min()
+        let wait = self.waits.values().map(|wait| wait.due).min().filter(|_| self.writes.is_empty());
+        [self.driver.next_deadline(), pause, wait].into_iter().flatten().min()
     }
 
     /// Who has joined, or was refused, since this was asked last.
@@ -302,6 +341,9 @@ impl Catalogue {
                         _ => &mut self.nodes_have_changed,
                     };
                     *has_changed = true;
+                    if watch == KEYSPACES {
+                        self.renew_waits(now);
+                    }
                 }
                 SubscriberEvent::Written { transaction, result } => {
                     self.not_before = Instant::START;
@@ -311,6 +353,23 @@ impl Catalogue {
                 }
                 SubscriberEvent::Held { .. } | SubscriberEvent::Lost { .. } => {}
             }
+        }
+    }
+
+    /// Begins to wait for a step of each drop that is new, or has become another. Only the time from here on counts: when a record was
+    /// written is not known by this clock.
+    fn renew_waits(&mut self, now: Instant) {
+        let mut known = std::mem::take(&mut self.waits);
+        let Some(keys) = self.driver.machine().machine().watched(KEYSPACES).and_then(|watched| watched.keys())
+        else {
+            return;
+        };
+        for (key, stored) in keys.iter().filter(|(key, _)| is_dropped_key(key)) {
+            let wait = match known.remove(key) {
+                Some(wait) if wait.changed == stored.changed => Some(wait),
+                _ => wait_for(key, stored, now),
+            };
+            self.waits.extend(wait.map(|wait| (key.clone(), wait)));
         }
     }
 
@@ -334,23 +393,62 @@ impl Catalogue {
                 let result = Err("the configuration service does not answer: try again".to_owned());
                 self.joined.push(Joined { link: applicant.link, result });
             }
+            // Whatever came of it, the copy will say so, unless nothing did.
+            (Purpose::Wait(key), _) => {
+                self.waits.entry(key).and_modify(|wait| wait.due = now + PATIENCE);
+            }
             (Purpose::Start | Purpose::Register, _) => self.not_before = now + PAUSE,
         }
     }
 }
 
-/// Reads what the keys of keyspaces hold.
+/// The step of the delay of a drop that is to be waited for next, if any is.
+fn wait_for(key: &Key, stored: &Stored, now: Instant) -> Option<Wait> {
+    // Another version has written what cannot be read, and will wait for it.
+    let dropped: Dropped = quorate_wire::decode(&stored.value).ok()?;
+    let step = dropped.step()?;
+    let later = dropped.after_waiting(step);
+    let mut puts = vec![Put { key: key.clone(), value: Some(quorate_wire::encode(&later)), lease: None }];
+    if later.remaining().is_none() {
+        let gone = dropped.procedures.into_iter();
+        puts.extend(gone.map(|key| Put { key, value: None, lease: None }));
+    }
+    let unchanged = Compare::Key { key: key.clone(), changed: Some(stored.changed) };
+    let write = ConditionalWrite { compares: vec![unchanged], puts };
+    Some(Wait { changed: stored.changed, due: now + step, write })
+}
+
+/// Reads what the keys of keyspaces and drops hold.
 fn read(keys: &BTreeMap<Key, Stored>, started: Revision) -> Reading {
-    let mut reading = Reading { keyspaces: Vec::with_capacity(keys.len()), started, complete: true };
-    for (key, stored) in keys {
-        match quorate_wire::decode(&stored.value) {
-            Ok(keyspace) => reading.keyspaces.push(Found { keyspace, created: stored.created }),
+    let mut reading =
+        Reading { keyspaces: Vec::with_capacity(keys.len()), drops: BTreeMap::new(), started, complete: true };
+    for (key, stored) in keys.iter().filter(|(key, _)| is_dropped_key(key)) {
+        match quorate_wire::decode::<Dropped>(&stored.value) {
+            Ok(dropped) => _ = reading.drops.insert(dropped.id, dropped),
+            Err(error) => {
+                tracing::error!(?key, %error, "the record of a drop in the catalogue cannot be read");
+                reading.complete = false;
+            }
+        }
+    }
+    for (key, stored) in keys.iter().filter(|(key, _)| is_keyspace_key(key)) {
+        match quorate_wire::decode::<Keyspace>(&stored.value) {
+            Ok(keyspace) => {
+                let was_dropped = reading.drops.contains_key(&keyspace.id);
+                let created = if was_dropped { Revision::START } else { stored.created };
+                reading.keyspaces.push(Found { keyspace, created, is_listed: true });
+            }
             Err(error) => {
                 tracing::error!(?key, %error, "a keyspace in the catalogue cannot be read");
                 reading.complete = false;
             }
         }
     }
+    let waiting = reading.drops.values().filter(|dropped| dropped.remaining().is_some());
+    let definitions = waiting.filter_map(|dropped| dropped.definition.clone());
+    let found = definitions.map(|keyspace| Found { keyspace, created: Revision::START, is_listed: false });
+    let found: Vec<_> = found.filter(|found| reading.listed(found.keyspace.id).is_none()).collect();
+    reading.keyspaces.extend(found);
     reading
 }
 

@@ -18,6 +18,7 @@ use quorate_tapir::Replica;
 use quorate_wire::ProtocolMessage;
 
 use super::building::{Order, Origin};
+use super::fate::Standing;
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use super::served::{Health, News, Served};
@@ -27,6 +28,8 @@ use crate::data::{DataDirectory, Placement, Protocol};
 pub(crate) struct Hosted {
     pub(crate) placement: Placement,
     pub(crate) state: State,
+    /// What the catalogue says of its keyspace.
+    pub(crate) standing: Standing,
 }
 
 /// What became of it.
@@ -169,7 +172,7 @@ impl Hosted {
                 State::Refused(error.to_string())
             }
         };
-        Hosted { placement: order.placement, state }
+        Hosted { placement: order.placement, state, standing: Standing::default() }
     }
 
     /// The replica, if it runs.

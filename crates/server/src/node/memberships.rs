@@ -53,7 +53,7 @@ impl Node {
 
     /// Tells a replica who those of its keyspace are, if they have ever changed.
     pub(super) fn tell_memberships(&mut self, id: ReplicaId, turn: &mut Turn<'_>) {
-        let Some(Hosted { placement, state }) = self.replicas.get_mut(&id) else { return };
+        let Some(Hosted { placement, state, .. }) = self.replicas.get_mut(&id) else { return };
         let Some(known) = self.memberships.get(&placement.keyspace) else { return };
         placement.set_known(known);
         let memberships = known.memberships.clone();
@@ -104,7 +104,7 @@ impl Node {
                 self.retired.push(id);
                 continue;
             }
-            let Some(Hosted { placement, state }) = self.replicas.remove(&id) else { continue };
+            let Some(Hosted { placement, state, .. }) = self.replicas.remove(&id) else { continue };
             tracing::info!(replica = %id, keyspace = placement.keyspace_name, "deleting a replica that has retired");
             self.service_changed = true;
             if let State::Running(running) = state

@@ -9,6 +9,7 @@
 //! | `workers` | the threads that do both |
 //! | `log` | its log, and how syncs are reported |
 //! | `catalogue` | which keyspaces, sites and nodes there are |
+//! | `fate` | what becomes of replicas by what the catalogue says |
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
 //! | `lives` | which peers are believed, and whether this node is |
 //! | `registry` | how sites and nodes are registered |
@@ -24,6 +25,7 @@ mod admission;
 mod agreement;
 mod building;
 mod catalogue;
+mod fate;
 mod hosted;
 mod lives;
 mod loading;
@@ -100,6 +102,8 @@ pub(crate) struct Node {
     builder: Builder,
     loader: Loader,
     catalogue: Catalogue,
+    /// What was read there last.
+    reading: Option<Reading>,
     /// Messages between machines of this node.
     here: VecDeque<Envelope>,
     /// The replicas whose logs have to be written at the end of this turn.
@@ -175,6 +179,7 @@ impl Node {
             builder,
             loader,
             catalogue,
+            reading: None,
             here: VecDeque::new(),
             dirty: Vec::new(),
             syncing: Vec::new(),
@@ -240,7 +245,7 @@ impl Node {
         let Node { replicas, routes, here, loader, .. } = self;
         let is_idle = here.is_empty() && loader.is_idle();
         let mut state = if is_idle { DrainState::Drained } else { DrainState::UnderWay };
-        for Hosted { placement, state: replica } in replicas.values() {
+        for Hosted { placement, state: replica, .. } in replicas.values() {
             let State::Running(running) = replica else { continue };
             if running.is_syncing() {
                 state = DrainState::UnderWay;
@@ -273,8 +278,7 @@ impl Node {
         Order { placement, origin, log: self.config.log, seed: self.seeds.next_u64() }
     }
 
-    /// Takes in the replicas that have become ready. If their keyspace was dropped in the meantime, the next reading of
-    /// the catalogue forgets them.
+    /// Takes in the replicas that have become ready, of which the catalogue may say something else by now.
     fn take_in_ready(&mut self, turn: &mut Turn<'_>) {
         let ready = self.builder.take_ready();
         if ready.is_empty() {
@@ -290,6 +294,7 @@ impl Node {
             self.start_replica(id, turn);
         }
         turn.send_to_clients(&Packet::CatalogueChanged);
+        self.judge(turn);
     }
 
     /// Starts a replica, and tells it what it may have missed.
@@ -352,6 +357,13 @@ impl Node {
                     return Err(Violation(
                         format!("{client} writes what is no entry of the catalogue: {fault}").into(),
                     ));
+                }
+                if let Address::Replica(id) = envelope.to
+                    && self.is_dropped(id)
+                {
+                    // Every client was told, and of transactions that are under way the replicas settle what becomes of them.
+                    self.refused += 1;
+                    return Ok(());
                 }
                 if class != Class::Always && !self.admits(class, client, envelope.to, turn) {
                     self.refuse(link, turn);
@@ -486,13 +498,13 @@ impl Node {
         }
     }
 
-    /// Hosts what the catalogue places here, and forgets what it does not name any more.
+    /// Hosts what the catalogue places here, and deletes what it says may go. What it does not name is kept.
     fn apply(&mut self, reading: Reading, turn: &mut Turn<'_>) {
         if self.peers.fence().is_some() {
             return;
         }
         let mut orders = Vec::new();
-        for Found { keyspace, created } in &reading.keyspaces {
+        for Found { keyspace, created, .. } in &reading.keyspaces {
             self.routes.learn(keyspace);
             let placements = Placement::on_node(keyspace, self.config.node);
             if !self.enter_epoch(keyspace, !placements.is_empty(), turn) {
@@ -513,9 +525,8 @@ impl Node {
             }
         }
         self.builder.start(orders);
-        if reading.complete && self.forget_dropped(&reading) {
-            turn.send_to_clients(&Packet::CatalogueChanged);
-        }
+        self.reading = Some(reading);
+        self.judge(turn);
     }
 
     /// Takes in what was heard of nodes, and tells clients if they are others than before, or elsewhere.
@@ -549,33 +560,6 @@ impl Node {
             self.renew_topology(turn);
         }
         self.set_system(directory.system, turn);
-    }
-
-    fn forget_dropped(&mut self, reading: &Reading) -> bool {
-        let is_known = |placement: &Placement| {
-            placement.keyspace == self.config.system.id
-                || reading.keyspaces.iter().any(|found| found.keyspace.id == placement.keyspace)
-        };
-        let dropped: Vec<_> = self
-            .replicas
-            .values()
-            .map(|hosted| &hosted.placement)
-            .filter(|known| !is_known(known))
-            .cloned()
-            .collect();
-        for Placement { replica, keyspace_name, .. } in &dropped {
-            tracing::info!(%replica, keyspace = keyspace_name, "the keyspace was dropped");
-            self.replicas.remove(replica);
-            self.service_changed = true;
-            self.routes.forget_shard(replica.shard);
-            if let Err(error) = self.data.remove_replica(*replica) {
-                tracing::error!(%replica, %error, "what is left of a dropped keyspace cannot be removed");
-            }
-        }
-        for Placement { keyspace, .. } in &dropped {
-            self.forget_memberships(*keyspace);
-        }
-        !dropped.is_empty()
     }
 }
 

@@ -14,6 +14,7 @@ use quorate_wire::catalogue::SYSTEM_SHARD;
 
 use super::Node;
 use super::building::{Order, Origin};
+use super::fate::Standing;
 use super::hosted::{Hosted, State};
 use super::served::Activity;
 
@@ -28,6 +29,9 @@ impl Hosted {
     pub(crate) fn problem(&self, directory: &str) -> Option<String> {
         if let State::Refused(reason) = &self.state {
             return Some(reason.clone());
+        }
+        if let Standing::Dropped(farewell) = &self.standing {
+            return Some(farewell.clone());
         }
         let lost = self.lost()?;
         let (name, shard, replicas) = (
@@ -92,11 +96,11 @@ impl Node {
             ));
         };
         if replica.shard == SYSTEM_SHARD && lost == hosted.placement.group.replicas.len() {
-            return Err("no replica of the catalogue is left: if it began again empty, all keyspaces would be dropped; \
+            return Err("no replica of the catalogue is left: if it began again empty, it would know no keyspace; \
                         bring back a disk, or create a new cluster"
                 .to_owned());
         }
-        let Some(Hosted { placement, state: State::Running(running) }) = self.replicas.remove(&replica)
+        let Some(Hosted { placement, state: State::Running(running), .. }) = self.replicas.remove(&replica)
         else {
             unreachable!("only a replica that runs can have lost its records");
         };
@@ -123,7 +127,7 @@ impl Node {
         shard: ShardId,
         turn: &mut Turn<'_>,
     ) -> Result<(), String> {
-        let Some(Hosted { placement, state }) = self.replicas.get(&replica) else {
+        let Some(Hosted { placement, state, .. }) = self.replicas.get(&replica) else {
             return Err(format!("{replica} is not on this node"));
         };
         let name = placement.keyspace_name.clone();

@@ -121,6 +121,8 @@ pub struct ReplicaStatus {
     pub leads: bool,
     /// `normal`, `view-changing`, `recovering`, `retired`, `lost` or `refused`.
     pub state: &'static str,
+    /// What the catalogue says of its keyspace: `listed`, `dropped`, `unknown`, or `unheard` before it was read.
+    pub catalogue: &'static str,
     /// Why it does not serve, if an operator has to act.
     pub problem: Option<String>,
     /// When operators have accepted that its records were lost, in seconds since 1970.
@@ -176,6 +178,7 @@ impl Node {
         problems.extend(self.peers.fence().map(|reason| format!("this node is fenced: {reason}")));
         problems.extend(self.foreign.iter().cloned());
         problems.extend(self.agreement.problems().cloned());
+        problems.extend(self.unknown_keyspaces());
         for replica in replicas.iter().filter(|replica| replica.state != "normal") {
             let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;
             let why = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
@@ -256,6 +259,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         protocol: hosted.placement.protocol().name(),
         leads: false,
         state: "refused",
+        catalogue: hosted.standing.name(),
         problem: hosted.problem(data_directory),
         accepted_losses: Vec::new(),
         lost_shards: Vec::new(),

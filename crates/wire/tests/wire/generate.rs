@@ -35,7 +35,7 @@ use quorate_tapir::message::{
     Supplement, ValidatedVersion, Vote,
 };
 use quorate_tapir::{Message, Record, Tapir};
-use quorate_wire::catalogue::{Deployment, Stage};
+use quorate_wire::catalogue::{Deployment, DropStage, Dropped, Stage, deployment_key};
 use quorate_wire::{
     Directory, Envelope, Hello, KnownLife, Packet, Peer, ProtocolMessage, ReplicaReport, Setting, Welcome,
 };
@@ -542,6 +542,31 @@ pub(crate) fn deployment() -> BoxedStrategy<Deployment> {
             bytes,
             crc32,
             deployed_at: ClockTime::from_micros(deployed_at),
+        })
+        .boxed()
+}
+
+/// What the catalogue keeps of a keyspace that was dropped.
+pub(crate) fn dropped() -> BoxedStrategy<Dropped> {
+    let stage = select(vec![DropStage::Waiting, DropStage::Purged, DropStage::Restored]);
+    let times = (any::<u64>(), any::<u64>(), any::<u64>());
+    (small(), text(), stage, times, of(keyspace()), vec(text(), 0..3), btree_set(small(), 0..3))
+        .prop_map(|(id, name, stage, (dropped_at, delete_after, waited), definition, names, versions)| {
+            let definition = definition.map(|definition| Keyspace { id: KeyspaceId(id), ..definition });
+            Dropped {
+                id: KeyspaceId(id),
+                name: format!("k{name}"),
+                stage,
+                dropped_at: ClockTime::from_micros(dropped_at),
+                delete_after: Duration::from_micros(delete_after),
+                waited: Duration::from_micros(waited),
+                definition,
+                former_names: names.into_iter().map(|name| format!("k{name}")).collect(),
+                procedures: versions
+                    .into_iter()
+                    .map(|version| deployment_key(KeyspaceId(id), "p", version))
+                    .collect(),
+            }
         })
         .boxed()
 }

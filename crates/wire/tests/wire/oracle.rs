@@ -733,6 +733,17 @@ messages! {
         #[prost(uint32, tag = 3)] crc32: u32,
         #[prost(uint64, tag = 4)] deployed_at: u64,
     }
+    struct Dropped {
+        #[prost(uint32, tag = 1)] id: u32,
+        #[prost(string, tag = 2)] name: String,
+        #[prost(uint32, tag = 3)] stage: u32,
+        #[prost(uint64, tag = 4)] dropped_at: u64,
+        #[prost(uint64, tag = 5)] delete_after: u64,
+        #[prost(uint64, tag = 6)] waited: u64,
+        #[prost(message, optional, tag = 7)] definition: Option<Keyspace>,
+        #[prost(string, repeated, tag = 8)] former_names: Vec<String>,
+        #[prost(bytes, repeated, tag = 9)] procedures: Vec<Vec<u8>>,
+    }
     struct Directory {
         #[prost(message, optional, tag = 1)] topology: Option<Topology>,
         #[prost(message, optional, tag = 2)] system: Option<Keyspace>,

@@ -69,6 +69,13 @@ proptest! {
     }
 
     #[test]
+    fn records_of_drops_are_protocol_buffers(dropped in generate::dropped()) {
+        let ours = encode(&dropped);
+        let theirs = oracle::Dropped::decode(ours.as_ref()).expect("prost reads what we write");
+        prop_assert_eq!(theirs.encode_to_vec(), ours);
+    }
+
+    #[test]
     fn the_payload_of_a_frame_is_a_message_of_packets(packets in prop::collection::vec(generate::packet(), 1..5)) {
         let mut writer = FrameWriter::new();
         for packet in &packets {

@@ -57,6 +57,11 @@ proptest! {
     }
 
     #[test]
+    fn every_record_of_a_drop_is_read_back(dropped in generate::dropped()) {
+        prop_assert_eq!(decode(&encode(&dropped)), Ok(dropped));
+    }
+
+    #[test]
     fn every_keyspace_is_read_back(keyspace in generate::keyspace()) {
         prop_assert_eq!(decode(&encode(&keyspace)), Ok(keyspace));
     }
