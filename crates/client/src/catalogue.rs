@@ -209,7 +209,7 @@ pub(crate) async fn create(
 }
 
 /// One replica in each site; three if there are fewer sites but enough nodes.
-fn default_replicas(directory: &Directory, sites: &[SiteId]) -> usize {
+pub(crate) fn default_replicas(directory: &Directory, sites: &[SiteId]) -> usize {
     let nodes = directory.topology().live_nodes().filter(|node| sites.contains(&node.site));
     let (nodes, sites) = nodes.fold((0, BTreeSet::new()), |(nodes, mut sites), node| {
         sites.insert(node.site);

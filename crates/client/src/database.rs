@@ -11,13 +11,12 @@ use quorate_interactive::Command;
 use quorate_runtime::transport::{Counters, Transport};
 use tokio::sync::oneshot;
 
-use crate::catalogue::{self, KeyspaceOptions};
+use crate::catalogue;
 use crate::error::{Error, Invalid, Result};
 use crate::host::ClientHost;
 use crate::keyspace::Keyspace;
 use crate::options::Options;
 use crate::places::Places;
-use crate::retry::Retries;
 use crate::seen::Seen;
 use crate::session::Session;
 use crate::token::Token;
@@ -145,44 +144,6 @@ impl Database {
     /// Whatever a transaction may end with.
     pub async fn list(&self) -> Result<Vec<Definition>> {
         self.system.transact(async |txn| catalogue::list(&txn).await).await
-    }
-
-    /// Creates a keyspace, and waits until it can be used.
-    ///
-    /// # Errors
-    /// [`Invalid`] if the name is taken or cannot be a name, or the shards cannot be placed; or whatever a transaction
-    /// may end with.
-    pub async fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        catalogue::validate_name(name)?;
-        let directory = &self.shared.places.directory();
-        let definition = self
-            .system
-            .transact(async |txn| catalogue::create(&txn, directory, name, &options).await)
-            .await??;
-        let keyspace = self.handle(definition);
-        self.wait_until_usable(&keyspace).await?;
-        Ok(keyspace)
-    }
-
-    /// Waits until a keyspace can be used that has just been defined.
-    pub(crate) async fn await_usable(&self, definition: &Definition) -> Result<()> {
-        self.wait_until_usable(&self.handle(definition.clone())).await
-    }
-
-    /// Nodes begin to host a new keyspace on their own, soon after it was created.
-    async fn wait_until_usable(&self, keyspace: &Keyspace) -> Result<()> {
-        const TRY: Duration = Duration::from_millis(500);
-        const ALL_TRIES: Duration = Duration::from_secs(30);
-        let mut retries = Retries::new(ALL_TRIES, self.client().0);
-        loop {
-            retries.begin();
-            let outcome = keyspace.clone().with_deadline(TRY).scan("", "", 1).await;
-            match outcome {
-                Err(Error::Unavailable { .. } | Error::Conflict | Error::Unknown { .. })
-                    if retries.pause().await => {}
-                outcome => return outcome.map(|_| ()),
-            }
-        }
     }
 
     /// What became of a transaction, whichever client began it; settles it if need be. An answer never changes.
@@ -328,7 +289,7 @@ impl Database {
         self.shared.session.close();
     }
 
-    fn handle(&self, definition: Definition) -> Keyspace {
+    pub(crate) fn handle(&self, definition: Definition) -> Keyspace {
         Keyspace::new(Arc::clone(&self.shared), self.learn(definition), true)
     }
 

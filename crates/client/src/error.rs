@@ -92,6 +92,21 @@ pub enum Error {
         /// What stands in the way.
         reason: String,
     },
+    /// A keyspace **is created**, and did not serve within the patience of the call. It goes on by itself.
+    #[error(
+        "the keyspace {name:?} is created, and {serving} of its {shards} shards serve after {waited:?}: `quorate keyspace wait {name}` \
+         waits for the others, and `quorate cluster status` tells what stands in their way; do not create it again"
+    )]
+    NotServing {
+        /// The keyspace.
+        name: String,
+        /// How many of its shards serve.
+        serving: usize,
+        /// How many there are.
+        shards: usize,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// No node of the cluster could be reached.
     #[error("cannot reach the cluster ({}): check the address, and that a server runs there", reasons(tried))]
     Connect {
@@ -205,6 +220,19 @@ pub enum Invalid {
     KeyspaceExists {
         /// Its name.
         name: String,
+    },
+    /// A node cannot have so many replicas more.
+    #[error(
+        "{wanted} replicas would be on {node}, which can open the files of {room} more, and nothing was created: raise its limit of \
+         open files (ulimit -n, LimitNOFILE) and start it again, or take fewer shards"
+    )]
+    NoRoom {
+        /// The node.
+        node: NodeId,
+        /// How many would be there.
+        wanted: u64,
+        /// How many can.
+        room: u64,
     },
     /// The name cannot name a keyspace.
     #[error(

@@ -30,7 +30,7 @@ pub(crate) struct ClientHost {
     waiters: Waiters,
     nodes: Nodes,
     statuses: Asked<Bytes>,
-    reports: Asked<Vec<ReplicaReport>>,
+    reports: Asked<NodeReport>,
     directories: Asked<Directory>,
     /// Who waits for a replica's answer that its loss is accepted, or why not.
     losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
@@ -42,6 +42,15 @@ pub(crate) struct ClientHost {
     stale: Arc<Notify>,
     /// Lent to calls, and used again.
     commands: Vec<Command>,
+}
+
+/// What a node says of its replicas.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeReport {
+    /// How far they are.
+    pub(crate) replicas: Vec<ReplicaReport>,
+    /// How many further ones it can have, if it knows.
+    pub(crate) room: Option<u64>,
 }
 
 /// Who waits for what a node answers.
@@ -243,7 +252,7 @@ impl ClientHost {
         &mut self,
         node: NodeId,
         turn: &mut Turn<'_>,
-    ) -> Option<oneshot::Receiver<Vec<ReplicaReport>>> {
+    ) -> Option<oneshot::Receiver<NodeReport>> {
         self.reports.ask(node, self.nodes.link_of(node), &Packet::ReplicasRequest, turn)
     }
 
@@ -444,9 +453,9 @@ impl Host for ClientHost {
                     self.statuses.answer(node, json);
                 }
             }
-            Packet::Replicas { replicas } => {
+            Packet::Replicas { replicas, room } => {
                 if let Some(node) = turn.remote(link).and_then(node_id) {
-                    self.reports.answer(node, replicas);
+                    self.reports.answer(node, NodeReport { replicas, room });
                 }
             }
             Packet::Directory(directory) => {

@@ -27,7 +27,7 @@
 //! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
 //! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
 //! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
-//! | create keyspaces | [`Database::create_keyspace`] |
+//! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
 //! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
 //! | change where replicas are | [`Database::change_replicas`] |
 //! | compare what replicas hold | [`Database::verify`] |
@@ -46,6 +46,7 @@ mod batch;
 mod catalogue;
 mod connect;
 mod coordinators;
+mod creating;
 mod database;
 mod directory;
 mod discover;
@@ -75,6 +76,7 @@ mod waiters;
 pub use batch::{Applied, Batch, StepAnswer};
 pub use catalogue::KeyspaceOptions;
 pub use connect::{Addresses, connect, connect_with};
+pub use creating::ServingProgress;
 pub use database::Database;
 pub use drops::{DropOptions, UndropOptions};
 pub use error::{Error, Invalid, MissingReplica, Result};

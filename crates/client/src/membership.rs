@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use crate::catalogue;
 use crate::database::Database;
 use crate::error::{Error, Invalid, Result};
+use crate::host::NodeReport;
 use crate::transaction::Transaction;
 
 /// How often nodes are asked how far their replicas are.
@@ -88,9 +89,11 @@ pub struct Changed {
 
 /// What nodes say of the replicas of a keyspace.
 #[derive(Clone, Debug, Default)]
-struct Survey {
+pub(crate) struct Survey {
     reports: BTreeMap<ReplicaId, ReplicaReport>,
     answering: BTreeSet<NodeId>,
+    /// How many further replicas a node can have, of those that say so.
+    pub(crate) rooms: BTreeMap<NodeId, u64>,
 }
 
 /// What a transaction that defines an epoch has come to.
@@ -222,17 +225,22 @@ impl Database {
     }
 
     /// Asks the nodes how far the replicas of a keyspace are, those of the epoch before too.
-    async fn ask_replicas(&self, keyspace: &Definition) -> Survey {
+    pub(crate) async fn ask_replicas(&self, keyspace: &Definition) -> Survey {
         let seats = keyspace.groups().flat_map(|group| group.members().chain(group.previous()));
-        let nodes: BTreeSet<NodeId> = seats.map(|(_, node)| node).collect();
+        self.ask_nodes(seats.map(|(_, node)| node).collect()).await
+    }
+
+    /// Asks nodes how far their replicas are.
+    pub(crate) async fn ask_nodes(&self, nodes: BTreeSet<NodeId>) -> Survey {
         let ask = |node: NodeId| self.transport().with(|host, turn| host.ask_replicas(node, turn));
         // All at once: who does not answer is waited for once.
         let asked: Vec<_> = nodes.into_iter().map(|node| (node, ask(node))).collect();
         let mut survey = Survey::default();
         for (node, answer) in asked {
-            if let Ok(reports) = self.answer_of(node, answer).await {
+            if let Ok(NodeReport { replicas, room }) = self.answer_of(node, answer).await {
                 survey.answering.insert(node);
-                survey.reports.extend(reports.into_iter().map(|report| (report.replica, report)));
+                survey.rooms.extend(room.map(|room| (node, room)));
+                survey.reports.extend(replicas.into_iter().map(|report| (report.replica, report)));
             }
         }
         survey
@@ -286,7 +294,7 @@ impl Survey {
     }
 
     /// How many members of a group have taken part in it, durably, since they are as they are.
-    fn arrived(&self, group: &Shard) -> usize {
+    pub(crate) fn arrived(&self, group: &Shard) -> usize {
         let since = group.succession().present.since;
         let has_arrived = |replica: &ReplicaId| {
             self.reports.get(replica).is_some_and(|report| report.arrived >= Some(since))

@@ -29,6 +29,8 @@
 mod lives;
 mod memberships;
 mod replicas;
+#[cfg(target_os = "linux")]
+mod staging;
 
 use std::cmp::Ordering;
 use std::fs::{self, File, TryLockError};

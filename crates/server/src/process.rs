@@ -10,6 +10,19 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// Descriptors that a replica may need: the lock of its log, the segment that it writes to, and the one before.
+const DESCRIPTORS_OF_A_REPLICA: u64 = 3;
+
+/// Descriptors that are left for connections and for what comes and goes.
+const DESCRIPTORS_KEPT: u64 = 256;
+
+/// For how many further replicas this process may open files; none if the operating system does not say.
+pub(crate) fn room_for_replicas() -> Option<u64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
+    let open = std::fs::read_dir("/proc/self/fd").ok()?.count() as u64;
+    Some(limit.saturating_sub(open + DESCRIPTORS_KEPT) / DESCRIPTORS_OF_A_REPLICA)
+}
+
 /// Has the operating system give this process its memory in small pages.
 ///
 /// What transactions leave behind is given up seconds later, bit by bit, and its memory taken again. With huge pages each bit

@@ -110,9 +110,10 @@ pub struct LogOptions {
 }
 
 impl Default for LogOptions {
-    /// From 4 MiB, so that many small shards fit on a disk, to 64 MiB, so that a new segment is rarely needed.
+    /// From 64 KiB, so that thousands of shards are created in seconds and fit on a disk, to 64 MiB, so that a new segment is rarely
+    /// needed: a log gets there with its first 64 MiB.
     fn default() -> Self {
-        LogOptions { segment_bytes_first: 4 << 20, segment_bytes_max: 64 << 20 }
+        LogOptions { segment_bytes_first: 64 << 10, segment_bytes_max: 64 << 20 }
     }
 }
 

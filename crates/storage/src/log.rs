@@ -135,6 +135,15 @@ impl Log {
         Log::create_in(&Files::at(directory), identity, options, random_incarnation())
     }
 
+    /// Like [`Log::create`], and nothing of it is durable before the caller has made the file system durable: thousands of logs are
+    /// created at once with one sync.
+    ///
+    /// # Errors
+    /// As [`Log::create`].
+    pub fn create_unsynced(directory: &Path, identity: LogIdentity, options: LogOptions) -> Result<(), LogError> {
+        Log::create_in(&Files::unsynced(directory), identity, options, random_incarnation())?.close()
+    }
+
     /// Opens the log of a replica that has run before, and returns what it holds. All of it is durable.
     ///
     /// # Errors

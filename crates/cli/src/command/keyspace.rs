@@ -1,10 +1,10 @@
 //! `quorate keyspace`: creates, lists, shows, resizes and drops keyspaces, and brings them back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use quorate::topology::Keyspace as Definition;
-use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival};
+use quorate::{Database, Durability, Isolation, KeyspaceOptions, ReplicaChange, Rival, ServingProgress};
 use serde_json::json;
 
 use super::Common;
@@ -38,6 +38,19 @@ enum Action {
     Create {
         #[command(flatten)]
         create: CreateArguments,
+        /// How many seconds to wait until all shards serve, once it is created; by default 30, and a tenth for each shard.
+        #[arg(long, value_name = "SECONDS")]
+        patience: Option<u64>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Wait until all shards of a keyspace serve.
+    Wait {
+        /// Its name.
+        name: String,
+        /// How many seconds to wait; by default 30, and a tenth for each shard.
+        #[arg(long, value_name = "SECONDS")]
+        patience: Option<u64>,
         #[command(flatten)]
         common: Common,
     },
@@ -144,6 +157,7 @@ impl KeyspaceArguments {
         block_on(async {
             let common = match &self.action {
                 Action::Create { common, .. }
+                | Action::Wait { common, .. }
                 | Action::List { common, .. }
                 | Action::Show { common, .. }
                 | Action::Resize { common, .. }
@@ -158,8 +172,15 @@ impl KeyspaceArguments {
 
 async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
     match action {
-        Action::Create { create, .. } => {
-            let keyspace = db.create_keyspace(&create.name, create.options()).await?;
+        Action::Create { create, patience, .. } => {
+            let (name, options) = (&create.name, create.options());
+            let patience = patience.map(Duration::from_secs);
+            let keyspace = db.create_keyspace_with(name, options, patience, tell(name)).await?;
+            show(db, &keyspace.definition(), json)?;
+        }
+        Action::Wait { name, patience, .. } => {
+            let patience = patience.map(Duration::from_secs);
+            let keyspace = db.await_keyspace(name, patience, tell(name)).await?;
             show(db, &keyspace.definition(), json)?;
         }
         Action::List { dropped: true, .. } => drops::list(db, json).await?,
@@ -193,6 +214,19 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
         Action::Forget { forget, .. } => forget.run(db, json).await?,
     }
     Ok(Verdict::Good)
+}
+
+/// Says on standard error how far a keyspace is that was created, once that takes long.
+fn tell(name: &str) -> impl FnMut(ServingProgress) {
+    const SILENCE: Duration = Duration::from_secs(2);
+    let (begun, mut said) = (Instant::now(), None);
+    move |progress| {
+        let ServingProgress { serving, shards } = progress;
+        if begun.elapsed() >= SILENCE && said.is_none_or(|said: Instant| said.elapsed() >= SILENCE) {
+            eprintln!("{name} is created: {serving} of {shards} shards serve");
+            said = Some(Instant::now());
+        }
+    }
 }
 
 fn show(db: &Database, definition: &Definition, json: bool) -> Result<(), Failure> {

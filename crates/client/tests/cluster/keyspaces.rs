@@ -1,5 +1,7 @@
 //! Creating and dropping keyspaces, connecting.
 
+use std::time::Duration;
+
 use quorate::{Error, Invalid, Isolation, KeyspaceOptions, Options};
 
 use crate::support::{Cluster, accounts};
@@ -105,4 +107,33 @@ async fn handles_outlive_the_database_that_they_came_from() {
         accounts(&db).await
     };
     accounts.put("alice", "1").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_keyspace_of_many_shards_is_created_and_only_then_waited_for() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let many = KeyspaceOptions { shards: 40, ..strict() };
+    let created = db.create_keyspace_with("many", many.clone(), Some(Duration::ZERO), |_| {}).await;
+    let error = created.map(|keyspace| keyspace.definition()).unwrap_err();
+    assert!(matches!(&error, Error::NotServing { shards: 40, .. }), "{error}");
+    assert!(error.to_string().contains("is created") && error.to_string().contains("keyspace wait many"), "{error}");
+    let again = db.create_keyspace("many", many).await.map(|keyspace| keyspace.definition());
+    assert!(matches!(again, Err(Error::Invalid(Invalid::KeyspaceExists { .. }))), "{again:?}");
+
+    let mut told = Vec::new();
+    let keyspace = db.await_keyspace("many", None, |progress| told.push(progress)).await.unwrap();
+    assert_eq!(told.last().map(|progress| (progress.serving, progress.shards)), Some((40, 40)));
+    for key in 0..40 {
+        keyspace.put(format!("key{key}"), "value").await.unwrap();
+    }
+    // What was created in one batch is found again.
+    for node in 0..3 {
+        cluster.crash(node);
+        cluster.restart(node);
+    }
+    for key in 0..40 {
+        assert!(keyspace.get(format!("key{key}")).await.unwrap().is_some());
+    }
+    assert_eq!(cluster.status(0).replicas.len(), 41);
 }

@@ -199,7 +199,9 @@ impl DataDirectory {
             accepted_losses: accepted_losses.clone(),
         };
         let is_marked = known.as_ref() == Some(&file);
-        create_all(&directory)?;
+        if !is_marked {
+            create_all(&directory)?;
+        }
         if boot == Boot::Rejoin && !is_marked {
             // First of all: once an empty log is there it must not pass for one that was never used.
             write_durably(&mark, &file)?;
@@ -220,6 +222,35 @@ impl DataDirectory {
             write_durably(&entry, &InventoryFile { format: FORMAT, founding: file.founding })?;
         }
         Ok(Prepared { boot, log: keeps_log.then_some(log), accepted_losses })
+    }
+
+    /// The mark of a replica that begins empty, and its entry in the inventory, as texts: for many that are written at once.
+    #[cfg(target_os = "linux")]
+    pub(super) fn texts_of_new(&self, placement: &Placement) -> Result<[(PathBuf, String); 2], DataError> {
+        let mark = MarkFile {
+            format: FORMAT,
+            founding: Founding::of(placement),
+            node: Some(self.node.0),
+            incarnation: Some(self.incarnation.to_string()),
+            boot: Boot::Initialise,
+            accepted_losses: Vec::new(),
+        };
+        let entry = InventoryFile { format: FORMAT, founding: Founding::of(placement) };
+        let replica = placement.replica;
+        let (at, entry_at) = (self.replica_directory(replica).join("replica.toml"), self.entry(replica));
+        let damaged = |path: &Path, error: toml::ser::Error| DataError::Damaged {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        };
+        let mark = toml::to_string(&mark).map_err(|error| damaged(&at, error))?;
+        let entry = toml::to_string(&entry).map_err(|error| damaged(&entry_at, error))?;
+        Ok([(at, mark), (entry_at, entry)])
+    }
+
+    /// True if a replica is here, or has to be.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_known(&self, replica: ReplicaId) -> Result<bool, DataError> {
+        Ok(exists(&self.replica_directory(replica).join("replica.toml"))? || exists(&self.entry(replica))?)
     }
 
     /// Notes that an operator has accepted that this replica has lost its records, and removes what is left of them.
@@ -296,7 +327,7 @@ impl DataDirectory {
         entries(&self.path().join("replicas"), |path| path.extension().is_none())
     }
 
-    fn replica_directory(&self, replica: ReplicaId) -> PathBuf {
+    pub(super) fn replica_directory(&self, replica: ReplicaId) -> PathBuf {
         self.path().join("replicas").join(name(replica))
     }
 

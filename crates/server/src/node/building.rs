@@ -1,17 +1,18 @@
 //! Replicas that are being built while the node runs.
 //!
-//! To create a log is to write a whole segment of it, and the event loop must not wait for that: a thread builds, and asks
+//! To create a log is to write a whole segment of it, and the event loop must not wait for that: threads build, and ask
 //! for a turn whenever a replica is ready.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use quorate_core::{KeyspaceId, ReplicaId, View};
 use quorate_runtime::transport::TurnWaker;
 
 use super::hosted::Hosted;
 use super::log::Logs;
-use super::workers::Workers;
+use super::workers::{Tray, Workers};
 use crate::config::LogOptions;
 use crate::data::{DataDirectory, Placement};
 
@@ -40,6 +41,36 @@ pub(crate) enum Origin {
     },
 }
 
+/// So many replicas are made durable at once.
+const BATCH: usize = 256;
+
+/// Fewer are created one by one: to make all durable that the file system holds would take longer.
+const BATCH_MIN: usize = 16;
+
+/// No more threads build at a time.
+const THREADS_MAX: usize = 4;
+
+/// Takes the next orders, at most a batch.
+fn next_batch(queue: &Mutex<Vec<Order>>) -> Vec<Order> {
+    let mut orders = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = orders.len().saturating_sub(BATCH);
+    orders.split_off(left)
+}
+
+/// Builds a batch of replicas. False if nobody waits for them any more.
+fn build_batch(batch: Vec<Order>, data: &DataDirectory, logs: &Logs, tray: &Tray<Hosted>) -> bool {
+    #[cfg(target_os = "linux")]
+    if batch.len() >= BATCH_MIN {
+        let new = batch.iter().filter(|order| order.origin == Origin::NewGroup).map(|order| &order.placement);
+        let create = |directory: &Path, replica| logs.create_unsynced(directory, replica);
+        if let Err(error) = data.stage_replicas(new, create) {
+            // Each is created by itself then, and says what stands in its way.
+            tracing::warn!(%error, "replicas cannot be created at once");
+        }
+    }
+    batch.into_iter().all(|order| tray.put(Hosted::build(order, data, logs)))
+}
+
 /// Builds replicas in other threads.
 pub(crate) struct Builder {
     data: Arc<DataDirectory>,
@@ -58,26 +89,43 @@ impl Builder {
         Hosted::build(order, &self.data, &self.logs)
     }
 
-    /// Builds replicas in another thread, one after the other: they share the disk anyway.
+    /// Builds replicas in other threads. What is new of them is created in batches.
     pub(crate) fn start(&mut self, orders: Vec<Order>) {
         if orders.is_empty() {
             return;
         }
         let place = |order: &Order| (order.placement.replica, order.placement.keyspace);
         let replicas: Vec<_> = orders.iter().map(place).collect();
-        let (data, logs) = (Arc::clone(&self.data), self.logs.clone());
-        let started = self.workers.start(move |tray| {
-            for order in orders {
-                if !tray.put(Hosted::build(order, &data, &logs)) {
+        // Threads wait for the disk, so there may be more than processors; a few replicas are built by one.
+        let threads = orders.len().div_ceil(BATCH).min(THREADS_MAX);
+        let queue = Arc::new(Mutex::new(orders));
+        for started in 0..threads {
+            let (data, logs, queue) = (Arc::clone(&self.data), self.logs.clone(), Arc::clone(&queue));
+            let work = move |tray: &Tray<Hosted>| {
+                loop {
+                    let batch = next_batch(&queue);
+                    if batch.is_empty() || !build_batch(batch, &data, &logs, tray) {
+                        return;
+                    }
+                }
+            };
+            match self.workers.start(work) {
+                Ok(()) => {}
+                // Those that run build everything.
+                Err(error) if started > 0 => tracing::warn!(%error, "few threads to build replicas"),
+                // The next reading of the catalogue finds them missing and asks again.
+                Err(error) => {
+                    tracing::error!(?replicas, %error, "no thread to build replicas");
                     return;
                 }
             }
-        });
-        match started {
-            Ok(()) => self.under_way.extend(replicas),
-            // The next reading of the catalogue finds them missing and asks again.
-            Err(error) => tracing::error!(?replicas, %error, "no thread to build replicas"),
         }
+        self.under_way.extend(replicas);
+    }
+
+    /// True if nothing is being built.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
     }
 
     /// True if this replica is being built.

@@ -137,12 +137,12 @@ fn span(duration: Duration) -> String {
 }
 
 impl Node {
-    /// Lets become of each replica what the catalogue says, as it was read last.
-    pub(super) fn judge(&mut self, turn: &mut Turn<'_>) {
+    /// Lets become of these replicas what the catalogue says, as it was read last.
+    pub(super) fn judge(&mut self, replicas: &[ReplicaId], turn: &mut Turn<'_>) {
         let Some(reading) = self.reading.take() else { return };
         let mut has_changed = false;
-        for id in self.replica_ids() {
-            has_changed |= self.judge_one(id, &reading);
+        for id in replicas {
+            has_changed |= self.judge_one(*id, &reading);
         }
         self.reading = Some(reading);
         if has_changed {
@@ -166,11 +166,13 @@ impl Node {
                     placement.keyspace_name.clone_from(&keyspace.name);
                 }
                 let before = std::mem::replace(&mut hosted.standing, standing);
-                if before != hosted.standing {
+                if before != hosted.standing && (&before, &hosted.standing) != (&Standing::Unheard, &Standing::Listed) {
                     let (standing, keyspace) = (hosted.standing.name(), &hosted.placement.keyspace_name);
                     tracing::info!(replica = %id, %keyspace, standing, "what the catalogue says of the keyspace has changed");
                 }
+                // That it is listed, as it was to be expected, changes nothing for clients.
                 before != hosted.standing
+                    && (before, &hosted.standing) != (Standing::Unheard, &Standing::Listed)
             }
             Fate::Refuse(reason) => self.stop_foreign(id, reason),
             Fate::Delete => {

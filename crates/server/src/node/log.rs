@@ -109,6 +109,11 @@ impl Logs {
         Ok(log.close()?)
     }
 
+    /// Creates the log of a replica, and makes nothing of it durable.
+    pub(crate) fn create_unsynced(&self, directory: &Path, replica: ReplicaId) -> Result<(), LogError> {
+        Ok(Log::create_unsynced(directory, self.identity(replica), LogOptions::default())?)
+    }
+
     /// Opens the log of a replica that belongs to this membership, and reads what it holds.
     pub(crate) fn open<R: Wire>(
         &self,

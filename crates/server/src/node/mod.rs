@@ -285,6 +285,7 @@ impl Node {
             return;
         }
         self.service_changed = true;
+        let ids: Vec<ReplicaId> = ready.iter().map(|hosted| hosted.placement.replica).collect();
         for mut hosted in ready {
             let id = hosted.placement.replica;
             if let Some(reason) = self.peers.fence() {
@@ -293,8 +294,11 @@ impl Node {
             self.replicas.insert(id, hosted);
             self.start_replica(id, turn);
         }
-        turn.send_to_clients(&Packet::CatalogueChanged);
-        self.judge(turn);
+        // Once, and not for each of thousands.
+        if self.builder.is_idle() {
+            turn.send_to_clients(&Packet::CatalogueChanged);
+        }
+        self.judge(&ids, turn);
     }
 
     /// Starts a replica, and tells it what it may have missed.
@@ -526,7 +530,7 @@ impl Node {
         }
         self.builder.start(orders);
         self.reading = Some(reading);
-        self.judge(turn);
+        self.judge(&self.replica_ids(), turn);
     }
 
     /// Takes in what was heard of nodes, and tells clients if they are others than before, or elsewhere.
@@ -611,7 +615,10 @@ impl Host for Node {
                 let json = self.status(turn).to_json().into();
                 turn.send(link, &Packet::Status { json });
             }
-            Packet::ReplicasRequest => turn.send(link, &Packet::Replicas { replicas: self.reports() }),
+            Packet::ReplicasRequest => {
+                let (replicas, room) = (self.reports(), crate::process::room_for_replicas());
+                turn.send(link, &Packet::Replicas { replicas, room });
+            }
             Packet::AcceptLoss { replica, view } => {
                 let refused = self.accept_loss(replica, view).err();
                 turn.send(link, &Packet::AcceptLossReply { replica, refused });

@@ -10,7 +10,7 @@ use super::*;
 /// Replaces the file under a log by a device that is always full and cannot be synced.
 fn break_disk(log: &mut Log) {
     let device = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    log.replace_segment(|old| Segment::around(device, &old.path, old.header));
+    log.replace_segment(|old| Segment::around(device.into(), &old.path, old.header));
 }
 
 #[test]

@@ -687,7 +687,10 @@ messages! {
         #[prost(uint32, optional, tag = 3)] arrived: Option<u32>,
         #[prost(bool, tag = 4)] has_records: bool,
     }
-    struct Replicas { #[prost(message, repeated, tag = 1)] replicas: Vec<ReplicaReport> }
+    struct Replicas {
+        #[prost(message, repeated, tag = 1)] replicas: Vec<ReplicaReport>,
+        #[prost(uint64, optional, tag = 2)] room: Option<u64>,
+    }
     struct Setting {
         #[prost(string, tag = 1)] name: String,
         #[prost(uint64, tag = 2)] value: u64,

@@ -1,0 +1,162 @@
+//! Creating keyspaces, and waiting until they serve.
+//!
+//! A keyspace is created by one transaction on the catalogue. What follows cannot fail any more, only take long: nodes create the replicas,
+//! and each group begins. So there are errors that say that nothing was created, and one that says that it was.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quorate_core::topology::Keyspace as Definition;
+use quorate_core::{NodeId, ShardId};
+use tokio::time::Instant;
+
+use crate::catalogue::{self, KeyspaceOptions};
+use crate::database::Database;
+use crate::error::{Error, Invalid, Result};
+use crate::keyspace::Keyspace;
+
+/// How often nodes are asked how far they are.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Keyspaces of so few replicas are not asked for room: nodes keep some.
+const REPLICAS_UNASKED: usize = 32;
+
+/// How long one look at every shard of a keyspace may take: this, and so much for each shard.
+const TRY: Duration = Duration::from_millis(500);
+const TRY_OF_A_SHARD: Duration = Duration::from_millis(5);
+
+/// How long it is waited for a new keyspace by default: this, and so much for each shard.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE_OF_A_SHARD: Duration = Duration::from_millis(100);
+
+/// How far a keyspace is that was just created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServingProgress {
+    /// How many of its shards serve: a majority of their replicas does.
+    pub serving: usize,
+    /// How many there are.
+    pub shards: usize,
+}
+
+impl Database {
+    /// Creates a keyspace, and waits until it can be used: for half a minute, and longer the more shards there are.
+    ///
+    /// # Errors
+    /// [`Invalid`] if the name is taken or cannot be a name, or the shards cannot be placed; [`Error::NotServing`] if the keyspace is
+    /// created and does not serve yet; or whatever a transaction may end with: then it is not created.
+    pub async fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.create_keyspace_with(name, options, None, |_| {}).await
+    }
+
+    /// Like [`Database::create_keyspace`], with patience of the caller's choice once the keyspace is created, and told how far it is.
+    ///
+    /// # Errors
+    /// As [`Database::create_keyspace`].
+    pub async fn create_keyspace_with(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+        patience: Option<Duration>,
+        progress: impl FnMut(ServingProgress),
+    ) -> Result<Keyspace> {
+        catalogue::validate_name(name)?;
+        self.refuse_without_room(&options).await?;
+        let directory = &self.shared().places.directory();
+        let create = async |txn| catalogue::create(&txn, directory, name, &options).await;
+        let definition = self.system().transact(create).await??;
+        let keyspace = self.handle(definition);
+        self.await_serving(&keyspace, patience, progress).await?;
+        Ok(keyspace)
+    }
+
+    /// Waits until a keyspace serves that was created, as long as this patience lasts; by default as [`Database::create_keyspace`] does.
+    ///
+    /// # Errors
+    /// [`Error::NotServing`] if it does not serve yet, [`Invalid::NoSuchKeyspace`] if there is none.
+    pub async fn await_keyspace(
+        &self,
+        name: &str,
+        patience: Option<Duration>,
+        progress: impl FnMut(ServingProgress),
+    ) -> Result<Keyspace> {
+        let keyspace = self.keyspace(name).await?;
+        self.await_serving(&keyspace, patience, progress).await?;
+        Ok(keyspace)
+    }
+
+    /// Waits until a keyspace serves that has just been defined.
+    pub(crate) async fn await_usable(&self, definition: &Definition) -> Result<()> {
+        self.await_serving(&self.handle(definition.clone()), None, |_| {}).await
+    }
+
+    async fn await_serving(
+        &self,
+        keyspace: &Keyspace,
+        patience: Option<Duration>,
+        mut progress: impl FnMut(ServingProgress),
+    ) -> Result<()> {
+        let definition = keyspace.definition();
+        let count = definition.groups().count();
+        let shards = u32::try_from(count).unwrap_or(u32::MAX);
+        let patience = patience.unwrap_or(PATIENCE + PATIENCE_OF_A_SHARD * shards);
+        let deadline = Instant::now() + patience;
+        let look = keyspace.clone().with_deadline(TRY + TRY_OF_A_SHARD * shards);
+        loop {
+            // All of it at once says it best, and of few shards it costs nothing to try.
+            if count <= REPLICAS_UNASKED {
+                match look.clone().scan("", "", 1).await {
+                    Err(error) if !may_pass(&error) => return Err(error),
+                    Err(_) => {}
+                    Ok(_) => return Ok(()),
+                }
+            }
+            let survey = self.ask_replicas(&definition).await;
+            let serves = |shard: &&quorate_core::topology::Shard| {
+                survey.arrived(shard) >= shard.group_size().majority()
+            };
+            let serving = definition.groups().filter(serves).count();
+            progress(ServingProgress { serving, shards: count });
+            if count > REPLICAS_UNASKED && serving == count {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let name = definition.name.clone();
+                return Err(Error::NotServing { name, serving, shards: count, waited: patience });
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Refuses many replicas that a node could not open the files of.
+    async fn refuse_without_room(&self, options: &KeyspaceOptions) -> Result<()> {
+        let directory = self.shared().places.directory();
+        let sites = directory.sites(&options.sites)?;
+        let replicas = options.replicas.unwrap_or_else(|| catalogue::default_replicas(&directory, &sites));
+        // What cannot be placed is refused with its reason when it is.
+        let placed = directory.topology().place(options.shards, replicas, ShardId(1), &sites);
+        let Ok(placed) = placed else { return Ok(()) };
+        let mut wanted: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for node in placed.iter().flat_map(|shard| &shard.replicas) {
+            *wanted.entry(*node).or_default() += 1;
+        }
+        wanted.retain(|_, wanted| *wanted > REPLICAS_UNASKED as u64);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let survey = self.ask_nodes(wanted.keys().copied().collect()).await;
+        for (node, wanted) in wanted {
+            match survey.rooms.get(&node) {
+                Some(room) if *room < wanted => {
+                    return Err(Invalid::NoRoom { node, wanted, room: *room }.into());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True if a look at a keyspace has failed for what may pass as its replicas begin to serve.
+fn may_pass(error: &Error) -> bool {
+    matches!(error, Error::Unavailable { .. } | Error::Conflict | Error::Unknown { .. } | Error::Overloaded { .. })
+}
