@@ -1,7 +1,7 @@
 //! Dropping keyspaces, and bringing them back.
 //!
 //! A drop is one transaction on the catalogue: it takes the entry of the keyspace away and records the drop, with the definition, under
-//! the keyspace's number. So the name is free at once, and the nodes know what to keep, from whom to withhold it, and until when.
+//! the keyspace's number. So the name is free at once, and the nodes know what to keep, and until when.
 
 use std::time::Duration;
 

@@ -25,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::catalogue;
 use crate::database::Database;
+use crate::drops;
 use crate::error::{Error, Invalid, Result};
 use crate::host::NodeReport;
 use crate::transaction::Transaction;
@@ -185,6 +186,12 @@ impl Database {
             definitions.push(catalogue::system(&txn, &known).await?);
             if let Some(keyspace) = definitions.iter().find(|known| uses(known)) {
                 return Ok(Err(Invalid::NodeInUse { node, what: keyspace.name.clone() }));
+            }
+            // It may come back, with the replicas that are there.
+            let dropped = drops::list(&txn).await?;
+            if let Some(dropped) = dropped.iter().find(|known| known.definition.as_ref().is_some_and(uses)) {
+                let what = format!("{}, which was dropped and can be brought back", dropped.name);
+                return Ok(Err(Invalid::NodeInUse { node, what }));
             }
             let found = txn.get(node_key(node)).await?;
             let found = found.map(|value| quorate_wire::decode::<Node>(&value)).transpose();
