@@ -101,7 +101,9 @@ mod tests {
 
     #[test]
     fn durations_are_numbers_with_units() {
-        for (text, millis) in [("24h", 86_400_000), ("2d", 172_800_000), ("90s", 90_000), ("0s", 0), ("250ms", 250)] {
+        for (text, millis) in
+            [("24h", 86_400_000), ("2d", 172_800_000), ("90s", 90_000), ("0s", 0), ("250ms", 250)]
+        {
             let read = duration(text).unwrap();
             assert_eq!(read, Duration::from_millis(millis));
             assert_eq!(duration(&to_duration(read)), Ok(read), "{text}");

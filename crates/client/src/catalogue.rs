@@ -12,13 +12,13 @@ use quorate_core::topology::{
 };
 use quorate_core::{Epoch, GroupSize, KeyspaceId, NodeId, ShardId, SiteId};
 use quorate_wire::catalogue::{
-    DropStage, Dropped, NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD, decode_counter,
-    encode_counter, group_key, keyspace_key, keyspace_range, node_key,
+    DropStage, Dropped, NEXT_KEYSPACE_KEY, NEXT_SHARD_KEY, SYSTEM_KEYSPACE, SYSTEM_KEYSPACE_ID, SYSTEM_SHARD,
+    decode_counter, encode_counter, group_key, keyspace_key, keyspace_range, node_key,
 };
 
 use crate::directory::Directory;
-use crate::error::{Error, Invalid, Result};
 use crate::drops;
+use crate::error::{Error, Invalid, Result};
 use crate::transaction::Transaction;
 
 /// How many keyspaces are read at a time.
@@ -118,8 +118,7 @@ pub(crate) async fn forgotten_among(
 /// That a keyspace is not there, and which are; or that it was dropped.
 pub(crate) async fn missing(txn: &Transaction, name: &str) -> Result<Invalid> {
     let dropped = drops::list(txn).await?;
-    let is_meant =
-        |dropped: &&Dropped| dropped.name == name && dropped.stage == DropStage::Waiting;
+    let is_meant = |dropped: &&Dropped| dropped.name == name && dropped.stage == DropStage::Waiting;
     if let Some(dropped) = dropped.iter().rfind(is_meant) {
         return Ok(Invalid::KeyspaceInDrops { name: name.to_owned(), id: dropped.id.0 });
     }

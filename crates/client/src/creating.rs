@@ -158,5 +158,8 @@ impl Database {
 
 /// True if a look at a keyspace has failed for what may pass as its replicas begin to serve.
 fn may_pass(error: &Error) -> bool {
-    matches!(error, Error::Unavailable { .. } | Error::Conflict | Error::Unknown { .. } | Error::Overloaded { .. })
+    matches!(
+        error,
+        Error::Unavailable { .. } | Error::Conflict | Error::Unknown { .. } | Error::Overloaded { .. }
+    )
 }

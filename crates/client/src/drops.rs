@@ -78,8 +78,7 @@ impl Database {
         if let Some(rename) = &options.rename {
             catalogue::validate_name(rename)?;
         }
-        let restored =
-            self.system().transact(async |txn| restore(&txn, name, options).await).await??;
+        let restored = self.system().transact(async |txn| restore(&txn, name, options).await).await??;
         if let Some(definition) = &restored {
             self.await_usable(definition).await?;
         }
@@ -152,7 +151,11 @@ fn names_before(record: Dropped, name: &str) -> Vec<String> {
     names
 }
 
-async fn restore(txn: &Transaction, name: &str, options: &UndropOptions) -> Result<Found<Option<Definition>>> {
+async fn restore(
+    txn: &Transaction,
+    name: &str,
+    options: &UndropOptions,
+) -> Result<Found<Option<Definition>>> {
     let mut waiting = list(txn).await?;
     waiting.retain(|dropped| dropped.stage == DropStage::Waiting);
     let is_meant =
@@ -162,7 +165,8 @@ async fn restore(txn: &Transaction, name: &str, options: &UndropOptions) -> Resu
         return Ok(Err(Invalid::NoSuchDrop { name: name.to_owned(), existing }));
     };
     let name = options.rename.as_deref().unwrap_or(name);
-    let restored = dropped.definition.as_ref().map(|known| Definition { name: name.to_owned(), ..known.clone() });
+    let restored =
+        dropped.definition.as_ref().map(|known| Definition { name: name.to_owned(), ..known.clone() });
     if let Some(definition) = &restored {
         if txn.get(keyspace_key(name)).await?.is_some() {
             return Ok(Err(Invalid::KeyspaceExists { name: name.to_owned() }));
@@ -182,7 +186,9 @@ async fn forget(txn: &Transaction, name: &str, id: KeyspaceId, options: DropOpti
     let before = find(txn, id).await?;
     let listed = catalogue::list(txn).await?.into_iter().find(|known| known.id == id);
     let known = match (listed, &before) {
-        (Some(listed), _) => Some(format!("it lists it as {:?}: `quorate keyspace drop` drops it", listed.name)),
+        (Some(listed), _) => {
+            Some(format!("it lists it as {:?}: `quorate keyspace drop` drops it", listed.name))
+        }
         (None, Some(before)) if before.stage != DropStage::Restored => {
             Some(format!("it was dropped as {:?}", before.name))
         }

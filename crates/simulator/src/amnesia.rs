@@ -13,10 +13,10 @@
 
 use std::time::Duration;
 
+use quorate_core::Random;
 use quorate_core::inventory::{Begin, Found, Mark, decide_begin};
 use quorate_core::lives::{Incarnation, Life, Lives};
 use quorate_core::topology::Durability;
-use quorate_core::Random;
 
 use crate::cluster::Cluster;
 use crate::fault::Fault;
@@ -49,7 +49,9 @@ impl HostPlant {
             HostPlant::LivesIgnored => {
                 "nodes believe one whose disk was rolled back, or that was initialised anew"
             }
-            HostPlant::MissingBeginsEmpty => "a replica whose directory is gone begins empty, as a full member",
+            HostPlant::MissingBeginsEmpty => {
+                "a replica whose directory is gone begins empty, as a full member"
+            }
         }
     }
 
@@ -124,7 +126,11 @@ impl<S: System> Cluster<S> {
         self.world.lives().is_blind = self.scenario.host_plant == Some(HostPlant::LivesIgnored);
         for node in 0..self.scenario.server_nodes {
             let life = Life::first(Incarnation(self.amnesia.draw()), false, self.amnesia.draw());
-            self.amnesia.directories.push(Directory { life: life.clone(), is_forgetful: false, is_new: false });
+            self.amnesia.directories.push(Directory {
+                life: life.clone(),
+                is_forgetful: false,
+                is_new: false,
+            });
             self.amnesia.copies.push(None);
             self.world.lives().begin(node, life, Lives::default(), false);
         }
@@ -150,8 +156,9 @@ impl<S: System> Cluster<S> {
         let Directory { life, is_forgetful, .. } = self.amnesia.directories[node].clone();
         let tag = self.amnesia.draw();
         let Ok(life) = life.next(tag) else { unreachable!("no simulation lasts for so many lives") };
-        let reachable: Vec<usize> =
-            (0..self.scenario.server_nodes).filter(|peer| *peer != node && self.can_meet(node, *peer)).collect();
+        let reachable: Vec<usize> = (0..self.scenario.server_nodes)
+            .filter(|peer| *peer != node && self.can_meet(node, *peer))
+            .collect();
         let is_blind = self.scenario.host_plant == Some(HostPlant::LivesIgnored);
         if is_forgetful && !is_blind {
             let lives = self.world.lives();
@@ -275,10 +282,12 @@ impl<S: System> Cluster<S> {
     fn roll_back(&mut self, node: usize) -> bool {
         self.crash_node(node, Crash::Process);
         let Some(copy) = self.amnesia.copies[node].take() else {
-            let images = self.servers_of(node).into_iter().map(|server| (server, self.world.disk(server).image()));
+            let images =
+                self.servers_of(node).into_iter().map(|server| (server, self.world.disk(server).image()));
             let images = images.collect();
             let life = self.amnesia.directories[node].life.clone();
-            self.amnesia.copies[node] = Some(Copy { life, lives: self.world.lives().remembered(node), images });
+            self.amnesia.copies[node] =
+                Some(Copy { life, lives: self.world.lives().remembered(node), images });
             self.restart_after(node);
             return false;
         };
@@ -304,7 +313,8 @@ impl<S: System> Cluster<S> {
 
     /// True if a server begins with what its disk holds although that is not all that it had: nobody has told it yet.
     pub(crate) fn is_rolled_back(&self, server: usize) -> bool {
-        let Directory { is_forgetful, is_new, .. } = &self.amnesia.directories[self.world.node_of_server(server)];
+        let Directory { is_forgetful, is_new, .. } =
+            &self.amnesia.directories[self.world.node_of_server(server)];
         *is_forgetful && !is_new
     }
 }

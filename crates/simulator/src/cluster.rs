@@ -410,7 +410,8 @@ impl<S: System> Cluster<S> {
     /// Restarts every replica on a node that is down; those whose disk is refused try again later.
     pub fn restart_node(&mut self, node: usize) {
         let servers = self.servers_of(node);
-        let is_down = !servers.is_empty() && servers.iter().all(|server| self.world.server(*server).is_none());
+        let is_down =
+            !servers.is_empty() && servers.iter().all(|server| self.world.server(*server).is_none());
         if is_down && !self.begin_life(node) {
             return self.restart_later(node);
         }

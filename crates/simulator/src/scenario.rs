@@ -358,9 +358,8 @@ fn draw_faults<S: System>(seed: u64, choice: &Faults, random: &mut Random) -> Ve
 }
 
 fn draw_strikes(choice: &Faults, random: &mut Random) -> Vec<Fault> {
-    let is_drawn = |fault: &Fault| {
-        !Fault::MODES.contains(fault) && !matches!(fault, Fault::Membership | Fault::Amnesia)
-    };
+    let is_drawn =
+        |fault: &Fault| !Fault::MODES.contains(fault) && !matches!(fault, Fault::Membership | Fault::Amnesia);
     let striking = || Fault::ALL.into_iter().filter(is_drawn);
     match choice {
         Faults::None => Vec::new(),

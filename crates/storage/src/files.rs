@@ -71,7 +71,12 @@ impl Directory for Files {
     }
 
     fn create_file(&self, name: &str) -> io::Result<LogHandle> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(self.path.join(name))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(self.path.join(name))?;
         Ok(LogHandle { file, syncs: self.syncs })
     }
 

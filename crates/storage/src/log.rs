@@ -140,7 +140,11 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::create`].
-    pub fn create_unsynced(directory: &Path, identity: LogIdentity, options: LogOptions) -> Result<(), LogError> {
+    pub fn create_unsynced(
+        directory: &Path,
+        identity: LogIdentity,
+        options: LogOptions,
+    ) -> Result<(), LogError> {
         Log::create_in(&Files::unsynced(directory), identity, options, random_incarnation())?.close()
     }
 

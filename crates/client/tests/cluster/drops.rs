@@ -34,7 +34,11 @@ async fn a_dropped_keyspace_serves_nobody_and_comes_back_with_its_data() {
 
     // The name is free at once.
     let other = db.create_keyspace("accounts", KeyspaceOptions::new(Isolation::Strict)).await.unwrap();
-    assert_eq!((other.definition().id.0, other.definition().shards[0].id.0), (2, 3), "no number is given twice");
+    assert_eq!(
+        (other.definition().id.0, other.definition().shards[0].id.0),
+        (2, 3),
+        "no number is given twice"
+    );
     other.put("alice", "2").await.unwrap();
     let taken = db.undrop_keyspace("accounts", &UndropOptions::default()).await.unwrap_err();
     assert!(matches!(taken, quorate::Error::Invalid(Invalid::KeyspaceExists { .. })), "{taken}");

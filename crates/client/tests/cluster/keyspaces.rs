@@ -117,7 +117,10 @@ async fn a_keyspace_of_many_shards_is_created_and_only_then_waited_for() {
     let created = db.create_keyspace_with("many", many.clone(), Some(Duration::ZERO), |_| {}).await;
     let error = created.map(|keyspace| keyspace.definition()).unwrap_err();
     assert!(matches!(&error, Error::NotServing { shards: 40, .. }), "{error}");
-    assert!(error.to_string().contains("is created") && error.to_string().contains("keyspace wait many"), "{error}");
+    assert!(
+        error.to_string().contains("is created") && error.to_string().contains("keyspace wait many"),
+        "{error}"
+    );
     let again = db.create_keyspace("many", many).await.map(|keyspace| keyspace.definition());
     assert!(matches!(again, Err(Error::Invalid(Invalid::KeyspaceExists { .. }))), "{again:?}");
 

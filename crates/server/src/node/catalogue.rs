@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_configuration::{
-    Compare, ConditionalWrite, Put, Refusal, Replica, Revision, Stored, Subscriber, SubscriberCommand, SubscriberConfig,
-    SubscriberEvent, WriteResult,
+    Compare, ConditionalWrite, Put, Refusal, Replica, Revision, Stored, Subscriber, SubscriberCommand,
+    SubscriberConfig, SubscriberEvent, WriteResult,
 };
 use quorate_core::machine::InputOf;
 use quorate_core::topology::{Keyspace, Shard, Topology};
@@ -26,8 +26,8 @@ use quorate_log::member::MessageOf;
 use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::{Driver, LinkId, Time};
 use quorate_wire::catalogue::{
-    Dropped, SYSTEM_SHARD, group_key, group_range, is_dropped_key, is_keyspace_key, keyspaces_and_dropped_range,
-    node_range, site_range,
+    Dropped, SYSTEM_SHARD, group_key, group_range, is_dropped_key, is_keyspace_key,
+    keyspaces_and_dropped_range, node_range, site_range,
 };
 
 use super::registry::{Joining, Registry};
@@ -360,7 +360,8 @@ impl Catalogue {
     /// written is not known by this clock.
     fn renew_waits(&mut self, now: Instant) {
         let mut known = std::mem::take(&mut self.waits);
-        let Some(keys) = self.driver.machine().machine().watched(KEYSPACES).and_then(|watched| watched.keys())
+        let Some(keys) =
+            self.driver.machine().machine().watched(KEYSPACES).and_then(|watched| watched.keys())
         else {
             return;
         };
@@ -420,8 +421,12 @@ fn wait_for(key: &Key, stored: &Stored, now: Instant) -> Option<Wait> {
 
 /// Reads what the keys of keyspaces and drops hold.
 fn read(keys: &BTreeMap<Key, Stored>, started: Revision) -> Reading {
-    let mut reading =
-        Reading { keyspaces: Vec::with_capacity(keys.len()), drops: BTreeMap::new(), started, complete: true };
+    let mut reading = Reading {
+        keyspaces: Vec::with_capacity(keys.len()),
+        drops: BTreeMap::new(),
+        started,
+        complete: true,
+    };
     for (key, stored) in keys.iter().filter(|(key, _)| is_dropped_key(key)) {
         match quorate_wire::decode::<Dropped>(&stored.value) {
             Ok(dropped) => _ = reading.drops.insert(dropped.id, dropped),

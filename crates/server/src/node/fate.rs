@@ -166,7 +166,9 @@ impl Node {
                     placement.keyspace_name.clone_from(&keyspace.name);
                 }
                 let before = std::mem::replace(&mut hosted.standing, standing);
-                if before != hosted.standing && (&before, &hosted.standing) != (&Standing::Unheard, &Standing::Listed) {
+                if before != hosted.standing
+                    && (&before, &hosted.standing) != (&Standing::Unheard, &Standing::Listed)
+                {
                     let (standing, keyspace) = (hosted.standing.name(), &hosted.placement.keyspace_name);
                     tracing::info!(replica = %id, %keyspace, standing, "what the catalogue says of the keyspace has changed");
                 }
@@ -331,7 +333,10 @@ mod tests {
     fn clients_are_told_how_to_bring_a_keyspace_back() {
         let record = dropped("accounts", &[], DropStage::Waiting);
         let told = farewell(&record);
-        assert!(told.contains("`quorate keyspace undrop accounts --id 3`") && told.contains("24 h"), "{told}");
+        assert!(
+            told.contains("`quorate keyspace undrop accounts --id 3`") && told.contains("24 h"),
+            "{told}"
+        );
         assert_eq!(span(Duration::from_secs(90)), "90s");
         assert_eq!(span(Duration::from_secs(120)), "2 min");
     }

@@ -96,9 +96,11 @@ impl Node {
             ));
         };
         if replica.shard == SYSTEM_SHARD && lost == hosted.placement.group.replicas.len() {
-            return Err("no replica of the catalogue is left: if it began again empty, it would know no keyspace; \
+            return Err(
+                "no replica of the catalogue is left: if it began again empty, it would know no keyspace; \
                         bring back a disk, or create a new cluster"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let Some(Hosted { placement, state: State::Running(running), .. }) = self.replicas.remove(&replica)
         else {

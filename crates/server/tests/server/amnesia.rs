@@ -53,7 +53,10 @@ async fn is_fenced_until_it_is_replaced(mut cluster: Cluster, mut client: Client
     cluster.crash(2);
     let config = cluster.configs[2].clone();
     let error = Server::start(config.clone(), Initialise::No).unwrap_err();
-    assert!(matches!(error, StartError::Data(_)) && error.to_string().contains("must not be used"), "{error}");
+    assert!(
+        matches!(error, StartError::Data(_)) && error.to_string().contains("must not be used"),
+        "{error}"
+    );
     std::fs::remove_dir_all(&config.data_directory).unwrap();
     start(&mut cluster, 2, Initialise::Replace);
     cluster.healthy(2).await;

@@ -44,8 +44,8 @@ use clock::{Pace, PhysicalClock};
 use costs::{Costs, SyncTime, Work};
 use disk::{Condition, Crash, Decay, Disk, Image};
 pub use host::Envelope;
-use lives::{LifeNumber, NodeLives, Passage};
 use host::{About, Host, HostEvent, HostEventKind, Surroundings};
+use lives::{LifeNumber, NodeLives, Passage};
 use network::Network;
 use processor::{Cores, Processor};
 use queue::EventQueue;
@@ -495,7 +495,9 @@ impl<P: Protocol, A> World<P, A> {
         if let Some(Endpoint::Server(at)) = endpoint {
             let passage = self.fabric.lives.passage(self.servers[at].node, life);
             if passage != Passage::Passes {
-                self.fabric.trace.line(now, || format!("{from} → {to} ✗ its life is not believed  {message:?}"));
+                self.fabric
+                    .trace
+                    .line(now, || format!("{from} → {to} ✗ its life is not believed  {message:?}"));
                 if let (Passage::Fences(node), Some(life)) = (passage, life) {
                     self.fabric.happenings.push_back(Happening::Fenced(node, life));
                 }
@@ -598,7 +600,9 @@ impl<P: Protocol, A> World<P, A> {
     pub fn restore_disk(&mut self, server: usize, image: Image) {
         let host = &mut self.servers[server];
         assert!(host.machine.is_none(), "disks are replaced while nobody uses them");
-        self.fabric.trace.line(self.fabric.now, || format!("{} gets an older copy of its disk", host.address));
+        self.fabric
+            .trace
+            .line(self.fabric.now, || format!("{} gets an older copy of its disk", host.address));
         host.disk.restore(image);
     }
 

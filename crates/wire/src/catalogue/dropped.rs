@@ -231,7 +231,9 @@ mod tests {
     #[test]
     fn one_range_holds_both() {
         let range = keyspaces_and_dropped_range();
-        for key in [dropped_key(KeyspaceId(0)), dropped_key(KeyspaceId(u32::MAX)), super::super::keyspace_key("~")] {
+        for key in
+            [dropped_key(KeyspaceId(0)), dropped_key(KeyspaceId(u32::MAX)), super::super::keyspace_key("~")]
+        {
             assert!(range.contains(&key), "{key:?}");
             assert!(is_keyspace_key(&key) != is_dropped_key(&key), "{key:?}");
         }

@@ -687,7 +687,8 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
             Packet::JoinReply { node: node.map(NodeId), is_known, refused }
         }),
         Just(Packet::ReplicasRequest),
-        (vec(replica_report(), 0..3), of(number())).prop_map(|(replicas, room)| Packet::Replicas { replicas, room }),
+        (vec(replica_report(), 0..3), of(number()))
+            .prop_map(|(replicas, room)| Packet::Replicas { replicas, room }),
         vec((text(), number()).prop_map(|(name, value)| Setting { name, value }), 0..3)
             .prop_map(|settings| Packet::Settings { settings }),
         (life(), vec(known_life(), 0..3)).prop_map(|(own, known)| Packet::Lives { own, known }),

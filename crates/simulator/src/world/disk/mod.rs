@@ -227,9 +227,7 @@ impl Disk {
 
     /// A copy of what the disk holds.
     pub fn image(&self) -> Image {
-        let held = |store: &Store| {
-            (store.directory.copy(), store.ideal.clone(), store.durable, store.proven)
-        };
+        let held = |store: &Store| (store.directory.copy(), store.ideal.clone(), store.durable, store.proven);
         Image { held: self.store.as_ref().map(held) }
     }
 
