@@ -9,10 +9,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use quorate_runtime::Transport;
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::metrics;
 use crate::node::{Node, Status};
+use crate::process::BackgroundRuntime;
 
 /// Serves HTTP until it is dropped.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ impl HttpServer {
     pub(crate) fn start(listener: TcpListener, transport: Transport<Node>) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = BackgroundRuntime::new(Builder::new_current_thread().enable_all().build()?);
         let (stop, stop_asked) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
             let served = runtime.block_on(async {
@@ -40,7 +42,6 @@ impl HttpServer {
             if let Err(error) = served {
                 tracing::error!(%error, "HTTP is not served any more");
             }
-            runtime.shutdown_background();
         })?;
         Ok(HttpServer { address, stop: Some(stop), thread: Some(thread) })
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::Runtime;
 
 /// The processor time that this process has used, over all its threads.
 pub(crate) fn cpu_time() -> Duration {
@@ -31,5 +32,33 @@ pub fn use_small_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::warn!(%error, "the system does not let this process do without huge pages, so it will be slower");
+    }
+}
+
+/// A runtime that ends in the background, wherever its owner is dropped. A plain one panics if that is within another
+/// runtime, where waiting is forbidden, and hides the error because of which it was dropped.
+#[derive(Debug)]
+pub(crate) struct BackgroundRuntime(Option<Runtime>);
+
+impl BackgroundRuntime {
+    /// Owns a runtime.
+    pub(crate) fn new(runtime: Runtime) -> Self {
+        BackgroundRuntime(Some(runtime))
+    }
+}
+
+impl std::ops::Deref for BackgroundRuntime {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for BackgroundRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }

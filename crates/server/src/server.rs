@@ -11,7 +11,7 @@ use quorate_core::{ClientId, NodeId};
 use quorate_runtime::transport::{Dialled, Options, Target, TurnWaker};
 use quorate_runtime::{Clock, Transport};
 use quorate_wire::Peer;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 
 use crate::Config;
@@ -19,6 +19,7 @@ use crate::data::{DataDirectory, DataError, Initialise};
 use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
 use crate::node::{DrainState, Logs, Node, Status};
+use crate::process::BackgroundRuntime;
 
 /// How long a node waits for the lives of the others before its replicas start without them. One whose disk was rolled back, or which
 /// was initialised anew, is told so meanwhile by any peer that can be reached.
@@ -123,7 +124,7 @@ impl Server {
             (None, None) => None,
         };
 
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = BackgroundRuntime::new(Builder::new_current_thread().enable_all().build()?);
         let waker = TurnWaker::default();
         let (logs, client, seeds) =
             (Logs::start(cluster, waker.clone())?, ClientId(random()?.max(1)), [random()?, random()?]);
@@ -210,7 +211,7 @@ impl Drop for Server {
 
 /// The life of a node's thread.
 fn run(
-    runtime: Runtime,
+    runtime: BackgroundRuntime,
     transport: Transport<Node>,
     turns: tokio::task::JoinHandle<()>,
     listener: TcpListener,
@@ -246,7 +247,7 @@ fn run(
         result
     });
     // Sockets, tasks and machines end here.
-    runtime.shutdown_background();
+    drop(runtime);
     result
 }
 

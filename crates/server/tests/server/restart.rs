@@ -150,3 +150,16 @@ async fn a_replaced_node_learns_everything_before_it_counts() {
     cluster.crash(0);
     assert_eq!(client.get(&keyspace, "key").await.as_deref(), Some(&b"value"[..]));
 }
+
+#[tokio::test]
+async fn a_node_that_cannot_start_says_why_within_a_runtime_too() {
+    let mut cluster = Cluster::start(Durability::Sync);
+    cluster.healthy(1).await;
+    cluster.crash(0);
+    let config = cluster.configs[0].clone();
+    let file = config.data_directory.join("keyspaces/keyspace-0.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "no TOML").unwrap();
+    let error = Server::start(config, Initialise::No).expect_err("the file is damaged").to_string();
+    assert!(error.contains("keyspace-0.toml is damaged"), "{error}");
+}
