@@ -1,5 +1,7 @@
 //! `/metrics`, `/health` and `/status`, on a small thread of their own.
 
+mod connections;
+
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 
@@ -12,9 +14,10 @@ use quorate_runtime::Transport;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::metrics;
 use crate::node::{Node, Status};
 use crate::process::BackgroundRuntime;
+use crate::{Limits, metrics};
+use connections::BoundedListener;
 
 /// Serves HTTP until it is dropped.
 #[derive(Debug)]
@@ -25,7 +28,12 @@ pub(crate) struct HttpServer {
 }
 
 impl HttpServer {
-    pub(crate) fn start(listener: TcpListener, transport: Transport<Node>) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        listener: TcpListener,
+        transport: Transport<Node>,
+        limits: &Limits,
+    ) -> std::io::Result<Self> {
+        let (connections_max, timeout) = (limits.http_connections_max, limits.http_timeout);
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = BackgroundRuntime::new(Builder::new_current_thread().enable_all().build()?);
@@ -33,6 +41,7 @@ impl HttpServer {
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
             let served = runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
+                let listener = BoundedListener::new(listener, connections_max, timeout);
                 tokio::select! {
                     served = axum::serve(listener, router(transport)).into_future() => served,
                     // Asked to stop, or dropped.

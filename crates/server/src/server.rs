@@ -133,8 +133,8 @@ impl Server {
             let _inside = runtime.enter();
             Transport::start(node, options(&config), Clock::start(), waker)
         };
-        let http =
-            http_listener.map(|listener| HttpServer::start(listener, transport.clone())).transpose()?;
+        let serve = |listener| HttpServer::start(listener, transport.clone(), &config.limits);
+        let http = http_listener.map(serve).transpose()?;
         let (stop, stop_asked) = oneshot::channel();
         let (has_stopped, stopped) = watch::channel(false);
         let thread = std::thread::Builder::new().name(config.node.to_string()).spawn({

@@ -121,6 +121,8 @@ macro_rules! section {
 
 section! { FileLimits of Limits {
     connections_max: usize => connections_max = usize::from;
+    http_connections_max: usize => http_connections_max = usize::from;
+    http_timeout_ms: u64 => http_timeout = Duration::from_millis;
     handshake_timeout_ms: u64 => handshake_timeout = Duration::from_millis;
     stall_timeout_ms: u64 => stall_timeout = Duration::from_millis;
     client_queue_bytes_max: usize => client_queue_bytes_max = usize::from;

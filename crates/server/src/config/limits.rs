@@ -7,6 +7,11 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections that are accepted at a time.
     pub connections_max: usize,
+    /// HTTP connections that are open at a time; the one that was answered least recently is closed for a further one.
+    pub http_connections_max: usize,
+    /// How long an HTTP connection may go without a part of an answer: that bounds idle connections, requests that never end,
+    /// and clients that do not read.
+    pub http_timeout: Duration,
     /// How long a connection may take to introduce itself.
     pub handshake_timeout: Duration,
     /// How long a frame may take to arrive, and a peer to take some of what waits for it.
@@ -38,6 +43,8 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections_max: 1_024,
+            http_connections_max: 64,
+            http_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(5),
             stall_timeout: Duration::from_secs(30),
             client_queue_bytes_max: 64 * 1024 * 1024,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use quorate_core::command::Failure;
 use quorate_core::topology::Durability;
-use quorate_server::{Initialise, Server, StartError};
+use quorate_server::{Initialise, Limits, Server, StartError};
 use quorate_wire::Packet;
 
 use crate::cluster::{Cluster, ENTRY};
@@ -57,6 +57,33 @@ async fn health_metrics_and_status_over_http() {
     assert!(status["transport"]["messages_sent"].as_u64().unwrap() > 0);
     assert!(status["cpu_seconds"].as_f64().unwrap() > 0.0);
     assert_eq!(http(address, "/nothing").0, 404);
+}
+
+#[tokio::test]
+async fn idle_http_connections_keep_nobody_out() {
+    let limits = Limits { http_connections_max: 8, ..Limits::default() };
+    let cluster = Cluster::start_with(Durability::Memory, limits);
+    cluster.healthy(1).await;
+    let address = cluster.server(0).http_address().unwrap();
+    let mut idle: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    assert_eq!(http(address, "/health").0, 200);
+    // The first have made room for the last.
+    for closed in &mut idle[..30] {
+        assert_eq!(closed.read(&mut [0; 1]).unwrap_or(0), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_http_request_that_never_ends_is_closed() {
+    let limits = Limits { http_timeout: Duration::from_millis(200), ..Limits::default() };
+    let cluster = Cluster::start_with(Durability::Memory, limits);
+    let mut slow = TcpStream::connect(cluster.server(0).http_address().unwrap()).unwrap();
+    let begin = Instant::now();
+    while slow.write_all(b"G").is_ok() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it may dribble for ever");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(begin.elapsed() >= Duration::from_millis(200));
 }
 
 #[tokio::test]
