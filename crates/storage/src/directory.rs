@@ -47,8 +47,14 @@ pub trait LogFile: Debug {
     /// Its length in bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Its first bytes, at most so many.
-    fn read(&self, bytes_max: u64) -> io::Result<Vec<u8>>;
+    /// Its bytes from this offset on, at most so many.
+    fn read_at(&self, offset: u64, bytes_max: u64) -> io::Result<Vec<u8>>;
+
+    /// Lets what is read next come from the medium and not from what the operating system remembers of it, where it can be told
+    /// to.
+    fn forget(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Overwrites what stands from this offset on, and lengthens the file where needed.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;

@@ -1,9 +1,12 @@
 //! Why a log cannot be used, and what an operator can do about it.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
+
+/// What is tried with a file or directory to make it durable.
+pub(crate) const SYNC: &str = "sync";
 
 /// A log that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -121,10 +124,49 @@ pub enum LogError {
     Failed {
         /// The directory.
         directory: PathBuf,
+        /// What ran short then, if that is why.
+        shortage: Option<Shortage>,
     },
 }
 
+/// Something of which there was not enough, and of which there may be enough later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// Room on the disk, or within a quota.
+    Space,
+    /// Descriptors, of the process or of the whole system.
+    Descriptors,
+}
+
+impl Shortage {
+    /// What ran short, if an error of the operating system says so.
+    pub fn of(error: &io::Error) -> Option<Shortage> {
+        /// The process, or the system, has no descriptor left. The standard library has no names for these.
+        const DESCRIPTORS: [i32; 2] = [24, 23];
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Shortage::Space),
+            _ => {
+                error.raw_os_error().filter(|code| DESCRIPTORS.contains(code)).map(|_| Shortage::Descriptors)
+            }
+        }
+    }
+}
+
 impl LogError {
+    /// What ran short, if that is all that is wrong: then the log may be opened again, which reads and checks it as after a
+    /// crash, until there is enough. None if an operator has to act.
+    ///
+    /// A sync that failed is never among these, whatever the reason that is given: it has failed to write something that had been
+    /// taken in, and that a disk does so is for an operator to look at.
+    pub fn shortage(&self) -> Option<Shortage> {
+        match self {
+            LogError::Io { action: SYNC, .. } => None,
+            LogError::Io { source, .. } => Shortage::of(source),
+            LogError::Failed { shortage, .. } => *shortage,
+            _ => None,
+        }
+    }
+
     pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> LogError + 'a {
         move |source| LogError::Io { action, path: path.to_owned(), source }
     }
@@ -136,4 +178,40 @@ fn advice(file: &Path) -> String {
         "the replica is not served: remove {directory} so that it rejoins from the other replicas, or restore the \
          directory from a copy"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_as_a_table() {
+        let io = |action, source: io::Error| LogError::Io { action, path: "log".into(), source };
+        let code = io::Error::from_raw_os_error;
+        let (directory, file) = (PathBuf::from("log"), PathBuf::from("log/1"));
+        let failed = |shortage| LogError::Failed { directory: directory.clone(), shortage };
+        let table = [
+            (io("write to", ErrorKind::StorageFull.into()), Some(Shortage::Space)),
+            (io("preallocate", code(28)), Some(Shortage::Space)),
+            (io("create", ErrorKind::QuotaExceeded.into()), Some(Shortage::Space)),
+            (io("open", code(24)), Some(Shortage::Descriptors)),
+            (io("lock", code(23)), Some(Shortage::Descriptors)),
+            (failed(Some(Shortage::Space)), Some(Shortage::Space)),
+            // Not read, not written, not synced: what the disk holds is for an operator to look at.
+            (io("write to", code(5)), None),
+            (io("read", code(5)), None),
+            (io(SYNC, code(5)), None),
+            (io(SYNC, ErrorKind::StorageFull.into()), None),
+            (io("create", ErrorKind::PermissionDenied.into()), None),
+            (io("create", ErrorKind::ReadOnlyFilesystem.into()), None),
+            (failed(None), None),
+            (LogError::InUse { directory: directory.clone() }, None),
+            (LogError::Missing { directory: directory.clone() }, None),
+            (LogError::MissingSegment { file: file.clone() }, None),
+            (LogError::Corrupt { file, offset: 0, what: "it is torn" }, None),
+        ];
+        for (error, expected) in table {
+            assert_eq!(error.shortage(), expected, "{error}");
+        }
+    }
 }

@@ -117,10 +117,16 @@ impl LogFile for LogHandle {
         Ok(self.file.metadata()?.len())
     }
 
-    fn read(&self, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.length()?.min(bytes_max) as usize];
-        self.file.read_exact_at(&mut bytes, 0)?;
+    fn read_at(&self, offset: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.length()?.saturating_sub(offset).min(bytes_max) as usize];
+        self.file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)?;
+        Ok(())
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

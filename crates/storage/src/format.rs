@@ -218,7 +218,17 @@ fn record_crc(incarnation: u64, position: Position, length: u32, durable: Positi
 /// Reads what stands at `offset` of a segment of which `segment` is the beginning and the rest is zeros.
 pub(super) fn entry_at<'a>(segment: &'a [u8], header: &Header, offset: u32) -> Entry<'a> {
     let end = (segment.len() as u64).min(u64::from(header.bytes)) as usize;
-    let rest = segment.get(offset as usize..end).unwrap_or(&[]);
+    entry_of(segment.get(offset as usize..end).unwrap_or(&[]), header, offset)
+}
+
+/// How many bytes the record takes that begins here, as its header says; none for anything else.
+pub(super) fn record_bytes_at(rest: &[u8]) -> Option<usize> {
+    let length = u32_at(rest.get(..RECORD_HEADER_BYTES)?, 0);
+    (length != SEAL && length as usize <= RECORD_BYTES_MAX).then(|| record_bytes(length as usize))
+}
+
+/// Reads what stands at `offset` of a segment, where `rest` begins.
+pub(super) fn entry_of<'a>(rest: &'a [u8], header: &Header, offset: u32) -> Entry<'a> {
     let Some((head, body)) = rest.split_at_checked(RECORD_HEADER_BYTES) else {
         return if is_zero(rest) { Entry::Blank } else { Entry::Unreadable };
     };

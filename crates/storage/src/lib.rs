@@ -46,7 +46,7 @@ mod tests;
 use quorate_core::ReplicaId;
 
 pub use directory::{Directory, LogFile};
-pub use error::LogError;
+pub use error::{LogError, Shortage};
 pub use files::Files;
 pub use log::{Log, Truncation, Unsynced};
 pub use recovery::{Records, Recovery};

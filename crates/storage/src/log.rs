@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use super::directory::Directory;
 use super::format::{self, Header, RECORD_HEADER_BYTES, RECORDS_OFFSET};
 use super::recovery::{self, Records, Recovery};
 use super::segment::{self, Segment};
-use super::{Files, LogError, LogIdentity, LogOptions, Position, RECORD_BYTES_MAX};
+use super::{Files, LogError, LogIdentity, LogOptions, Position, RECORD_BYTES_MAX, Shortage};
 
 /// The buffer of appended records keeps at most so much room between writes.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
@@ -27,8 +27,6 @@ const BUFFER_BYTES_KEPT: usize = 1 << 20;
 pub struct Log<D: Directory = Files> {
     shared: Arc<Shared<D>>,
     options: LogOptions,
-    /// The number of the segment that the log begins with.
-    first: u32,
     /// The segment that was written to last.
     current: Arc<Segment<D>>,
     /// The segment before that.
@@ -53,11 +51,23 @@ pub(super) struct Shared<D: Directory = Files> {
     pub(super) directory: D,
     pub(super) identity: LogIdentity,
     incarnation: u64,
+    /// The number of the segment that the log begins with.
+    first: AtomicU32,
     /// Everything before this position is durable.
     durable: AtomicU64,
-    failed: AtomicBool,
+    /// Whether something has failed, and why; see [`FAILURES`].
+    failed: AtomicU8,
+    /// Tells this log from every other one that was opened in this process, of the same replica too.
+    pub(super) opening: u64,
     next: Mutex<Next<D>>,
 }
+
+/// What has failed a log, by the number that it is kept as.
+const FAILURES: [Option<Option<Shortage>>; 4] =
+    [None, Some(None), Some(Some(Shortage::Space)), Some(Some(Shortage::Descriptors))];
+
+/// How many logs were opened in this process.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
 /// The segment that will be needed next.
 #[derive(Debug)]
@@ -207,7 +217,7 @@ impl<D: Directory> Log<D> {
         let lock = segment::lock(directory)?;
         let found = recovery::recover(directory, identity)?;
         let mut log = Log::starting_at(directory, found.tail, found.offset, options, found.recovery, lock);
-        log.first = found.first;
+        log.shared.first.store(found.first, Ordering::Release);
         log.previous = found.previous.map(Arc::new);
         log.mark().write(log.durable())?;
         Ok((log, found.records))
@@ -226,14 +236,15 @@ impl<D: Directory> Log<D> {
             directory: directory.clone(),
             identity,
             incarnation,
+            first: AtomicU32::new(number),
             durable: AtomicU64::new(Position::new(number, offset).0),
-            failed: AtomicBool::new(false),
+            failed: AtomicU8::new(0),
+            opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
             next: Mutex::new(Next { number: number + 1, prepared: None }),
         };
         Log {
             shared: Arc::new(shared),
             options,
-            first: number,
             current: Arc::new(segment),
             previous: None,
             sealed: Vec::new(),
@@ -244,6 +255,15 @@ impl<D: Directory> Log<D> {
             recovery,
             lock: Arc::new(lock),
         }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared<D>> {
+        &self.shared
+    }
+
+    /// Tells this log from every other one that was opened in this process, of the same replica too.
+    pub fn opening(&self) -> u64 {
+        self.shared.opening
     }
 
     /// Whose log this is.
@@ -331,8 +351,8 @@ impl<D: Directory> Log<D> {
             return Ok(None);
         }
         let result = self.write_chunks();
-        if result.is_err() {
-            self.shared.fail();
+        if let Err(error) = &result {
+            self.shared.fail(error);
         }
         result.map(Some)
     }
@@ -353,13 +373,34 @@ impl<D: Directory> Log<D> {
 
     fn write_chunk(&mut self, chunk: &Chunk) -> Result<(), LogError> {
         if chunk.segment != self.current.header.number {
-            let header = self.header_of(chunk.segment, chunk.segment_bytes);
-            let next = Arc::new(self.shared.take_next(header)?);
+            let next = Arc::new(self.next_for(chunk)?);
             let previous = std::mem::replace(&mut self.current, next);
             self.sealed.push(Arc::clone(&previous));
             self.previous = Some(previous);
         }
         self.current.write(&chunk.bytes, chunk.offset.into())
+    }
+
+    /// The segment that a chunk begins. If there is no room for a whole one, a small one has to do: then a log goes on with
+    /// what there is, and what frees room can still be written.
+    fn next_for(&mut self, chunk: &Chunk) -> Result<Segment<D>, LogError> {
+        let header = self.header_of(chunk.segment, chunk.segment_bytes);
+        let error = match self.shared.take_next(header) {
+            Err(error) if error.shortage() == Some(Shortage::Space) => error,
+            taken => return taken,
+        };
+        let needed = RECORDS_OFFSET + (chunk.bytes.len() + RECORD_HEADER_BYTES) as u32;
+        let segment_bytes = self.options.segment_bytes_first.max(needed);
+        if segment_bytes >= chunk.segment_bytes {
+            return Err(error);
+        }
+        let segment = self.shared.take_next(Header { bytes: segment_bytes, ..header })?;
+        if chunk.segment == self.tail.segment {
+            self.tail.segment_bytes = segment_bytes;
+            self.open.segment_bytes = segment_bytes;
+            self.next_requested = false;
+        }
+        Ok(segment)
     }
 
     /// Gives up the records before a position, as far as they fill whole segments. Nothing if they do not fill another
@@ -370,10 +411,10 @@ impl<D: Directory> Log<D> {
     pub fn truncate(&mut self, up_to: Position) -> Option<Truncation<D>> {
         assert!(up_to <= self.durable(), "what stays of a log is durable before the rest goes");
         let first = up_to.segment();
-        if first <= self.first {
+        if first <= self.shared.first() {
             return None;
         }
-        self.first = first;
+        self.shared.first.store(first, Ordering::Release);
         self.previous = self.previous.take().filter(|previous| previous.header.number >= first);
         Some(Truncation { log: Arc::clone(&self.shared), first, _lock: Arc::clone(&self.lock) })
     }
@@ -465,7 +506,7 @@ impl<D: Directory> Unsynced<D> {
         let result = self.segments.iter().try_for_each(|segment| segment.sync());
         match &result {
             Ok(()) => drop(self.log.durable.fetch_max(self.through.0, Ordering::AcqRel)),
-            Err(_) => self.log.fail(),
+            Err(error) => self.log.fail(error),
         }
         result
     }
@@ -514,7 +555,7 @@ impl<D: Directory> Truncation<D> {
     /// Notes durably where the log begins, and removes what lies before.
     ///
     /// # Errors
-    /// The operating system refuses. If that is to note the beginning, the log cannot be used any more; if it is to
+    /// The operating system refuses. If that is to note the beginning, the log cannot be used any more; if it is to open or
     /// remove something, that is tried again with the next truncation.
     pub fn run(self) -> Result<(), LogError> {
         if self.log.has_failed() {
@@ -522,8 +563,11 @@ impl<D: Directory> Truncation<D> {
         }
         // Through a file handle of its own: an error of this sync is still reported to the one who syncs records.
         let noted = self.first_segment().and_then(|segment| segment.begin().and_then(|()| segment.sync()));
-        if noted.is_err() {
-            self.log.fail();
+        // Without a descriptor nothing was begun.
+        if let Err(error) = &noted
+            && error.shortage() != Some(Shortage::Descriptors)
+        {
+            self.log.fail(error);
         }
         noted.and_then(|()| segment::remove_before(&self.log.directory, self.first))
     }
@@ -539,16 +583,25 @@ impl<D: Directory> Shared<D> {
         Position(self.durable.load(Ordering::Acquire))
     }
 
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
+    /// The number of the segment that the log begins with.
+    pub(super) fn first(&self) -> u32 {
+        self.first.load(Ordering::Acquire)
     }
 
-    fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire) != 0
+    }
+
+    fn fail(&self, error: &LogError) {
+        let failure = FAILURES.iter().position(|known| *known == Some(error.shortage()));
+        let failure = failure.expect("every shortage is listed") as u8;
+        // The first one counts: what comes after it may be its consequence.
+        let _ = self.failed.compare_exchange(0, failure, Ordering::AcqRel, Ordering::Acquire);
     }
 
     fn failed_before(&self) -> LogError {
-        LogError::Failed { directory: self.directory.path().to_owned() }
+        let shortage = FAILURES[usize::from(self.failed.load(Ordering::Acquire))].flatten();
+        LogError::Failed { directory: self.directory.path().to_owned(), shortage }
     }
 
     /// The segment that was created ahead of time, else one that is created now. Waits while it is being created.

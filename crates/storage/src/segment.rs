@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::directory::{Directory, LogFile};
 use super::format::{self, BEGINNING_OFFSET, Header, HeaderFault, MARK_OFFSET, RECORDS_OFFSET};
+use super::error::SYNC;
 use super::{LogError, LogIdentity, Position};
 
 const EXTENSION: &str = "log";
@@ -27,7 +28,11 @@ impl<D: Directory> Segment<D> {
         let name_new = format!("{:010}.{EXTENSION_NEW}", header.number);
         let path_new = directory.path().join(&name_new);
         let file = directory.create_file(&name_new).map_err(LogError::io("create", &path_new))?;
-        fill(&file, &header).and_then(|()| file.sync()).map_err(LogError::io("preallocate", &path_new))?;
+        if let Err(error) = fill(&file, &header).and_then(|()| file.sync()) {
+            // It may hold the room that is missing. If it cannot be removed, the next attempt empties it.
+            let _ = directory.remove(&name_new);
+            return Err(LogError::io("preallocate", &path_new)(error));
+        }
         directory.rename(&name_new, &name).map_err(LogError::io("rename", &path_new))?;
         sync_directory(directory)?;
         Ok(Segment { header, path, file })
@@ -68,13 +73,13 @@ impl<D: Directory> Segment<D> {
 
     /// Writes what stands between two offsets once more.
     pub(super) fn rewrite(&self, from: u32, to: u32) -> Result<(), LogError> {
-        let bytes = self.file.read(to.into()).map_err(LogError::io("read", &self.path))?;
+        let bytes = self.file.read_at(0, to.into()).map_err(LogError::io("read", &self.path))?;
         self.write(bytes.get(from as usize..).unwrap_or(&[]), from.into())
     }
 
     /// Makes everything that was written durable.
     pub(super) fn sync(&self) -> Result<(), LogError> {
-        self.file.sync().map_err(LogError::io("sync", &self.path))
+        self.file.sync().map_err(LogError::io(SYNC, &self.path))
     }
 
     /// Writes the durable mark.
@@ -141,6 +146,19 @@ pub(super) fn peek(
     Ok((header, format::is_beginning(&bytes, &header)))
 }
 
+/// Opens a segment to read what its medium holds, and checks that it belongs to this log.
+pub(super) fn open_to_check<D: Directory>(
+    directory: &D,
+    number: u32,
+    identity: LogIdentity,
+) -> Result<(D::File, Header), LogError> {
+    let path = path(directory, number);
+    let file = directory.open_file(&name(number)).map_err(LogError::io("open", &path))?;
+    file.forget().map_err(LogError::io("read", &path))?;
+    let (header, _) = peek(directory, number, identity)?;
+    Ok((file, header))
+}
+
 /// Reads the first bytes of a segment and checks that it is the expected one.
 fn read_first(
     directory: &impl Directory,
@@ -151,7 +169,7 @@ fn read_first(
     let file = path(directory, number);
     let bytes = directory
         .open_file(&name(number))
-        .and_then(|opened| opened.read(bytes_max))
+        .and_then(|opened| opened.read_at(0, bytes_max))
         .map_err(LogError::io("read", &file))?;
     let header = match Header::decode(&bytes) {
         Ok(header) => header,
@@ -201,5 +219,5 @@ pub(super) fn lock<D: Directory>(directory: &D) -> Result<D::Lock, LogError> {
 
 /// Makes the names in a directory durable.
 fn sync_directory(directory: &impl Directory) -> Result<(), LogError> {
-    directory.sync().map_err(LogError::io("sync", directory.path()))
+    directory.sync().map_err(LogError::io(SYNC, directory.path()))
 }

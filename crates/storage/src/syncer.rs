@@ -19,6 +19,9 @@ const MARK_AFTER: Duration = Duration::from_millis(20);
 pub struct Report {
     /// Whose log.
     pub replica: ReplicaId,
+    /// Which log, as [`Log::opening`](super::Log::opening) says: one that was given up may be reported after the next one of the
+    /// same replica has been opened.
+    pub opening: u64,
     /// Up to where the log is durable now; or why nothing more of this log will ever be.
     pub result: Result<Position, LogError>,
 }
@@ -142,12 +145,12 @@ pub(super) fn sync(unsynced: Unsynced, idle: &mut Vec<Idle>) -> Report {
     let result = unsynced.sync().map(|()| unsynced.through());
     let through = unsynced.through();
     let Unsynced { log, mark, .. } = unsynced;
-    let replica = log.identity.replica;
+    let (replica, opening) = (log.identity.replica, log.opening);
     idle.retain(|known| !Arc::ptr_eq(&known.log, &log));
     if result.is_ok() {
         idle.push(Idle { log, mark, durable: through });
     }
-    Report { replica, result }
+    Report { replica, opening, result }
 }
 
 fn write_mark(Idle { log, mark, durable }: Idle) {

@@ -47,7 +47,7 @@ fn a_failed_sync_is_never_a_success_later() {
     let (reports, news) = mpsc::channel();
     let syncer = Syncer::start(move |report| reports.send(report).unwrap()).unwrap();
     syncer.submit(first);
-    let Report { replica, result } = news.recv().unwrap();
+    let Report { replica, result, .. } = news.recv().unwrap();
     assert_eq!(replica, IDENTITY.replica);
     assert!(result.unwrap_err().to_string().contains("cannot sync"));
     syncer.submit(second);

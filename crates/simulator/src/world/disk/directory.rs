@@ -310,11 +310,11 @@ impl LogFile for SimulatedFile {
         Ok(self.contents.borrow().cache.len() as u64)
     }
 
-    fn read(&self, bytes_max: u64) -> io::Result<Vec<u8>> {
+    fn read_at(&self, offset: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
         self.disk.borrow().check(false)?;
         let contents = self.contents.borrow();
-        let length = contents.cache.len().min(bytes_max.try_into().unwrap_or(usize::MAX));
-        Ok(contents.cache[..length].to_vec())
+        let bytes = contents.cache.iter().skip(offset as usize);
+        Ok(bytes.take(bytes_max.try_into().unwrap_or(usize::MAX)).copied().collect())
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
