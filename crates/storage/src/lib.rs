@@ -38,6 +38,7 @@ mod files;
 mod format;
 mod log;
 mod recovery;
+mod scrub;
 mod segment;
 mod syncer;
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub use error::{LogError, Shortage};
 pub use files::Files;
 pub use log::{Log, Truncation, Unsynced};
 pub use recovery::{Records, Recovery};
+pub use scrub::{Scrubbed, Scrubber, scrub};
 pub use syncer::{Report, Syncer};
 
 /// The format that this version writes, and the newest that it reads.

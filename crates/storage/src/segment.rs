@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::directory::{Directory, LogFile};
-use super::format::{self, BEGINNING_OFFSET, Header, HeaderFault, MARK_OFFSET, RECORDS_OFFSET};
 use super::error::SYNC;
+use super::format::{self, BEGINNING_OFFSET, Header, HeaderFault, MARK_OFFSET, RECORDS_OFFSET};
 use super::{LogError, LogIdentity, Position};
 
 const EXTENSION: &str = "log";
