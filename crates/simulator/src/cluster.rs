@@ -371,6 +371,22 @@ impl<S: System> Cluster<S> {
         decays
     }
 
+    /// Reads again what the disks of a node hold. True if something has decayed there: then it must not be used any more.
+    pub fn scrub_disks(&mut self, node: usize) -> bool {
+        let mut has_decayed = false;
+        for server in self.servers_of(node) {
+            let error = match self.world.disk(server).scrub() {
+                // One that does not answer says nothing about what it holds.
+                Ok(()) | Err(LogError::Io { .. }) => continue,
+                Err(error) => error,
+            };
+            assert!(self.decayed[server], "what a disk holds that has not decayed cannot be read: {error}");
+            self.world.note(|| format!("reading its log again has found: {error}"));
+            has_decayed = true;
+        }
+        has_decayed
+    }
+
     /// What every disk of a node does from now on.
     pub fn set_disk_condition(&mut self, node: usize, condition: Condition) {
         for server in self.servers_of(node) {

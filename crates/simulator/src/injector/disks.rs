@@ -35,11 +35,14 @@ impl<S: System> Injector<S> {
         self.end_after(cluster, 10, 3_000, Ending::Restart(node))
     }
 
-    /// A disk changes what it holds, which is found out when its node restarts: at once, or when something else makes it.
+    /// A disk changes what it holds, which is found out when its node restarts, at once or when something else makes it; or before,
+    /// because what it holds is read again.
     pub(super) fn decay(&mut self, cluster: &mut Cluster<S>, node: usize, decay: Decay) -> bool {
         let decays = cluster.decay_disk(node, decay);
-        if decays && self.random.chance(0.7) {
+        if decays && self.random.chance(0.5) {
             self.crash(cluster, node, Crash::Power);
+        } else if decays && self.random.chance(0.6) && cluster.scrub_disks(node) {
+            self.crash(cluster, node, Crash::Process);
         }
         decays
     }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use quorate_core::machine::PersistToken;
 use quorate_core::{Random, ReplicaId};
-use quorate_storage::{Log, LogError, LogIdentity, LogOptions, Position, Unsynced};
+use quorate_storage::{Log, LogError, LogIdentity, LogOptions, Position, Unsynced, scrub};
 
 pub use directory::{Condition, SECTOR_BYTES, SimulatedDirectory, SimulatedFile};
 
@@ -251,6 +251,17 @@ impl Disk {
         match &mut self.store {
             Some(store) => store.open(),
             None => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads again what the log of a machine that runs holds, as servers do in the background; nothing in memory.
+    ///
+    /// # Errors
+    /// Something that had been durable cannot be read, or the disk does not answer.
+    pub fn scrub(&self) -> Result<(), LogError> {
+        match self.store.as_ref().and_then(|store| store.log.as_ref()) {
+            Some(log) => scrub(log).map(drop),
+            None => Ok(()),
         }
     }
 

@@ -50,6 +50,31 @@ fn a_sync_covers_what_was_appended_before_it_began() {
 }
 
 #[test]
+fn decay_is_found_while_the_disk_is_used_and_nothing_else_is() {
+    let mut found = 0;
+    for seed in 0..100 {
+        for decay in [Decay::BitRot, Decay::Misdirected] {
+            let mut disk = opened(seed);
+            for batch in 0..20 {
+                append(&mut disk, batch * 10..batch * 10 + 10);
+                sync(&mut disk);
+            }
+            append(&mut disk, 200..210);
+            disk.scrub().unwrap();
+            if !disk.decay(decay) {
+                continue;
+            }
+            let scrubbed = disk.scrub();
+            disk.crash(Crash::Process);
+            // What does not matter to the one does not matter to the other: padding, and what no record reaches.
+            assert_eq!(scrubbed.is_err(), disk.open().is_err(), "{scrubbed:?}");
+            found += u32::from(scrubbed.is_err());
+        }
+    }
+    assert!(found > 100, "{found}");
+}
+
+#[test]
 fn a_loss_of_power_keeps_the_durable_and_at_most_a_prefix_of_the_rest() {
     let mut lengths = BTreeSet::new();
     for seed in 0..200 {
