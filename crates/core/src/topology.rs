@@ -142,6 +142,11 @@ impl Shard {
         self.change.as_ref().map_or_else(|| self.group_size().into(), |change| change.succession)
     }
 
+    /// True if the members that are left without those on such nodes are no majority.
+    pub fn needs_some_of(&self, nodes: impl Fn(NodeId) -> bool) -> bool {
+        self.replicas.iter().filter(|node| nodes(**node)).count() * 2 > self.replicas.len()
+    }
+
     /// The members, each with its node, ascending by index.
     pub fn members(&self) -> impl Iterator<Item = (ReplicaIndex, NodeId)> + '_ {
         let index = |position: usize| match &self.change {

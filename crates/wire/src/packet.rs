@@ -143,6 +143,12 @@ pub enum Packet {
         /// How far the replica is with it.
         answer: Answer,
     },
+    /// Server → client and node, and once more whenever it changes: whether my disk has room. Shards that would have no majority
+    /// without nodes of which it has none take no writes.
+    Space {
+        /// What is wrong and what to do; none if there is room, which need not be said at first.
+        problem: Option<String>,
+    },
 }
 
 /// What a node remembers of the lives of another one, or of its own.
@@ -357,6 +363,7 @@ alternatives!(Packet, "Packet",
         24 Lives { 1 own: Nested, 2 known: Repeated<Nested> }
         30 Verify { 1 replica: Nested, 2 request: Nested }
         31 VerifyReply { 1 replica: Nested, 2 request: Nested, 3 answer: Nested }
+        32 Space { 1 problem: Optional<Text> }
     },
     fields {
         1 Envelope: Nested,

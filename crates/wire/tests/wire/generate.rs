@@ -682,6 +682,7 @@ pub(crate) fn packet() -> BoxedStrategy<Packet> {
         (replica(), of(text())).prop_map(|(replica, refused)| Packet::DeclareLostReply { replica, refused }),
         verify::packet(),
         text().prop_map(|message| Packet::Unsupported { message }),
+        of(text()).prop_map(|problem| Packet::Space { problem }),
         (text(), text()).prop_map(|(site, address)| Packet::Join { site, address }),
         (of(any::<u16>()), any::<bool>(), of(text())).prop_map(|(node, is_known, refused)| {
             Packet::JoinReply { node: node.map(NodeId), is_known, refused }

@@ -642,6 +642,7 @@ messages! {
         #[prost(message, optional, tag = 1)] replica: Option<ReplicaId>,
         #[prost(uint64, tag = 2)] view: u64,
     }
+    struct Space { #[prost(string, optional, tag = 1)] problem: Option<String> }
     struct Unsupported { #[prost(string, tag = 1)] message: String }
     struct Join { #[prost(string, tag = 1)] site: String, #[prost(string, tag = 2)] address: String }
     struct JoinReply {
@@ -807,7 +808,7 @@ choices! {
         6 Busy(Empty),
         7 Unable(Unable),
     }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24, 30, 31" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24, 30, 31, 32" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -832,5 +833,6 @@ choices! {
         24 Lives(Lives),
         30 Verify(Verify),
         31 VerifyReply(VerifyReply),
+        32 Space(Space),
     }
 }

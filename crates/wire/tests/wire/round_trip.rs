@@ -112,6 +112,7 @@ fn the_generators_reach_every_variant() {
         "Below",
         "Walking",
         "Done",
+        "Space",
         "Unsupported",
         "Join",
         "JoinReply",
