@@ -155,6 +155,13 @@ fn validate_hello<H: Host>(shared: &Shared<H>, hello: Hello) -> Result<Hello, Vi
         let theirs = hello.cluster;
         return Err(Violation(format!("this is cluster {ours}, and you belong to cluster {theirs}").into()));
     }
+    if let Peer::Client(_) = hello.peer {
+        let hub = shared.lock();
+        let clients_max = hub.links.clients_max;
+        if hub.links.clients() >= clients_max {
+            return Err(Violation(format!("this node serves {clients_max} connections already").into()));
+        }
+    }
     Ok(hello)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_core::Instant;
 use quorate_core::hash::FixedMap;
-use quorate_wire::packet::Packet;
+use quorate_wire::packet::{Packet, Peer};
 use tokio::net::tcp::OwnedWriteHalf;
 
 use super::Violation;
@@ -52,10 +52,17 @@ pub(super) struct Links {
     /// How much of frames that have not ended waits to be completed, over all links.
     unfinished_bytes: usize,
     last: u64,
+    /// The most connections of clients at a time.
+    pub(super) clients_max: usize,
     pub(super) counters: Counters,
 }
 
 impl Links {
+    /// No links, with room for so many clients.
+    pub(super) fn bounded(clients_max: usize) -> Self {
+        Links { clients_max, ..Links::default() }
+    }
+
     /// Takes in a connection whose handshake is complete.
     pub(super) fn insert(
         &mut self,
@@ -87,6 +94,12 @@ impl Links {
         let mut ids: Vec<_> = self.links.keys().copied().collect();
         ids.sort_unstable();
         ids
+    }
+
+    /// How many clients have connected.
+    pub(super) fn clients(&self) -> usize {
+        // Any order: they are counted.
+        self.links.values().filter(|link| matches!(link.remote.identity, Peer::Client(_))).count()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -12,6 +12,10 @@ use super::{Host, Shared};
 /// How long to wait when the operating system has no resources for another connection.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
+/// So many connections are accepted beyond those of clients: what a peer is shows only when it has said so, and other nodes
+/// have to get through when there are too many clients.
+const FOR_NODES: usize = 64;
+
 /// Accepts connections until the transport is closed.
 pub(super) async fn run<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
     let mut closed = shared.closed.subscribe();
@@ -35,7 +39,7 @@ async fn accept_for_ever<H: Host>(
             }
         };
         let slot = Slot::take(shared);
-        let connections_max = shared.options.connections_max;
+        let connections_max = shared.lock().links.clients_max + FOR_NODES;
         if shared.accepted.load(Ordering::Relaxed) > connections_max {
             tracing::warn!(%address, connections_max, "connection refused: there are too many");
             shared.with(|_, turn| turn.links.counters.refused += 1);

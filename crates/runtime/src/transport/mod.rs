@@ -100,6 +100,13 @@ impl Turn<'_> {
         }
     }
 
+    /// Sends a packet to every peer at the end of the turn.
+    pub fn send_to_all(&mut self, packet: &Packet) {
+        for link in self.links.ids() {
+            self.send(link, packet);
+        }
+    }
+
     /// Sends a goodbye with this reason and closes the link.
     pub fn close(&mut self, link: LinkId, reason: impl Into<String>) {
         let reason = reason.into();
@@ -119,6 +126,11 @@ impl Turn<'_> {
     /// How much waits to be written over all links, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.links.queued_bytes()
+    }
+
+    /// Bounds the connections of clients, now that there are fewer or more descriptors for them. Those that are there stay.
+    pub fn set_clients_max(&mut self, clients_max: usize) {
+        self.links.clients_max = clients_max;
     }
 
     /// How many links there are.
@@ -200,7 +212,7 @@ impl<H: Host> Transport<H> {
     /// `waker` may have been given to other threads before.
     pub fn start(host: H, options: Options, clock: Clock, waker: TurnWaker) -> (Self, JoinHandle<()>) {
         let shared = Arc::new(Shared {
-            hub: Mutex::new(Hub { host, links: Links::default() }),
+            hub: Mutex::new(Hub { host, links: Links::bounded(options.connections_max) }),
             clock,
             options,
             waker,

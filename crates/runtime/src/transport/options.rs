@@ -28,7 +28,7 @@ pub struct Options {
     pub node_link_bytes_max: usize,
     /// How much of frames that have begun and not ended may be held, over all connections, in bytes.
     pub unfinished_bytes_max: usize,
-    /// The most connections that are accepted at a time.
+    /// The most connections of clients that are accepted at a time. A few more are left for other nodes.
     pub connections_max: usize,
     /// The first pause before a broken connection is dialled again; doubles from one failure to the next.
     pub redial_pause_min: Duration,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::{Address, ClientId, Epoch};
+use quorate_core::{Address, ClientId, Epoch, NodeId};
 use quorate_runtime::transport::Options;
 use quorate_tapir::Message;
 use quorate_wire::{Envelope, Hello, Packet, Peer};
@@ -298,6 +298,7 @@ async fn connections_beyond_the_maximum_are_refused_and_a_free_place_is_used_aga
     blocking(move || {
         let mut first = Raw::introduced(address);
         let mut second = Raw::connect(address);
+        second.write(&frame(&[hello()]));
         let reason = second.goodbye();
         assert!(reason.contains("1 connections"), "{reason}");
         first.assert_served(1);
@@ -308,4 +309,22 @@ async fn connections_beyond_the_maximum_are_refused_and_a_free_place_is_used_aga
     let mut patient = client(client_options(1));
     let _dialled = patient.transport.dial(server.target());
     patient.link_up().await;
+}
+
+#[tokio::test]
+async fn other_nodes_get_through_when_there_are_too_many_clients() {
+    let server = node(Options { connections_max: 1, ..node_options() }).await;
+    let address = server.address;
+    blocking(move || {
+        let _client = Raw::introduced(address);
+        let mut other = Raw::connect(address);
+        let cluster = match hello() {
+            Packet::Hello(hello) => hello.cluster,
+            other => panic!("no hello: {other:?}"),
+        };
+        let hello = Hello { cluster, peer: Peer::Node(NodeId(9)), site: String::new() };
+        other.write(&frame(&[Packet::Hello(hello)]));
+        assert!(matches!(other.read(), Some(Packet::Welcome(_))));
+    })
+    .await;
 }
