@@ -42,6 +42,12 @@ pub enum Error {
         /// How long to wait before the next try.
         retry_after: Duration,
     },
+    /// The disks of too many nodes of a shard have no room for writes. Reads are served. Surely not committed: no write was sent.
+    #[error("there is no room for writes, and nothing was committed: {reason}")]
+    NoSpace {
+        /// Which disk, and what an operator has to do.
+        reason: String,
+    },
     /// Time ran out after a prepare had left. It may have committed, or may still do so.
     #[error("the transaction may or may not have committed: ask for the outcome of {token}")]
     Unknown {
@@ -148,7 +154,10 @@ impl Error {
 
     /// True if the same transaction can simply be run again: it surely has not committed, and it may succeed.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Conflict | Error::Unavailable { .. } | Error::Overloaded { .. })
+        matches!(
+            self,
+            Error::Conflict | Error::Unavailable { .. } | Error::Overloaded { .. } | Error::NoSpace { .. }
+        )
     }
 }
 

@@ -463,6 +463,11 @@ impl Host for ClientHost {
                     self.directories.answer(node, directory);
                 }
             }
+            Packet::Space { problem } => {
+                if let Some(node) = turn.remote(link).and_then(node_id) {
+                    self.waiters.set_space(node, problem);
+                }
+            }
             Packet::CatalogueChanged => self.stale.notify_one(),
             // The transport deals with these.
             Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}

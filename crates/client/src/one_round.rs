@@ -115,6 +115,12 @@ impl Keyspace {
             Err(_) => return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER }),
         };
         let begin = |keyspace: Arc<Definition>| {
+            let without_space = session.without_space(&keyspace);
+            if class != Class::ReadOnly
+                && let Some((_, reason)) = without_space.into_iter().find(|(id, _)| parts.contains_key(id))
+            {
+                return Err(Error::NoSpace { reason });
+            }
             let order = OneRound {
                 transaction: token.transaction,
                 keyspace: &keyspace,

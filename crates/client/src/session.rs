@@ -136,6 +136,13 @@ impl Session {
         problems
     }
 
+    /// The shards of a keyspace that take no writes for want of room, and what is said of it.
+    pub(crate) fn without_space(&self, keyspace: &Keyspace) -> Vec<(ShardId, String)> {
+        let mut found = Vec::new();
+        self.port.with(&mut |waiters, _| found = waiters.without_space(keyspace));
+        found
+    }
+
     /// Asks for a key. This and the next two begin the transaction first, if that is asked for.
     pub(crate) fn get(
         &self,

@@ -37,6 +37,8 @@ struct Inner {
     id: TransactionId,
     /// The replicas that shards could not do without when it was opened, and that will not serve before an operator acts.
     unserved: Vec<ReplicaId>,
+    /// The shards that take no writes for want of room, and what is said of it.
+    without_space: Vec<(ShardId, String)>,
     began: ClockTime,
     deadline: Instant,
     call_max: Duration,
@@ -101,10 +103,12 @@ impl Transaction {
     ) -> Result<Self> {
         let unserved =
             shared.session.open(id, &keyspace).map_err(|error| shared.not_opened(&keyspace, error))?;
+        let without_space = shared.session.without_space(&keyspace);
         let inner = Inner {
             writable,
             id,
             unserved,
+            without_space,
             began: clock_now(),
             deadline: Instant::now() + patience,
             call_max: shared.options.deadline,
@@ -311,6 +315,9 @@ impl Inner {
             return Err(Invalid::SystemKeyspace { name: self.keyspace.name.clone() }.into());
         }
         let shard = self.keyspace.shard_of(&key).id;
+        if let Some((_, reason)) = self.without_space.iter().find(|(without, _)| *without == shard) {
+            return Err(Error::NoSpace { reason: reason.clone() });
+        }
         let bytes = value.as_deref().unwrap_or_default();
         let begin = self.access(|footprint| footprint.write(&key, bytes, shard))?;
         self.shared.session.put(self.id, begin, key, value);

@@ -4,13 +4,15 @@
 //! its waiting calls are woken, and when the host ends, all calls of all transactions are. To be woken without an
 //! answer means to look into [`Waiters::failure`].
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::command::{Committed, Event as Told, Failure, Outcome};
 use quorate_core::hash::{FixedMap, FixedSet};
-use quorate_core::topology::Keyspace;
-use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, TransactionId, Value};
+use quorate_core::topology::{Durability, Keyspace, Shard};
+use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, ShardId, TransactionId, Value};
 use quorate_interactive::{Event, Executed, NotExecuted};
+use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -43,6 +45,8 @@ pub(crate) struct Waiters {
     outdated: FixedSet<KeyspaceId>,
     /// Why replicas will not serve before an operator acts, as their nodes have said.
     problems: FixedMap<ReplicaId, (NodeId, String)>,
+    /// The nodes whose disks have no room for writes, and what they say of it.
+    without_space: BTreeMap<NodeId, String>,
     closed: bool,
 }
 
@@ -153,6 +157,31 @@ impl Waiters {
     /// The connection to a node is gone: what it has said of its replicas it will say again.
     pub(crate) fn forget_problems(&mut self, node: NodeId) {
         self.problems.retain(|_, (of, _)| *of != node);
+        self.without_space.remove(&node);
+    }
+
+    /// Whether the disk of a node has room for writes, as it has said last.
+    pub(crate) fn set_space(&mut self, node: NodeId, problem: Option<String>) {
+        match problem {
+            Some(problem) => _ = self.without_space.insert(node, problem),
+            None => _ = self.without_space.remove(&node),
+        }
+    }
+
+    /// The shards of a keyspace that take no writes, because the disks of too many of their nodes have no room; and what the first
+    /// of these nodes says of it.
+    pub(crate) fn without_space(&self, keyspace: &Keyspace) -> Vec<(ShardId, String)> {
+        // What is written into the built-in keyspace is little, and some of it makes room.
+        let is_kept = keyspace.durability == Durability::Sync && keyspace.id != SYSTEM_KEYSPACE_ID;
+        if self.without_space.is_empty() || !is_kept {
+            return Vec::new();
+        }
+        let needs_room = |shard: &Shard| {
+            let nodes = |node| self.without_space.contains_key(&node);
+            let first = shard.replicas.iter().find_map(|node| self.without_space.get(node))?;
+            shard.needs_some_of(nodes).then(|| (shard.id, first.clone()))
+        };
+        keyspace.groups().filter_map(needs_room).collect()
     }
 
     /// Why a replica will not serve before an operator acts, if its node has said so.
@@ -412,6 +441,34 @@ mod tests {
         assert_eq!(waiters.unserved(&keyspace), []);
         waiters.forget_problems(NodeId(2));
         assert_eq!((waiters.problem(replica(2, 2)), waiters.problem(replica(1, 0)).is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_shard_takes_no_writes_once_too_few_of_its_nodes_have_room() {
+        let shard = |id, nodes: [u16; 3]| Shard::new(ShardId(id), nodes.map(NodeId).to_vec());
+        let mut keyspace = Keyspace {
+            id: KEYSPACE,
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+            comparison: None,
+            name: "accounts".to_owned(),
+            isolation: Isolation::Strict,
+            durability: Durability::Sync,
+            shards: vec![shard(1, [0, 1, 2]), shard(2, [2, 3, 4])],
+        };
+        let mut waiters = Waiters::default();
+        waiters.set_space(NodeId(2), Some("node2 is nearly full".to_owned()));
+        assert_eq!(waiters.without_space(&keyspace), []);
+        waiters.set_space(NodeId(3), Some("node3 is nearly full".to_owned()));
+        assert_eq!(waiters.without_space(&keyspace), [(ShardId(2), "node2 is nearly full".to_owned())]);
+        keyspace.durability = Durability::Memory;
+        assert_eq!(waiters.without_space(&keyspace), []);
+        keyspace.durability = Durability::Sync;
+        waiters.set_space(NodeId(2), None);
+        assert_eq!(waiters.without_space(&keyspace), []);
+        waiters.set_space(NodeId(2), Some("node2 is nearly full".to_owned()));
+        waiters.forget_problems(NodeId(3));
+        assert_eq!(waiters.without_space(&keyspace), []);
     }
 
     #[test]
