@@ -19,6 +19,7 @@ use quorate_wire::ProtocolMessage;
 
 use super::building::{Order, Origin};
 use super::fate::Standing;
+use super::comeback::Hindrance;
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use super::served::{Health, News, Served};
@@ -30,6 +31,10 @@ pub(crate) struct Hosted {
     pub(crate) state: State,
     /// What the catalogue says of its keyspace.
     pub(crate) standing: Standing,
+    /// How it begins if it is built again and nothing of it is here: its first word may never have been said.
+    pub(crate) origin: Origin,
+    /// Why it was refused, if that passes: then it comes back by itself.
+    hindrance: Option<Hindrance>,
 }
 
 /// What became of it.
@@ -165,14 +170,20 @@ fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Run
 impl Hosted {
     /// Builds a replica from what it had made durable, or as its origin says if there is nothing.
     pub(crate) fn build(order: Order, data: &DataDirectory, logs: &Logs) -> Hosted {
-        let state = match build(&order, data, logs) {
-            Ok(running) => State::Running(running),
-            Err(error) => {
+        let built = build(&order, data, logs);
+        let (state, hindrance) = built.map_or_else(
+            |error| {
                 tracing::error!(replica = %order.placement.replica, %error, "a replica is not served");
-                State::Refused(error.to_string())
-            }
+                refused(&error)
+            },
+            |running| (State::Running(running), None),
+        );
+        let origin = match order.origin {
+            // What is accepted once is not accepted again, when there may be something to lose.
+            Origin::AcceptedLoss { .. } => Origin::OldGroup,
+            origin => origin,
         };
-        Hosted { placement: order.placement, state, standing: Standing::default() }
+        Hosted { placement: order.placement, state, standing: Standing::default(), origin, hindrance }
     }
 
     /// The replica, if it runs.
@@ -186,8 +197,23 @@ impl Hosted {
     /// Gives the replica up, for this reason.
     pub(crate) fn refuse(&mut self, error: &LogError) {
         tracing::error!(replica = %self.placement.replica, %error, "a replica is not served any more");
-        self.state = State::Refused(error.to_string());
+        (self.state, self.hindrance) = refused(error);
     }
+
+    /// Why the replica was refused, if that passes.
+    pub(crate) fn hindrance(&self) -> Option<Hindrance> {
+        self.hindrance
+    }
+}
+
+/// What becomes of a replica because of an error.
+fn refused(error: &LogError) -> (State, Option<Hindrance>) {
+    let hindrance = Hindrance::of(error);
+    let reason = match hindrance {
+        None => error.to_string(),
+        Some(hindrance) => format!("{error}; {}", hindrance.advice()),
+    };
+    (State::Refused(reason), hindrance)
 }
 
 impl<M: Served> Running<M> {

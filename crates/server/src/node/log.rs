@@ -63,6 +63,8 @@ pub(crate) enum LogError {
 /// What the thread that syncs has reported of one log.
 #[derive(Debug, Default)]
 struct Progress {
+    /// Which log, as [`Log::opening`] says.
+    opening: u64,
     durable: AtomicU64,
     error: Mutex<Option<storage::LogError>>,
 }
@@ -135,7 +137,7 @@ impl Logs {
             let torn = log.recovery().torn_bytes;
             tracing::info!(%replica, torn, "cut off what a crash had torn at the end of the log");
         }
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(Progress { opening: log.opening(), ..Progress::default() });
         lock(&self.shared.progress).insert(replica, Arc::clone(&progress));
         let log = ReplicaLog {
             log,
@@ -176,6 +178,10 @@ impl Shared {
     fn on_report(&self, report: Report) {
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         let Some(progress) = lock(&self.progress).get(&report.replica).cloned() else { return };
+        // Of a log that was given up: its positions mean nothing in the one that is open now.
+        if progress.opening != report.opening {
+            return;
+        }
         match report.result {
             Ok(position) => {
                 progress.durable.fetch_max(position.as_u64(), Ordering::AcqRel);

@@ -36,10 +36,7 @@ impl Node {
         if let Err(error) = self.data.note_memberships(keyspace.id, &known) {
             tracing::error!(keyspace = keyspace.name, %error, "who its replicas are now cannot be written down");
             let error = LogError::from(error);
-            for id in hosted {
-                self.replicas.get_mut(&id).into_iter().for_each(|hosted| hosted.refuse(&error));
-            }
-            self.service_changed = true;
+            hosted.into_iter().for_each(|id| self.refuse_replica(id, &error));
             return false;
         }
         tracing::info!(keyspace = keyspace.name, epoch = %keyspace.epoch, "the replicas have changed");
@@ -100,7 +97,8 @@ impl Node {
             // A log says by itself with whom it goes on. Until that is written down here as well, a replica that is gone would
             // look, after a restart or to an older copy of the catalogue, like one that has never begun: it would begin
             // again, and empty.
-            if self.replicas.get(&id).is_some_and(|hosted| hosted.placement.is_member()) {
+            let is_member = self.replicas.get(&id).is_some_and(|hosted| hosted.placement.is_member());
+            if is_member || self.builder.is_building(id) {
                 self.retired.push(id);
                 continue;
             }

@@ -5,6 +5,7 @@
 //! | `served` | what has to be known of a machine to host it: what differs from protocol to protocol |
 //! | `hosted` | one replica: machine, log, health |
 //! | `building` | replicas that are not ready yet |
+//! | `comeback` | replicas that were given up for what passes |
 //! | `loading` | code that is loaded before replicas want it |
 //! | `workers` | the threads that do both |
 //! | `log` | its log, and how syncs are reported |
@@ -26,6 +27,7 @@ mod agreement;
 mod building;
 mod catalogue;
 mod fate;
+mod comeback;
 mod hosted;
 mod lives;
 mod loading;
@@ -56,9 +58,11 @@ use admission::{Class, Load, classify, prepares_for, refusal_of_write};
 use agreement::Agreement;
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Joined, Reading};
+use comeback::Comebacks;
 use hosted::{Hosted, Runs, State, Stepped};
 use lives::Peers;
 use loading::Loader;
+use log::LogError;
 pub(crate) use log::Logs;
 use routes::{Outgoing, Routes};
 pub use status::{LogStatus, ReplicaStatus, Status, TransportStatus};
@@ -100,6 +104,9 @@ pub(crate) struct Node {
     system: Keyspace,
     replicas: FixedMap<ReplicaId, Hosted>,
     builder: Builder,
+    /// Replicas that were given up for what passes.
+    hindered: BTreeSet<ReplicaId>,
+    comebacks: Comebacks,
     loader: Loader,
     catalogue: Catalogue,
     /// What was read there last.
@@ -177,6 +184,8 @@ impl Node {
             system,
             replicas: FixedMap::default(),
             builder,
+            hindered: BTreeSet::new(),
+            comebacks: Comebacks::default(),
             loader,
             catalogue,
             reading: None,
@@ -211,6 +220,7 @@ impl Node {
         for placement in placements {
             let order = node.order(placement, origin);
             let hosted = node.builder.build(order);
+            node.hindered.extend(hosted.hindrance().map(|_| hosted.placement.replica));
             node.replicas.insert(hosted.placement.replica, hosted);
         }
         node.foreign = node.data.foreign_replicas()?.iter().map(DataError::to_string).collect();
@@ -291,6 +301,7 @@ impl Node {
             if let Some(reason) = self.peers.fence() {
                 hosted.state = State::Refused(reason.to_owned());
             }
+            self.hindered.extend(hosted.hindrance().map(|_| id));
             self.replicas.insert(id, hosted);
             self.start_replica(id, turn);
         }
@@ -305,6 +316,14 @@ impl Node {
     fn start_replica(&mut self, id: ReplicaId, turn: &mut Turn<'_>) {
         self.step(id, turn, |running, time, outgoing| running.start(time, outgoing));
         self.tell_memberships(id, turn);
+    }
+
+    /// Gives a replica up, for this reason.
+    fn refuse_replica(&mut self, id: ReplicaId, error: &LogError) {
+        let Some(hosted) = self.replicas.get_mut(&id) else { return };
+        hosted.refuse(error);
+        self.service_changed = true;
+        self.hindered.extend(hosted.hindrance().map(|_| id));
     }
 
     /// The replicas of this node, ascending.
@@ -453,10 +472,7 @@ impl Node {
                     }
                     self.after_step(id, stepped);
                 }
-                Err(error) => {
-                    hosted.refuse(&error);
-                    self.service_changed = true;
-                }
+                Err(error) => self.refuse_replica(id, &error),
             }
         }
     }
@@ -494,10 +510,7 @@ impl Node {
             match running.write_log() {
                 Ok(()) if self.syncing.contains(&id) => {}
                 Ok(()) => self.syncing.push(id),
-                Err(error) => {
-                    hosted.refuse(&error);
-                    self.service_changed = true;
-                }
+                Err(error) => self.refuse_replica(id, &error),
             }
         }
     }
@@ -701,6 +714,7 @@ impl Host for Node {
         }
         self.delete_retired();
         self.write_logs();
+        self.bring_back(turn);
         self.tell_service(turn);
         self.told_busy.clear();
         if !self.here.is_empty() {
@@ -713,7 +727,7 @@ impl Host for Node {
             return None;
         }
         let deadline = (self.deadline < Instant::from_nanos(u64::MAX)).then_some(self.deadline);
-        [deadline, self.catalogue.next_deadline()].into_iter().flatten().min()
+        [deadline, self.catalogue.next_deadline(), self.comebacks.next_deadline()].into_iter().flatten().min()
     }
 }
 
