@@ -80,6 +80,17 @@ pub(crate) fn render(status: &Status) -> String {
     page.one("log_writes_total", "counter", "Writes to logs.", log.writes as f64);
     page.one("log_records_total", "counter", "Records written to logs.", log.records as f64);
     page.one("log_bytes_total", "counter", "Bytes written to logs.", log.bytes as f64);
+    let disk = &status.disk;
+    if let Some(free_bytes) = disk.free_bytes {
+        page.one("disk_free_bytes", "gauge", "Room on the disk of the data directory.", free_bytes as f64);
+    }
+    page.one("disk_low", "gauge", "1 if that is below the mark.", f64::from(u8::from(disk.is_low)));
+    page.one("log_scrubbed_bytes_total", "counter", "Bytes of logs read again.", disk.scrubbed_bytes as f64);
+    page.one("log_scrub_passes_total", "counter", "How often all logs were.", disk.scrub_passes as f64);
+    if let Some(last_scrub) = disk.last_scrub {
+        page.one("log_scrub_last_seconds", "gauge", "When that was last, since 1970.", last_scrub as f64);
+    }
+    page.one("clients_max", "gauge", "How many clients may connect.", disk.clients_max as f64);
     page.each(status, "replica_serving", "gauge", "1 if the replica serves.", |replica| {
         f64::from(u8::from(replica.state == "normal"))
     });

@@ -1,7 +1,12 @@
 //! What the operating system says about this process, and what it is asked for.
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::statvfs;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime;
 
@@ -33,6 +38,40 @@ pub fn use_small_pages() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::warn!(%error, "the system does not let this process do without huge pages, so it will be slower");
     }
+}
+
+/// Raises the limit of open files of this process as far as the system allows.
+///
+/// The soft limit is low for programs that cannot deal with large numbers; this one can.
+pub fn raise_descriptors_max() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+    {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+}
+
+/// How many files and connections this process may have open.
+pub(crate) fn descriptors_max() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// How much room there is where this directory is, in bytes; none if the operating system does not say.
+pub(crate) fn free_bytes(directory: &Path) -> Option<u64> {
+    let found = statvfs(directory).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Takes so much room for a file.
+pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+    io::Write::write_all(&mut &*file, &vec![0; bytes as usize])?;
+    Ok(())
 }
 
 /// A runtime that ends in the background, wherever its owner is dropped. A plain one panics if that is within another

@@ -18,7 +18,7 @@ use crate::Config;
 use crate::data::{DataDirectory, DataError, Initialise};
 use crate::http::HttpServer;
 use crate::join::{JoinError, Settled, settle};
-use crate::node::{DrainState, Logs, Node, Status};
+use crate::node::{DrainState, Logs, Node, Status, make_room};
 use crate::process::BackgroundRuntime;
 
 /// How long a node waits for the lives of the others before its replicas start without them. One whose disk was rolled back, or which
@@ -110,6 +110,7 @@ impl Server {
         let Settled { config, initialise, hints } = settle(config, initialise, ClientId(random()?.max(1)))?;
         let config = Arc::new(config);
         let (cluster, node) = (config.cluster, config.node);
+        make_room(&config.data_directory);
         let data = DataDirectory::open(&config.data_directory, cluster, node, initialise, random()?)?;
         data.remember(&config.topology, &config.system)?;
         let listener = match sockets.node {

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use quorate_server::{Config, Initialise, Server, print_config, use_small_pages};
+use quorate_server::{Config, Initialise, Server, print_config, raise_descriptors_max, use_small_pages};
 use tokio::sync::oneshot;
 
 use crate::exit::{Failure, Outcome, Verdict};
@@ -61,6 +61,7 @@ impl ServerArguments {
         };
         log_to_stderr();
         use_small_pages();
+        raise_descriptors_max();
         if self.die_with_parent {
             die_with_parent().map_err(Failure::failed)?;
         }

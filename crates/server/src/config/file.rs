@@ -95,6 +95,9 @@ struct FileWan {
     matrix: Spanned<String>,
 }
 
+/// What is turned off by a zero.
+const MAY_BE_ZERO: [&str; 2] = ["free_bytes_low", "scrub_bytes_per_second"];
+
 /// Declares a section once: the fields of the file, and how each one overrides a default.
 macro_rules! section {
     ($name:ident of $options:ident { $($field:ident: $type:ty => $($option:ident).+ = $convert:expr;)* }) => {
@@ -108,7 +111,7 @@ macro_rules! section {
             fn apply(self, text: &str) -> Result<$options, ConfigError> {
                 let mut options = $options::default();
                 $(if let Some(value) = self.$field {
-                    if *value.get_ref() == 0 {
+                    if *value.get_ref() == 0 && !MAY_BE_ZERO.contains(&stringify!($field)) {
                         return Err(mistake(text, value.span(), concat!(stringify!($field), " must not be 0")));
                     }
                     options.$($option).+ = $convert(value.into_inner());
@@ -132,6 +135,9 @@ section! { FileLimits of Limits {
     prepared_high: usize => prepared_high = usize::from;
     client_prepared_high: usize => client_prepared_high = usize::from;
     log_lag_bytes_high: u64 => log_lag_bytes_high = u64::from;
+    free_bytes_low: u64 => free_bytes_low = u64::from;
+    scrub_bytes_per_second: u64 => scrub_bytes_per_second = u64::from;
+    scrub_interval_ms: u64 => scrub_interval = Duration::from_millis;
     busy_retry_after_ms: u64 => busy_retry_after = Duration::from_millis;
     catalogue_interval_ms: u64 => catalogue_interval = Duration::from_millis;
     drain_timeout_ms: u64 => drain_timeout = Duration::from_millis;

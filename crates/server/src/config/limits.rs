@@ -31,6 +31,14 @@ pub struct Limits {
     pub client_prepared_high: usize,
     /// What of one replica may wait for the disk before new work is refused, in bytes.
     pub log_lag_bytes_high: u64,
+    /// With less room than this where the data directory is, the node raises an alarm, and shards that would have no majority
+    /// without such nodes take no writes, in bytes; 0 for never.
+    pub free_bytes_low: u64,
+    /// How much of logs is read again in the background, to find decay before more of a group decays, in bytes a second; 0 for
+    /// nothing.
+    pub scrub_bytes_per_second: u64,
+    /// How long after one pass over all logs has begun the next one begins, if it has not to wait for the end of the first.
+    pub scrub_interval: Duration,
     /// How long refused clients are told to wait.
     pub busy_retry_after: Duration,
     /// How often the node asks for changes of the catalogue that it may not have been told of: at most ten seconds.
@@ -54,6 +62,9 @@ impl Default for Limits {
             prepared_high: 50_000,
             client_prepared_high: 10_000,
             log_lag_bytes_high: 64 * 1024 * 1024,
+            free_bytes_low: 128 * 1024 * 1024,
+            scrub_bytes_per_second: 4 * 1024 * 1024,
+            scrub_interval: Duration::from_secs(60),
             busy_retry_after: Duration::from_millis(50),
             catalogue_interval: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(8),

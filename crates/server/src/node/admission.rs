@@ -108,6 +108,17 @@ pub(crate) fn refusal_of_write(message: &ProtocolMessage) -> Option<DecodeError>
     write.puts.iter().find_map(|put| validate_put(&put.key, put.value.as_ref()).err())
 }
 
+/// False if a message that wants to hold keys is of a transaction which has only read, and takes next to no room.
+pub(crate) fn writes(message: &ProtocolMessage) -> bool {
+    match message {
+        ProtocolMessage::Tapir(Message::Ir(quorate_ir::Message::<Tapir>::ProposeConsensus {
+            operation,
+            ..
+        })) => !operation.transaction.writes.is_empty(),
+        _ => true,
+    }
+}
+
 /// The client whose transaction a message wants to prepare, if it does.
 pub(crate) fn prepares_for(message: &ProtocolMessage) -> Option<ClientId> {
     match message {

@@ -145,7 +145,8 @@ struct Running<M: Served> {
     accepted_losses: Vec<u64>,
 }
 
-fn unix_seconds() -> u64 {
+/// The time, in seconds since 1970.
+pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

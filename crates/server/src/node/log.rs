@@ -3,7 +3,7 @@
 //! The event loop appends, and writes once per turn; the thread syncs, stores how far each log is durable now, and asks
 //! for a turn, in which the loop looks it up. No message passes between the two.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use quorate_core::hash::FixedMap;
 use quorate_core::{Epoch, ReplicaId};
 use quorate_runtime::driver::Mark;
 use quorate_runtime::transport::TurnWaker;
-use quorate_storage::{self as storage, Log, LogIdentity, LogOptions, Position, Report, Syncer};
+use quorate_storage::{self as storage, Log, LogIdentity, LogOptions, Position, Report, Scrubber, Syncer};
 use quorate_wire::{DecodeError, Wire, decode_record, encode_record};
 
 use super::status::LogStatus;
@@ -72,7 +72,22 @@ struct Progress {
 #[derive(Debug, Default)]
 struct Shared {
     progress: Mutex<FixedMap<ReplicaId, Arc<Progress>>>,
+    /// One for each log that is open.
+    scrubbers: Mutex<BTreeMap<ReplicaId, Scrubber>>,
+    /// The replicas whose logs are still to be read in the pass that is under way, the next one last.
+    to_scrub: Mutex<Vec<ReplicaId>>,
+    /// What reading logs again has found of those that are open.
+    findings: Mutex<Vec<Finding>>,
     counters: Counters,
+}
+
+/// A log cannot be used any longer, and nobody has noticed.
+#[derive(Debug)]
+struct Finding {
+    replica: ReplicaId,
+    /// Which log, as [`Log::opening`] says.
+    opening: u64,
+    error: storage::LogError,
 }
 
 #[derive(Debug, Default)]
@@ -139,6 +154,7 @@ impl Logs {
         }
         let progress = Arc::new(Progress { opening: log.opening(), ..Progress::default() });
         lock(&self.shared.progress).insert(replica, Arc::clone(&progress));
+        lock(&self.shared.scrubbers).insert(replica, Scrubber::new(&log));
         let log = ReplicaLog {
             log,
             progress,
@@ -153,6 +169,52 @@ impl Logs {
             released: 0,
         };
         Ok((log, records))
+    }
+
+    /// Begins to read all logs again.
+    pub(crate) fn begin_scrubbing(&self) {
+        let replicas = lock(&self.shared.scrubbers).keys().rev().copied().collect();
+        *lock(&self.shared.to_scrub) = replicas;
+    }
+
+    /// Reads some more of the logs; gives how much, in bytes, or none once all were read.
+    pub(crate) fn scrub_some(&self) -> Option<u64> {
+        let replica = *lock(&self.shared.to_scrub).last()?;
+        let (step, opening) = match lock(&self.shared.scrubbers).get_mut(&replica) {
+            Some(scrubber) => (scrubber.step(), scrubber.opening()),
+            None => (None, 0),
+        };
+        let scrubbed = match step {
+            Some(Ok(scrubbed)) if !scrubbed.is_complete => return Some(scrubbed.bytes),
+            Some(Ok(scrubbed)) => scrubbed.bytes,
+            Some(Err(error)) if error.shortage().is_some() => {
+                tracing::warn!(%replica, %error, "a log cannot be read again now, and will be in the next pass");
+                0
+            }
+            Some(Err(error)) => {
+                lock(&self.shared.findings).push(Finding { replica, opening, error });
+                0
+            }
+            // It is not used any more.
+            None => 0,
+        };
+        lock(&self.shared.to_scrub).pop();
+        Some(scrubbed)
+    }
+
+    /// True if reading logs again has found something.
+    pub(crate) fn has_findings(&self) -> bool {
+        !lock(&self.shared.findings).is_empty()
+    }
+
+    /// What reading logs again has found since this was asked last, of logs that are in use.
+    pub(crate) fn take_findings(&self) -> Vec<(ReplicaId, LogError)> {
+        let findings = std::mem::take(&mut *lock(&self.shared.findings));
+        let progress = lock(&self.shared.progress);
+        let is_in_use = |found: &Finding| {
+            progress.get(&found.replica).is_some_and(|known| known.opening == found.opening)
+        };
+        findings.into_iter().filter(is_in_use).map(|found| (found.replica, found.error.into())).collect()
     }
 
     /// What was written so far; how much lags behind is known to the replicas.

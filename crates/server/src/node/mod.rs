@@ -9,6 +9,8 @@
 //! | `loading` | code that is loaded before replicas want it |
 //! | `workers` | the threads that do both |
 //! | `log` | its log, and how syncs are reported |
+//! | `disk` | the thread that watches how much room there is and reads logs again |
+//! | `resources` | what the node does when room or descriptors run short |
 //! | `catalogue` | which keyspaces, sites and nodes there are |
 //! | `fate` | what becomes of replicas by what the catalogue says |
 //! | `memberships` | what becomes of replicas when those of their keyspace change |
@@ -28,12 +30,14 @@ mod building;
 mod catalogue;
 mod fate;
 mod comeback;
+mod disk;
 mod hosted;
 mod lives;
 mod loading;
 mod log;
 mod memberships;
 mod registry;
+mod resources;
 mod routes;
 mod served;
 mod service;
@@ -54,18 +58,20 @@ use tokio::sync::watch;
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
 use addresses::Addresses;
-use admission::{Class, Load, classify, prepares_for, refusal_of_write};
+use admission::{Class, Load, classify, prepares_for, refusal_of_write, writes};
 use agreement::Agreement;
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Joined, Reading};
 use comeback::Comebacks;
+use disk::Disk;
+pub(crate) use disk::make_room;
 use hosted::{Hosted, Runs, State, Stepped};
 use lives::Peers;
 use loading::Loader;
 use log::LogError;
 pub(crate) use log::Logs;
 use routes::{Outgoing, Routes};
-pub use status::{LogStatus, ReplicaStatus, Status, TransportStatus};
+pub use status::{DiskStatus, LogStatus, ReplicaStatus, Status, TransportStatus};
 
 /// Messages between machines of one node that are delivered in one turn; what is left waits for the next.
 const HERE_PER_TURN_MAX: usize = 10_000;
@@ -104,6 +110,13 @@ pub(crate) struct Node {
     system: Keyspace,
     replicas: FixedMap<ReplicaId, Hosted>,
     builder: Builder,
+    disk: Disk,
+    /// Whether others were told that there is too little room.
+    told_low: bool,
+    /// The other nodes that have too little room.
+    without_space: BTreeSet<NodeId>,
+    /// How many clients may connect.
+    clients_max: usize,
     /// Replicas that were given up for what passes.
     hindered: BTreeSet<ReplicaId>,
     comebacks: Comebacks,
@@ -171,6 +184,9 @@ impl Node {
         let peers = Peers::new(Arc::clone(&data), config.node, tag)?;
         let builder = Builder::new(Arc::clone(&data), logs.clone(), waker.clone());
         let loader = Loader::new(waker.clone());
+        let path = data.path().to_owned();
+        let disk = Disk::watch(&path, &config.limits, logs.clone(), waker.clone())
+            .map_err(|source| DataError::Io { path, source })?;
         let mut node = Node {
             config,
             data,
@@ -184,6 +200,10 @@ impl Node {
             system,
             replicas: FixedMap::default(),
             builder,
+            disk,
+            told_low: false,
+            without_space: BTreeSet::new(),
+            clients_max: 0,
             hindered: BTreeSet::new(),
             comebacks: Comebacks::default(),
             loader,
@@ -239,6 +259,7 @@ impl Node {
     pub(crate) fn start(&mut self, turn: &mut Turn<'_>) {
         let time = turn.time;
         self.is_started = true;
+        self.renew_clients_max(turn);
         for id in self.replica_ids() {
             self.start_replica(id, turn);
         }
@@ -305,6 +326,7 @@ impl Node {
             self.replicas.insert(id, hosted);
             self.start_replica(id, turn);
         }
+        self.renew_clients_max(turn);
         // Once, and not for each of thousands.
         if self.builder.is_idle() {
             turn.send_to_clients(&Packet::CatalogueChanged);
@@ -324,6 +346,15 @@ impl Node {
         hosted.refuse(error);
         self.service_changed = true;
         self.hindered.extend(hosted.hindrance().map(|_| id));
+    }
+
+    /// Gives up the replicas whose logs have decayed, as reading them again has found.
+    fn refuse_decayed(&mut self) {
+        if self.logs.has_findings() {
+            for (id, error) in self.logs.take_findings() {
+                self.refuse_replica(id, &error);
+            }
+        }
     }
 
     /// The replicas of this node, ascending.
@@ -388,7 +419,10 @@ impl Node {
                     self.refused += 1;
                     return Ok(());
                 }
-                if class != Class::Always && !self.admits(class, client, envelope.to, turn) {
+                let without_space = class == Class::Prepare
+                    && matches!(envelope.to, Address::Replica(replica) if self.lacks_space(replica))
+                    && writes(&envelope.message);
+                if without_space || class != Class::Always && !self.admits(class, client, envelope.to, turn) {
                     self.refuse(link, turn);
                     return Ok(());
                 }
@@ -595,6 +629,7 @@ impl Host for Node {
                 self.routes.set_node(node, link, remote.dial.is_some());
                 turn.send(link, &Packet::DirectoryRequest);
                 turn.send(link, &Packet::Settings { settings: self.agreement.own().to_vec() });
+                self.tell_space_to(link, turn);
                 if !was_connected {
                     tracing::info!(%node, "connected");
                 }
@@ -602,6 +637,7 @@ impl Host for Node {
             Peer::Client(client) => {
                 self.routes.set_client(client, link);
                 self.tell_problems(link, turn);
+                self.tell_space_to(link, turn);
             }
         }
     }
@@ -614,6 +650,7 @@ impl Host for Node {
         {
             tracing::info!(%node, reason, "disconnected");
             self.agreement.forget(node);
+            self.on_space(node, true);
         }
     }
 
@@ -662,6 +699,11 @@ impl Host for Node {
                     && let Some(problem) = self.agreement.compare(node, &settings)
                 {
                     tracing::error!("{problem}");
+                }
+            }
+            Packet::Space { problem } => {
+                if let Some(Peer::Node(node)) = turn.remote(link).map(|remote| remote.identity) {
+                    self.on_space(node, problem.is_none());
                 }
             }
             // Said by servers to clients; between servers they mean nothing.
@@ -714,7 +756,9 @@ impl Host for Node {
         }
         self.delete_retired();
         self.write_logs();
+        self.refuse_decayed();
         self.bring_back(turn);
+        self.tell_space(turn);
         self.tell_service(turn);
         self.told_busy.clear();
         if !self.here.is_empty() {

@@ -44,6 +44,8 @@ pub struct Status {
     pub transport: TransportStatus,
     /// What was written to disk, over all replicas.
     pub log: LogStatus,
+    /// Where that is kept.
+    pub disk: DiskStatus,
     /// The replicas, ascending.
     pub replicas: Vec<ReplicaStatus>,
 }
@@ -94,6 +96,25 @@ pub struct LogStatus {
     pub bytes: u64,
     /// What waits for a sync, in bytes.
     pub lag_bytes: u64,
+}
+
+/// How the disk of a node is, and what the operating system lets it have.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DiskStatus {
+    /// How much room there is, in bytes; none if the operating system does not say.
+    pub free_bytes: Option<u64>,
+    /// True if that is below the mark, and writes are refused where a group needs this node.
+    pub is_low: bool,
+    /// How much of logs was read again since the node started, in bytes.
+    pub scrubbed_bytes: u64,
+    /// How often all logs were.
+    pub scrub_passes: u64,
+    /// When that was last, in seconds since 1970.
+    pub last_scrub: Option<u64>,
+    /// How many files and connections the process may have open.
+    pub descriptors_max: u64,
+    /// How many clients may connect.
+    pub clients_max: usize,
 }
 
 /// How a replica is.
@@ -179,6 +200,7 @@ impl Node {
         problems.extend(self.foreign.iter().cloned());
         problems.extend(self.agreement.problems().cloned());
         problems.extend(self.unknown_keyspaces());
+        problems.extend(self.space_problem());
         for replica in replicas.iter().filter(|replica| replica.state != "normal") {
             let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;
             let why = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
@@ -201,7 +223,21 @@ impl Node {
             fenced_messages: self.peers.passed_over(),
             transport: transport(turn),
             log: self.logs.status(replicas.iter().map(|replica| replica.log_lag_bytes).sum()),
+            disk: self.disk_status(),
             replicas,
+        }
+    }
+
+    fn disk_status(&self) -> DiskStatus {
+        let (scrubbed_bytes, scrub_passes, last_scrub) = self.disk.scrubbed();
+        DiskStatus {
+            free_bytes: self.disk.free_bytes(),
+            is_low: self.disk.is_low(),
+            scrubbed_bytes,
+            scrub_passes,
+            last_scrub,
+            descriptors_max: process::descriptors_max(),
+            clients_max: self.clients_max,
         }
     }
 }

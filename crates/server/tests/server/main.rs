@@ -10,3 +10,4 @@ mod losses;
 mod operations;
 mod raw;
 mod restart;
+mod shortage;
