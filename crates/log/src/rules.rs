@@ -34,6 +34,8 @@ pub enum Plant {
     NewMemberVotes,
     /// L14: whoever has retired is stopped as soon as one member has gone on.
     HandedOverToOne,
+    /// L15: a replica that holds nothing is not told that its group has gone on without it.
+    WaitsInVain,
 }
 
 /// How a plant is listed.
@@ -51,7 +53,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 14] = [
+    pub const ALL: [Plant; 15] = [
         Plant::OwnLogBegins,
         Plant::LeaseFromAnswer,
         Plant::OkBeforeSync,
@@ -66,6 +68,7 @@ impl Plant {
         Plant::PromiseIgnored,
         Plant::NewMemberVotes,
         Plant::HandedOverToOne,
+        Plant::WaitsInVain,
     ];
 
     #[rustfmt::skip]
@@ -99,6 +102,8 @@ impl Plant {
                 "a member takes part in an epoch before it has what the epochs before have led to"),
             Plant::HandedOverToOne => listed("L14", "7.1.2",
                 "whoever has retired is stopped as soon as one member has gone on, and not f + 1"),
+            Plant::WaitsInVain => listed("L15", "7.1.1",
+                "a replica that holds nothing is not told that its group has gone on without it, and waits for ever"),
         }
     }
 

@@ -597,10 +597,6 @@ impl<S: System> Cluster<S> {
         self.lost[server] || !self.founded[server]
     }
 
-    pub(crate) fn is_deleted(&self, server: usize) -> bool {
-        self.deleted[server]
-    }
-
     pub(crate) fn mark_deleted(&mut self, server: usize) {
         self.deleted[server] = true;
     }

@@ -31,8 +31,6 @@ pub enum MembershipStep {
     TellClient(usize),
     /// A replica that is retired is deleted.
     Delete(usize),
-    /// So is one that is no member any more and holds nothing, once its group has gone on: no log says of it that it is retired.
-    Discard(usize),
 }
 
 impl<S: System> Cluster<S> {
@@ -42,7 +40,6 @@ impl<S: System> Cluster<S> {
             MembershipStep::TellServer(server) => self.tell_server(server),
             MembershipStep::TellClient(client) => self.tell_client(client),
             MembershipStep::Delete(server) => self.delete(server),
-            MembershipStep::Discard(server) => self.discard(server),
         }
     }
 
@@ -126,9 +123,6 @@ impl<S: System> Cluster<S> {
         for client in self.live_clients().to_vec() {
             self.tell_later(MembershipStep::TellClient(client));
         }
-        for server in left {
-            self.tell_later(MembershipStep::Discard(server));
-        }
         true
     }
 
@@ -181,18 +175,6 @@ impl<S: System> Cluster<S> {
     pub(crate) fn on_retired(&mut self, server: usize) {
         let after = self.within(DELETION_MAX);
         self.world.set_alarm(after, Alarm::Membership(MembershipStep::Delete(server)));
-    }
-
-    /// Deletes a replica that is no member any more and holds nothing, once nobody can need it: as long as its group has not gone on,
-    /// it may still be given what another loses.
-    fn discard(&mut self, server: usize) {
-        if self.is_deleted(server) {
-            return;
-        }
-        if self.is_empty_handed(server) && self.has_arrived(self.replica(server).shard) {
-            return self.delete(server);
-        }
-        self.tell_later(MembershipStep::Discard(server));
     }
 
     /// Deletes a replica that is retired.

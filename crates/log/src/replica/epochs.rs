@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorate_core::log::Position;
-use quorate_core::{ReplicaIndex, View};
+use quorate_core::{Epoch, ReplicaIndex, View};
 
 use super::recovery::Recovery;
 use super::{Beginning, Host, Replica, Status, Timer};
@@ -177,7 +177,8 @@ impl<P: Payload> Replica<P> {
         let Some(view) = shape.view_at(base).filter(|_| shape.is_sound()) else { return };
         let beginning = Beginning { membership, base, view };
         let (epoch, known) = (beginning.membership.epoch(), self.membership().epoch());
-        let is_news = if self.is_waiting() { beginning.membership.contains(self.me) } else { epoch > known };
+        let is_for_it = beginning.membership.contains(self.me) || self.waits_in_vain(epoch);
+        let is_news = if self.is_waiting() { is_for_it } else { epoch > known };
         if is_news {
             self.go_on_to(beginning, from, shape, host);
         } else if epoch < known {
@@ -186,7 +187,7 @@ impl<P: Payload> Replica<P> {
                 self.answer_earlier(from, host);
             }
         } else if epoch > known {
-            // It is not for this replica, which waits for one of which it is a member.
+            // It is not for this replica, which waits for one of which it is a member, and its host knows of later ones.
         } else if !matches!(self.recovery, Some(Recovery::Arriving { .. })) {
             if self.status != Status::Recovering {
                 host.send(from, Message::EpochStarted);
@@ -194,6 +195,14 @@ impl<P: Payload> Replica<P> {
         } else if self.may_arrive_through(from) {
             self.start_joining(from, shape, base, host);
         }
+    }
+
+    /// True if a replica that waits for an epoch of which it is a member need not wait any longer, because this one has begun
+    /// without it. Epochs that its host knows may be later and name it, so the host's word is waited for as well. A replica that leaves
+    /// its group never comes back to it: another index takes its place.
+    fn waits_in_vain(&self, begun: Epoch) -> bool {
+        let wanted = self.wanted.as_ref().map_or(Epoch::FIRST, Membership::epoch);
+        begun >= wanted.max(self.membership().epoch()) && !self.rules.has(Plant::WaitsInVain)
     }
 
     /// True if a replica may be asked for what the epoch begins with: nobody is, or whoever is has been silent. Then somebody

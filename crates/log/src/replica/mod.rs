@@ -462,7 +462,11 @@ impl<P: Payload> Replica<P> {
             return self.await_epoch(host);
         }
         self.is_lost = !self.is_member && (self.restored || boot == Boot::Recover);
-        if !self.membership().contains(self.me) {
+        let is_member = self.membership().contains(self.me);
+        if !is_member && self.is_lost && !self.rules.has(Plant::WaitsInVain) {
+            // Its host says so. Its group may be in an earlier epoch still, or in a later one that needs it.
+            return self.wait(host);
+        } else if !is_member {
             self.status = Status::Retired;
         } else if self.is_lost {
             return self.recover(host);
@@ -556,6 +560,9 @@ impl<P: Payload> Replica<P> {
             host.send(from, Message::Join { view: self.view });
         } else if self.membership().contains(from) || message.is_given() {
             self.on_message_of_epoch(from, message, host);
+        } else if matches!(message, Message::Join { .. }) && !self.rules.has(Plant::WaitsInVain) {
+            // It waits for an epoch of which it is a member, and none will come.
+            self.answer_earlier(from, host);
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) enum Recovery {
     /// It has nothing to come back to: it takes over the log with which an epoch begins. Some have been asked for it, and
     /// have not answered.
     Arriving { silent: BTreeSet<ReplicaIndex> },
-    /// It is new, and waits for an epoch of which it is a member.
+    /// It holds nothing, and waits for an epoch of which it is a member; or for one that shows that none will come.
     Awaiting,
 }
 
@@ -52,6 +52,11 @@ impl<P: Payload> Replica<P> {
             host.persist(Fact::Awaiting);
             self.is_awaiting = true;
         }
+        self.wait(host);
+    }
+
+    /// Waits for an epoch of which this replica is a member, or for one that shows that none will come.
+    pub(super) fn wait<H: Host<P>>(&mut self, host: &mut H) {
         (self.status, self.recovery) = (Status::Recovering, Some(Recovery::Awaiting));
         self.repeat_recovery(host);
     }

@@ -13,6 +13,8 @@ enum Hunt {
     Hasty(u64),
     /// The same, while the group changes.
     Changes(u64),
+    /// The same, while replicas that join are killed.
+    Arrivals(u64),
     /// In this story: messages would have to come so late, and at such a time, that six thousand random schedules do not.
     Story(fn(Rules)),
 }
@@ -33,6 +35,7 @@ fn hunt(plant: Plant) -> Hunt {
         Plant::PromiseIgnored => Hunt::Schedules(100),
         Plant::NewMemberVotes => Hunt::Changes(20),
         Plant::HandedOverToOne => Hunt::Changes(1_000),
+        Plant::WaitsInVain => Hunt::Arrivals(60),
     }
 }
 
@@ -52,6 +55,9 @@ fn every_plant_is_noticed() {
             }),
             Hunt::Changes(seeds) => any(seeds, |seed, rules| {
                 members::run_with_changes(seed, rules);
+            }),
+            Hunt::Arrivals(seeds) => any(seeds, |seed, rules| {
+                members::arrivals::run(seed, rules);
             }),
             Hunt::Story(story) => catch_unwind(|| story(rules)).err().map(|_| 1),
         };

@@ -57,7 +57,7 @@ fn a_group_goes_on_with_others_and_hands_over() {
             let values = world.processes[new].member.as_ref().map(|member| member.machine().values().len());
             assert_eq!(values, Some(length as usize + 3));
         }
-        assert_eq!(status(&world, 6), Status::Recovering, "it waits");
+        assert_eq!(status(&world, 6), Status::Retired, "its host knows of no epoch of which it is a member");
     }
 }
 
@@ -217,7 +217,10 @@ fn who_has_no_disk_and_no_part_in_the_group_retires() {
     world.processes[2].records.clear();
     (world.processes[2].durable, world.processes[2].has_lost) = (0, true);
     world.restart(2);
+    assert_eq!(status(&world, 2), Status::Recovering, "its group may still need it");
+    world.pass(200);
     assert_eq!(status(&world, 2), Status::Retired);
+    assert!(has_told(&world, 2, LogEvent::HandedOver));
     change(&mut world, 0, &[0, 1, 2]);
     world.pass(500);
     assert_eq!(status(&world, 2), Status::Normal, "it has come back as one that has lost its disk");

@@ -1,6 +1,7 @@
 //! Members as machines: a replicated list under random schedules, each read and each append at some instant between question
 //! and answer.
 
+pub(super) mod arrivals;
 mod epochs;
 mod list;
 mod losses;
@@ -40,6 +41,8 @@ struct Process {
     lacks: bool,
     /// True if the group needs it no longer, and it was stopped.
     is_stopped: bool,
+    /// The latest membership that its host has written down.
+    known: Option<Membership>,
 }
 
 struct Flying {
@@ -81,6 +84,8 @@ pub(super) struct World {
     definitions: u32,
     /// What the logs have told.
     events: Vec<(usize, LogEvent)>,
+    /// True if hosts hear of definitions by themselves, whatever their replicas know.
+    hosts_watch: bool,
 }
 
 fn id(index: ReplicaIndex) -> ReplicaId {
@@ -124,6 +129,7 @@ impl World {
             defined: Vec::new(),
             definitions: 0,
             events: Vec::new(),
+            hosts_watch: false,
         };
         for index in 0..replicas {
             world.boot(index, Boot::Initialise);
@@ -152,7 +158,7 @@ impl World {
     }
 
     fn boot(&mut self, index: usize, boot: Boot) {
-        let membership = self.latest().clone();
+        let membership = self.membership_at_start(index);
         let process = &mut self.processes[index];
         process.is_stopped = false;
         let config = Config {
@@ -167,6 +173,44 @@ impl World {
         };
         process.member = Some(Node::restore(config, process.records.clone()));
         self.step(index, Input::Start);
+        if let Some(known) = self.processes[index].known.clone() {
+            self.step(index, Input::Command(Part::Log(LogCommand::ChangeGroup(known))));
+        }
+    }
+
+    /// By which membership a host builds a replica. It may have heard of epochs since that the group has not reached, and of
+    /// those it has heard of it knows the latest; of the first replicas it says as what they were created.
+    fn membership_at_start(&mut self, index: usize) -> Membership {
+        let is_first = self.memberships[0].contains(ReplicaIndex(index as u8));
+        let has_records = !self.processes[index].records.is_empty();
+        if !self.hosts_watch {
+            return self.latest().clone();
+        }
+        self.hear(index);
+        match &self.processes[index].known {
+            Some(known) if !(is_first && has_records) => known.clone(),
+            _ => self.memberships[0].clone(),
+        }
+    }
+
+    /// A host hears of a definition, perhaps, and tells its replica.
+    fn learn(&mut self, index: usize) {
+        let before = self.processes[index].known.clone();
+        self.hear(index);
+        if let Some(known) = self.processes[index].known.clone().filter(|known| Some(known) != before.as_ref()) {
+            self.step(index, Input::Command(Part::Log(LogCommand::ChangeGroup(known))));
+        }
+    }
+
+    /// A host hears of a definition that it has not heard of, if there is one: any.
+    fn hear(&mut self, index: usize) {
+        let heard = self.processes[index].known.as_ref().map_or(Epoch::FIRST, Membership::epoch);
+        let all = self.memberships.iter().chain(&self.defined);
+        let later: Vec<Membership> = all.filter(|membership| membership.epoch() > heard).cloned().collect();
+        if !later.is_empty() {
+            let at = self.random.index(later.len());
+            self.processes[index].known = Some(later[at].clone());
+        }
     }
 
     fn step(&mut self, index: usize, input: InputOf<Node>) {
@@ -188,6 +232,14 @@ impl World {
     fn examine(&mut self, index: usize) {
         let Some(member) = &self.processes[index].member else { return };
         let membership = member.replica().membership();
+        let has_begun = self.processes[index]
+            .records
+            .iter()
+            .any(|record| matches!(record, Fact::ViewInstalled { .. } | Fact::SnapshotBegun { .. }));
+        if self.hosts_watch && !has_begun {
+            // It may know its group by its host only, which may have heard of epochs that never come.
+            return;
+        }
         if membership.epoch() > self.latest().epoch() {
             self.memberships.push(membership.clone());
             self.defined.retain(|defined| membership.precedes(defined));
@@ -374,10 +426,7 @@ impl World {
         let is_due = self.processes[any].member.is_none() && self.may_run(any);
         if is_due && self.random.chance(0.02) {
             if self.may_lose() && self.random.chance(0.3) {
-                let process = &mut self.processes[any];
-                process.records.clear();
-                process.truncations.clear();
-                (process.durable, process.has_lost, process.lacks) = (0, true, true);
+                self.lose(any);
             }
             self.restart(any);
         }
@@ -433,6 +482,14 @@ impl World {
         !self.processes[index].is_stopped || self.latest().contains(ReplicaIndex(index as u8))
     }
 
+    /// A process loses its disk.
+    fn lose(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        process.records.clear();
+        process.truncations.clear();
+        (process.durable, process.has_lost, process.lacks) = (0, true, true);
+    }
+
     /// One disk at a time may be lost, of those that the group needs.
     fn may_lose(&mut self) -> bool {
         for process in &mut self.processes {
@@ -485,6 +542,10 @@ impl World {
         for _ in 0..20_000 {
             self.tick();
             self.use_it();
+            if self.hosts_watch {
+                let any = self.random.index(self.processes.len());
+                self.learn(any);
+            }
             for index in 0..self.processes.len() {
                 if self.processes[index].member.is_none() && self.may_run(index) {
                     self.restart(index);
@@ -496,8 +557,11 @@ impl World {
                 if self.latest().contains(ReplicaIndex(index as u8)) {
                     status == Status::Normal && member.machine().values().len() > length
                 } else {
+                    let heard = process.known.as_ref().map(Membership::epoch);
+                    // A replica that holds nothing waits only for an epoch that may still come.
+                    let waits_in_vain = status == Status::Recovering && heard >= Some(self.latest().epoch());
                     // Nobody may be left who knows that it is needed no more.
-                    status != Status::Normal || member.leading().is_none()
+                    !waits_in_vain && (status != Status::Normal || member.leading().is_none())
                 }
             };
             if self.processes.iter().enumerate().all(settled) && self.read > read + 10 {
