@@ -85,9 +85,10 @@ id!(
 const VIEWS_PER_EPOCH: u64 = 1 << 32;
 
 impl View {
-    /// The view that follows.
-    pub const fn next(self) -> View {
-        View(self.0 + 1)
+    /// The view that follows in the same epoch; none after the last. See [`bound`](crate::bound) on why there is one wherever
+    /// others may have driven a replica.
+    pub const fn next(self) -> Option<View> {
+        if self.within_epoch() == VIEWS_PER_EPOCH - 1 { None } else { Some(View(self.0 + 1)) }
     }
 
     /// The first view of a group whose replicas are as they are since an epoch.
@@ -105,9 +106,9 @@ impl View {
         self.0 % VIEWS_PER_EPOCH
     }
 
-    /// True if this is a view of an epoch. No group comes to half of the views that one has.
+    /// True if this is a view of an epoch.
     pub const fn is_of(self, epoch: Epoch) -> bool {
-        self.epoch().0 == epoch.0 && self.within_epoch() < VIEWS_PER_EPOCH / 2
+        self.epoch().0 == epoch.0
     }
 }
 
@@ -119,6 +120,11 @@ impl Epoch {
 impl Ballot {
     /// The authority of the coordinator that began the transaction.
     pub const ORIGINAL: Ballot = Ballot(0);
+
+    /// The next greater one. None that is [believed](Ballot::may_follow) is the last.
+    pub const fn above(self) -> Ballot {
+        Ballot(self.0.saturating_add(1))
+    }
 }
 
 /// One incarnation of a client: drawn at random when a client starts, so that ids of an earlier life of the same
@@ -230,11 +236,12 @@ mod tests {
     fn views_of_an_epoch_come_after_all_earlier_ones() {
         let first = View::first_of(Epoch(3));
         assert!(first > View(View::first_of(Epoch(2)).0 + 1_000_000));
-        assert_eq!((first.epoch(), first.next().within_epoch()), (Epoch(3), 1));
+        let second = first.next().expect("there are many");
+        assert_eq!((first.epoch(), second.within_epoch()), (Epoch(3), 1));
         assert!(first.is_of(Epoch(3)) && View(first.0 + 1_000_000).is_of(Epoch(3)));
-        assert!(!View(first.0 - 1).is_of(Epoch(2)), "one more would be of the next epoch");
+        assert_eq!(View(first.0 - 1).next(), None, "one more would be of the next epoch");
         assert!(!View(first.0 - 1).is_of(Epoch(3)) && !View::first_of(Epoch(4)).is_of(Epoch(3)));
         assert_eq!(View(7).epoch(), Epoch::FIRST);
-        assert_eq!([View(7).to_string(), first.next().to_string()], ["v7", "e3v1"]);
+        assert_eq!([View(7).to_string(), second.to_string()], ["v7", "e3v1"]);
     }
 }

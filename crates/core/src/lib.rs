@@ -5,11 +5,13 @@
 //! simulator and the server's runtime) run the same machines. Everything else in this crate is what machines talk
 //! about: [`id`]s, the two kinds of [`time`], [`timestamp`]s, [`transaction`]s and their limits, the [`command`]s of clients,
 //! [`quorum`] arithmetic, the [`members`] of groups and the [`topology`] of a cluster. [`log`] is the port through which machines use a replicated log.
-//! [`rules`] are what a bug can be planted into, and [`verify`] is how replicas are compared.
+//! [`bound`] says which numbers are taken over from others. [`rules`] are what a bug can be planted into, and [`verify`] is how
+//! replicas are compared. [`lives`] and [`inventory`] say which nodes are believed and how replicas begin.
 //!
 //! This crate has no I/O, threads, clocks, unseeded randomness or iteration over hash order, and neither may anything
 //! that is built from it alone.
 
+pub mod bound;
 pub mod command;
 pub mod comparison;
 pub mod hash;

@@ -29,7 +29,7 @@ impl Position {
     /// Before the first entry.
     pub const START: Position = Position(0);
 
-    /// The next.
+    /// The next. None that is [believed](Position::is_believable) is the last.
     pub fn next(self) -> Self {
         Position(self.0 + 1)
     }

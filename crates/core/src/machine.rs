@@ -166,11 +166,12 @@ pub enum Effect<Message, Timer, Record, Event> {
 #[derive(Debug)]
 pub struct Outbox<Message, Timer, Record, Event> {
     effects: Vec<Effect<Message, Timer, Record, Event>>,
+    ignored: Vec<&'static str>,
 }
 
 impl<Message, Timer, Record, Event> Default for Outbox<Message, Timer, Record, Event> {
     fn default() -> Self {
-        Outbox { effects: Vec::new() }
+        Outbox { effects: Vec::new(), ignored: Vec::new() }
     }
 }
 
@@ -215,6 +216,16 @@ impl<Message, Timer, Record, Event> Outbox<Message, Timer, Record, Event> {
         self.effects.push(Effect::Emit(event));
     }
 
+    /// Says why an input is dropped, for whoever reads traces and counts refusals. No effect: nothing follows from it.
+    pub fn ignored(&mut self, reason: &'static str) {
+        self.ignored.push(reason);
+    }
+
+    /// Takes out why inputs were dropped.
+    pub fn take_ignored(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.ignored)
+    }
+
     /// Marks the place of the record that is persisted next, for a later [`Outbox::truncate`].
     pub fn anchor(&mut self) {
         self.effects.push(Effect::Anchor);
@@ -225,8 +236,10 @@ impl<Message, Timer, Record, Event> Outbox<Message, Timer, Record, Event> {
         self.effects.push(Effect::Truncate);
     }
 
-    /// Takes the effects out, in order, and leaves the outbox empty with its capacity.
+    /// Takes the effects out, in order, and leaves the outbox empty with its capacity. What nobody has
+    /// [taken](Outbox::take_ignored) of why inputs were dropped is forgotten.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Effect<Message, Timer, Record, Event>> {
+        self.ignored.clear();
         self.effects.drain(..)
     }
 

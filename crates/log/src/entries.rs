@@ -109,7 +109,8 @@ impl Shape {
         }
     }
 
-    /// False if runs overlap, are empty, or views go backwards: no log looks like this.
+    /// False if runs overlap, are empty, or views go backwards, or there are more entries than there can be: no log looks like
+    /// this.
     pub fn is_sound(&self) -> bool {
         let ascending = |two: &[Run]| {
             two[0].view < two[1].view && two[0].first < two[1].first && two[1].first <= self.last
@@ -119,7 +120,7 @@ impl Shape {
             None => self.last == Position::START && self.base == Position::START,
         };
         let holds = self.runs.first().is_none_or(|run| run.first <= self.last);
-        begins && holds && self.runs.windows(2).all(ascending)
+        begins && holds && self.last.is_believable() && self.runs.windows(2).all(ascending)
     }
 }
 

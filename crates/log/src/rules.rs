@@ -36,6 +36,8 @@ pub enum Plant {
     HandedOverToOne,
     /// L15: a replica that holds nothing is not told that its group has gone on without it.
     WaitsInVain,
+    /// L16: a view that another replica names is gone on to however far ahead it lies.
+    AnyViewBelieved,
 }
 
 /// How a plant is listed.
@@ -53,7 +55,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 15] = [
+    pub const ALL: [Plant; 16] = [
         Plant::OwnLogBegins,
         Plant::LeaseFromAnswer,
         Plant::OkBeforeSync,
@@ -69,6 +71,7 @@ impl Plant {
         Plant::NewMemberVotes,
         Plant::HandedOverToOne,
         Plant::WaitsInVain,
+        Plant::AnyViewBelieved,
     ];
 
     #[rustfmt::skip]
@@ -104,6 +107,8 @@ impl Plant {
                 "whoever has retired is stopped as soon as one member has gone on, and not f + 1"),
             Plant::WaitsInVain => listed("L15", "7.1.1",
                 "a replica that holds nothing is not told that its group has gone on without it, and waits for ever"),
+            Plant::AnyViewBelieved => listed("L16", "4.2",
+                "a view that another replica names is gone on to however far ahead it lies, also the last of all"),
         }
     }
 

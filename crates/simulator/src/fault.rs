@@ -121,6 +121,8 @@ faults! {
     HostileClients = "hostile-clients", &[Liveness, Sanity],
         "a client lies: it meddles with others' transactions, leaves its own open, forges views and ballots";
     ViewChanges = "view-changes", ALL, "replicas change views all the time, for no reason";
+    ForgedViews = "forged-views", &[Isolation, Liveness, Sanity],
+        "a replica hears of the last view that there can be, as if another had gone on to it";
     HealthyCore = "healthy-core", &[Isolation, Durability, Agreement, Liveness],
         "at first only f + 1 replicas of each shard and some clients are healed, and all else stays broken";
     Buggify = "buggify", ALL,

@@ -417,7 +417,7 @@ impl<P: Play> Stage<P> {
 
     /// A replica leads the next view, with the longest log of those that are up. Whoever led before knows, or not.
     fn lead(&mut self, id: ReplicaId, is_known: bool, told: &mut Vec<String>) {
-        let view = self.latest_view(id.shard).next();
+        let view = self.latest_view(id.shard).next().expect("scripts are short");
         match self.longest_log(id.shard, is_known) {
             Some(entries) => self.begin_view(id, view, &entries, is_known, told),
             None => told.push(format!("{} has no majority", self.name(id.into()))),

@@ -106,6 +106,10 @@ impl<M: LogMachine> Host<ItemOf<M>> for Acts<'_, '_, M> {
         self.context.random.next_u64()
     }
 
+    fn ignored(&mut self, reason: &'static str) {
+        self.outbox.ignored(reason);
+    }
+
     fn on_leading(&mut self, view: View) {
         self.told.push_back(Told::Leading(view));
     }

@@ -187,6 +187,9 @@ impl<M: LogMachine> Member<M> {
         let leading = self.leading();
         let mut port = Port { replica: &mut self.replica, leading, has_all };
         act(&mut self.machine, &mut port, &mut self.said);
+        for reason in self.said.take_ignored() {
+            outbox.ignored(reason);
+        }
         for effect in self.said.drain() {
             match effect {
                 Effect::Send { to, message } => outbox.send(to, Part::Own(message)),
@@ -303,7 +306,7 @@ impl<M: LogMachine> Member<M> {
                     replica.on_message(index, epoch, message, acts)
                 });
             }
-            (Part::Log(_), _) => {}
+            (Part::Log(_), _) => outbox.ignored("said by no replica of the group"),
             (Part::Own(message), _) => {
                 let input = Input::Message { from, epoch, message };
                 self.ask_machine(outbox, |machine, log, said| machine.step(context, input, log, said));

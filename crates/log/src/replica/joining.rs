@@ -1,5 +1,6 @@
 //! Taking part in a view that has begun, or is about to: fetching what is lacking, and changing over in one step.
 
+use quorate_core::bound::reasons;
 use quorate_core::log::Position;
 use quorate_core::{ReplicaIndex, View};
 
@@ -10,6 +11,9 @@ use crate::{Message, Payload};
 
 /// After so many silences who wants a log asks somebody else.
 const SILENCES_MAX: u32 = 3;
+
+/// Why a log, or a state, is not taken over that is not what this replica knows to be stable.
+const LACKS_STABLE: &str = "log without what is stable here";
 
 /// A log that is being taken over.
 #[derive(Debug)]
@@ -131,6 +135,10 @@ impl<P: Payload> Replica<P> {
         host: &mut H,
     ) {
         let kept = self.entries.shape().common(&shape);
+        if kept.is_some_and(|kept| kept < self.stable) {
+            // One of the two has the log of another replica, or a disk that has forgotten.
+            return host.ignored(LACKS_STABLE);
+        }
         let received = Vec::new();
         self.joining =
             Some(Joining { from, shape, kept, state: None, received, stable, is_idle: false, silences: 0 });
@@ -190,8 +198,8 @@ impl<P: Payload> Replica<P> {
     ) {
         // In this view the log only grows, so it is still the one that was told of. What came before the epoch stays.
         let stays = view == self.view || upto <= self.beginning.base;
-        if !stays || upto > self.entries.last() {
-            return;
+        if !stays || upto > self.entries.last() || after > upto {
+            return host.ignored("entries that are not here");
         }
         if after < self.entries.shape().base {
             self.begin_transfer(from, view, host);
@@ -241,12 +249,19 @@ impl<P: Payload> Replica<P> {
         let Some(joining) = &self.joining else { return };
         let is_of_use = joining.reached().is_none_or(|reached| base > reached);
         if view != self.view || from != joining.from || !is_of_use {
-            return;
+            return host.ignored("state that is not wanted");
+        }
+        if !base.is_believable() {
+            return host.ignored(reasons::POSITION);
+        }
+        if base < self.stable {
+            return host.ignored(LACKS_STABLE);
         }
         if matches!(self.recovery, Some(Recovery::Arriving { .. })) {
             let arrival = self.view_of_arrival(base, base_view);
-            if base < self.beginning.base || !arrival.is_of(self.membership().epoch()) {
-                return;
+            let epoch = self.membership().epoch();
+            if base < self.beginning.base || !arrival.is_of(epoch) || !self.view.may_go_to(arrival, epoch) {
+                return host.ignored(reasons::VIEW);
             }
             if arrival == base_view && self.leader(arrival) == self.me {
                 // It has led that view, and has forgotten.

@@ -21,6 +21,7 @@ mod view_change;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use quorate_core::bound::reasons;
 use quorate_core::log::Position;
 use quorate_core::{Epoch, Instant, ReplicaIndex, View};
 
@@ -149,14 +150,15 @@ impl<P: Payload> Fact<P> {
     /// replica would else make no majority.
     ///
     /// It has taken part in the first view, when nothing was appended, so whatever a survivor offers is later than what it has.
-    /// If no replica has been in a later view than the given one, what it has offered in an earlier life counts nowhere.
-    pub fn asleep_since_creation(membership: Membership, view: View) -> Vec<Self> {
+    /// If no replica has been in a later view than the given one, what it has offered in an earlier life counts nowhere. None if
+    /// no view follows that.
+    pub fn asleep_since_creation(membership: Membership, view: View) -> Option<Vec<Self>> {
         let (first, start) = (membership.first_view(), Position::START);
         let beginning = Beginning { membership, base: start, view: first };
         let lives = BTreeMap::new();
         let installed =
             Fact::ViewInstalled { view: first, kept: start, last: start, from_state: None, beginning, lives };
-        vec![installed, Fact::ViewEntered(View(view.0 + 1))]
+        Some(vec![installed, Fact::ViewEntered(view.next()?)])
     }
 }
 
@@ -270,6 +272,9 @@ pub trait Host<P: Payload> {
 
     /// A number that no earlier life of this replica has used.
     fn nonce(&mut self) -> u64;
+
+    /// Why a message is dropped.
+    fn ignored(&mut self, reason: &'static str);
 
     /// The replica leads a view, whose log is what it holds.
     fn on_leading(&mut self, view: View);
@@ -544,12 +549,18 @@ impl<P: Payload> Replica<P> {
     ) {
         self.note_heard(from, &message, host.now());
         self.flush(host);
-        if from == self.me || message.view().is_some_and(|view| !view.is_of(epoch)) {
-            return;
+        if from == self.me {
+            return host.ignored("said by this replica itself");
+        }
+        if message.view().is_some_and(|view| !view.is_of(epoch)) {
+            return host.ignored("view of another epoch");
         }
         if let Message::EpochBegun { membership, shape } = message {
-            if membership.epoch() == epoch {
-                self.on_epoch_begun(from, membership, shape, host);
+            let is_believed = self.membership().epoch().may_go_to(epoch);
+            match membership.epoch() == epoch {
+                true if is_believed => self.on_epoch_begun(from, membership, shape, host),
+                true => host.ignored(reasons::EPOCH),
+                false => host.ignored("membership of another epoch"),
             }
         } else if self.is_waiting() {
             // It knows its group by its host only, which may be ahead of what has begun.
@@ -567,6 +578,11 @@ impl<P: Payload> Replica<P> {
     }
 
     fn on_message_of_epoch<H: Host<P>>(&mut self, from: ReplicaIndex, message: Message<P>, host: &mut H) {
+        let epoch = self.membership().epoch();
+        let is_believed = message.view().is_none_or(|view| self.view.may_go_to(view, epoch));
+        if !is_believed && !self.rules.has(Plant::AnyViewBelieved) {
+            return host.ignored(reasons::VIEW);
+        }
         if !matches!(message, Message::WhichLife { .. }) {
             // It is back, or on its way.
             self.others_lost.remove(&from);

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use quorate_core::bound::reasons;
 use quorate_core::log::Position;
 use quorate_core::{Instant, ReplicaIndex, View};
 
 use super::{Durable, Fact, Host, Replica, Status, Timer};
 use crate::entries::Entry;
-use crate::{Message, Payload, Plant};
+use crate::{Membership, Message, Payload, Plant};
 
 /// What a leader knows of the others.
 #[derive(Debug)]
@@ -375,6 +376,17 @@ impl<P: Payload> Replica<P> {
     fn take_or_keep<H: Host<P>>(&mut self, after: Position, entries: Vec<Entry<P>>, host: &mut H) -> bool {
         if entries.iter().any(|entry| entry.view > self.view) || !entries.is_sorted_by_key(|entry| entry.view)
         {
+            host.ignored("entries of views to come");
+            return false;
+        }
+        let epoch = self.membership().epoch();
+        let goes_too_far = |next: &Membership| !epoch.may_go_to(next.epoch());
+        if entries.iter().any(|entry| entry.payload.next_group().is_some_and(goes_too_far)) {
+            host.ignored(reasons::EPOCH);
+            return false;
+        }
+        if !after.is_believable() {
+            host.ignored(reasons::POSITION);
             return false;
         }
         if !entries.is_empty() && (after <= self.entries.last() || self.early.len() < self.limits.in_flight) {

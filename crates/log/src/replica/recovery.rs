@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_core::bound::{is_believable_life, reasons};
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
@@ -115,21 +116,27 @@ impl<P: Payload> Replica<P> {
     ) {
         let Some(Recovery::Asking { nonce: asked, known }) = &mut self.recovery else { return };
         if nonce != *asked {
-            return;
+            return host.ignored("answer to an earlier question");
+        }
+        if !is_believable_life(self.lives.get(&self.me).copied().unwrap_or(0), life) {
+            return host.ignored(reasons::LIFE);
         }
         known.insert(from, life);
         if known.len() < self.beginning.membership.group().majority() {
             return;
         }
         let latest = known.values().max().copied().unwrap_or(0);
-        self.note_life(self.me, latest.saturating_add(1), host);
+        self.note_life(self.me, latest + 1, host);
         self.recovery = Some(Recovery::Announcing { noted: BTreeMap::new() });
         self.repeat_recovery(host);
     }
 
     pub(super) fn on_new_life<H: Host<P>>(&mut self, from: ReplicaIndex, life: u64, host: &mut H) {
         if self.status == Status::Recovering {
-            return;
+            return host.ignored("recovering, so that it notes no life");
+        }
+        if !is_believable_life(self.life_of(from), life) {
+            return host.ignored(reasons::LIFE);
         }
         self.note_life(from, life, host);
         host.send(from, Message::LifeNoted { life, view: self.view });

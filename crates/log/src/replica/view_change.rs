@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::bound::{is_believable_life, reasons};
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
@@ -71,7 +72,8 @@ impl<P: Payload> Replica<P> {
         let own = self.me;
         let others = self.changing.wishes.iter().filter(|(replica, _)| **replica != own);
         let wanted = nth_greatest(others.map(|(_, wish)| *wish), self.membership().group().failures());
-        let view = wanted.unwrap_or_default().max(View(self.view.0 + 1));
+        let Some(next) = self.view.next() else { return host.ignored(reasons::NO_VIEW_LEFT) };
+        let view = wanted.unwrap_or_default().max(next);
         self.changing.wishes.insert(self.me, view);
         for other in self.others() {
             host.send_unordered(other, Message::StartViewChange { view, entered: false });
@@ -124,14 +126,21 @@ impl<P: Payload> Replica<P> {
 
     /// Goes on to the next view that this replica leads.
     pub(super) fn lead_anew<H: Host<P>>(&mut self, host: &mut H) {
-        self.lead_from(View(self.view.0 + 1), host);
+        match self.view.next() {
+            Some(next) => self.lead_from(next, host),
+            None => host.ignored(reasons::NO_VIEW_LEFT),
+        }
     }
 
-    /// Goes on to a view that this replica leads, the next from here on.
+    /// Goes on to a view that this replica leads, the next from here on; if there is one in the epoch.
     pub(super) fn lead_from<H: Host<P>>(&mut self, view: View, host: &mut H) {
-        let replicas = self.membership().members().len() as u64;
-        let mine = (0..replicas).map(|ahead| View(view.0 + ahead)).find(|view| self.leader(*view) == self.me);
-        self.enter(mine.expect("each leads in turn"), host);
+        // Each leads in turn.
+        let turns = std::iter::successors(Some(view), |view| view.next());
+        let mine = turns.take(self.membership().members().len()).find(|view| self.leader(*view) == self.me);
+        match mine {
+            Some(mine) => self.enter(mine, host),
+            None => host.ignored(reasons::NO_VIEW_LEFT),
+        }
     }
 
     /// Goes on to the greatest view that f + 1 replicas want to go on to, or to go beyond.
@@ -214,8 +223,14 @@ impl<P: Payload> Replica<P> {
             return self.on_join(from, view, host);
         }
         let is_sound = offer.shape.is_sound() && offer.last_normal < view;
-        if self.leader(view) != self.me || self.status == Status::Recovering || !is_sound {
-            return;
+        if self.leader(view) != self.me || self.status == Status::Recovering {
+            return host.ignored("offer to another leader");
+        }
+        if !is_sound {
+            return host.ignored("offer of a log that cannot be");
+        }
+        if !offer.lives.iter().all(|(replica, life)| is_believable_life(self.life_of(*replica), *life)) {
+            return host.ignored(reasons::LIFE);
         }
         if view > self.view {
             if self.leading.is_none() && self.is_bound(host) {

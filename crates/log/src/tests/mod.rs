@@ -1,6 +1,7 @@
 //! A group with its network, its disks and its time, for tests. Whatever happens in it, what is stable must be the same
 //! everywhere, and nobody may have a lease who lacks what another leader has answered for.
 
+mod extremes;
 mod leases;
 mod members;
 mod model;
@@ -232,6 +233,8 @@ impl Host<u64> for Step<'_> {
         *self.nonces += 1;
         *self.nonces
     }
+
+    fn ignored(&mut self, _: &'static str) {}
 
     fn on_leading(&mut self, _: View) {}
 

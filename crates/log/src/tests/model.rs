@@ -135,6 +135,8 @@ impl Host<u64> for Step<'_> {
         0
     }
 
+    fn ignored(&mut self, _: &'static str) {}
+
     fn on_leading(&mut self, view: View) {
         self.leads = Some(view);
     }

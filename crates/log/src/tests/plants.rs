@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{Habits, leases, members, recovery, schedules};
+use super::{Habits, extremes, leases, members, recovery, schedules};
 use crate::{Plant, Rules};
 
 /// Where a plant is noticed.
@@ -36,6 +36,7 @@ fn hunt(plant: Plant) -> Hunt {
         Plant::NewMemberVotes => Hunt::Changes(20),
         Plant::HandedOverToOne => Hunt::Changes(1_000),
         Plant::WaitsInVain => Hunt::Arrivals(60),
+        Plant::AnyViewBelieved => Hunt::Story(extremes::withstand),
     }
 }
 

@@ -35,4 +35,6 @@ pub enum Mistake {
     HandsOverFromTooEarly,
     /// T46: nobody notes that a replica has lost its record, so that what it handed over before may count.
     ForgetsLives,
+    /// T47: a view that another replica names is gone on to however far ahead it lies.
+    BelievesAnyView,
 }

@@ -174,6 +174,8 @@ impl Host<Numbers> for Desk<'_> {
     fn nonce(&mut self) -> u64 {
         self.random.next_u64()
     }
+
+    fn ignored(&mut self, _: &'static str) {}
 }
 
 /// Three replicas on links that lose and repeat.

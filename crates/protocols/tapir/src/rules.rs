@@ -113,6 +113,8 @@ pub enum Plant {
     EpochDefinedEarly,
     /// T46: what a replica handed over before it lost its record counts afterwards.
     EarlierLivesCount,
+    /// T47: a view that another replica names is gone on to however far ahead it lies.
+    AnyViewBelieved,
 }
 
 /// How a plant is listed.
@@ -130,7 +132,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 43] = [
+    pub const ALL: [Plant; 44] = [
         Plant::PublishedRules,
         Plant::ForgetCommittedReads,
         Plant::SmallestPendingWrite,
@@ -174,6 +176,7 @@ impl Plant {
         Plant::PromisesStayBehind,
         Plant::EpochDefinedEarly,
         Plant::EarlierLivesCount,
+        Plant::AnyViewBelieved,
     ];
 
     #[rustfmt::skip]
@@ -265,6 +268,8 @@ impl Plant {
                 "an epoch is defined before the groups have arrived in the one before, and begins with what is older"),
             Plant::EarlierLivesCount => listed("T46", "3.2.2",
                 "what a replica handed over before it lost its record counts afterwards"),
+            Plant::AnyViewBelieved => listed("T47", "3.2.2",
+                "a view that another replica names is gone on to however far ahead it lies, also the last of all"),
         }
     }
 
@@ -300,6 +305,7 @@ impl Plant {
             Plant::PromisesStayBehind => Some(Mistake::SupplementStaysBehind),
             Plant::EpochDefinedEarly => Some(Mistake::HandsOverFromTooEarly),
             Plant::EarlierLivesCount => Some(Mistake::ForgetsLives),
+            Plant::AnyViewBelieved => Some(Mistake::BelievesAnyView),
             _ => None,
         }
     }

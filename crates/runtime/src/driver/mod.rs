@@ -157,6 +157,9 @@ impl<M: Machine> Driver<M> {
     fn step_once(&mut self, time: Time, input: InputOf<M>, carrier: &mut impl Carrier<M>) {
         let mut context = Context { now: time.now, clock: time.clock, random: &mut self.random };
         self.machine.step(&mut context, input, &mut self.outbox);
+        for reason in self.outbox.take_ignored() {
+            tracing::debug!(reason, "what a replica was told is dropped");
+        }
         if self.outbox.is_empty() {
             return;
         }

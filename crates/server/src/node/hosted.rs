@@ -233,6 +233,7 @@ impl<M: Served> Running<M> {
         };
         let epoch = placement.memberships.epoch;
         let prepared = data.prepare_replica(placement, *origin == Origin::NewGroup, create)?;
+        let path = prepared.log.clone().unwrap_or_default();
         let (log, records) = match prepared.log {
             None => (None, asleep),
             Some(directory) => {
@@ -248,6 +249,10 @@ impl<M: Served> Running<M> {
         // What somebody with records has not written down, it has not taken part in: it is told once it has started.
         let knows_better = !records.is_empty() && !matches!(origin, Origin::AcceptedLoss { .. });
         let machine = M::build(kind, placement, knows_better, prepared.boot, records)?;
+        let view = machine.health().view;
+        if !view.is_sound(epoch) {
+            return Err(LogError::View { path: path.display().to_string(), view });
+        }
         let before = machine.decided();
         let driver = Driver::new(machine, *seed);
         let accepted_losses = prepared.accepted_losses;

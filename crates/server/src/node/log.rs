@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use quorate_core::hash::FixedMap;
-use quorate_core::{Epoch, ReplicaId};
+use quorate_core::{Epoch, ReplicaId, View};
 use quorate_runtime::driver::Mark;
 use quorate_runtime::transport::TurnWaker;
 use quorate_storage::{self as storage, Log, LogIdentity, LogOptions, Position, Report, Scrubber, Syncer};
@@ -51,6 +51,26 @@ pub(crate) enum LogError {
         written: Epoch,
         /// The one that the marker names.
         epoch: Epoch,
+    },
+    /// It says that the replica is in a view that no group can have come to.
+    #[error(
+        "the log in {path} says that the replica is in view {view}, and no view may follow that: it was told a false number by \
+         a replica or a version that did not refuse such; move the directory of the replica away, and start this node \
+         once with --rejoin, so that it learns everything from its group"
+    )]
+    View {
+        /// The log.
+        path: String,
+        /// The view.
+        view: View,
+    },
+    /// A replica cannot go on above the view that is named.
+    #[error(
+        "no view follows {view}, so that the replica could not go on above it: name the view that the group is in"
+    )]
+    NoViewLeft {
+        /// The view.
+        view: View,
     },
     /// The shards of its keyspace are not known.
     #[error("which shards its keyspace has is not known, because their ids do not follow each other")]

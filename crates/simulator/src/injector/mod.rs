@@ -23,8 +23,7 @@ use quorate_core::Random;
 
 use crate::cluster::{Alarm, Cluster};
 use crate::fault::{Fault, FaultCounts};
-use crate::system::Hostile;
-use crate::system::System;
+use crate::system::{Far, Hostile, System};
 use crate::world::disk::{Condition, Crash, Decay};
 
 /// Something that the injector does at an instant.
@@ -286,7 +285,8 @@ impl<S: System> Injector<S> {
                 self.hostile.attack(cluster);
                 true
             }
-            Fault::ViewChanges | Fault::Buggify => self.change_view(cluster, server),
+            Fault::ViewChanges | Fault::Buggify => self.change_view(cluster, server, Far::Next),
+            Fault::ForgedViews => self.forge_view(cluster, server),
             Fault::Membership => cluster.change_membership(&mut self.random),
             Fault::Loss
             | Fault::Duplication

@@ -6,7 +6,7 @@ use quorate_core::{Address, ClientId};
 
 use super::{Injector, Request, Step};
 use crate::cluster::Cluster;
-use crate::system::{Held, System};
+use crate::system::{Far, Held, System};
 use crate::world::disk::Crash;
 
 impl<S: System> Injector<S> {
@@ -63,8 +63,14 @@ impl<S: System> Injector<S> {
         true
     }
 
-    /// A replica hears from another that the group is in the next view.
-    pub(super) fn change_view(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
+    /// A replica hears from another that the group is in the last view that there can be.
+    pub(super) fn forge_view(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
+        let far = if self.random.chance(0.5) { Far::LastOfEpoch } else { Far::Last };
+        self.change_view(cluster, node, far)
+    }
+
+    /// A replica hears from another that the group is in a later view.
+    pub(super) fn change_view(&mut self, cluster: &mut Cluster<S>, node: usize, far: Far) -> bool {
         let servers = cluster.servers_of(node);
         if servers.is_empty() {
             return false;
@@ -74,7 +80,7 @@ impl<S: System> Injector<S> {
         let to = cluster.replica(server);
         let members = cluster.definition().members(to.shard);
         let own = members.position(to.index).unwrap_or(0);
-        let hint = |index| S::hint_next_view(machine, index).map(|message| (index, message));
+        let hint = |index| S::hint_view(machine, index, far).map(|message| (index, message));
         let mut others = (1..members.replicas()).map(|ahead| members.at(own + ahead));
         let Some((index, message)) = others.find_map(hint) else { return false };
         let from = quorate_core::ReplicaId { index, ..to };

@@ -31,7 +31,7 @@ use quorate_core::topology::Isolation;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{
     ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
-    TransactionId,
+    TransactionId, View,
 };
 use quorate_interactive::Event as Told;
 
@@ -400,9 +400,31 @@ pub trait System:
         Vec::new()
     }
 
-    /// What this other replica of its group would say that has gone on to the next view; none if nothing that is harmless makes
-    /// the server follow.
-    fn hint_next_view(server: &Self::Server, from: ReplicaIndex) -> Option<Self::Message>;
+    /// What this other replica of its group would say that has gone on to a view so far ahead; none if nothing that is harmless
+    /// makes the server follow.
+    fn hint_view(server: &Self::Server, from: ReplicaIndex, far: Far) -> Option<Self::Message>;
+}
+
+/// How far ahead of a replica's view another lies that it hears of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Far {
+    /// It is the next.
+    Next,
+    /// It is the last of the epoch.
+    LastOfEpoch,
+    /// It is the last of all.
+    Last,
+}
+
+impl Far {
+    /// The view; none if none is left.
+    pub(crate) fn from(self, view: View) -> Option<View> {
+        match self {
+            Far::Next => view.next(),
+            Far::LastOfEpoch => Some(View(View::first_of(view.epoch()).0 + u64::from(u32::MAX))),
+            Far::Last => Some(View(u64::MAX)),
+        }
+    }
 }
 
 /// A client that says whatever a client can say, true or not. All other transactions must stay right and come to an end, and

@@ -32,6 +32,8 @@ pub(super) trait Surroundings<M: Machine> {
     fn sync_time(&mut self, node: usize, bytes: usize) -> Duration;
     /// The machine has lost its disk, and has ended because of that.
     fn stopped(&mut self, host: usize, why: &str);
+    /// The machine has dropped what it was given, for this reason.
+    fn ignored(&mut self, host: usize, reason: &'static str);
     /// The machine takes a step, which may be about something; gives the crash that it meets there.
     fn reach(&mut self, host: usize, moment: Moment, about: About<'_, M>) -> Option<Crash>;
     /// The machine has met it.
@@ -208,6 +210,9 @@ impl<M: Machine> Host<M> {
         let mut context =
             Context { now: around.now(self.node), clock: around.clock(self.node), random: &mut self.random };
         machine.step(&mut context, input, outbox);
+        for reason in outbox.take_ignored() {
+            around.ignored(self.id, reason);
+        }
         for effect in outbox.drain() {
             // It may have crashed at one of the effects before this one.
             let Some(machine) = &self.machine else { return };

@@ -816,6 +816,12 @@ macro_rules! surroundings {
                 self.0.happenings.push_back(Happening::Stopped(host));
             }
 
+            fn ignored(&mut self, host: usize, reason: &'static str) {
+                self.0
+                    .trace
+                    .line(self.0.now, || format!("{} {host} ignores it: {reason}", stringify!($event)));
+            }
+
             fn reach(&mut self, host: usize, moment: Moment, about: About<'_, P::$machine>) -> Option<Crash> {
                 let describe = || match about {
                     About::Message(message) => (P::name(message), P::coordinates(message)),

@@ -121,8 +121,10 @@ fn a_newcomer_whose_group_has_gone_on_with_it_arrives() {
 fn a_newcomer_waits_for_the_epoch_that_its_host_knows() {
     let mut world = with_a_newcomer();
     // The group goes on to an epoch before that, and without it.
-    let before = Membership::new(quorate_core::Epoch(1), [0, 1, 2].map(ReplicaIndex).to_vec()).expect("a group");
-    let to_come = Membership::new(quorate_core::Epoch(2), [0, 1, 3].map(ReplicaIndex).to_vec()).expect("a group");
+    let before =
+        Membership::new(quorate_core::Epoch(1), [0, 1, 2].map(ReplicaIndex).to_vec()).expect("a group");
+    let to_come =
+        Membership::new(quorate_core::Epoch(2), [0, 1, 3].map(ReplicaIndex).to_vec()).expect("a group");
     world.defined = vec![before.clone(), to_come.clone()];
     tell(&mut world, 3, &to_come);
     tell(&mut world, 0, &before);

@@ -68,6 +68,7 @@ fn a_sleeper_goes_on_with_what_a_survivor_knows() {
     world.pass(100);
     assert_eq!(status(&world, 1), Status::Recovering, "one survivor helps nobody");
     let sleeper = Fact::asleep_since_creation(Membership::first(world.memberships[0].group()), View(1_000));
+    let sleeper = sleeper.expect("a view follows");
     start_with(&mut world, 1, sleeper);
     world.pass(400);
     for index in 0..3 {

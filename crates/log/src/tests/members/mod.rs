@@ -197,7 +197,9 @@ impl World {
     fn learn(&mut self, index: usize) {
         let before = self.processes[index].known.clone();
         self.hear(index);
-        if let Some(known) = self.processes[index].known.clone().filter(|known| Some(known) != before.as_ref()) {
+        if let Some(known) =
+            self.processes[index].known.clone().filter(|known| Some(known) != before.as_ref())
+        {
             self.step(index, Input::Command(Part::Log(LogCommand::ChangeGroup(known))));
         }
     }

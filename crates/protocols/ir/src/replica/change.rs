@@ -28,6 +28,7 @@
 //!
 //! What has to be true of a definition of an epoch is told at [`Groups::next`](quorate_core::Groups::next).
 
+use quorate_core::bound::reasons;
 use quorate_core::{Epoch, Members, ReplicaIndex, Succession, View};
 
 use super::{Host, Replica, Status};
@@ -85,14 +86,28 @@ impl<O: Operations> Replica<O> {
         self.everybody[(view.within_epoch() % self.everybody.len() as u64) as usize]
     }
 
-    /// The first view from this one on that can come to anything, as far as is known here.
-    pub(super) fn useful(&self, view: View) -> View {
+    /// The first view from this one on that can come to anything, as far as is known here; none if none is left.
+    pub(super) fn useful(&self, view: View) -> Option<View> {
         let mut view = view.max(View::first_of(self.since()));
         // Those before need not be there any more once members can do without them.
         while self.has_arrived() && self.is_member() && !self.group.contains(self.leader_of(view)) {
-            view = view.next();
+            view = view.next()?;
         }
-        view
+        Some(view)
+    }
+
+    /// The same from the view after one on.
+    pub(super) fn useful_after(&self, view: View) -> Option<View> {
+        self.useful(view.next()?)
+    }
+
+    /// True if a view that another replica names may be gone on to; else says that it may not.
+    pub(super) fn believes<H: Host<O>>(&self, view: View, host: &mut H) -> bool {
+        let is_believed = self.view.may_go_to(view, self.since()) || self.makes(Mistake::BelievesAnyView);
+        if !is_believed {
+            host.ignored(reasons::VIEW);
+        }
+        is_believed
     }
 
     /// Counts replicas by what they are.

@@ -250,6 +250,9 @@ pub trait Host<O: Operations> {
 
     /// A number that no earlier life of this replica has used.
     fn nonce(&mut self) -> u64;
+
+    /// Why a message is dropped.
+    fn ignored(&mut self, reason: &'static str);
 }
 
 /// The replica's part in inconsistent replication.

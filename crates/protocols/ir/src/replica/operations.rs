@@ -198,17 +198,17 @@ impl<O: Operations> Replica<O> {
     /// A proposer has seen a greater view than this replica's. A replica is believed; a client is taken as a hint to
     /// ask the others, because a hostile one could name any number.
     pub fn on_higher_view<H: Host<O>>(&mut self, from: Address, view: View, host: &mut H) {
-        if view <= self.view || !view.is_of(self.since()) || self.status == Status::Retired {
+        if view <= self.view || self.status == Status::Retired || !self.believes(view, host) {
             return;
         }
         match from {
             // The others are there already. A replica that was down needs more than that view's base, which it would
             // get by joining: it begins the next, and comes back current.
             Address::Replica(_) if self.status == Status::ViewChanging && self.restarted => {
-                self.enter_view_change(self.useful(view.next()), host);
+                self.enter_useful(self.useful_after(view), host);
             }
             Address::Replica(_) if self.status != Status::Recovering => {
-                self.enter_view_change(self.useful(view), host);
+                self.enter_useful(self.useful(view), host);
             }
             Address::Replica(_) => {}
             Address::Client(_) => {

@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::bound::{is_believable_life, reasons};
 use quorate_core::{ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status};
@@ -65,6 +66,9 @@ impl<O: Operations> Replica<O> {
     /// A replica without its record asks where this one is.
     pub fn on_view_query<H: Host<O>>(&mut self, from: ReplicaIndex, nonce: u64, life: u64, host: &mut H) {
         let lost = self.status == Status::Recovering;
+        if !is_believable_life(self.life_of(from), life) {
+            return host.ignored(reasons::LIFE);
+        }
         if !lost {
             self.note_life(from, life, host);
         }
@@ -87,6 +91,12 @@ impl<O: Operations> Replica<O> {
         let Some(query) = self.change.query.as_mut().filter(|query| query.nonce == nonce && is_member) else {
             return;
         };
+        if !self.view.may_go_to(view, self.succession.present.since) {
+            return host.ignored(reasons::VIEW);
+        }
+        if !is_believable_life(query.life, life) {
+            return host.ignored(reasons::LIFE);
+        }
         query.answers.insert(from, Answer { view, lost, life });
         let lost = 1 + query.answers.values().filter(|answer| answer.lost).count();
         let asked = query.life;
@@ -101,19 +111,20 @@ impl<O: Operations> Replica<O> {
         let Some((view, life)) = greatest.filter(|_| is_enough) else { return };
         if asked == 0 || life > asked {
             // One that has noted a later life than this would not let this one count.
-            let life = life.max(self.life_of(self.me)).saturating_add(1);
+            let life = life.max(self.life_of(self.me)) + 1;
             self.note_life(self.me, life, host);
             self.change.query = Some(Query::new(host.nonce(), life));
             self.send_view_query(host);
             return;
         }
         self.change.query = None;
-        let mut view = view.max(self.view).next().max(View::first_of(self.since()));
+        let mut view = view.max(self.view).next().map(|view| view.max(View::first_of(self.since())));
         // Those before the members may be gone, and it would follow nobody who passes over them.
-        while self.leader_of(view) == self.me || !self.group.contains(self.leader_of(view)) {
-            view = view.next();
+        let passes_over = |leader| leader == self.me || !self.group.contains(leader);
+        while let Some(passed) = view.filter(|view| passes_over(self.leader_of(*view))) {
+            view = passed.next();
         }
-        self.enter_view_change(view, host);
+        self.enter_useful(view, host);
     }
 
     /// The latest life of a replica that is known here.
@@ -129,6 +140,11 @@ impl<O: Operations> Replica<O> {
             host.persist(Fact::LifeNoted { replica, life });
             self.change.forget_contribution(replica);
         }
+    }
+
+    /// True if another replica may know of such lives.
+    pub(super) fn believes_lives(&self, lives: &BTreeMap<ReplicaIndex, u64>) -> bool {
+        lives.iter().all(|(replica, life)| is_believable_life(self.life_of(*replica), *life))
     }
 
     /// Notes what another replica knows of the others.

@@ -16,6 +16,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use quorate_core::bound::reasons;
 use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
 
 use super::change::Count;
@@ -203,11 +204,20 @@ impl<O: Operations> Replica<O> {
 
     /// Tries the next view; one that another replica leads, if there is another.
     fn enter_next_view<H: Host<O>>(&mut self, host: &mut H) {
-        let mut view = self.useful(self.view.next());
-        if self.leader_of(view) == self.me && self.everybody.len() > 1 {
-            view = self.useful(view.next());
+        let mut view = self.useful_after(self.view);
+        if view.is_some_and(|view| self.leader_of(view) == self.me) && self.everybody.len() > 1 {
+            view = view.and_then(|view| self.useful_after(view));
         }
-        self.enter_view_change(view, host);
+        self.enter_useful(view, host);
+    }
+
+    /// Changes to a view that can come to something, if there is one left in the epoch. If there is none the replica stays silent
+    /// until the members of the group change.
+    pub(super) fn enter_useful<H: Host<O>>(&mut self, view: Option<View>, host: &mut H) {
+        match view {
+            Some(view) => self.enter_view_change(view, host),
+            None => host.ignored(reasons::NO_VIEW_LEFT),
+        }
     }
 
     /// Changes views because this replica has found that it misses operations that others have.
@@ -389,7 +399,7 @@ impl<O: Operations> Replica<O> {
                         self.send_view_query(host);
                     } else {
                         // Also one that this replica leads itself: it may be the only one that can.
-                        self.enter_view_change(self.useful(self.view.next()), host);
+                        self.enter_useful(self.useful_after(self.view), host);
                     }
                 } else {
                     for other in self.others() {
@@ -407,9 +417,12 @@ impl<O: Operations> Replica<O> {
         if matches!(self.status, Status::Recovering | Status::Retired) || self.answers_earlier(from, host) {
             return;
         }
+        if !self.believes(view, host) {
+            return;
+        }
         self.change.note_heard(from);
         if view > self.view {
-            self.enter_view_change(self.useful(view), host);
+            self.enter_useful(self.useful(view), host);
         } else if view < self.view {
             self.send_higher_view(from, host);
         }
@@ -449,8 +462,14 @@ impl<O: Operations> Replica<O> {
         if self.status == Status::Recovering || is_late || !self.is_peer(from) {
             return;
         }
-        if self.answers_earlier(from, host) {
+        if self.answers_earlier(from, host) || !self.believes(view, host) {
             return;
+        }
+        if last_normal > Some(view) {
+            return host.ignored("last view above the next");
+        }
+        if !self.believes_lives(lives) {
+            return host.ignored(reasons::LIFE);
         }
         self.change.note_heard(from);
         if view < self.view {
@@ -749,6 +768,9 @@ impl<O: Operations> Replica<O> {
     ) {
         let is_late = view < self.view || (view == self.view && self.has_started());
         if is_late || !self.is_member() || view > self.view && self.status == Status::Recovering {
+            return;
+        }
+        if !self.believes(view, host) {
             return;
         }
         if view > self.view {

@@ -3,6 +3,7 @@
 //! something behind, and a promise travels beside the record.
 
 mod coming_back;
+mod extremes;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,6 +175,7 @@ struct Desk {
     facts: Vec<Fact<Times>>,
     lost: Vec<usize>,
     nonces: u64,
+    ignored: Vec<&'static str>,
 }
 
 fn member(index: ReplicaIndex) -> Address {
@@ -220,6 +222,10 @@ impl Host<Times> for Desk {
     fn nonce(&mut self) -> u64 {
         self.nonces += 1;
         self.nonces
+    }
+
+    fn ignored(&mut self, reason: &'static str) {
+        self.ignored.push(reason);
     }
 }
 

@@ -333,7 +333,8 @@ impl Recoveries {
                 Phase::Recording { outcome: Outcome::Committed(_), .. } => from.shard == known.backup,
                 _ => true,
             };
-            matters && known.ballot < promised
+            // One that nobody can outbid is a lie.
+            matters && known.ballot < promised && known.ballot.may_follow(promised)
         };
         self.active.get(&id).is_some_and(overtaken)
     }
@@ -657,8 +658,9 @@ impl Recoveries {
         let Phase::Electing { replies } = &recovery.phase else { return };
         if let Finding::Uncertain(shards) = decide_recovery(&recovery.case(), replies) {
             for (shard, view) in shards {
+                let Some(view) = view.next() else { continue };
                 for replica in self.replicas(shard) {
-                    let message = quorate_ir::Message::HigherView { view: view.next() };
+                    let message = quorate_ir::Message::HigherView { view };
                     outbox.send(replica, Message::Ir(message));
                 }
             }

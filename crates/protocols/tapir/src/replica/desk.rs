@@ -102,4 +102,8 @@ impl Host<Tapir> for Desk<'_> {
     fn nonce(&mut self) -> u64 {
         self.random.next_u64()
     }
+
+    fn ignored(&mut self, reason: &'static str) {
+        self.outbox.ignored(reason);
+    }
 }

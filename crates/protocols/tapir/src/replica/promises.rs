@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use quorate_core::bound::reasons;
 use quorate_core::command::Outcome;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{Address, Ballot, ClientId, ClockTime, Context, ShardId, Timestamp, TransactionId};
@@ -67,6 +68,10 @@ impl Replica {
         let promised = self.participant.promised(transaction);
         if ballot < promised {
             self.send_superseded(from, transaction, promised, outbox);
+            return true;
+        }
+        if !promised.may_follow(ballot) {
+            outbox.ignored(reasons::BALLOT);
             return true;
         }
         let prepare = self.ir.record().consensus(id).map(|known| &known.operation);
@@ -140,7 +145,7 @@ impl Replica {
         };
         let otherwise = committed.is_some() && committed != at;
         if otherwise {
-            self.send_superseded(from, transaction, Ballot(ballot.0.saturating_add(1)), outbox);
+            self.send_superseded(from, transaction, ballot.above(), outbox);
         }
         otherwise
     }
@@ -192,8 +197,11 @@ impl Replica {
         let promised = self.participant.promised(id);
         if ballot < promised {
             self.send_superseded(from, id, promised, outbox);
+        } else if !promised.may_follow(ballot) {
+            // Nobody could outbid it.
+            outbox.ignored(reasons::BALLOT);
         }
-        ballot >= promised
+        ballot >= promised && promised.may_follow(ballot)
     }
 
     /// A backup coordinator wants to take a transaction over.
@@ -273,7 +281,7 @@ impl Replica {
         if self.decision(transaction).is_some_and(|decision| outcome_of(decision) != outcome) {
             // A later backup coordinator has settled it otherwise, and the promise that fenced off this one has ended with
             // the outcome. To agree would make two outcomes of one; when it asks again it learns the right one.
-            self.send_superseded(from, transaction, Ballot(ballot.0.saturating_add(1)), outbox);
+            self.send_superseded(from, transaction, ballot.above(), outbox);
             return;
         }
         let settled = self.ir.record().inconsistent(transaction).is_some_and(|known| known.executed);

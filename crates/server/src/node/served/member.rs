@@ -105,7 +105,8 @@ where
             return Ok(None);
         }
         let membership = membership(&placement.memberships, placement.replica.shard);
-        Ok(Some(Fact::asleep_since_creation(membership, view)))
+        let asleep = Fact::asleep_since_creation(membership, view);
+        asleep.map(Some).ok_or(LogError::NoViewLeft { view })
     }
 
     fn health(&self) -> Health {

@@ -25,7 +25,7 @@ use quorate_core::{
 use quorate_log::member::{Config, MessageOf};
 use quorate_log::{Guest, LogCommand, Member, Part};
 
-use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named, on_log};
+use super::{Far, Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named, on_log};
 use crate::fault::Fault;
 use crate::invariants::StoredVersion;
 use crate::options::Faults;
@@ -277,8 +277,8 @@ impl System for Baseline {
         Some(Part::Own(quorate_baselines::Message::Inquire { transaction, participants, age }))
     }
 
-    fn hint_next_view(server: &Server, from: ReplicaIndex) -> Option<Message> {
-        on_log::hint_next_view(server, from)
+    fn hint_view(server: &Server, from: ReplicaIndex, far: Far) -> Option<Message> {
+        on_log::hint_view(server, from, far)
     }
 }
 

@@ -27,7 +27,7 @@ use quorate_core::{
 use quorate_log::member::{Config, Item, MessageOf};
 use quorate_log::{Guest, LogCommand, Member, Part};
 
-use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, on_log};
+use super::{Far, Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, on_log};
 use crate::invariants::{Broken, StoredVersion};
 use crate::options::Faults;
 use crate::world::costs::{Operation, Work};
@@ -279,8 +279,8 @@ impl System for ConfigurationService {
         None
     }
 
-    fn hint_next_view(server: &Server, from: ReplicaIndex) -> Option<MessageOfService> {
-        on_log::hint_next_view(server, from)
+    fn hint_view(server: &Server, from: ReplicaIndex, far: Far) -> Option<MessageOfService> {
+        on_log::hint_view(server, from, far)
     }
 
     fn inspect(inspector: &mut Inspector, cluster: &Cluster) -> Vec<Broken> {

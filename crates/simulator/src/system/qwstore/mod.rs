@@ -24,7 +24,7 @@ use quorate_qwstore::{
     Boot, Coordinator, CoordinatorConfig, Message, Plant, Record, Replica, ReplicaConfig, ReplicaEvent,
 };
 
-use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named};
+use super::{Far, Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named};
 use crate::fault::Fault;
 use crate::invariants::StoredVersion;
 use crate::options::Faults;
@@ -224,8 +224,9 @@ impl System for QwStore {
         None
     }
 
-    fn hint_next_view(replica: &Replica, _: ReplicaIndex) -> Option<Message> {
-        Some(Message::Ir(quorate_ir::Message::HigherView { view: replica.view().next() }))
+    fn hint_view(replica: &Replica, _: ReplicaIndex, far: Far) -> Option<Message> {
+        let view = far.from(replica.view())?;
+        Some(Message::Ir(quorate_ir::Message::HigherView { view }))
     }
 }
 

@@ -32,7 +32,7 @@ use quorate_log::member::{Config, MessageOf};
 use quorate_log::{Guest, LogCommand, Member, Part};
 use quorate_procedures::{Page, ShardWith, Version};
 
-use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named, on_log};
+use super::{Far, Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, frames, named, on_log};
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::invariants::{self, Broken, Finding, StoredVersion};
@@ -302,8 +302,8 @@ impl System for Serializable {
         Some(Part::Own(quorate_granola::Message::Inquire { transaction, participants, not_before }))
     }
 
-    fn hint_next_view(server: &Server, from: ReplicaIndex) -> Option<Message> {
-        on_log::hint_next_view(server, from)
+    fn hint_view(server: &Server, from: ReplicaIndex, far: Far) -> Option<Message> {
+        on_log::hint_view(server, from, far)
     }
 }
 

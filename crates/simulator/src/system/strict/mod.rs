@@ -28,7 +28,7 @@ use quorate_tapir::{
 };
 
 use super::frames;
-use super::{Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, named};
+use super::{Far, Held, News, Planted, Seat, Shards, Sketch, System, SystemKind, named};
 use crate::fault::Fault;
 use crate::invariants::StoredVersion;
 use crate::options::Faults;
@@ -275,8 +275,9 @@ impl System for Strict {
         Some(Message::Recover { transaction: held.id, participants, timestamp })
     }
 
-    fn hint_next_view(replica: &Replica, _: ReplicaIndex) -> Option<Message> {
-        Some(Message::Ir(quorate_ir::Message::HigherView { view: replica.view().next() }))
+    fn hint_view(replica: &Replica, _: ReplicaIndex, far: Far) -> Option<Message> {
+        let view = far.from(replica.view())?;
+        Some(Message::Ir(quorate_ir::Message::HigherView { view }))
     }
 }
 
@@ -323,6 +324,7 @@ fn suited_faults(plant: Plant) -> Faults {
         Plant::ForgottenPromises => {
             &[Fault::LateMessages, Fault::RecoveryCrashes, Fault::RecoveryDuels, Fault::ViewChanges]
         }
+        Plant::AnyViewBelieved => &[Fault::ForgedViews, Fault::NodeCrashes],
         Plant::EpochForgotten | Plant::ServesEmpty => {
             &[Fault::Partitions, Fault::NodeCrashes, Fault::Membership]
         }
