@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`message`] | everything that replicas say to each other |
 //! | [`member`] | a replica and the machine that stands on it, as one machine |
+//! | [`clocks`] | what members know of each other's clocks, and who is off |
 //! | [`membership`] | who the replicas are, and which views are theirs |
 //! | [`entries`] | the log of one replica, and in which views its entries were appended |
 //! | [`rules`] | the bugs that can be planted |
@@ -31,7 +32,10 @@
 //! * The log does not grow for ever: see [`replica::snapshot`]. Who is so far behind that nobody has the entries any more is
 //!   given the state that they have led to.
 //! * Leaders hold leases, counted in time that passes and not by clocks: see [`replica::lease`].
+//! * Members compare their clocks. The machine on a leader is given one that is never far from those of a majority, and a leader
+//!   whose own clock is off hands over: see [`clocks`].
 
+pub mod clocks;
 pub mod entries;
 pub mod guest;
 pub mod member;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::log::Position;
-use quorate_core::{ReplicaIndex, View};
+use quorate_core::{ClockTime, ReplicaIndex, View};
 
 use crate::entries::{Entry, Shape};
 use crate::replica::Beginning;
@@ -37,6 +37,8 @@ pub enum Message<P: Payload> {
         stable: Position,
         /// Counts what the leader sends, so that an answer tells how old the leader's word is that it answers.
         beat: u64,
+        /// What the clocks of a majority read that agree, as far as the leader knows; with beats only.
+        clock: Option<ClockTime>,
     },
     /// This replica holds the leader's log up to here, durably.
     PrepareOk {
@@ -46,6 +48,8 @@ pub enum Message<P: Payload> {
         upto: Position,
         /// The greatest beat that it has heard.
         beat: u64,
+        /// What its clock reads; nothing, if it is of an earlier version.
+        clock: Option<ClockTime>,
     },
     /// The leader is silent: let us go on to this view. Nobody goes on before f + 1 want to, so that one replica that hears
     /// nothing does not disturb the others.
@@ -62,6 +66,8 @@ pub enum Message<P: Payload> {
         view: View,
         /// What it holds.
         offer: Offer,
+        /// What its clock reads; nothing, if it is of an earlier version.
+        clock: Option<ClockTime>,
     },
     /// The view has begun, with a log of this shape. Who hears it fetches what it lacks, and takes part.
     StartView {

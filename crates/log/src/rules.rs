@@ -38,6 +38,10 @@ pub enum Plant {
     WaitsInVain,
     /// L16: a view that another replica names is gone on to however far ahead it lies.
     AnyViewBelieved,
+    /// L17: a machine is given the clock of its replica, whatever the others read.
+    OwnClockCounts,
+    /// L18: a leader whose clock is off goes on.
+    OffClockLeads,
 }
 
 /// How a plant is listed.
@@ -55,7 +59,7 @@ const fn listed(id: &'static str, section: &'static str, what: &'static str) -> 
 
 impl Plant {
     /// Every plant there is.
-    pub const ALL: [Plant; 16] = [
+    pub const ALL: [Plant; 18] = [
         Plant::OwnLogBegins,
         Plant::LeaseFromAnswer,
         Plant::OkBeforeSync,
@@ -72,6 +76,8 @@ impl Plant {
         Plant::HandedOverToOne,
         Plant::WaitsInVain,
         Plant::AnyViewBelieved,
+        Plant::OwnClockCounts,
+        Plant::OffClockLeads,
     ];
 
     #[rustfmt::skip]
@@ -109,6 +115,10 @@ impl Plant {
                 "a replica that holds nothing is not told that its group has gone on without it, and waits for ever"),
             Plant::AnyViewBelieved => listed("L16", "4.2",
                 "a view that another replica names is gone on to however far ahead it lies, also the last of all"),
+            Plant::OwnClockCounts => listed("L17", "4.1",
+                "a machine is given the clock of its replica, however far that is from those of a majority"),
+            Plant::OffClockLeads => listed("L18", "4.2",
+                "a leader whose clock is off goes on leading"),
         }
     }
 
@@ -154,9 +164,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plants_are_numbered_in_order() {
-        let ids: Vec<&str> = Plant::ALL.iter().map(|plant| plant.id()).collect();
-        let numbers: Vec<String> = (1..=Plant::ALL.len()).map(|number| format!("L{number}")).collect();
-        assert_eq!(ids, numbers);
+    fn every_plant_has_an_id_of_its_own_and_they_ascend() {
+        let number = |plant: &Plant| plant.id()[1..].parse::<u32>().expect("a letter and a number");
+        assert!(Plant::ALL.is_sorted_by(|one, other| number(one) < number(other)));
     }
 }

@@ -14,6 +14,12 @@ pub(crate) fn render(status: &Status) -> String {
         "1 if every replica of this node serves.",
         f64::from(u8::from(status.healthy)),
     );
+    page.one(
+        "clock_off_seconds",
+        "gauge",
+        "How far the clock is ahead of those of most others, negative if behind; 0 if that is allowed.",
+        status.clock_error_seconds.unwrap_or(0.0),
+    );
     page.one("uptime_seconds", "gauge", "How long the node has been running.", status.uptime_seconds);
     page.one("cpu_seconds_total", "counter", "Processor time of the process.", status.cpu_seconds);
     page.one(

@@ -118,10 +118,11 @@ macro_rules! on_log {
                     3 entries: Repeated<Nested>,
                     4 stable: Varint,
                     5 beat: Varint,
+                    6 clock: Optional<Fixed64>,
                 }
-                2 PrepareOk { 1 view: Varint, 2 upto: Varint, 3 beat: Varint }
+                2 PrepareOk { 1 view: Varint, 2 upto: Varint, 3 beat: Varint, 4 clock: Optional<Fixed64> }
                 3 StartViewChange { 1 view: Varint, 2 entered: Varint }
-                4 DoViewChange { 1 view: Varint, 2 offer: Nested }
+                4 DoViewChange { 1 view: Varint, 2 offer: Nested, 3 clock: Optional<Fixed64> }
                 5 StartView { 1 view: Varint, 2 shape: Nested, 3 stable: Varint, 4 beginning: Nested }
                 6 Fetch { 1 view: Varint, 2 after: Varint, 3 upto: Varint }
                 7 Fetched { 1 view: Varint, 2 after: Varint, 3 entries: Repeated<Nested> }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_core::log::{LogMachine, Position};
 use quorate_core::machine::{Context, OutboxOf, PersistToken};
-use quorate_core::{Instant, ReplicaId, ReplicaIndex, View};
+use quorate_core::{ClockTime, Instant, ReplicaId, ReplicaIndex, View};
 
 use super::{ItemOf, LogEvent, Member, Part, Told};
 use crate::{Durable, Fact, Host, Message, Timer};
@@ -34,6 +34,8 @@ impl Notices {
 pub(super) struct Acts<'a, 'b, M: LogMachine> {
     pub(super) context: &'a mut Context<'b>,
     pub(super) outbox: &'a mut OutboxOf<Member<M>>,
+    /// What the clock of the replica reads.
+    pub(super) clock: ClockTime,
     pub(super) me: ReplicaId,
     pub(super) machine: &'a M,
     pub(super) told: &'a mut VecDeque<Told<M>>,
@@ -49,6 +51,10 @@ impl<M: LogMachine> Acts<'_, '_, M> {
 impl<M: LogMachine> Host<ItemOf<M>> for Acts<'_, '_, M> {
     fn now(&self) -> Instant {
         self.context.now
+    }
+
+    fn clock(&self) -> ClockTime {
+        self.clock
     }
 
     fn send(&mut self, to: ReplicaIndex, message: Message<ItemOf<M>>) {

@@ -7,9 +7,12 @@
 //!
 //! What the log tells its host within one call is gathered and given to the machine afterwards, in order, with the log at
 //! hand; what the machine appends meanwhile is written down and sent together at the end of the step. The machine hears that
-//! it leads only once it has been given everything that the view began with.
+//! it leads only once it has been given everything that the view began with, and the clocks of f others are known.
 //!
 //! `verifying` compares what the machine holds with what others hold, at a position that an operator names.
+//!
+//! The clock in the context of a machine is that of its *group*: the replica's own, but never further from those of a majority than a
+//! bound. See [`crate::clocks`].
 
 mod host;
 mod item;
@@ -21,7 +24,7 @@ use std::collections::VecDeque;
 use quorate_core::log::{LogMachine, LogOutbox, Position};
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf, PersistToken};
 use quorate_core::verify::{Request, Verification};
-use quorate_core::{Address, Epoch, ReplicaId, View};
+use quorate_core::{Address, ClockTime, Epoch, ReplicaId, View};
 
 use crate::{Boot, Fact, Limits, Membership, Message, Replica, Rules, Status, Timer, Timing};
 use host::Acts;
@@ -102,6 +105,11 @@ pub enum LogEvent {
     },
     /// The group needs it no longer: it may be stopped.
     HandedOver,
+    /// Its clock is off, or is so no longer.
+    Clock {
+        /// By how many microseconds it is ahead of those of a majority, negative if it is behind; none if it is not off.
+        error_micros: Option<i64>,
+    },
 }
 
 /// What an operator tells the log.
@@ -147,6 +155,10 @@ pub struct Member<M: LogMachine> {
     applied: Position,
     /// What an operator compares.
     verification: Verification<M::Frozen>,
+    /// True if the clock of this replica was off when the host was told.
+    is_clock_off: bool,
+    /// What the clock of this replica reads in this step. The machine is given that of its group.
+    own_clock: ClockTime,
 }
 
 impl<M: LogMachine> Member<M> {
@@ -172,9 +184,9 @@ impl<M: LogMachine> Member<M> {
         outbox: &mut OutboxOf<Self>,
         act: impl FnOnce(&mut Replica<ItemOf<M>>, &mut Acts<'_, '_, M>),
     ) {
-        let (me, machine) = (self.me, &self.machine);
+        let (me, machine, clock) = (self.me, &self.machine, self.own_clock);
         let Member { replica, told, notices, .. } = self;
-        act(replica, &mut Acts { context, outbox, me, machine, told, notices });
+        act(replica, &mut Acts { context, outbox, clock, me, machine, told, notices });
     }
 
     /// Lets the machine do something, and passes on what it says.
@@ -203,14 +215,21 @@ impl<M: LogMachine> Member<M> {
         }
     }
 
+    /// What the machine takes for the time is what its group does, as far as that is known.
+    fn set_clock(&self, context: &mut Context<'_>) {
+        context.clock = self.replica.group_clock(self.own_clock, context.now).unwrap_or(self.own_clock);
+    }
+
     /// Gives the machine what the log has told, and the log what the machine says to that, until nothing more comes.
     fn settle(&mut self, context: &mut Context<'_>, outbox: &mut OutboxOf<Self>) {
+        self.set_clock(context);
         loop {
             while let Some(told) = self.told.pop_front() {
                 self.pass_on(told, context, outbox);
             }
             if let Some((view, false)) = self.leading
                 && self.replica.knows_all()
+                && self.replica.group_clock(self.own_clock, context.now).is_some()
             {
                 self.leading = Some((view, true));
                 outbox.emit(Part::Log(LogEvent::Leading { view }));
@@ -274,6 +293,10 @@ impl<M: LogMachine> Member<M> {
                 Status::Recovering => LogEvent::Recovering,
                 Status::Retired => LogEvent::Retired { epoch: self.replica.membership().epoch() },
             }));
+        }
+        let error_micros = self.replica.clock_error_micros();
+        if std::mem::replace(&mut self.is_clock_off, error_micros.is_some()) != error_micros.is_some() {
+            outbox.emit(Part::Log(LogEvent::Clock { error_micros }));
         }
         let lost = self.replica.lost();
         if std::mem::replace(&mut self.lost, lost) != lost
@@ -342,6 +365,8 @@ impl<M: LogMachine> Machine for Member<M> {
             lost: 0,
             applied: Position::START,
             verification: Verification::default(),
+            is_clock_off: false,
+            own_clock: ClockTime::default(),
         }
     }
 
@@ -350,6 +375,8 @@ impl<M: LogMachine> Machine for Member<M> {
     }
 
     fn step(&mut self, context: &mut Context<'_>, input: InputOf<Self>, outbox: &mut OutboxOf<Self>) {
+        self.own_clock = context.clock;
+        self.set_clock(context);
         match input {
             Input::Start => {
                 let boot = self.boot;
@@ -387,5 +414,6 @@ impl<M: LogMachine> Machine for Member<M> {
             }
         }
         self.settle(context, outbox);
+        context.clock = self.own_clock;
     }
 }

@@ -224,6 +224,7 @@ impl<P: Payload> Replica<P> {
     /// Leaves the present epoch. What is needed for the next, somebody has.
     fn go_on_to<H: Host<P>>(&mut self, beginning: Beginning, from: ReplicaIndex, shape: Shape, host: &mut H) {
         self.stop_leading(host);
+        self.clocks.forget();
         let base = beginning.base;
         self.view = beginning.membership.first_view();
         self.beginning = beginning;

@@ -338,7 +338,9 @@ impl<P: Payload> Replica<P> {
         } else {
             self.promise.renew(host.now(), &self.timing);
             self.listen(host);
-            host.send(self.leader(view), Message::PrepareOk { view, upto: self.entries.last(), beat: 0 });
+            let clock = Some(host.clock());
+            let upto = self.entries.last();
+            host.send(self.leader(view), Message::PrepareOk { view, upto, beat: 0, clock });
         }
         self.stabilise(stable, host);
         if begins {

@@ -7,9 +7,11 @@
 //! | `joining` | taking part in a view that has begun: fetching what is lacking, and changing over |
 //! | [`snapshot`] | shortening the log, and what to do if it has been shortened too far |
 //! | [`lease`] | how long nobody else can lead |
+//! | `clocks` | what the group takes for the time, and leaders whose clocks are off |
 //! | [`recovery`] | coming back without a disk |
 //! | [`epochs`] | going on with other replicas |
 
+mod clocks;
 pub mod epochs;
 mod joining;
 pub mod lease;
@@ -23,8 +25,9 @@ use std::time::Duration;
 
 use quorate_core::bound::reasons;
 use quorate_core::log::Position;
-use quorate_core::{Epoch, Instant, ReplicaIndex, View};
+use quorate_core::{ClockTime, Epoch, Instant, ReplicaIndex, View};
 
+use crate::clocks::Clocks;
 use crate::entries::{Entries, Entry, Shape};
 use crate::{Membership, Message, Payload, Plant, Rules};
 use joining::Joining;
@@ -190,15 +193,24 @@ pub struct Timing {
     pub lease: Duration,
     /// By how many millionths time may pass faster or slower at one replica than at another.
     pub rate_error_ppm: u32,
+    /// A clock that is further than this from those of a majority is off, or further than two silences if those are longer: a reading
+    /// is as old as its message.
+    pub clock_error_max: Duration,
 }
 
 impl Timing {
+    /// A clock that is further than this from those of a majority is off.
+    pub fn clock_bound(&self) -> Duration {
+        self.clock_error_max.max(2 * self.silence)
+    }
+
     /// What servers use.
     pub const DEFAULT: Timing = Timing {
         beat: Duration::from_millis(100),
         silence: Duration::from_millis(1_000),
         lease: Duration::from_millis(800),
         rate_error_ppm: 1_000,
+        clock_error_max: Duration::from_secs(5),
     };
 }
 
@@ -232,6 +244,9 @@ pub struct Durable {
 pub trait Host<P: Payload> {
     /// The monotonic instant.
     fn now(&self) -> Instant;
+
+    /// What the clock of this replica reads.
+    fn clock(&self) -> ClockTime;
 
     /// Sends a message to another replica of the group once everything persisted before is durable.
     fn send(&mut self, to: ReplicaIndex, message: Message<P>);
@@ -314,6 +329,9 @@ pub struct Replica<P: Payload> {
     snapshots: Snapshots<P>,
     promise: Promise,
     lease: Lease,
+    clocks: Clocks,
+    /// As [`Replica::clock_error_micros`].
+    clock_error: Option<i64>,
     /// True if a crash would not make this a replica of a new group any more.
     is_known_to_disk: bool,
     /// True if there was an earlier life.
@@ -361,6 +379,8 @@ impl<P: Payload> Replica<P> {
             joining: None,
             promise: Promise::default(),
             lease: Lease::default(),
+            clocks: Clocks::default(),
+            clock_error: None,
             is_known_to_disk: false,
             restored: false,
             is_member: false,
@@ -593,14 +613,18 @@ impl<P: Payload> Replica<P> {
             return;
         }
         match message {
-            Message::Prepare { view, after, entries, stable, beat } => {
-                self.on_prepare(from, view, after, entries, stable, beat, host);
+            Message::Prepare { view, after, entries, stable, beat, clock } => {
+                self.on_prepare(from, view, after, entries, stable, (beat, clock), host);
             }
-            Message::PrepareOk { view, upto, beat } => self.on_prepare_ok(from, view, upto, beat, host),
+            Message::PrepareOk { view, upto, beat, clock } => {
+                self.on_prepare_ok(from, view, upto, (beat, clock), host);
+            }
             Message::StartViewChange { view, entered } => {
                 self.on_start_view_change(from, view, entered, host);
             }
-            Message::DoViewChange { view, offer } => self.on_do_view_change(from, view, offer, host),
+            Message::DoViewChange { view, offer, clock } => {
+                self.on_do_view_change(from, view, offer, clock, host);
+            }
             Message::StartView { view, shape, stable, beginning } => {
                 self.on_start_view(from, view, shape, stable, beginning, host);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_core::bound::reasons;
 use quorate_core::log::Position;
-use quorate_core::{Instant, ReplicaIndex, View};
+use quorate_core::{ClockTime, Instant, ReplicaIndex, View};
 
 use super::{Durable, Fact, Host, Replica, Status, Timer};
 use crate::entries::Entry;
@@ -24,13 +24,15 @@ pub(super) struct Leading {
     /// Since when the disk has made nothing durable of what it was given, and up to where it was durable then.
     waiting_for_disk: Option<(Instant, Position)>,
     peers: BTreeMap<ReplicaIndex, Peer>,
+    /// At how many beats in a row its clock was off.
+    pub(super) beats_off: u32,
 }
 
 impl Leading {
     /// A leader at whose disk nothing has been durable so far.
     fn new(since: Instant, last: Position, peers: BTreeMap<ReplicaIndex, Peer>) -> Self {
         let (durable, waiting_for_disk) = (Position::START, None);
-        Leading { since, begun_with: last, written: last, durable, waiting_for_disk, peers }
+        Leading { since, begun_with: last, written: last, durable, waiting_for_disk, peers, beats_off: 0 }
     }
 
     /// Notes how far the disk has come; true if it has made nothing durable since `then` of what it was given.
@@ -45,6 +47,12 @@ impl Leading {
         now - since >= patience
     }
 
+    /// The backups that have answered a beat of this view within this time: they take part, and can lead.
+    pub(super) fn answering(&self, now: Instant, patience: Duration) -> Vec<ReplicaIndex> {
+        let answers = |peer: &Peer| peer.answered_at.is_some_and(|at| now - at < patience);
+        self.peers.iter().filter(|(_, peer)| answers(peer)).map(|(backup, _)| *backup).collect()
+    }
+
     /// True if for so long fewer than this many backups have said anything as such.
     fn is_unheard(&self, now: Instant, patience: Duration, backups: usize) -> bool {
         let heard = self.peers.values().filter(|peer| now - peer.heard_at < patience);
@@ -57,6 +65,8 @@ impl Leading {
 struct Peer {
     /// When it said something as one that takes part in the view, or wants to.
     heard_at: Instant,
+    /// When it answered a beat last.
+    answered_at: Option<Instant>,
     /// The backup holds the log up to here.
     matched: Position,
     /// It was sent everything up to here.
@@ -72,6 +82,7 @@ impl Peer {
     fn new(now: Instant, sent: Position) -> Self {
         Peer {
             heard_at: now,
+            answered_at: None,
             matched: Position::START,
             sent,
             in_flight: VecDeque::new(),
@@ -274,6 +285,9 @@ impl<P: Payload> Replica<P> {
             self.stop_leading(host);
             return self.wish_for_next(host);
         }
+        if let Some(view) = self.next_with_sound_clock(host) {
+            return self.enter(view, host);
+        }
         let Some(leading) = &mut self.leading else { return };
         leading.peers.values_mut().for_each(Peer::note_beat);
         // Other beats, which are questions, do not put this off.
@@ -291,9 +305,10 @@ impl<P: Payload> Replica<P> {
     fn beat<H: Host<P>>(&mut self, host: &mut H) {
         self.write_appended(host);
         self.lease.speak(host.now(), &self.timing);
+        let clock = self.clock_to_tell(host);
         let others: Vec<ReplicaIndex> = self.others().collect();
         for other in others {
-            self.send_prepare(other, host);
+            self.send_prepare(other, clock, host);
         }
     }
 
@@ -305,11 +320,11 @@ impl<P: Payload> Replica<P> {
             && peer.sent >= self.entries.shape().base
             && peer.in_flight.len() < self.limits.in_flight
         {
-            self.send_prepare(to, host);
+            self.send_prepare(to, None, host);
         }
     }
 
-    fn send_prepare<H: Host<P>>(&mut self, to: ReplicaIndex, host: &mut H) {
+    fn send_prepare<H: Host<P>>(&mut self, to: ReplicaIndex, clock: Option<ClockTime>, host: &mut H) {
         let Some(peer) = self.leading.as_mut().and_then(|leading| leading.peers.get_mut(&to)) else { return };
         let after = peer.sent;
         let entries = if peer.in_flight.len() < self.limits.in_flight {
@@ -322,7 +337,7 @@ impl<P: Payload> Replica<P> {
             peer.in_flight.push_back(peer.sent);
         }
         let (view, stable, beat) = (self.view, self.stable, self.lease.beat);
-        let message = Message::Prepare { view, after, entries, stable, beat };
+        let message = Message::Prepare { view, after, entries, stable, beat, clock };
         if self.is_known_to_disk {
             // Backups may have it on disk before the leader has, which counts itself only once it has. If it crashes before
             // that it never leads this view again, so it appends nothing else in the same place.
@@ -341,7 +356,7 @@ impl<P: Payload> Replica<P> {
         after: Position,
         entries: Vec<Entry<P>>,
         stable: Position,
-        beat: u64,
+        (beat, clock): (u64, Option<ClockTime>),
         host: &mut H,
     ) {
         if view < self.view || from != self.leader(view) {
@@ -356,6 +371,7 @@ impl<P: Payload> Replica<P> {
         }
         self.promise.renew(host.now(), &self.timing);
         self.changing.forget_wishes();
+        self.note_told_clock(clock, host);
         host.set_timer(Timer::Silence, self.timing.silence);
         self.go_on_catching_up(host);
         if !self.take_or_keep(after, entries, host) {
@@ -363,7 +379,7 @@ impl<P: Payload> Replica<P> {
         }
         self.stop_catching_up();
         self.stabilise(stable, host);
-        let message = Message::PrepareOk { view, upto: self.entries.last(), beat };
+        let message = Message::PrepareOk { view, upto: self.entries.last(), beat, clock: Some(host.clock()) };
         if self.rules.has(Plant::OkBeforeSync) {
             host.send_unordered(from, message);
         } else {
@@ -416,7 +432,7 @@ impl<P: Payload> Replica<P> {
         from: ReplicaIndex,
         view: View,
         upto: Position,
-        beat: u64,
+        (beat, clock): (u64, Option<ClockTime>),
         host: &mut H,
     ) {
         if view != self.view || upto > self.entries.last() {
@@ -426,6 +442,9 @@ impl<P: Payload> Replica<P> {
             return;
         };
         peer.note_matched(upto);
+        // Whoever has joined says so once, of no beat.
+        peer.answered_at = if beat > 0 { Some(host.now()) } else { peer.answered_at };
+        self.clocks.note(from, beat, clock, host.now());
         if self.rules.has(Plant::LeaseFromAnswer) {
             self.lease.speak_late(beat, host.now());
         }

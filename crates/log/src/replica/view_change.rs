@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::bound::{is_believable_life, reasons};
-use quorate_core::{ReplicaIndex, View};
+use quorate_core::{ClockTime, ReplicaIndex, View};
 
 use super::{Fact, Host, Replica, Status, Timer};
 use crate::message::Offer;
@@ -91,7 +91,8 @@ impl<P: Payload> Replica<P> {
     ) {
         let votes = self.status == Status::Recovering && self.rules.has(Plant::RecoveringVotes);
         if votes && self.leader(view) != self.me {
-            host.send(self.leader(view), Message::DoViewChange { view, offer: self.offer() });
+            let clock = Some(host.clock());
+            host.send(self.leader(view), Message::DoViewChange { view, offer: self.offer(), clock });
         }
         if view <= self.view || self.status == Status::Recovering {
             return;
@@ -154,7 +155,7 @@ impl<P: Payload> Replica<P> {
     }
 
     /// Leaves the present view, for good.
-    fn enter<H: Host<P>>(&mut self, view: View, host: &mut H) {
+    pub(super) fn enter<H: Host<P>>(&mut self, view: View, host: &mut H) {
         self.leave_for(view, host);
         self.repeat_view_change(host);
     }
@@ -163,6 +164,7 @@ impl<P: Payload> Replica<P> {
     pub(super) fn leave_for<H: Host<P>>(&mut self, view: View, host: &mut H) {
         assert!(view > self.view, "a replica leaves {} for {view}", self.view);
         self.stop_leading(host);
+        self.clocks.forget();
         (self.status, self.view) = (Status::ViewChanging, view);
         self.forget_view();
         host.persist(Fact::ViewEntered(view));
@@ -193,7 +195,7 @@ impl<P: Payload> Replica<P> {
             self.changing.offers.insert(leader, offer);
             self.count_offers(host);
         } else {
-            host.send(leader, Message::DoViewChange { view, offer });
+            host.send(leader, Message::DoViewChange { view, offer, clock: Some(host.clock()) });
         }
     }
 
@@ -217,6 +219,7 @@ impl<P: Payload> Replica<P> {
         from: ReplicaIndex,
         view: View,
         offer: Offer,
+        clock: Option<ClockTime>,
         host: &mut H,
     ) {
         if view < self.view || self.status == Status::Normal && view == self.view {
@@ -241,6 +244,8 @@ impl<P: Payload> Replica<P> {
         for (replica, life) in &offer.lives {
             self.note_life(*replica, *life, host);
         }
+        // Of no beat, so that answers to beats count from now on.
+        self.clocks.note(from, 0, clock, host.now());
         self.changing.offers.insert(from, offer);
         self.count_offers(host);
     }

@@ -16,7 +16,7 @@ fn wish(view: u64) -> Message<u64> {
 
 /// What a replica with nothing in its log says when it has entered a view.
 fn offer(view: u64) -> Message<u64> {
-    Message::DoViewChange { view: View(view), offer: Offer::default() }
+    Message::DoViewChange { view: View(view), offer: Offer::default(), clock: None }
 }
 
 #[test]

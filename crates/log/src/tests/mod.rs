@@ -2,6 +2,7 @@
 //! everywhere, and nobody may have a lease who lacks what another leader has answered for.
 
 mod extremes;
+mod clocks;
 mod leases;
 mod members;
 mod model;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use quorate_core::log::Position;
-use quorate_core::{Epoch, GroupSize, Instant, Random, ReplicaIndex, View};
+use quorate_core::{ClockTime, Epoch, GroupSize, Instant, Random, ReplicaIndex, View};
 
 use crate::Limits;
 use crate::replica::{Boot, Durable};
@@ -41,6 +42,7 @@ const TIMING: Timing = Timing {
     silence: Duration::from_millis(80),
     lease: Duration::from_millis(150),
     rate_error_ppm: 50_000,
+    clock_error_max: Duration::from_secs(5),
 };
 
 /// So small that everything takes several messages, and that little is kept.
@@ -96,6 +98,8 @@ struct Process {
     timers: BTreeMap<Timer, u64>,
     /// How many millionths faster its time passes.
     rate_ppm: i64,
+    /// By how many microseconds its clock is ahead.
+    clock_error: i64,
     /// True if it has lost its disk, once.
     has_lost: bool,
     /// How likely its disk is to sync in a tick.
@@ -142,6 +146,8 @@ struct Step<'a> {
     me: ReplicaIndex,
     now: Instant,
     true_now: u64,
+    /// What its clock reads, in microseconds.
+    clock: u64,
     process: Acts<'a>,
     stable: &'a mut Vec<u64>,
     restored: &'a mut usize,
@@ -163,6 +169,10 @@ struct Acts<'a> {
 impl Host<u64> for Step<'_> {
     fn now(&self) -> Instant {
         self.now
+    }
+
+    fn clock(&self) -> ClockTime {
+        ClockTime::from_micros(self.clock)
     }
 
     fn send(&mut self, to: ReplicaIndex, message: Message<u64>) {
@@ -257,6 +267,7 @@ impl World {
                 pending: VecDeque::new(),
                 timers: BTreeMap::new(),
                 rate_ppm: [-45_000, 0, 45_000][random.index(3)],
+                clock_error: 0,
                 sync_rate: 0.7,
                 has_lost: false,
             })
@@ -343,6 +354,12 @@ impl World {
         Instant::START + Duration::from_micros(micros as u64)
     }
 
+    /// What the clock of a replica reads, in microseconds since some day.
+    fn clock(&self, index: usize) -> u64 {
+        const DAY: u64 = 86_400_000_000;
+        (DAY + self.now).saturating_add_signed(self.processes[index].clock_error)
+    }
+
     /// Lets a replica do something, and looks whether all is well afterwards.
     fn step<R>(
         &mut self,
@@ -350,6 +367,7 @@ impl World {
         act: impl FnOnce(&mut Replica<u64>, &mut Step<'_>) -> R,
     ) -> Option<R> {
         let (now, true_now) = (self.local_now(index), self.now);
+        let clock = self.clock(index);
         let Process { replica, facts, anchor, truncations, applied, pending, timers, rate_ppm, .. } =
             &mut self.processes[index];
         let replica = replica.as_mut()?;
@@ -359,6 +377,7 @@ impl World {
             me,
             now,
             true_now,
+            clock,
             process: acts,
             stable: &mut self.stable,
             restored: &mut self.restored,

@@ -10,15 +10,20 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use quorate_core::log::Position;
-use quorate_core::{Epoch, GroupSize, Instant, ReplicaIndex, View};
+use quorate_core::{ClockTime, Epoch, GroupSize, Instant, ReplicaIndex, View};
 use stateright::{Checker, Model, Property};
 
 use super::LIMITS;
 use crate::replica::{Boot, Durable};
 use crate::{Fact, Host, Membership, Message, Plant, Replica, Rules, Timer, Timing};
 
-const TIMING: Timing =
-    Timing { beat: Duration::ZERO, silence: Duration::ZERO, lease: Duration::ZERO, rate_error_ppm: 0 };
+const TIMING: Timing = Timing {
+    beat: Duration::ZERO,
+    silence: Duration::ZERO,
+    lease: Duration::ZERO,
+    rate_error_ppm: 0,
+    clock_error_max: Duration::from_secs(5),
+};
 
 /// What may happen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -88,6 +93,10 @@ struct Step<'a> {
 impl Host<u64> for Step<'_> {
     fn now(&self) -> Instant {
         Instant::START
+    }
+
+    fn clock(&self) -> ClockTime {
+        ClockTime::default()
     }
 
     fn send(&mut self, to: ReplicaIndex, message: Message<u64>) {

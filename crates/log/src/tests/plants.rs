@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{Habits, extremes, leases, members, recovery, schedules};
+use super::{Habits, clocks, extremes, leases, members, recovery, schedules};
 use crate::{Plant, Rules};
 
 /// Where a plant is noticed.
@@ -37,6 +37,8 @@ fn hunt(plant: Plant) -> Hunt {
         Plant::HandedOverToOne => Hunt::Changes(1_000),
         Plant::WaitsInVain => Hunt::Arrivals(60),
         Plant::AnyViewBelieved => Hunt::Story(extremes::withstand),
+        Plant::OwnClockCounts => Hunt::Story(clocks::go_by_the_majority),
+        Plant::OffClockLeads => Hunt::Story(clocks::hand_over),
     }
 }
 

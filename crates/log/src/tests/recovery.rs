@@ -13,7 +13,7 @@ const MOMENT: Duration = Duration::from_millis(60);
 
 /// What an earlier life of a replica, with nothing in its log, may have said.
 fn stale_offer() -> Message<u64> {
-    Message::DoViewChange { view: View(1), offer: Offer::default() }
+    Message::DoViewChange { view: View(1), offer: Offer::default(), clock: None }
 }
 
 fn append(world: &mut World, leader: usize) {

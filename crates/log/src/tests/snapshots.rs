@@ -72,7 +72,7 @@ fn a_snapshot_remembers_views_and_lives() {
     world.restart(1);
     assert_eq!((world.replica(1).view(), world.replica(1).status()), (View(6), Status::ViewChanging));
     let offers = |message: &Message<u64>| match message {
-        Message::DoViewChange { view: View(6), offer } => offer.lives.len() == 1,
+        Message::DoViewChange { view: View(6), offer, .. } => offer.lives.len() == 1,
         _ => false,
     };
     world.cut.clear();
@@ -286,7 +286,7 @@ fn a_state_is_not_taken_over_once_the_entries_have_come_after_all() {
     world.tell(2, 0, page(0, Some(all[..63].to_vec())));
     let entries = all[3..].iter().map(|payload| Entry { view, payload: *payload }).collect();
     let (after, stable) = (Position(3), Position(66));
-    world.tell(2, 0, Message::Prepare { view, after, entries, stable, beat: 1 });
+    world.tell(2, 0, Message::Prepare { view, after, entries, stable, beat: 1, clock: None });
     assert_eq!(world.replica(2).stable(), Position(66));
     world.tell(2, 0, page(1, None));
     assert_eq!(world.replica(2).last(), Position(66), "what is stable is not taken back");

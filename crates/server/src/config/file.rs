@@ -147,6 +147,7 @@ section! { FileLog of LogOptions {
     beat_ms: u64 => timing.beat = Duration::from_millis;
     silence_ms: u64 => timing.silence = Duration::from_millis;
     lease_ms: u64 => timing.lease = Duration::from_millis;
+    clock_error_max_ms: u64 => timing.clock_error_max = Duration::from_millis;
     message_bytes_max: usize => limits.message_bytes = usize::from;
     in_flight_max: usize => limits.in_flight = usize::from;
     kept_entries: u64 => limits.kept = u64::from;

@@ -439,6 +439,17 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
 
     fn emit(&mut self, event: M::Event) {
         let Some(news) = M::news(&event) else { return };
+        if let News::Clock(error_micros) = news {
+            // It says nothing of how the replica is.
+            match error_micros {
+                Some(error) => {
+                    let error_seconds = error as f64 / 1e6;
+                    tracing::warn!(replica = %self.id, error_seconds, "the clock of this node is off");
+                }
+                None => tracing::info!(replica = %self.id, "the clock of this node is right again"),
+            }
+            return;
+        }
         if matches!(news, News::Lost(_)) && *self.news == Some(news) {
             // It repeats this for as long as it holds.
             return;
@@ -460,6 +471,7 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
             News::Outdated(epoch) => {
                 tracing::info!(replica = %self.id, %epoch, "others know of a later membership");
             }
+            News::Clock(_) => {}
             News::Lost(lost) => {
                 tracing::error!(replica = %self.id, lost, "too many replicas have lost their records");
             }

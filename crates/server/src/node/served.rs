@@ -95,6 +95,9 @@ pub(crate) struct Health {
     pub(crate) record_len: usize,
     /// The transactions of silent coordinators that it is settling.
     pub(crate) recoveries: usize,
+    /// By how many microseconds the clock of this node is ahead of those of a majority of the group, negative if it is behind; none if it
+    /// is not off as far as is known, or if the protocol compares no clocks.
+    pub(crate) clock_error_micros: Option<i64>,
 }
 
 /// What a machine is doing.
@@ -127,4 +130,6 @@ pub(crate) enum News {
     Retired,
     /// So many replicas of its group have lost their records that it does not recover by itself.
     Lost(usize),
+    /// Its clock is off by so many microseconds, or is so no longer.
+    Clock(Option<i64>),
 }

@@ -28,6 +28,9 @@ pub struct Status {
     pub healthy: bool,
     /// Why not, one entry for each reason.
     pub problems: Vec<String>,
+    /// How far the clock of this node is ahead of those of most others, in seconds, negative if it is behind; none if that is no more than is
+    /// allowed, as far as this node knows.
+    pub clock_error_seconds: Option<f64>,
     /// How long the node has been running, in seconds.
     pub uptime_seconds: f64,
     /// The processor time that the whole process has used, in seconds.
@@ -201,6 +204,8 @@ impl Node {
         problems.extend(self.agreement.problems().cloned());
         problems.extend(self.unknown_keyspaces());
         problems.extend(self.space_problem());
+        let clock_error_seconds = self.clock_error_micros().map(|error| error as f64 / 1e6);
+        problems.extend(clock_error_seconds.map(clock_problem));
         for replica in replicas.iter().filter(|replica| replica.state != "normal") {
             let ReplicaStatus { keyspace, shard, index, state, problem, .. } = replica;
             let why = problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
@@ -215,6 +220,7 @@ impl Node {
             version: env!("CARGO_PKG_VERSION"),
             healthy: problems.is_empty(),
             problems,
+            clock_error_seconds,
             uptime_seconds: turn.time.now.as_nanos() as f64 / 1e9,
             cpu_seconds: process::cpu_time().as_secs_f64(),
             catalogue_revision: self.catalogue.revision().map(|revision| revision.0),
@@ -243,6 +249,15 @@ impl Node {
 }
 
 impl Node {
+    /// By how much the clock of this node is off, by the replica that finds it furthest off.
+    fn clock_error_micros(&self) -> Option<i64> {
+        let running = self.replicas.values().filter_map(|hosted| match &hosted.state {
+            State::Running(running) => running.health().clock_error_micros,
+            State::Refused(_) => None,
+        });
+        running.max_by_key(|error| error.unsigned_abs())
+    }
+
     /// How far each replica is, for whoever changes groups.
     pub(super) fn reports(&self) -> Vec<ReplicaReport> {
         let report = |id: ReplicaId| {
@@ -260,6 +275,16 @@ impl Node {
         };
         self.replica_ids().into_iter().map(report).collect()
     }
+}
+
+/// What an operator is told of a clock that is off by so many seconds.
+fn clock_problem(error_seconds: f64) -> String {
+    let side = if error_seconds > 0.0 { "ahead of" } else { "behind" };
+    format!(
+        "the clock of this node is {:.1} s {side} those of most others: set it right, and look after its time service; until then other nodes \
+         lead its groups, and then all goes on without a restart",
+        error_seconds.abs()
+    )
 }
 
 fn transport(turn: &Turn<'_>) -> TransportStatus {
@@ -310,7 +335,7 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         log_lag_bytes: 0,
     };
     let State::Running(running) = &hosted.state else { return base };
-    let Health { activity, view, leads, prepared, record_len, recoveries } = running.health();
+    let Health { activity, view, leads, prepared, record_len, recoveries, .. } = running.health();
     let Facts { arrived, decided: (commits, aborts), records, held, log_lag_bytes, accepted_losses, .. } =
         running.facts();
     let state = match activity {

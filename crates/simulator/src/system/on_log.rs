@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use quorate_core::log::LogMachine;
-use quorate_core::{Epoch, Groups, ReplicaIndex, ShardId};
+use quorate_core::{Epoch, Groups, Random, ReplicaIndex, ShardId};
 use quorate_log::member::MessageOf;
-use quorate_log::{Boot, LogCommand, LogEvent, Member, Membership, Part, Status};
+use quorate_log::{Boot, LogCommand, LogEvent, Member, Membership, Part, Status, Timing};
 
 use super::{Far, News, Seat};
 
@@ -65,8 +65,21 @@ pub(super) fn news(event: LogEvent) -> News {
         | LogEvent::Recovering
         | LogEvent::Leading { .. }
         | LogEvent::Deposed
+        | LogEvent::Clock { .. }
         | LogEvent::Retired { .. } => News::Other,
     }
+}
+
+/// By how much clocks may differ from those of a majority; drawn apart from everything else, which stays what it was. Where it is little,
+/// clocks that are merely wrong make leaders hand over.
+pub(super) fn draw_clock_error_max(seed: u64) -> Duration {
+    [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)]
+        [Random::new(seed ^ 0x636c_6f63).index(4)]
+}
+
+/// How long a leader whose clock is off takes to notice, and to leave its view.
+pub(super) fn hands_over_within(timing: &Timing) -> Duration {
+    4 * timing.beat + timing.silence
 }
 
 /// What keeps a log from taking part in its group, in a few words; nothing, if it does take part.

@@ -178,6 +178,7 @@ fn an_entry_on_its_way_to_a_log_says_what_it_means() {
         entries: vec![quorate_log::Entry { view: View(6), payload: item }],
         stable: Position(7),
         beat: 8,
+        clock: Some(quorate_core::ClockTime::from_micros(9)),
     };
     let prepared = theirs::Prepared {
         transaction: Some(oracle::TransactionId::default()),
@@ -194,6 +195,7 @@ fn an_entry_on_its_way_to_a_log_says_what_it_means() {
         entries: vec![theirs::Entry { view: 6, payload }],
         stable: 7,
         beat: 8,
+        clock: Some(9),
     };
     let read = theirs::Log::decode(encode(&message)).unwrap();
     assert_eq!(read.choice, Some(theirs::LogChoice::Prepare(expected)));

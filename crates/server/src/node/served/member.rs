@@ -122,6 +122,7 @@ where
             prepared: self.machine().prepared(),
             record_len: self.machine().record_len(),
             recoveries: self.machine().recoveries(),
+            clock_error_micros: self.replica().clock_error_micros(),
         }
     }
 
@@ -170,6 +171,7 @@ where
             Part::Log(LogEvent::Leading { view }) => Some(News::Leading(*view)),
             Part::Log(LogEvent::Retired { epoch }) => Some(News::Outdated(*epoch)),
             Part::Log(LogEvent::HandedOver) => Some(News::Retired),
+            Part::Log(LogEvent::Clock { error_micros }) => Some(News::Clock(*error_micros)),
             // Who leads no longer says next what it does instead.
             Part::Log(LogEvent::Deposed) | Part::Own(_) => None,
         }

@@ -46,6 +46,7 @@ impl Served for Replica {
             prepared: 0,
             record_len: self.record_len(),
             recoveries: 0,
+            clock_error_micros: None,
         }
     }
 

@@ -47,6 +47,7 @@ impl Served for Replica {
             prepared: self.prepared().len(),
             record_len: self.record_len(),
             recoveries: self.recoveries(),
+            clock_error_micros: None,
         }
     }
 

@@ -41,7 +41,8 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let beat = Duration::from_millis(random.between(5, 100));
     let silence = 2 * round_trip + 3 * beat + Duration::from_millis(random.between(20, 800));
     let lease = silence.mul_f64(0.3 + 0.9 * random.unit());
-    let timing = Timing { beat, silence, lease, ..Timing::DEFAULT };
+    let clock_error_max = on_log::draw_clock_error_max(sketch.seed);
+    let timing = Timing { beat, silence, lease, clock_error_max, ..Timing::DEFAULT };
     let limits = Limits {
         message_bytes: [1_000, 5_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         in_flight: [1, 8, 4_096][random.index(3)],

@@ -122,14 +122,18 @@ pub(crate) fn page() -> BoxedStrategy<Page> {
 
 pub(crate) fn log_message() -> BoxedStrategy<LogMessage> {
     let normal = prop_oneof![
-        (view(), position(), entries(), position(), number()).prop_map(
-            |(view, after, entries, stable, beat)| LogMessage::Prepare { view, after, entries, stable, beat }
+        (view(), position(), entries(), position(), number(), of(clock_time())).prop_map(
+            |(view, after, entries, stable, beat, clock)| LogMessage::Prepare {
+                view,
+                after,
+                entries,
+                stable,
+                beat,
+                clock
+            }
         ),
-        (view(), position(), number()).prop_map(|(view, upto, beat)| LogMessage::PrepareOk {
-            view,
-            upto,
-            beat
-        }),
+        (view(), position(), number(), of(clock_time()))
+            .prop_map(|(view, upto, beat, clock)| { LogMessage::PrepareOk { view, upto, beat, clock } }),
         (view(), position(), position()).prop_map(|(view, after, upto)| LogMessage::Fetch {
             view,
             after,
@@ -157,7 +161,11 @@ pub(crate) fn log_message() -> BoxedStrategy<LogMessage> {
     ];
     let views = prop_oneof![
         (view(), any::<bool>()).prop_map(|(view, entered)| LogMessage::StartViewChange { view, entered }),
-        (view(), offer()).prop_map(|(view, offer)| LogMessage::DoViewChange { view, offer }),
+        (view(), offer(), of(clock_time())).prop_map(|(view, offer, clock)| LogMessage::DoViewChange {
+            view,
+            offer,
+            clock
+        }),
         (view(), shape(), position(), beginning()).prop_map(|(view, shape, stable, beginning)| {
             LogMessage::StartView { view, shape, stable, beginning }
         }),

@@ -106,16 +106,19 @@ messages! {
         #[prost(message, repeated, tag = 3)] entries: Vec<Entry>,
         #[prost(uint64, tag = 4)] stable: u64,
         #[prost(uint64, tag = 5)] beat: u64,
+        #[prost(fixed64, optional, tag = 6)] clock: Option<u64>,
     }
     struct PrepareOk {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(uint64, tag = 2)] upto: u64,
         #[prost(uint64, tag = 3)] beat: u64,
+        #[prost(fixed64, optional, tag = 4)] clock: Option<u64>,
     }
     struct StartViewChange { #[prost(uint64, tag = 1)] view: u64, #[prost(bool, tag = 2)] entered: bool }
     struct DoViewChange {
         #[prost(uint64, tag = 1)] view: u64,
         #[prost(message, optional, tag = 2)] offer: Option<Offer>,
+        #[prost(fixed64, optional, tag = 3)] clock: Option<u64>,
     }
     struct StartView {
         #[prost(uint64, tag = 1)] view: u64,
