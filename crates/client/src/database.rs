@@ -205,7 +205,8 @@ impl Database {
     }
 
     /// Another client has seen this: whatever this one begins from here on comes after it in the serial order of `serializable`
-    /// keyspaces. What lies further ahead than servers let clocks be makes its transactions fail until they catch up.
+    /// keyspaces. What lies further ahead than servers let clocks be, and than any shard has come, makes its
+    /// transactions fail.
     pub fn observe(&self, seen: Seen) {
         self.shared.session.tell(Command::Observe { timestamp: seen.0 });
     }

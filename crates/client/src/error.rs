@@ -269,6 +269,15 @@ pub enum Invalid {
     /// The keyspace's shards cannot be placed.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// What this session has seen, or was told to have seen by [`observe`](crate::Database::observe), is further ahead than any shard has come.
+    #[error(
+        "this session has seen a timestamp that is {ahead_micros} µs ahead of a replica's clock, and no shard has come so far: it is of \
+         another cluster or keyspace, or of data that was lost; open the database anew"
+    )]
+    SeenAhead {
+        /// How far it is ahead.
+        ahead_micros: u64,
+    },
     /// The clock of this machine is wrong.
     #[error(
         "the clock of this machine is {ahead_micros} µs ahead of a replica's, and {ahead_max_micros} µs are allowed: \

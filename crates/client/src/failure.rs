@@ -57,6 +57,7 @@ fn invalid(keyspace: &Arc<Definition>, mistake: Mistake) -> Invalid {
         Mistake::NoClockBound(_) => Invalid::NoClockBound { name: name() },
         Mistake::ShardLost(shard) => Invalid::ShardLost { name: name(), shard },
         Mistake::NotOpen(_) => Invalid::TransactionOver,
+        Mistake::SeenAhead { ahead_micros } => Invalid::SeenAhead { ahead_micros },
         Mistake::ClockAhead { ahead_micros, ahead_max_micros } => {
             Invalid::ClockAhead { ahead_micros, ahead_max_micros }
         }

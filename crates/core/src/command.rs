@@ -268,6 +268,15 @@ pub enum Invalid {
     /// The transaction is not open, or its id is in use.
     #[error("transaction {0} is not open")]
     NotOpen(TransactionId),
+    /// What the session has seen is too far ahead of the replicas' clocks, and no shard has come so far.
+    #[error(
+        "this session has seen a timestamp that is {ahead_micros} µs ahead of a replica's clock, and no shard has come so far: it is of \
+         another cluster or keyspace, or of data that was lost; begin a new session"
+    )]
+    SeenAhead {
+        /// How far ahead.
+        ahead_micros: u64,
+    },
     /// The clock of the client is too far ahead of the replicas'.
     #[error(
         "the clock of this client is {ahead_micros} µs ahead of a replica's, and {ahead_max_micros} µs are allowed: \

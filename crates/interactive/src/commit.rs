@@ -74,6 +74,7 @@ impl Interactive {
             Refused::Unknown { .. }
             | Refused::Forgotten
             | Refused::ClockAhead { .. }
+            | Refused::SeenAhead { .. }
             | Refused::Disagreement { .. } => Failure::Unknown { participants },
         }
     }

@@ -293,6 +293,7 @@ impl Interactive {
             Refused::Unknown { missing } => Failure::Unavailable { missing: leaders(&missing) },
             Refused::Lost { shard } => Failure::Invalid(Invalid::ShardLost(shard)),
             Refused::ClockAhead { ahead_micros } => ahead(ahead_micros),
+            Refused::SeenAhead { ahead_micros } => Failure::Invalid(Invalid::SeenAhead { ahead_micros }),
             Refused::NoSuchShard(_) | Refused::InUse => Failure::Unavailable { missing: leaders(shards) },
             Refused::Conflict | Refused::Forgotten | Refused::Aborted(_) | Refused::Disagreement { .. } => {
                 Failure::Conflict

@@ -124,6 +124,7 @@ impl Interactive {
             Err(
                 Refused::Unknown { .. }
                 | Refused::ClockAhead { .. }
+                | Refused::SeenAhead { .. }
                 | Refused::Disagreement { .. }
                 | Refused::InUse,
             ) => Err(Failure::Unknown { participants }.into()),

@@ -41,6 +41,7 @@ pub(crate) fn on_resolved(id: TransactionId, result: OneRoundResult, outbox: &mu
         Err(
             Refused::Unknown { .. }
             | Refused::ClockAhead { .. }
+            | Refused::SeenAhead { .. }
             | Refused::Disagreement { .. }
             | Refused::NoSuchShard(_)
             | Refused::InUse,

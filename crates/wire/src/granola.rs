@@ -64,7 +64,7 @@ alternatives!(Message, "granola.Message",
         5 Abandoned { 1 transaction: Nested, 2 lost: Varint }
         6 NotLeading { 1 transaction: Nested, 2 leader: Varint }
         7 AskFloor {}
-        8 AskFloorReply { 1 floor: Fixed64 }
+        8 AskFloorReply { 1 floor: Fixed64, 2 ceiling: Fixed64 }
         9 Inquire { 1 transaction: Nested, 2 participants: Packed, 3 not_before: Fixed64 }
         11 Prepared { 1 transaction: Nested, 2 vote: Nested, 3 proposed: Fixed64, 4 answer: Optional<Nested> }
         12 Gathered { 1 transaction: Nested, 2 timestamp: Fixed64, 3 answers: Map }

@@ -36,6 +36,11 @@ type Out = OutboxOf<Coordinator>;
 /// change, replicas may name each other.
 const REDIRECTS_MAX: u32 = 4;
 
+/// What is refused because of what its client has seen is sent again after this part of the usual time, and then after twice as long each
+/// time; so often, before that counts.
+const SOONER: u32 = 4;
+const REFUSALS_MAX: u32 = 4;
+
 /// What a coordinator asks to be woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CoordinatorTimer {
@@ -133,6 +138,12 @@ pub enum Failure {
         /// How far ahead, in microseconds.
         ahead_micros: u64,
     },
+    /// What this client has seen is too far ahead of a replica's clock for its requests to be accepted, and no shard has come so far: what it
+    /// was told to have seen is of somewhere else. It may be executed as long as copies of the request are on their way.
+    SeenAhead {
+        /// How far ahead, in microseconds.
+        ahead_micros: u64,
+    },
     /// It is executed nowhere, and may be tried again under another name.
     Conflict,
     /// It was sent so long ago that nobody knows any more what has become of it.
@@ -188,6 +199,10 @@ struct Open {
     /// What each participant has answered, by its timestamp: only what only reads may be executed more than once.
     answers: BTreeMap<ShardId, BTreeMap<ClockTime, Answer>>,
     redirects: u32,
+    /// How often this attempt was refused because of what its client has seen.
+    refusals: u32,
+    /// True if it was since it was last sent: whoever refuses leads.
+    is_refused: bool,
     deadline: Instant,
     next: Next,
     wake_at: Option<Instant>,
@@ -385,7 +400,7 @@ impl Coordinator {
         open.first = first;
         open.high = self.high;
         open.answers.clear();
-        open.redirects = 0;
+        (open.redirects, open.refusals, open.is_refused) = (0, 0, false);
         let at = context.now + self.config.resend_timeout;
         open.next = Next::Resend(at);
         self.wake_at(name(id), at);
@@ -495,6 +510,17 @@ impl Coordinator {
                 self.catch_up(clock, context.clock);
                 self.finish(id, |open| open.known_at_least(Failure::Forgotten), outbox);
             }
+            // It has seen what is ahead, of which its clock knows nothing. The shard asks the others whether they have come so far.
+            Reply::ClockAhead { clock } if open.high > open.first => {
+                if open.refusals == REFUSALS_MAX {
+                    let ahead_micros = open.high.as_micros().saturating_sub(clock.as_micros());
+                    return self.finish(id, |_| Err(Failure::SeenAhead { ahead_micros }), outbox);
+                }
+                let at = context.now + self.config.resend_timeout * 2_u32.pow(open.refusals) / SOONER;
+                (open.refusals, open.is_refused) = (open.refusals + 1, true);
+                open.next = Next::Resend(at);
+                self.wake_at(name(id), at);
+            }
             Reply::ClockAhead { clock } => {
                 let ahead_micros = open.first.as_micros().saturating_sub(clock.as_micros());
                 self.finish(id, |_| Err(Failure::ClockAhead { ahead_micros }), outbox);
@@ -592,7 +618,9 @@ impl Coordinator {
             Next::Resend(at) if context.now >= at => {
                 let next = context.now + self.config.resend_timeout;
                 (open.next, open.redirects) = (Next::Resend(next), 0);
-                let (missing, through) = (open.missing(), self.config.hub);
+                let is_refused = std::mem::take(&mut open.is_refused);
+                let missing = if is_refused { Vec::new() } else { open.missing() };
+                let through = self.config.hub.filter(|_| !is_refused);
                 for shard in through.filter(|_| open.parts.len() > 1).map_or(missing, |hub| vec![hub]) {
                     self.leaders.suspect(shard);
                 }
@@ -618,6 +646,8 @@ impl Open {
             high: ClockTime::default(),
             answers: BTreeMap::new(),
             redirects: 0,
+            refusals: 0,
+            is_refused: false,
             deadline,
             next: Next::Again(deadline),
             wake_at: None,

@@ -106,12 +106,16 @@ pub enum Message {
         /// Who leads, as far as it knows.
         leader: ReplicaIndex,
     },
-    /// Leader to the replicas of a shard that took part in what it remembers: below what do you accept nothing?
+    /// Leader to a replica of another shard: below what do you accept nothing, and up to where may clients have seen timestamps? Of shards
+    /// that took part in what it remembers, and of all if a client says that it has seen what is far ahead.
     AskFloor,
     /// Nothing that was first sent below is accepted at the shard of the sender or waits there to end, now or later.
     AskFloorReply {
         /// Its floor.
         floor: ClockTime,
+        /// Its shard has made durable that it may execute up to here, so clients may have seen what lies below; zero of a replica of an
+        /// earlier version.
+        ceiling: ClockTime,
     },
 }
 
@@ -166,7 +170,7 @@ pub enum Reply {
         /// The shard.
         shard: ShardId,
     },
-    /// Its timestamps are further ahead than is allowed. Nothing has been done about it.
+    /// Its timestamps are further ahead than is allowed: the clock of its client, or what that has seen. Nothing has been done about it.
     ClockAhead {
         /// What the clock of the shard's leader says.
         clock: ClockTime,

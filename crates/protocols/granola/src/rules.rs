@@ -24,4 +24,5 @@ quorate_core::plants! {
     SessionForgotten = "G21", "a client does not say which timestamps it has seen";
     NothingLocked = "G22", "a leader that takes over coordinated transactions locks nothing for them";
     LostVotesCount = "G23", "a shard that has declared another lost still takes its votes";
+    SeenAdopted = "G24", "what a client says that it has seen is believed, however far it is ahead";
 }

@@ -59,8 +59,14 @@ impl<A: Application> Replica<A> {
         floors.fold(self.state.floor, ClockTime::min).max(self.state.forgotten)
     }
 
-    pub(super) fn on_ask_floor_reply(&mut self, from: Address, floor: ClockTime) {
+    pub(super) fn tell_floor(&self, from: Address, outbox: &mut Out<A>) {
+        let (floor, ceiling) = (self.state.floor, self.state.ceiling);
+        outbox.send(from, Message::AskFloorReply { floor, ceiling });
+    }
+
+    pub(super) fn on_ask_floor_reply(&mut self, from: Address, floor: ClockTime, ceiling: ClockTime) {
         let (Address::Replica(replica), Some(leader)) = (from, &mut self.leader) else { return };
+        leader.elsewhere = leader.elsewhere.max(ceiling);
         if let Some(known) = leader.neighbours.get_mut(&replica.shard) {
             *known = (*known).max(floor);
         }

@@ -57,7 +57,7 @@ impl<A: Application> Replica<A> {
             Message::NotLeading { transaction, leader } => {
                 self.on_participant_not_leading(from, transaction, leader, outbox);
             }
-            Message::AskFloor => outbox.send(from, Message::AskFloorReply { floor: self.state.floor }),
+            Message::AskFloor => self.tell_floor(from, outbox),
             // It takes part in nothing.
             Message::Request(_)
             | Message::Vote { .. }

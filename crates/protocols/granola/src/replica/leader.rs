@@ -80,6 +80,10 @@ pub(super) struct Leader {
     /// Which replica of each of them is asked next: any of them will do.
     pub(super) floor_round: usize,
     pub(super) floor_due: Instant,
+    /// Up to where other shards may have executed, the furthest of what they have told: what clients have seen there is no lie.
+    pub(super) elsewhere: ClockTime,
+    /// Not before they are asked for that again.
+    pub(super) elsewhere_due: Instant,
     /// FLOOR is appended and not yet stable, with this floor: what is accepted below it now would come after it.
     pub(super) next_floor: Option<ClockTime>,
 }
@@ -221,6 +225,8 @@ impl Leader {
             neighbours: BTreeMap::new(),
             floor_round: 0,
             floor_due: Instant::START,
+            elsewhere: ClockTime::default(),
+            elsewhere_due: Instant::START,
             next_floor: None,
         }
     }

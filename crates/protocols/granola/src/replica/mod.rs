@@ -161,6 +161,11 @@ impl<A: Application> Replica<A> {
         self.leader.as_ref().map(|leader| leader.view)
     }
 
+    /// It has executed and read nothing above, and neither has any leader of its shard by what its log says.
+    pub fn ceiling(&self) -> ClockTime {
+        self.state.ceiling
+    }
+
     /// What was first sent below is not accepted.
     pub fn floor(&self) -> ClockTime {
         self.state.floor
@@ -196,8 +201,8 @@ impl<A: Application> Replica<A> {
             Message::NotLeading { transaction, leader } => {
                 self.on_not_leading(from, transaction, leader, outbox);
             }
-            Message::AskFloor => outbox.send(from, Message::AskFloorReply { floor: self.state.floor }),
-            Message::AskFloorReply { floor } => self.on_ask_floor_reply(from, floor),
+            Message::AskFloor => self.tell_floor(from, outbox),
+            Message::AskFloorReply { floor, ceiling } => self.on_ask_floor_reply(from, floor, ceiling),
             // What only clients are told, and what only those hear who coordinate.
             Message::Reply { .. }
             | Message::Gathered { .. }

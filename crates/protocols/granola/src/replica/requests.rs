@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_core::log::Log;
 use quorate_core::transaction::TRANSACTION_BYTES_MAX;
-use quorate_core::{Address, ClockTime, Context, ShardId, TransactionId};
+use quorate_core::{Address, ClockTime, Context, Instant, ReplicaId, ShardId, TransactionId};
 
 use super::leader::{Hold, Open, Reading};
 use super::votes::not_executed;
@@ -43,6 +43,7 @@ impl<A: Application> Replica<A> {
             Known::Under => self.tell_hub(id, outbox),
             Known::Ended(reply) => outbox.send(from, Message::Reply { transaction: id, reply }),
             Known::New if self.is_ahead(&request, context.clock) => {
+                self.ask_elsewhere(context.now, outbox);
                 let reply = Reply::ClockAhead { clock: context.clock };
                 outbox.send(from, Message::Reply { transaction: id, reply });
             }
@@ -109,11 +110,29 @@ impl<A: Application> Replica<A> {
         Known::New
     }
 
-    /// True if a request would lift the timestamps of the whole shard, or would be remembered, for longer than is allowed.
+    /// True if a request would lift the timestamps of the whole shard, or would be remembered, for longer than is allowed. What its client
+    /// says that it has seen may be as far ahead as this shard or another one has come by itself.
     fn is_ahead(&self, request: &Request, clock: ClockTime) -> bool {
-        let executed = self.leader.as_ref().map_or(clock, |leader| leader.executed);
+        let reached = self.leader.as_ref().map(|leader| leader.executed.max(leader.elsewhere));
         let ahead_max = clock.saturating_add(self.config.timestamp_ahead_max);
-        request.first > ahead_max || request.high > ahead_max.max(executed)
+        let is_high = request.high > ahead_max.max(reached.unwrap_or_default());
+        request.first > ahead_max || is_high && !self.config.rules.has(Plant::SeenAdopted)
+    }
+
+    /// Asks the other shards up to where they have executed: a client may have seen there what is too far ahead here, if a clock was once, and
+    /// then it may go on where all of them are.
+    fn ask_elsewhere(&mut self, now: Instant, outbox: &mut Out<A>) {
+        let (own, (first, count)) = (self.config.replica.shard, self.config.shards);
+        let Some(leader) = &mut self.leader else { return };
+        if now < leader.elsewhere_due {
+            return;
+        }
+        leader.elsewhere_due = now + self.config.attention_interval;
+        leader.floor_round += 1;
+        for shard in (0..count).map(|at| ShardId(first.0 + at)).filter(|shard| *shard != own) {
+            let index = self.config.groups.members(shard).at(leader.floor_round);
+            outbox.send(ReplicaId { shard, index }, Message::AskFloor);
+        }
     }
 
     /// A shard that would take part and is lost for good.

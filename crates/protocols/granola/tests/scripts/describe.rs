@@ -144,7 +144,7 @@ pub(super) fn message(message: &Message) -> String {
             format!("GATHERED {} at {}: {told}", transaction(*id), at(*timestamp))
         }
         Message::AskFloor => "ASK-FLOOR".to_owned(),
-        Message::AskFloorReply { floor } => format!("ASK-FLOOR-REPLY {}", at(*floor)),
+        Message::AskFloorReply { floor, .. } => format!("ASK-FLOOR-REPLY {}", at(*floor)),
     }
 }
 
@@ -168,6 +168,7 @@ pub(super) fn event(event: &Event) -> String {
             let why = match failure {
                 Failure::Unknown { missing } => format!("UNKNOWN, {} is silent", shards(missing)),
                 Failure::ClockAhead { ahead_micros } => format!("{ahead_micros} µs AHEAD"),
+                Failure::SeenAhead { ahead_micros } => format!("has SEEN what is {ahead_micros} µs ahead"),
                 Failure::Conflict => "CONFLICT".to_owned(),
                 Failure::Forgotten => "FORGOTTEN".to_owned(),
                 Failure::Aborted(Refusal { shard, reason }) => {

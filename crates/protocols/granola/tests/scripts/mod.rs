@@ -43,7 +43,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 22] = [
+const PLANTED: [(&str, Plant, &str); 23] = [
     ("06_a_read_outlives_its_leader", Plant::CeilingForgotten, "  c2.1 COMMITTED at 509002: 1 nothing"),
     ("39_executions_need_not_ascend", Plant::LatestExecuted, "  c3.1 COMMITTED at 9002: 1 y"),
     ("40_proposed_after_what_is_let_go", Plant::ProposedFirst, "  c3.1 COMMITTED at 9002: 1 y, 2 nothing"),
@@ -78,6 +78,11 @@ const PLANTED: [(&str, Plant, &str); 22] = [
     ("16_a_session_is_ordered", Plant::SessionForgotten, "  c1.2 COMMITTED at 9002: 1 nothing"),
     ("44_a_leader_takes_over_what_is_agreed", Plant::NothingLocked, "1/r1 leads v1 and locks, floor 0"),
     ("48_a_shard_is_lost", Plant::LostVotesCount, "  c2.1 conflict"),
+    (
+        "68_what_clients_say_that_they_have_seen",
+        Plant::SeenAdopted,
+        "  c2.1 has SEEN what is 895949900 µs ahead",
+    ),
 ];
 
 /// A script that goes the same way when its rule is broken would guard nothing.

@@ -195,7 +195,11 @@ impl Hostile {
                 0 => Part::Log(quorate_log::Message::StartViewChange { view, entered: true }),
                 1 => Part::Log(quorate_log::Message::Join { view }),
                 2 => Part::Log(quorate_log::Message::NewLife { life: u64::MAX }),
-                _ => Part::Own(Message::AskFloorReply { floor: ClockTime::from_micros(u64::MAX) }),
+                _ => {
+                    let (floor, ceiling) =
+                        (ClockTime::from_micros(u64::MAX), ClockTime::from_micros(u64::MAX));
+                    Part::Own(Message::AskFloorReply { floor, ceiling })
+                }
             };
             cluster.world.inject(node, Address::Client(self.id), to.into(), message);
         }

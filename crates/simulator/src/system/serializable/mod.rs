@@ -212,6 +212,18 @@ impl System for Serializable {
         }
     }
 
+    fn reached(server: &Server) -> Option<ClockTime> {
+        Some(server.machine().ceiling())
+    }
+
+    fn leads(server: &Server) -> bool {
+        server.leading().is_some()
+    }
+
+    fn hands_over_within(settings: &Settings) -> Option<Duration> {
+        Some(on_log::hands_over_within(&settings.timing))
+    }
+
     fn ailment(server: &Server) -> Option<String> {
         on_log::ailment(server)
     }
@@ -334,9 +346,11 @@ fn outcome_of(id: TransactionId, ended: &Ended) -> Outcome {
 /// Every bug that can be planted: Granola's own, and those of the log that it stands on.
 pub(super) fn plants() -> Vec<Planted> {
     let own = Plant::ALL.map(|plant| planted(plant.id(), plant.what(), section_of(plant), is_hunted(plant)));
-    // The comparison systems are hunted for these.
-    let of_log =
-        quorate_log::Plant::ALL.map(|plant| planted(plant.id(), plant.what(), plant.section(), false));
+    // The comparison systems are hunted for those of the log that do not show in timestamps.
+    let is_about_clocks =
+        |plant| matches!(plant, quorate_log::Plant::OwnClockCounts | quorate_log::Plant::OffClockLeads);
+    let of_log = quorate_log::Plant::ALL
+        .map(|plant| planted(plant.id(), plant.what(), plant.section(), is_about_clocks(plant)));
     own.into_iter().chain(of_log).collect()
 }
 
@@ -352,6 +366,10 @@ fn planted(id: &'static str, what: &'static str, section: &'static str, is_hunte
         }
         // Leaders that fall while votes are missing, and timestamps far above what the next one proposes.
         "G22" => named(&[Fault::ClockJumps, Fault::ViewChanges, Fault::RecoveryCrashes]),
+        // Clients that claim to have seen what nobody has executed.
+        "G24" => named(&[Fault::HostileClients]),
+        // A clock that is far off, and nothing that takes the eye off it.
+        "L20" | "L21" => named(&[Fault::ClockLeaps]),
         // Shards that tell the time differently.
         "G3" | "G12" => named(&[Fault::ClockSkew]),
         _ => Faults::All,

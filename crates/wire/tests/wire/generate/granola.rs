@@ -128,7 +128,7 @@ pub(crate) fn own_message() -> BoxedStrategy<Message> {
             .prop_map(|(transaction, ending)| Message::Resolved { transaction, ending }),
         (transaction_id(), shard()).prop_map(|(transaction, lost)| Message::Abandoned { transaction, lost }),
         Just(Message::AskFloor),
-        clock_time().prop_map(|floor| Message::AskFloorReply { floor }),
+        (clock_time(), clock_time()).prop_map(|(floor, ceiling)| Message::AskFloorReply { floor, ceiling }),
     ];
     let gathered = prop_oneof![
         (transaction_id(), btree_map(shard(), bytes(), 0..4), clock_time(), clock_time()).prop_map(

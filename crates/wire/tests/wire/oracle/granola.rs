@@ -190,7 +190,7 @@ messages! {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
         #[prost(uint32, tag = 2)] leader: u32,
     }
-    struct AskFloorReply { #[prost(fixed64, tag = 1)] floor: u64 }
+    struct AskFloorReply { #[prost(fixed64, tag = 1)] floor: u64, #[prost(fixed64, tag = 2)] ceiling: u64 }
     struct Inquire {
         #[prost(message, optional, tag = 1)] transaction: Option<TransactionId>,
         #[prost(uint32, repeated, tag = 2)] participants: Vec<u32>,
