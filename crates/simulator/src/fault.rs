@@ -85,6 +85,8 @@ faults! {
     FrozenClocks = "frozen-clocks", ORDER, "clocks stand still for a while";
     FarClocks = "far-clocks", ORDER,
         "the clock of a client is minutes to years ahead, or that of a replica as far behind";
+    ClockLeaps = "clock-leaps", ORDER,
+        "the clock of one node with replicas leaps ten minutes to six hours ahead, or back, for a moment or some seconds";
     NodeCrashes = "node-crashes", SURVIVAL, "a node crashes and restarts with what its disk holds";
     RestartStorms = "restart-storms", SURVIVAL, "a node crashes again and again, moments after each restart";
     RollingRestarts = "rolling-restarts", SURVIVAL, "every node is restarted, one after the other";

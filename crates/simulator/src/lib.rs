@@ -21,6 +21,7 @@
 //! | [`crash_points`] | crashes at every step of small clusters |
 //! | [`mod@run`] | the phases of a run |
 //! | [`invariants`] | what must hold, one file each |
+//! | `clock_watch` | what clocks that are far off must not do, while a seed runs |
 //! | [`report`] | what was found |
 //! | [`listing`] | which faults and plants there are |
 //! | [`mod@hunt`] | whether planted bugs are caught |
@@ -31,6 +32,7 @@
 pub mod amnesia;
 pub mod calibrated;
 pub mod clients;
+mod clock_watch;
 pub mod cluster;
 pub mod crash_points;
 pub mod fault;

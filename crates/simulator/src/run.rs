@@ -21,6 +21,7 @@ use quorate_core::{Instant, Machine, ReplicaId};
 use quorate_interactive::Event as Told;
 
 use crate::clients::Clients;
+use crate::clock_watch::ClockWatch;
 use crate::cluster::{Alarm, Cluster};
 use crate::crash_points::{Ordeal, Watch};
 use crate::fault::Fault;
@@ -182,6 +183,7 @@ pub(crate) struct Simulation<S: System> {
     inspector: S::Inspector,
     /// Compares replicas; absent where crashes at certain steps are enumerated.
     operator: Option<Operator>,
+    clock_watch: ClockWatch,
     /// When to note next what replicas keep; never in a seed of the usual length.
     next_sample: Option<Instant>,
     /// After healing, everything must have ended within this time; that includes what faults have kept from being begun.
@@ -211,6 +213,7 @@ impl<S: System> Simulation<S> {
             ordeal: None,
             inspector: S::Inspector::default(),
             operator,
+            clock_watch: ClockWatch::default(),
             next_sample,
             healing_max,
         }
@@ -325,6 +328,12 @@ impl<S: System> Simulation<S> {
         }
         if !broken.is_empty() && self.report.broken.len() < BROKEN_MAX {
             note(&mut self.report, Invariant::Agreement, Finding::Broken(broken));
+        }
+        let [timestamps, leaders] = self.clock_watch.look(&self.cluster, &self.injector);
+        for (invariant, finding) in [(Invariant::Timestamps, timestamps), (Invariant::Liveness, leaders)] {
+            if finding != Finding::Holds && self.report.broken.len() < BROKEN_MAX {
+                note(&mut self.report, invariant, finding);
+            }
         }
     }
 

@@ -109,13 +109,14 @@ pub const SITES: usize = 3;
 pub const CLOCK_ERROR: Duration = Duration::from_millis(1);
 
 /// Under these faults timestamps are further off than any bound: clocks are, or clients lie about theirs.
-const OFF_CLOCKS: [Fault; 7] = [
+const OFF_CLOCKS: [Fault; 8] = [
     Fault::ClockSkew,
     Fault::ClockDrift,
     Fault::ClockJumps,
     Fault::ClockStrobes,
     Fault::FrozenClocks,
     Fault::FarClocks,
+    Fault::ClockLeaps,
     Fault::HostileClients,
 ];
 
@@ -398,7 +399,7 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::FlappingLinks,
         Fault::SiteOutages,
     ];
-    const CLOCKS: [Fault; 8] = [
+    const CLOCKS: [Fault; 9] = [
         Fault::ClockSkew,
         Fault::ClockSkew,
         Fault::ClockSkew,
@@ -407,6 +408,7 @@ fn draw_one_of_each(random: &mut Random) -> Vec<Fault> {
         Fault::ClockDrift,
         Fault::FrozenClocks,
         Fault::FarClocks,
+        Fault::ClockLeaps,
     ];
     const PROCESSES: [Fault; 17] = [
         Fault::ClientCrashes,

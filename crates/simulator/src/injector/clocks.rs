@@ -9,6 +9,15 @@ use crate::system::System;
 /// Further than any two clocks that are merely wrong, and the greatest lead that a timestamp may have.
 const FAR_MICROS_MIN: i64 = 2 * CLOCK_ERROR_MAX_MICROS + 70_000_000;
 
+/// Further ahead than any timestamp may be dragged.
+const LEAP_MICROS_MIN: u64 = 600_000_000;
+
+/// So old a reading of a clock is that a leader goes by, beside some messages on their way: it hears a new one with each beat.
+const READING_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// Six hours.
+const LEAP_MICROS_MAX: u64 = 21_600_000_000;
+
 /// Three years.
 const FAR_MICROS_MAX: i64 = 100_000_000_000_000;
 
@@ -17,11 +26,6 @@ impl<S: System> Injector<S> {
     fn draw_error(&mut self) -> i64 {
         let max = CLOCK_ERROR_MAX_MICROS;
         self.random.between(0, max as u64) as i64 - max / 2
-    }
-
-    /// True if a clock is far off already: then nothing else happens to it until it is set right.
-    fn is_far(&self, node: usize) -> bool {
-        self.far.iter().any(|(far, _)| *far == node)
     }
 
     pub(super) fn jump(&mut self, cluster: &mut Cluster<S>, node: usize) -> bool {
@@ -79,10 +83,7 @@ impl<S: System> Injector<S> {
         } else {
             (self.random.index(servers), -by)
         };
-        // One node at a time hosts at most one replica of each group.
-        let is_server = |node: usize| node < servers;
-        let another = self.far.iter().any(|(far, _)| is_server(*far));
-        if self.is_far(node) || is_server(node) && another {
+        if self.is_far(node) || node < servers && self.is_any_server_far(servers) {
             return false;
         }
         cluster.world.clock(node).jump(by);
@@ -91,12 +92,33 @@ impl<S: System> Injector<S> {
         self.end_after(cluster, 200, 5_000, Ending::Near(node))
     }
 
+    /// One node at a time hosts at most one replica of each group.
+    fn is_any_server_far(&self, servers: usize) -> bool {
+        self.far.iter().any(|(far, _)| *far < servers)
+    }
+
+    /// The clock of a node with replicas leaps, at most f of a group at a time, so that its group must not follow.
+    pub(super) fn leap(&mut self, cluster: &mut Cluster<S>) -> bool {
+        let servers = cluster.scenario.server_nodes;
+        let node = self.random.index(servers);
+        let by = self.random.between(LEAP_MICROS_MIN, LEAP_MICROS_MAX) as i64;
+        let by = if self.random.chance(0.7) { by } else { -by };
+        if self.is_any_server_far(servers) || cluster.world.now() < self.next_leap {
+            return false;
+        }
+        cluster.world.clock(node).jump(by);
+        self.far.push((node, by));
+        cluster.world.note(|| format!("the clock of node {node} leaps {by} µs ahead"));
+        self.end_after(cluster, 20, 5_000, Ending::Near(node))
+    }
+
     /// Sets a clock right that was far off. A client that runs there has to be replaced, because its timestamps would
     /// still be far ahead: they only ever rise.
     pub(super) fn set_right(&mut self, cluster: &mut Cluster<S>, node: usize) -> Option<usize> {
         let at = self.far.iter().position(|(far, _)| *far == node)?;
         let (_, by) = self.far.swap_remove(at);
         cluster.world.clock(node).jump(-by);
+        self.next_leap = cluster.world.now() + READING_AGE_MAX + 2 * cluster.scenario.slow_round_trip();
         cluster.world.note(|| format!("the clock of node {node} is set right"));
         node.checked_sub(cluster.scenario.server_nodes)
     }

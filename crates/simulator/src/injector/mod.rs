@@ -19,7 +19,7 @@ mod recoveries;
 
 use std::time::Duration;
 
-use quorate_core::Random;
+use quorate_core::{Instant, Random};
 
 use crate::cluster::{Alarm, Cluster};
 use crate::fault::{Fault, FaultCounts};
@@ -129,6 +129,8 @@ pub struct Injector<S: System> {
     pub overlapped: [bool; Fault::ALL.len()],
     /// Clocks that are far off, and by how much they were moved.
     far: Vec<(usize, i64)>,
+    /// Before that no further clock leaps: what the last one has read may still be on its way.
+    next_leap: Instant,
     hostile: S::Hostile,
 }
 
@@ -145,6 +147,7 @@ impl<S: System> Injector<S> {
             counts: FaultCounts::default(),
             overlapped: [false; Fault::ALL.len()],
             far: Vec::new(),
+            next_leap: Instant::START,
         };
         cluster.world.network().misfortunes = cluster.scenario.misfortunes;
         for fault in cluster.scenario.faults.clone() {
@@ -171,6 +174,11 @@ impl<S: System> Injector<S> {
     /// A generator of its own for what follows the faults.
     pub fn fork(&mut self) -> Random {
         self.random.fork()
+    }
+
+    /// True if the clock of a node is far off now.
+    pub fn is_far(&self, node: usize) -> bool {
+        self.far.iter().any(|(far, _)| *far == node)
     }
 
     /// The hostile client.
@@ -245,6 +253,7 @@ impl<S: System> Injector<S> {
             Fault::ClockStrobes => self.strobe(cluster, node),
             Fault::FrozenClocks => self.freeze(cluster, node),
             Fault::FarClocks => self.move_far(cluster),
+            Fault::ClockLeaps => self.leap(cluster),
             Fault::NodeCrashes => {
                 let crash = if self.random.chance(0.5) { Crash::Process } else { Crash::Power };
                 self.may_crash(cluster, server) && self.crash(cluster, server, crash)

@@ -5,11 +5,13 @@
 //! | I1 | the isolation level holds on what clients saw | the history |
 //! | I1 | the consistency conditions of TPC-C hold, where that runs beside the workload | what the replicas hold at the end |
 //! | I2 | commit timestamps explain every read, and order versions as lists do | the history with timestamps |
+//! | I2 | the timestamps of no group run ahead of right clocks (where leaders choose them) | the replicas while it runs |
 //! | I3 | acknowledged appends survive, exactly once | what the auditor read at the end |
 //! | I3 | acknowledged puts survive, or later ones of the same keys (where histories are promised nothing) | what the replicas hold at the end |
 //! | I4 | replicas agree on outcomes and on data | the replicas after a last view change |
 //! | I4 | replicas run everything in one order (where a bug is planted; else it stops them) | the replicas while it runs |
 //! | I6 | once faults end, every transaction ends and nothing stays prepared | clients and replicas |
+//! | I6 | a leader whose clock is off hands over (where nothing else goes wrong) | the replicas while it runs |
 //! | I7 | no machine panics, and nothing is read that nobody wrote | the run itself |
 //! | I7 | what has ended is forgotten | the replicas and their disks, after a rest |
 //! | I8 | the same seed gives the same execution | the hash of a second run |
@@ -26,12 +28,12 @@ mod i7_sanity;
 mod i8_determinism;
 
 pub use i1_isolation::{conditions_hold, isolation_holds, shows_too_little};
-pub use i2_timestamps::{timestamps_explain_reads, timestamps_order_versions};
+pub use i2_timestamps::{timestamps_explain_reads, timestamps_follow_clocks, timestamps_order_versions};
 pub use i3_durability::{AcknowledgedPut, acknowledged_appends_survive, acknowledged_puts_survive};
 pub use i4_agreement::{
     StoredVersion, above_floor, digests_agree, everything_is_in_order, outcomes_agree, replicas_agree_on_data,
 };
-pub use i6_liveness::everything_ends;
+pub use i6_liveness::{everything_ends, leaders_have_sound_clocks};
 pub use i7_memory::what_has_ended_is_forgotten;
 pub use i7_sanity::{machine_panicked, nothing_makes_no_sense};
 pub use i8_determinism::executions_are_equal;

@@ -30,8 +30,8 @@ use quorate_core::comparison::Rival;
 use quorate_core::topology::Isolation;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{
-    ClientId, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId, Timestamp,
-    TransactionId, View,
+    ClientId, ClockTime, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId,
+    Timestamp, TransactionId, View,
 };
 use quorate_interactive::Event as Told;
 
@@ -342,6 +342,24 @@ pub trait System:
 
     /// What a server tells of itself.
     fn news(event: &<Self::Server as Machine>::Event) -> News;
+
+    /// Up to where the timestamps of a server's group have come, where its leader chooses them by a clock.
+    fn reached(server: &Self::Server) -> Option<ClockTime> {
+        let _ = server;
+        None
+    }
+
+    /// True if a server leads its group.
+    fn leads(server: &Self::Server) -> bool {
+        let _ = server;
+        false
+    }
+
+    /// How long a leader whose clock is off takes to hand over, beside some round trips; none if there are no leaders.
+    fn hands_over_within(settings: &Self::Settings) -> Option<Duration> {
+        let _ = settings;
+        None
+    }
 
     /// What keeps a server from taking part in its group, in a few words; nothing, if it does take part.
     fn ailment(server: &Self::Server) -> Option<String>;

@@ -206,6 +206,14 @@ impl System for Baseline {
         }
     }
 
+    fn leads(server: &Server) -> bool {
+        server.leading().is_some()
+    }
+
+    fn hands_over_within(settings: &Settings) -> Option<Duration> {
+        Some(on_log::hands_over_within(&settings.timing))
+    }
+
     fn ailment(server: &Server) -> Option<String> {
         on_log::ailment(server)
     }

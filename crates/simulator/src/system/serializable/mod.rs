@@ -369,7 +369,7 @@ fn planted(id: &'static str, what: &'static str, section: &'static str, is_hunte
         // Clients that claim to have seen what nobody has executed.
         "G24" => named(&[Fault::HostileClients]),
         // A clock that is far off, and nothing that takes the eye off it.
-        "L20" | "L21" => named(&[Fault::ClockLeaps]),
+        "L17" | "L18" => named(&[Fault::ClockLeaps]),
         // Shards that tell the time differently.
         "G3" | "G12" => named(&[Fault::ClockSkew]),
         _ => Faults::All,
