@@ -34,7 +34,10 @@ pub(super) struct BoundedListener {
 
 /// The connections that are open, in the order in which they were answered last, or accepted.
 #[derive(Clone, Debug, Default)]
-struct Open(Arc<Mutex<BTreeMap<(Instant, u64), oneshot::Sender<()>>>>);
+struct Open(Arc<Mutex<Places>>);
+
+/// The connections, and how each is told to close.
+type Places = BTreeMap<(Instant, u64), oneshot::Sender<()>>;
 
 /// A connection.
 #[derive(Debug)]
@@ -100,7 +103,7 @@ impl Listener for BoundedListener {
 }
 
 impl Open {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Instant, u64), oneshot::Sender<()>>> {
+    fn lock(&self) -> MutexGuard<'_, Places> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
