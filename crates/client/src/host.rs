@@ -482,7 +482,6 @@ impl Host for ClientHost {
             | Packet::JoinReply { .. }
             | Packet::AcceptLoss { .. }
             | Packet::DeclareLost { .. }
-            | Packet::Lives { .. }
             | Packet::Verify { .. } => {
                 return Err(Violation("a server said what only a client or a handshake says".into()));
             }

@@ -1,8 +1,8 @@
 //! A group with its network, its disks and its time, for tests. Whatever happens in it, what is stable must be the same
 //! everywhere, and nobody may have a lease who lacks what another leader has answered for.
 
-mod extremes;
 mod clocks;
+mod extremes;
 mod leases;
 mod members;
 mod model;

@@ -18,8 +18,8 @@ use quorate_tapir::Replica;
 use quorate_wire::ProtocolMessage;
 
 use super::building::{Order, Origin};
-use super::fate::Standing;
 use super::comeback::Hindrance;
+use super::fate::Standing;
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
 use super::served::{Health, News, Served};
