@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::log::Position;
-use quorate_core::{Epoch, GroupSize, ReplicaIndex, View};
+use quorate_core::{ClockTime, Epoch, GroupSize, ReplicaIndex, View};
 
 use super::World;
 use crate::message::Offer;
@@ -15,6 +15,7 @@ const EXTREMES: [u64; 4] = [u64::MAX, i64::MAX as u64, u32::MAX as u64, i32::MAX
 /// Every kind of message, with one number in all its places but those that would make it another's.
 fn messages(number: u64) -> Vec<(Epoch, Message<u64>)> {
     let (view, position) = (View(number), Position(number));
+    let clock = Some(ClockTime::from_micros(number));
     let group = GroupSize::new(3).unwrap();
     let membership = Membership::first(group);
     let shape =
@@ -32,13 +33,14 @@ fn messages(number: u64) -> Vec<(Epoch, Message<u64>)> {
                 entries: entries(view),
                 stable: Position(0),
                 beat: number,
+                clock,
             },
-            Message::Prepare { view, after: position, entries: Vec::new(), stable: position, beat: number },
-            Message::PrepareOk { view, upto: position, beat: number },
+            Message::Prepare { view, after: position, entries: Vec::new(), stable: position, beat: number, clock },
+            Message::PrepareOk { view, upto: position, beat: number, clock },
             Message::StartViewChange { view, entered: false },
             Message::StartViewChange { view, entered: true },
-            Message::DoViewChange { view, offer: offer(View(number), BTreeMap::new()) },
-            Message::DoViewChange { view, offer: Offer { lives: lives(), ..Offer::default() } },
+            Message::DoViewChange { view, offer: offer(View(number), BTreeMap::new()), clock },
+            Message::DoViewChange { view, offer: Offer { lives: lives(), ..Offer::default() }, clock },
             Message::StartView { view, shape: Shape::default(), stable: position, beginning: beginning() },
             Message::Fetch { view, after: position, upto: position },
             Message::Fetch { view, after: position, upto: Position(0) },

@@ -195,6 +195,7 @@ mod tests {
             entries: appended(),
             stable: Position::START,
             beat: 1,
+            clock: None,
         };
         let fetched = Log::Fetched { view, after: Position::START, entries: appended() };
         let transferred = |page| {

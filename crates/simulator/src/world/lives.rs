@@ -58,6 +58,8 @@ impl NodeLives {
         let heard = remembered.hear(id(node), &life);
         assert!(heard.is_ok(), "node {node} contradicts itself: {heard:?}");
         self.ever.push(Ever { node, life, is_forgetful });
+        // It connects anew, and hears everybody once more.
+        self.believes.retain(|(hearer, _), _| *hearer != node);
         self.now.insert(node, number);
         self.remembered.insert(node, remembered);
     }
