@@ -21,8 +21,9 @@ const POLL: Duration = Duration::from_millis(250);
 /// Keyspaces of so few replicas are not asked for room: nodes keep some.
 const REPLICAS_UNASKED: usize = 32;
 
-/// How long one look at every shard of a keyspace may take: this, and so much for each shard.
-const TRY: Duration = Duration::from_millis(500);
+/// How long one look at every shard of a keyspace may take: this, and so much for each shard. Longer than a client waits for a replica
+/// before it asks another one.
+const TRY: Duration = Duration::from_secs(2);
 const TRY_OF_A_SHARD: Duration = Duration::from_millis(5);
 
 /// How long it is waited for a new keyspace by default: this, and so much for each shard.

@@ -39,6 +39,7 @@ impl Embedded {
             wan: None,
             durability,
             log,
+            limits: BTreeMap::new(),
         };
         let processes = Processes::start(&mut layout)?;
         Ok(Embedded { processes, layout, _directory: directory })

@@ -30,6 +30,8 @@ pub(crate) struct Layout {
     pub(crate) durability: Durability,
     /// How replicated logs go by, where that is not as usual.
     pub(crate) log: BTreeMap<String, u64>,
+    /// The bounds of nodes, where these are not as usual.
+    pub(crate) limits: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize)]
@@ -47,6 +49,7 @@ struct File<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     wan: Option<FileWan<'a>>,
     log: &'a BTreeMap<String, u64>,
+    limits: &'a BTreeMap<String, u64>,
 }
 
 #[derive(Serialize)]
@@ -92,6 +95,7 @@ impl Layout {
             system: FileSystem { durability: self.durability.name() },
             wan: self.wan.as_deref().map(|matrix| FileWan { matrix }),
             log: &self.log,
+            limits: &self.limits,
         };
         toml::to_string(&file).map_err(Failure::failed)
     }
@@ -127,6 +131,7 @@ mod tests {
             wan: None,
             durability: Durability::Memory,
             log: BTreeMap::from([("in_flight_max".into(), 3)]),
+            limits: BTreeMap::from([("free_bytes_low".into(), 4)]),
         };
         let config = layout.config(1).unwrap();
         assert_eq!(config.own_site(), "east \"x\"");

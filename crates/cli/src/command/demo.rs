@@ -90,6 +90,7 @@ impl DemoArguments {
             wan: Some(MATRIX.to_owned()),
             durability: Durability::Sync,
             log: BTreeMap::new(),
+            limits: BTreeMap::new(),
         };
         let threads = Threads::start_anywhere(&mut layout)?;
         let progress = Progress::spinner();

@@ -71,6 +71,7 @@ impl DevArguments {
             wan: matrix.is_some().then_some(self.wan),
             durability: Durability::Sync,
             log: BTreeMap::new(),
+            limits: BTreeMap::new(),
         };
         let threads = Threads::start(&layout)?;
         println!("{}", welcome(&layout));

@@ -219,12 +219,12 @@ async fn act(action: &Action, db: &Database, json: bool) -> Outcome {
 /// Says on standard error how far a keyspace is that was created, once that takes long.
 fn tell(name: &str) -> impl FnMut(ServingProgress) {
     const SILENCE: Duration = Duration::from_secs(2);
-    let (begun, mut said) = (Instant::now(), None);
+    let (mut last, mut said) = (Instant::now(), None);
     move |progress| {
         let ServingProgress { serving, shards } = progress;
-        if begun.elapsed() >= SILENCE && said.is_none_or(|said: Instant| said.elapsed() >= SILENCE) {
+        if last.elapsed() >= SILENCE && said != Some(progress) {
             eprintln!("{name} is created: {serving} of {shards} shards serve");
-            said = Some(Instant::now());
+            (last, said) = (Instant::now(), Some(progress));
         }
     }
 }

@@ -203,6 +203,7 @@ impl Options {
             wan: None,
             durability: self.durability,
             log: BTreeMap::new(),
+            limits: BTreeMap::new(),
         })
     }
 }

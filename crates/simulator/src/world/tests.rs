@@ -186,6 +186,7 @@ fn run(world: &mut World<Toy, &'static str>, limit: Instant) -> Vec<(u64, String
             Happening::Server(_, count) => (at, format!("server {count}")),
             Happening::Client(_, message) => (at, format!("client {message:?}")),
             Happening::Stopped(server) => (at, format!("server {server} stopped")),
+            Happening::Fenced(node, _) => (at, format!("node {node} is fenced")),
             Happening::Crashed(party, crash) => (at, format!("{party:?} crashed: {crash:?}")),
             Happening::Alarm(alarm) => (at, format!("alarm {alarm}")),
         });

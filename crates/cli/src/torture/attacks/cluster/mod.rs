@@ -72,6 +72,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a transaction may take, with all its attempts.
 const DEADLINE: Duration = Duration::from_secs(5);
 
+/// Below how much room nodes refuse writes: disks that are to be filled are small.
+const FREE_BYTES_LOW: u64 = 8 << 20;
+
 /// What a cluster is like at first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
@@ -130,6 +133,7 @@ impl Cluster {
             wan: None,
             durability: Durability::Sync,
             log: BTreeMap::new(),
+            limits: BTreeMap::from([("free_bytes_low".to_owned(), FREE_BYTES_LOW)]),
         };
         let launch = Launch { wrappers: Vec::new(), log_to_files: true };
         Ok(Cluster {
@@ -159,11 +163,15 @@ impl Cluster {
         }
         self.serve().await?;
         let db = self.connect(None).await?;
+        // Creating shares the processors with the starts of other scenes.
+        let patient = quorate::connect(self.layout.addresses()).await?;
         for (name, isolation) in KEYSPACES {
             let options =
                 KeyspaceOptions { replicas: Some(self.setup.replicas), ..KeyspaceOptions::new(isolation) };
-            self.ledgers.push(Ledger::new(db.create_keyspace(name, options).await?));
+            patient.create_keyspace(name, options).await?;
+            self.ledgers.push(Ledger::new(db.keyspace(name).await?));
         }
+        patient.close().await;
         self.db = Some(db);
         self.look_where_replicas_are().await?;
         self.serve().await
