@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::rc::Rc;
 
 use super::super::directory::LogFile;
+use super::super::files::LogHandle;
 use super::super::{Directory as Place, Files, Shortage};
 use super::*;
 
@@ -17,7 +18,7 @@ struct Scarce {
 
 #[derive(Debug)]
 struct ScarceFile {
-    file: fs::File,
+    file: LogHandle,
     room: Rc<Cell<u64>>,
 }
 
@@ -26,7 +27,7 @@ impl Scarce {
         Scarce { files: Files::at(&directory.log()), room: Rc::new(Cell::new(u64::MAX)) }
     }
 
-    fn file(&self, file: fs::File) -> ScarceFile {
+    fn file(&self, file: LogHandle) -> ScarceFile {
         ScarceFile { file, room: Rc::clone(&self.room) }
     }
 }
