@@ -33,6 +33,7 @@ fn the_rules_survive_all_faults() {
         "batch that reads",
         "coordinated batch",
         "independent batch of several shards",
+        "replicas of a shard compared",
         "session moved",
         "shard began to lock",
         "shard went back to timestamps",

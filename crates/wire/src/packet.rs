@@ -360,10 +360,10 @@ alternatives!(Packet, "Packet",
         19 Settings { 1 settings: Repeated<Nested> }
         20 DeclareLost { 1 replica: Nested, 2 shard: Varint }
         21 DeclareLostReply { 1 replica: Nested, 2 refused: Optional<Text> }
-        24 Lives { 1 own: Nested, 2 known: Repeated<Nested> }
-        30 Verify { 1 replica: Nested, 2 request: Nested }
-        31 VerifyReply { 1 replica: Nested, 2 request: Nested, 3 answer: Nested }
-        32 Space { 1 problem: Optional<Text> }
+        22 Lives { 1 own: Nested, 2 known: Repeated<Nested> }
+        24 Verify { 1 replica: Nested, 2 request: Nested }
+        25 VerifyReply { 1 replica: Nested, 2 request: Nested, 3 answer: Nested }
+        23 Space { 1 problem: Optional<Text> }
     },
     fields {
         1 Envelope: Nested,

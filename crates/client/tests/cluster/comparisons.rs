@@ -69,7 +69,7 @@ async fn every_system_runs_transactions_beside_the_others() {
     for system in System::ALL {
         db.drop_keyspace(system.name()).await.unwrap();
         let error = db.keyspace(system.name()).await.unwrap_err();
-        assert!(matches!(error, Error::Invalid(Invalid::NoSuchKeyspace { .. })), "{error}");
+        assert!(matches!(error, Error::Invalid(Invalid::KeyspaceInDrops { .. })), "{error}");
     }
 }
 

@@ -81,6 +81,9 @@ impl Measured {
 /// No client gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// For so long nobody asks for anything: the leaders hear the clocks of their backups meanwhile, and only then do they serve.
+const QUIET: Duration = Duration::from_millis(500);
+
 /// Sessions begin within so long.
 const SPREAD: Duration = Duration::from_millis(5);
 
@@ -104,6 +107,7 @@ pub fn run<A: Application>(
     let random = Random::new(seed ^ 0x10ad);
     let open = FixedMap::default();
     let mut load = Load { world, sessions: Vec::new(), open, random, source, is_draining: false };
+    load.run_until(load.world.now() + QUIET, &mut Measured::default());
     load.populate(&clients);
     let per_client = deployment.sessions_per_client;
     load.sessions = (0..clients.len() * per_client)

@@ -396,7 +396,7 @@ fn what_clients_see_is_serializable_in_the_order_of_their_sessions() {
 const SCHEDULES: u64 = 80;
 
 /// What is too rare for that, or needs what schedules do not do: scripts show it.
-const SCRIPTED: [Plant; 7] = [
+const SCRIPTED: [Plant; 8] = [
     Plant::LatestExecuted,
     Plant::ProposedFirst,
     Plant::ObservedIgnored,
@@ -404,6 +404,7 @@ const SCRIPTED: [Plant; 7] = [
     Plant::LatestOnly,
     Plant::NothingLocked,
     Plant::LostVotesCount,
+    Plant::SeenAdopted,
 ];
 
 #[test]

@@ -90,14 +90,19 @@ async fn status_says_what_runs_a_keyspace_and_who_leads() {
         assert_eq!(protocols, ["configuration", "txn-occ", "txn-occ"]);
         assert_eq!(replica(&cluster, node, KEYS).state, "normal");
     }
+    // That it is not in the catalogue any more, without a drop that says so, deletes nothing.
     client.write(cluster.system(), "keyspace/compared", None).await;
-    let gone = async {
-        while (0..3).any(|node| cluster.server(node).status().replicas.len() > 1) {
+    let noticed = async {
+        let is_told = |node| {
+            let status = cluster.server(node).status();
+            status.problems.iter().any(|problem| problem.contains("the catalogue knows no keyspace"))
+        };
+        while !(0..3).all(is_told) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), gone).await.unwrap();
-    assert!(!cluster.replica_directory(0, KEYS).exists());
+    tokio::time::timeout(Duration::from_secs(5), noticed).await.unwrap();
+    assert!(cluster.replica_directory(0, KEYS).exists());
 }
 
 #[tokio::test]

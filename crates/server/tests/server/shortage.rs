@@ -84,7 +84,10 @@ async fn a_replica_without_room_comes_back_by_itself_with_everything_acknowledge
             written += 1;
         }
         let problem = refused(&cluster, 2, shard).await;
-        assert!(problem.contains("0000000002") && problem.contains("comes back by itself"), "{problem}");
+        assert!(
+            problem.contains("cannot preallocate") && problem.contains("comes back by itself"),
+            "{problem}"
+        );
         if restarts {
             cluster.crash(2);
             cluster.restart(2);

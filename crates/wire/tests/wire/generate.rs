@@ -4,7 +4,7 @@ pub(crate) mod baselines;
 pub(crate) mod configuration;
 pub(crate) mod granola;
 pub(crate) mod qwstore;
-mod verify;
+pub(crate) mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -808,7 +808,7 @@ choices! {
         6 Busy(Empty),
         7 Unable(Unable),
     }
-    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24, 30, 31, 32" = PacketChoice {
+    Packet, "PacketChoice", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25" = PacketChoice {
         1 Envelope(Envelope),
         2 Hello(Hello),
         3 Welcome(Welcome),
@@ -830,9 +830,9 @@ choices! {
         19 Settings(Settings),
         20 DeclareLost(DeclareLost),
         21 DeclareLostReply(DeclareLostReply),
-        24 Lives(Lives),
-        30 Verify(Verify),
-        31 VerifyReply(VerifyReply),
-        32 Space(Space),
+        22 Lives(Lives),
+        24 Verify(Verify),
+        25 VerifyReply(VerifyReply),
+        23 Space(Space),
     }
 }

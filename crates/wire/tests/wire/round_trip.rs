@@ -89,6 +89,12 @@ fn assert_reached<T: Debug>(strategy: impl Strategy<Value = T>, count: usize, wo
 }
 
 #[test]
+fn the_generators_reach_every_answer_to_a_comparison() {
+    let words = ["Idle", "Waiting", "Walking", "Done", "Passed", "Busy", "Unable"];
+    assert_reached(generate::verify::answer(), 300, &words);
+}
+
+#[test]
 fn the_generators_reach_every_variant() {
     let words = [
         "Envelope",
@@ -110,8 +116,6 @@ fn the_generators_reach_every_variant() {
         "VerifyReply",
         "Position",
         "Below",
-        "Walking",
-        "Done",
         "Space",
         "Unsupported",
         "Join",

@@ -37,7 +37,7 @@ fn request() -> BoxedStrategy<Request> {
         .boxed()
 }
 
-fn answer() -> BoxedStrategy<Answer> {
+pub(crate) fn answer() -> BoxedStrategy<Answer> {
     let progress = prop_oneof![
         Just(Progress::Idle),
         Just(Progress::Waiting),
