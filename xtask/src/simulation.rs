@@ -10,7 +10,7 @@ use crate::stage::Outcome;
 const SEEDS: &str = "1..900";
 
 /// How many seeds every other system runs.
-const OTHER_SEEDS: &str = "1..150";
+const OTHER_SEEDS: &str = "1..100";
 
 /// The system to which [`SEEDS`] belong.
 const STRICT: &str = "strict";

@@ -7,7 +7,7 @@ use crate::build::Quorate;
 use crate::stage::Outcome;
 
 /// How long servers are tortured each time.
-const SECONDS: &str = "20";
+const SECONDS: &str = "12";
 
 /// The isolation of the keyspace that is used with proxies: those whose servers share least. In namespaces it is the first.
 const ISOLATIONS: [&str; 2] = ["strict", "serializable"];

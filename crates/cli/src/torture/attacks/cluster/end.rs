@@ -69,7 +69,7 @@ impl Cluster {
     async fn read_at(&mut self, site: &str, troubles: &mut Vec<String>) -> Result<(), Failure> {
         let db = self.connect(Some(site)).await?;
         for (ledger, (name, _)) in self.ledgers.iter_mut().zip(KEYSPACES) {
-            let keyspace = db.keyspace(name).await?;
+            let keyspace = Cluster::find(&db, name).await?;
             if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = ledger.read(&keyspace, site).await
             {
                 troubles.push(reason);

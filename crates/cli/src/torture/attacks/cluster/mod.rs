@@ -36,7 +36,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use quorate::{Changed, Database, Durability, Isolation, KeyspaceOptions, Options};
+use quorate::{Changed, Database, Durability, Error, Isolation, Keyspace, KeyspaceOptions, Options};
 use quorate_core::Random;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -169,7 +169,7 @@ impl Cluster {
             let options =
                 KeyspaceOptions { replicas: Some(self.setup.replicas), ..KeyspaceOptions::new(isolation) };
             patient.create_keyspace(name, options).await?;
-            self.ledgers.push(Ledger::new(db.keyspace(name).await?));
+            self.ledgers.push(Ledger::new(Cluster::find(&db, name).await?));
         }
         patient.close().await;
         self.db = Some(db);
@@ -314,8 +314,33 @@ impl Cluster {
 
     /// Each node has to have the replicas that the catalogue gives it now.
     async fn look_where_replicas_are(&mut self) -> Result<(), Failure> {
-        self.replicas = placed(self.db()?).await?;
-        Ok(())
+        let deadline = Instant::now() + SERVE_TIMEOUT;
+        loop {
+            // Right after restarts, nodes that register themselves may be in the way of a reading of the catalogue.
+            match placed(self.db()?).await {
+                Ok(replicas) => self.replicas = replicas,
+                Err(_) if Instant::now() < deadline => {
+                    tokio::time::sleep(POLL).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            return Ok(());
+        }
+    }
+
+    /// A keyspace, as a client finds it that may have to try for a while.
+    pub(super) async fn find(db: &Database, name: &str) -> Result<Keyspace, Failure> {
+        let deadline = Instant::now() + SERVE_TIMEOUT;
+        loop {
+            match db.keyspace(name).await {
+                Ok(keyspace) => return Ok(keyspace),
+                Err(Error::Conflict | Error::Unavailable { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(POLL).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Waits until every node that runs serves all its replicas.
