@@ -73,7 +73,7 @@ impl Clocks {
         let heard = others.filter_map(|member| Some((*member, self.heard.get(member)?.lead.unwrap_or(own))));
         let mut leads: Vec<(ReplicaIndex, i128)> = heard.collect();
         leads.push((me, own));
-        leads.sort_by(|one, other| other.1.cmp(&one.1));
+        leads.sort_by_key(|lead| std::cmp::Reverse(lead.1));
         Comparison { leads, own, enough: membership.group().failures() + 1, now }
     }
 }

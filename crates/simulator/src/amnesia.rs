@@ -311,6 +311,11 @@ impl<S: System> Cluster<S> {
         self.restart_in(node, after);
     }
 
+    /// True if a node has forgotten something, and has not been told.
+    pub(crate) fn is_to_be_fenced(&self, node: usize) -> bool {
+        self.amnesia.directories[node].is_forgetful
+    }
+
     /// True if a server begins with what its disk holds although that is not all that it had: nobody has told it yet.
     pub(crate) fn is_rolled_back(&self, server: usize) -> bool {
         let Directory { is_forgetful, is_new, .. } =

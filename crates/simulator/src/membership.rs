@@ -135,9 +135,13 @@ impl<S: System> Cluster<S> {
     /// lose their records together where these are kept in memory.
     fn nodes_to_join(&self, members: &[usize], count: usize, random: &mut Random) -> Option<Vec<usize>> {
         let hosted = |node: &usize| members.iter().any(|server| self.world.node_of_server(*server) == *node);
-        let (taken, mut free): (Vec<usize>, Vec<usize>) =
-            (0..self.scenario.server_nodes).partition(|node| hosted(node));
-        if free.len() < count && self.scenario.durability == Durability::Memory {
+        // A change is not begun before the nodes of new replicas answer, and one that is to be fenced never does.
+        let (taken, mut free): (Vec<usize>, Vec<usize>) = (0..self.scenario.server_nodes)
+            .filter(|node| !self.is_to_be_fenced(*node))
+            .partition(|node| hosted(node));
+        let lacks_nodes =
+            free.len() < count && (self.scenario.durability == Durability::Memory || taken.is_empty());
+        if lacks_nodes {
             return None;
         }
         let mut node = || match free.len() {

@@ -33,11 +33,13 @@ impl WalkBelow {
     pub fn begin(verification: &mut Verification<WalkBelow>, versions: &Versions, floor: Timestamp) {
         match verification.held() {
             None => {}
-            Some(Point::Below(below)) if versions.collected() <= below => {
-                if floor >= below && verification.awaited().is_some() {
-                    verification.reach(WalkBelow { below, after: None });
-                }
+            Some(Point::Below(below))
+                if versions.collected() <= below && floor >= below && verification.awaited().is_some() =>
+            {
+                verification.reach(WalkBelow { below, after: None });
             }
+            // Its time is still to come, or it is under way.
+            Some(Point::Below(below)) if versions.collected() <= below => {}
             // It is too late, or no point of this protocol.
             Some(_) => verification.pass(),
         }

@@ -162,7 +162,8 @@ fn refusal(data: &DataDirectory) -> String {
 
 #[test]
 fn a_replica_that_has_to_be_here_does_not_begin_empty() {
-    let damages: [(&str, fn(&Fixture)); 4] = [
+    type Damage = (&'static str, fn(&Fixture));
+    let damages: [Damage; 4] = [
         ("is missing", |fixture| fs::remove_dir_all(fixture.path().join("replicas")).unwrap()),
         ("is missing", |fixture| fs::remove_dir_all(fixture.replica_file("")).unwrap()),
         ("is missing", |fixture| fs::remove_file(fixture.replica_file("replica.toml")).unwrap()),
