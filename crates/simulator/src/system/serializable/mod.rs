@@ -365,13 +365,14 @@ fn planted(id: &'static str, what: &'static str, section: &'static str, is_hunte
             named(&[Fault::NodeCrashes, Fault::ViewChanges, Fault::Pauses, Fault::Loss, Fault::ClockSkew])
         }
         // Leaders that fall while votes are missing, and timestamps far above what the next one proposes.
-        "G22" => named(&[Fault::ClockJumps, Fault::ViewChanges, Fault::RecoveryCrashes]),
+        "G22" => named(&[Fault::ClockSkew, Fault::NodeCrashes, Fault::RecoveryCrashes, Fault::ViewChanges]),
         // Clients that claim to have seen what nobody has executed.
         "G24" => named(&[Fault::HostileClients]),
         // A clock that is far off, and nothing that takes the eye off it.
         "L17" | "L18" => named(&[Fault::ClockLeaps]),
         // Shards that tell the time differently.
-        "G3" | "G12" => named(&[Fault::ClockSkew]),
+        "G3" => named(&[Fault::Reordering, Fault::ClockSkew]),
+        "G12" => named(&[Fault::ClockSkew]),
         _ => Faults::All,
     };
     Planted { system: SystemKind::Serializable, id, what, section, is_hunted, suited_faults }
