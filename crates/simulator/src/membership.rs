@@ -13,6 +13,7 @@ use quorate_core::topology::Durability;
 use quorate_core::{Epoch, Members, Random, ReplicaId, ReplicaIndex, ShardId};
 
 use crate::cluster::{Alarm, Cluster};
+use crate::fault::Fault;
 use crate::system::System;
 use crate::world::disk::Crash;
 
@@ -132,16 +133,17 @@ impl<S: System> Cluster<S> {
     }
 
     /// Nodes for new replicas: as far as there are enough, such as host no member that stays. Two of a group on one node would
-    /// lose their records together where these are kept in memory.
+    /// lose their records together where these are kept in memory, and two clocks of a group would leap together.
     fn nodes_to_join(&self, members: &[usize], count: usize, random: &mut Random) -> Option<Vec<usize>> {
         let hosted = |node: &usize| members.iter().any(|server| self.world.node_of_server(*server) == *node);
         // A change is not begun before the nodes of new replicas answer, and one that is to be fenced never does.
         let (taken, mut free): (Vec<usize>, Vec<usize>) = (0..self.scenario.server_nodes)
             .filter(|node| !self.is_to_be_fenced(*node))
             .partition(|node| hosted(node));
-        let lacks_nodes =
-            free.len() < count && (self.scenario.durability == Durability::Memory || taken.is_empty());
-        if lacks_nodes {
+        let needs_apart = self.scenario.durability == Durability::Memory
+            || self.scenario.faults.contains(&Fault::ClockLeaps)
+            || taken.is_empty();
+        if free.len() < count && needs_apart {
             return None;
         }
         let mut node = || match free.len() {
