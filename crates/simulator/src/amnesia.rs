@@ -161,8 +161,15 @@ impl<S: System> Cluster<S> {
             .collect();
         let is_blind = self.scenario.host_plant == Some(HostPlant::LivesIgnored);
         if is_forgetful && !is_blind {
+            let peers = 0..self.scenario.server_nodes;
             let lives = self.world.lives();
-            if !reachable.iter().any(|peer| lives.fence(*peer, node, &life).is_some()) {
+            let remembers = |peer: usize| peer != node && lives.fence(peer, node, &life).is_some();
+            if !peers.clone().any(remembers) {
+                // The node met nobody in the lives that are forgotten, or those peers have new disks: no peer can tell it.
+                self.on_fenced(node);
+                return false;
+            }
+            if !reachable.iter().any(|peer| remembers(*peer)) {
                 return false;
             }
         }

@@ -34,6 +34,9 @@ pub(super) struct Puts {
     pub(super) is_slow: bool,
 }
 
+/// A put follows the clock of a replica no further than this above the replica's refusal.
+const LEAD_MICROS_MAX: u64 = 30_000_000;
+
 /// A put on its way.
 #[derive(Debug)]
 struct Flight {
@@ -236,9 +239,11 @@ impl Coordinator {
         let flight = open.puts.flights.swap_remove(at);
         open.puts.retries += 1;
         self.by_put.remove(&put);
-        // What it lies behind is the clock of the replica, not only what that refuses: the next floor follows.
+        // A put just above the refusal would lie below the next one, so it follows the replica's clock. That of one replica may
+        // have leapt, and no other would record the put then; refusals are bounded by the clocks of f others.
         self.last_timestamp = self.last_timestamp.max(refusal);
-        self.lead = Duration::from_micros(clock.as_micros().saturating_sub(context.clock.as_micros()));
+        let clock = clock.as_micros().min(refusal.micros.saturating_add(LEAD_MICROS_MAX));
+        self.lead = Duration::from_micros(clock.saturating_sub(context.clock.as_micros()));
         let Put { key, value, .. } = flight.operation.as_ref();
         self.send_put(id, flight.shard, key.clone(), value.clone(), context, outbox);
     }
