@@ -28,12 +28,16 @@ use crate::Membership;
 #[derive(Debug, Default)]
 pub struct Clocks {
     heard: BTreeMap<ReplicaIndex, Heard>,
+    /// The lead of the clock of the majority when f + 1 clocks were known last.
+    majority: Option<i128>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     /// The word of the leader that was answered with this.
     beat: u64,
+    /// When.
+    at: Instant,
     /// How far the clock is ahead of the monotonic time here, in microseconds; none of a member that says nothing of its clock, as those
     /// of earlier versions.
     lead: Option<i128>,
@@ -50,31 +54,43 @@ impl Clocks {
     pub fn note(&mut self, from: ReplicaIndex, beat: u64, reading: Option<ClockTime>, now: Instant) {
         let lead = reading.map(|reading| lead(reading, now));
         if self.heard.get(&from).is_none_or(|heard| heard.beat <= beat) {
-            self.heard.insert(from, Heard { beat, lead });
+            self.heard.insert(from, Heard { beat, at: now, lead });
         }
     }
 
     /// Forgets what was heard: a clock may have been set right since.
     pub fn forget(&mut self) {
-        self.heard.clear();
+        *self = Clocks::default();
     }
 
     /// Compares this replica's own reading with what is known of the others in a membership. Members that say nothing of their clocks are
-    /// taken to agree with it.
+    /// taken to agree with it. A reading that is older than `age_max` does not count: its member may have been cut off since, and was
+    /// not heard to say that its clock was set right. Else two members whose clocks were off one after the other would be a majority.
     pub fn compare(
         &self,
         membership: &Membership,
         me: ReplicaIndex,
         own: ClockTime,
         now: Instant,
+        age_max: Duration,
     ) -> Comparison {
         let own = lead(own, now);
         let others = membership.members().iter().filter(|member| **member != me);
-        let heard = others.filter_map(|member| Some((*member, self.heard.get(member)?.lead.unwrap_or(own))));
+        let fresh = |member: &ReplicaIndex| self.heard.get(member).filter(|heard| now - heard.at <= age_max);
+        let heard = others.filter_map(|member| Some((*member, fresh(member)?.lead.unwrap_or(own))));
         let mut leads: Vec<(ReplicaIndex, i128)> = heard.collect();
         leads.push((me, own));
         leads.sort_by_key(|lead| std::cmp::Reverse(lead.1));
         Comparison { leads, own, enough: membership.group().failures() + 1, now }
+    }
+
+    /// The own clock, but no further from the clock of the majority than the bound. While fewer than f + 1 clocks are known, the majority
+    /// is taken to go on as it did when they were; none if they never were.
+    pub fn bounded(&mut self, compared: &Comparison, bound: Duration) -> Option<ClockTime> {
+        let majority = compared.majority_lead().or(self.majority)?;
+        self.majority = Some(majority);
+        let bound = i128::try_from(bound.as_micros()).unwrap_or(i128::MAX / 2);
+        Some(compared.reading(compared.own.clamp(majority - bound, majority + bound)))
     }
 }
 
@@ -99,13 +115,6 @@ impl Comparison {
         let majority = self.majority_lead()?;
         let agree = self.leads.iter().filter(|(_, lead)| distance(*lead, majority) <= bound.as_micros());
         (agree.count() >= self.enough).then(|| self.reading(majority))
-    }
-
-    /// The own clock, but no further from the clock of the majority than the bound; none if that is not known.
-    pub fn bounded(&self, bound: Duration) -> Option<ClockTime> {
-        let majority = self.majority_lead()?;
-        let bound = i128::try_from(bound.as_micros()).unwrap_or(i128::MAX / 2);
-        Some(self.reading(self.own.clamp(majority - bound, majority + bound)))
     }
 
     /// By how many microseconds the own clock is ahead of that of the majority, negative if it is behind, if it is off.
@@ -157,6 +166,7 @@ mod tests {
     use super::*;
 
     const BOUND: Duration = Duration::from_secs(5);
+    const AGE_MAX: Duration = Duration::from_secs(60);
     const HOURS: i64 = 7_200;
     const NOON: u64 = 1_800_000_000_000_000;
 
@@ -176,7 +186,7 @@ mod tests {
             clocks.note(ReplicaIndex(place as u8 + 1), 1, Some(reading(error.parse().unwrap())), at(1));
         }
         let membership = Membership::first(GroupSize::new(others.len() + 1).unwrap());
-        clocks.compare(&membership, ReplicaIndex(0), reading(own), at(1))
+        clocks.compare(&membership, ReplicaIndex(0), reading(own), at(1), AGE_MAX)
     }
 
     #[test]
@@ -199,7 +209,8 @@ mod tests {
         ] {
             let compared = compare(own, others);
             assert_eq!(compared.majority(), majority.map(reading), "{own} beside {others}");
-            assert_eq!(compared.bounded(BOUND), bounded.map(reading), "{own} beside {others}");
+            let own_bounded = Clocks::default().bounded(&compared, BOUND);
+            assert_eq!(own_bounded, bounded.map(reading), "{own} beside {others}");
         }
     }
 
@@ -245,16 +256,43 @@ mod tests {
         let mut clocks = Clocks::default();
         clocks.note(ReplicaIndex(1), 1, Some(reading(0)), at(1));
         clocks.note(ReplicaIndex(2), 2, Some(ClockTime::from_micros(u64::MAX)), at(1));
-        let compared =
-            |clocks: &Clocks, own| clocks.compare(&membership, ReplicaIndex(0), reading(own), at(61));
+        let compared = |clocks: &Clocks, own| {
+            clocks.compare(&membership, ReplicaIndex(0), reading(own), at(61), AGE_MAX)
+        };
         assert_eq!(compared(&clocks, HOURS).majority(), Some(reading(HOURS)));
         assert_eq!(compared(&clocks, 0).majority(), Some(reading(60)));
         clocks.note(ReplicaIndex(2), 1, Some(reading(60)), at(61));
         assert_eq!(compared(&clocks, HOURS).majority(), Some(reading(HOURS)), "that has come late");
         clocks.note(ReplicaIndex(2), 3, Some(reading(60)), at(61));
-        assert_eq!(compared(&clocks, HOURS).bounded(BOUND), Some(reading(65)));
+        let known = compared(&clocks, HOURS);
+        assert_eq!(clocks.bounded(&known, BOUND), Some(reading(65)));
         clocks.forget();
-        assert_eq!(compared(&clocks, HOURS).bounded(BOUND), None);
+        let known = compared(&clocks, HOURS);
+        assert_eq!(clocks.bounded(&known, BOUND), None);
+    }
+
+    #[test]
+    fn a_reading_counts_no_longer_than_it_is_fresh_and_the_majority_goes_on_as_before() {
+        let membership = Membership::first(GroupSize::new(3).unwrap());
+        let mut clocks = Clocks::default();
+        let compared = |clocks: &Clocks, own: i64, seconds: u64| {
+            let now = at(1 + seconds);
+            let own = reading(own + seconds as i64);
+            clocks.compare(&membership, ReplicaIndex(0), own, now, AGE_MAX)
+        };
+        clocks.note(ReplicaIndex(1), 1, Some(reading(HOURS)), at(1));
+        clocks.note(ReplicaIndex(2), 1, Some(reading(0)), at(1));
+        let first = compared(&clocks, 0, 0);
+        assert_eq!(clocks.bounded(&first, BOUND), Some(reading(0)));
+        clocks.note(ReplicaIndex(2), 2, Some(reading(HOURS + 61)), at(62));
+        // The first was off and may be right by now; the second is off.
+        let later = compared(&clocks, 0, 61);
+        assert_eq!(later.majority(), Some(reading(61)));
+        assert_eq!(clocks.bounded(&later, BOUND), Some(reading(61)));
+        // Neither is heard any more, and the own clock leaps.
+        let alone = compared(&clocks, HOURS, 200);
+        assert_eq!(alone.majority(), None);
+        assert_eq!(clocks.bounded(&alone, BOUND), Some(reading(205)));
     }
 
     #[test]
@@ -262,8 +300,8 @@ mod tests {
         let membership = Membership::first(GroupSize::new(3).unwrap());
         let mut clocks = Clocks::default();
         clocks.note(ReplicaIndex(1), 1, None, at(1));
-        let compared = clocks.compare(&membership, ReplicaIndex(0), reading(HOURS), at(1));
-        assert_eq!(compared.bounded(BOUND), Some(reading(HOURS)));
+        let compared = clocks.compare(&membership, ReplicaIndex(0), reading(HOURS), at(1), AGE_MAX);
+        assert_eq!(clocks.bounded(&compared, BOUND), Some(reading(HOURS)));
         assert_eq!(compared.own_error(BOUND), None);
     }
 }

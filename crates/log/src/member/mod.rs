@@ -216,7 +216,7 @@ impl<M: LogMachine> Member<M> {
     }
 
     /// What the machine takes for the time is what its group does, as far as that is known.
-    fn set_clock(&self, context: &mut Context<'_>) {
+    fn set_clock(&mut self, context: &mut Context<'_>) {
         context.clock = self.replica.group_clock(self.own_clock, context.now).unwrap_or(self.own_clock);
     }
 

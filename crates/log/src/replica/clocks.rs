@@ -29,15 +29,17 @@ const BEATS_OFF: u32 = 2;
 
 impl<P: Payload> Replica<P> {
     fn compare_clocks(&self, own: ClockTime, now: Instant) -> Comparison {
-        self.clocks.compare(self.membership(), self.me, own, now)
+        self.clocks.compare(self.membership(), self.me, own, now, self.timing.silence)
     }
 
     /// What the group takes for the time where the clock of this replica reads `own`: that, but within the bound of the clock of a majority.
-    /// None if too few clocks are known.
-    pub fn group_clock(&self, own: ClockTime, now: Instant) -> Option<ClockTime> {
-        let is_own = self.rules.has(Plant::OwnClockCounts);
-        let bounded = || self.compare_clocks(own, now).bounded(self.timing.clock_bound());
-        if is_own { Some(own) } else { bounded() }
+    /// None if too few clocks have been known in this view.
+    pub fn group_clock(&mut self, own: ClockTime, now: Instant) -> Option<ClockTime> {
+        if self.rules.has(Plant::OwnClockCounts) {
+            return Some(own);
+        }
+        let compared = self.compare_clocks(own, now);
+        self.clocks.bounded(&compared, self.timing.clock_bound())
     }
 
     /// By how many microseconds the clock of this replica is ahead of those of a majority, negative if it is behind; none if it is not off,

@@ -325,6 +325,12 @@ impl World {
         self.processes[index].replica.as_ref().expect("it is up")
     }
 
+    /// The clock of the group, as a replica has it.
+    fn group_clock(&mut self, index: usize) -> Option<ClockTime> {
+        let (own, now) = (ClockTime::from_micros(self.clock(index)), self.local_now(index));
+        self.processes[index].replica.as_mut().expect("it is up").group_clock(own, now)
+    }
+
     /// A replica is told something by another.
     fn tell(&mut self, to: usize, from: usize, message: Message<u64>) {
         self.step(to, |replica, step| {

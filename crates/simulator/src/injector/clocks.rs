@@ -118,7 +118,10 @@ impl<S: System> Injector<S> {
         let at = self.far.iter().position(|(far, _)| *far == node)?;
         let (_, by) = self.far.swap_remove(at);
         cluster.world.clock(node).jump(-by);
-        self.next_leap = cluster.world.now() + READING_AGE_MAX + 2 * cluster.scenario.slow_round_trip();
+        let reading_age_max = S::hands_over_within(&cluster.scenario.settings).unwrap_or_default();
+        self.next_leap = cluster.world.now()
+            + reading_age_max.max(READING_AGE_MAX)
+            + 2 * cluster.scenario.slow_round_trip();
         cluster.world.note(|| format!("the clock of node {node} is set right"));
         node.checked_sub(cluster.scenario.server_nodes)
     }
