@@ -14,31 +14,47 @@ use crate::stage::{Outcome, Stage, Verdict};
 use crate::{arrows, build, determinism, licences, shell, simulation, testing, tidy, torture, wasm};
 
 const STAGES: [Stage; 12] = [
-    Stage { name: "format", what: "rustfmt finds nothing to change", run: format },
-    Stage { name: "tidy", what: "size of files, leftovers, machine paths", run: tidy::run },
+    Stage { name: "format", what: "rustfmt finds nothing to change", budget: 5, run: format },
+    Stage { name: "tidy", what: "size of files, leftovers, machine paths", budget: 5, run: tidy::run },
     Stage {
         name: "determinism",
         what: "no clocks, threads, randomness, I/O or hash order in deterministic crates",
+        budget: 5,
         run: determinism::run,
     },
-    Stage { name: "arrows", what: "crates import only what they may", run: arrows::run },
-    Stage { name: "licences", what: "what dependencies ask for", run: licences::run },
-    Stage { name: "clippy", what: "rustc and clippy, warnings denied", run: clippy },
-    Stage { name: "rustdoc", what: "documentation, warnings denied", run: rustdoc },
-    Stage { name: "wasm", what: "the deterministic crates without an operating system", run: wasm::run },
-    Stage { name: "build", what: "all tests, and the binary that later stages run", run: build::run },
+    Stage { name: "arrows", what: "crates import only what they may", budget: 10, run: arrows::run },
+    Stage { name: "licences", what: "what dependencies ask for", budget: 5, run: licences::run },
+    Stage { name: "clippy", what: "rustc and clippy, warnings denied", budget: 90, run: clippy },
+    Stage { name: "rustdoc", what: "documentation, warnings denied", budget: 30, run: rustdoc },
+    Stage {
+        name: "wasm",
+        what: "the deterministic crates without an operating system",
+        budget: 20,
+        run: wasm::run,
+    },
+    Stage {
+        name: "build",
+        what: "all tests, and the binary that later stages run",
+        budget: 360,
+        run: build::run,
+    },
     Stage {
         name: "simulation",
-        what: "about a minute of seeds under all faults, then every planted bug",
+        what: "a share of the seeds under all faults and of the crash points, and every planted bug",
+        budget: 120,
         run: simulation::run,
     },
     Stage {
         name: "torture",
         what: "faults on real server processes for a while, on each kind of network",
+        budget: 90,
         run: torture::run,
     },
-    Stage { name: "tests", what: "all tests of the workspace", run: testing::run },
+    Stage { name: "tests", what: "all tests of the workspace", budget: 160, run: testing::run },
 ];
+
+/// How many seconds all of them may take together on two quiet cores.
+const BUDGET: u32 = 900;
 
 /// Runs all stages, or the named ones.
 pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
@@ -56,7 +72,7 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
         let outcome = (stage.run)(root);
         let seconds = begin.elapsed().as_secs_f64();
         println!("── {} {} after {seconds:.1} s", stage.name, outcome.verdict.word());
-        summary.push(line(stage.name, outcome.verdict, seconds, &outcome.note));
+        summary.push(line(stage.name, outcome.verdict, seconds, stage.budget, &outcome.note));
         last_words.extend(outcome.last_words);
         failed += usize::from(outcome.verdict == Verdict::Failed);
     }
@@ -66,19 +82,22 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> ExitCode {
     }
     let verdict = if failed == 0 { Verdict::Passed } else { Verdict::Failed };
     let note = if failed == 0 { String::new() } else { format!("{failed} of {} stages", summary.len()) };
-    println!("{}", line("check", verdict, begin.elapsed().as_secs_f64(), &note));
+    println!("{}", line("check", verdict, begin.elapsed().as_secs_f64(), BUDGET, &note));
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A line of the summary.
-fn line(name: &str, verdict: Verdict, seconds: f64, note: &str) -> String {
-    format!("{name:<12} {:<8} {seconds:>7.1} s  {note}", verdict.word()).trim_end().to_owned()
+/// A line of the summary. A machine that is busy may take longer than the budget, which fails nothing.
+fn line(name: &str, verdict: Verdict, seconds: f64, budget: u32, note: &str) -> String {
+    let over = if seconds > f64::from(budget) { "!" } else { " " };
+    format!("{name:<12} {:<8} {seconds:>7.1} s of {budget:>3}{over} {note}", verdict.word())
+        .trim_end()
+        .to_owned()
 }
 
 /// Prints the stages.
 pub(crate) fn list() -> ExitCode {
     for stage in &STAGES {
-        println!("{:<12} {}", stage.name, stage.what);
+        println!("{:<12} {:>3} s  {}", stage.name, stage.budget, stage.what);
     }
     ExitCode::SUCCESS
 }

@@ -37,7 +37,9 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; changes no file of the repository
-       cargo xtask fix               format, and apply what clippy can repair; the only command that changes files
+       cargo xtask fix               format, and apply what clippy can repair
+       cargo xtask pin               hunt every planted bug anew, and write the seeds that catch them
+       cargo xtask soak              all seeds, all crash points, all hunts: hours
        cargo xtask stages            list the stages
 
 Examples:
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["check", names @ ..] => check::run(&repository(), names),
         ["fix"] => fix(&repository()),
+        ["pin"] => simulation::pin(&repository()),
+        ["soak"] => simulation::soak(&repository()),
         ["stages"] => check::list(),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");

@@ -1,79 +1,161 @@
 //! Minutes of simulation: many seeds under all faults, small clusters with a crash at every step, and then every planted
 //! bug must be caught.
+//!
+//! A check runs a share of what there is, which changes with the commit, so that commits together run everything; a soak runs it
+//! all. A planted bug is hunted only if its pinned seed does not catch it any more.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 
 use crate::build::Quorate;
+use crate::shell;
 use crate::stage::Outcome;
 
-/// How many seeds are run under all faults. They took about 0.1 s each on one core of the machine that sized them.
-const SEEDS: &str = "1..900";
-
-/// How many seeds every other system runs.
-const OTHER_SEEDS: &str = "1..100";
-
-/// The system to which [`SEEDS`] belong.
+/// The system that has most of the seeds, and the crashes at every step.
 const STRICT: &str = "strict";
 
 /// The seeds within which a plant must be caught, under the faults that suit it.
 const PLANT_SEEDS: &str = "1..200";
 
-pub(crate) fn run(root: &Path) -> Outcome {
-    simulate(root).into()
+/// Where the seeds stand that catch plants.
+const PINS: &str = "crates/simulator/pins.txt";
+
+/// How much is run.
+struct Extent {
+    /// The seeds of strict whose table of coverage has no empty cell, and further ones.
+    strict: [RangeInclusive<u64>; 2],
+    /// The seeds of every other system.
+    others: RangeInclusive<u64>,
+    /// The crash points, as an argument of `quorate sim --share`.
+    crash_points: String,
+    /// True if plants are hunted although they have pins.
+    hunts_all: bool,
 }
 
-fn simulate(root: &Path) -> Result<String, String> {
+/// So many commits in a row run everything once.
+const SHARES: u64 = 8;
+
+impl Extent {
+    /// The share of a check. Some seeds are always the same, so that changes meet them at once.
+    fn share(number: u64) -> Self {
+        let further = 501 + number * 100;
+        Extent {
+            strict: [1..=300, further..=further + 99],
+            others: 1 + number * 50..=50 + number * 50,
+            crash_points: format!("{}/{SHARES}", number + 1),
+            hunts_all: false,
+        }
+    }
+
+    /// Everything.
+    fn soak() -> Self {
+        Extent {
+            strict: [1..=2_000, 2_001..=5_000],
+            others: 1..=2_000,
+            crash_points: "1/1".to_owned(),
+            hunts_all: true,
+        }
+    }
+}
+
+/// Which share is this commit's; the first where there is no repository.
+fn share_of_commit(root: &Path) -> u64 {
+    let mut command = Command::new("git");
+    command.args(["rev-parse", "HEAD"]).current_dir(root).stdin(Stdio::null());
+    let commit = shell::output(command).ok().filter(|(_, success)| *success);
+    let number = commit.and_then(|(commit, _)| u64::from_str_radix(commit.get(..8)?, 16).ok());
+    number.unwrap_or_default() % SHARES
+}
+
+pub(crate) fn run(root: &Path) -> Outcome {
+    let share = share_of_commit(root);
+    println!("share {} of {SHARES}, as the commit has it; `cargo xtask soak` runs everything", share + 1);
+    simulate(root, &Extent::share(share)).into()
+}
+
+/// Runs everything, which takes hours.
+pub(crate) fn soak(root: &Path) -> ExitCode {
+    match simulate(root, &Extent::soak()) {
+        Ok(done) => {
+            println!("{done}");
+            ExitCode::SUCCESS
+        }
+        Err(failed) => {
+            eprintln!("{failed}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Hunts every plant, and writes the seeds that catch them.
+pub(crate) fn pin(root: &Path) -> ExitCode {
+    let pinned = Quorate::built(root).and_then(|quorate| {
+        let mut all_caught = true;
+        for (name, option) in systems(&quorate.output(&["sim", "--list-systems"])?.0) {
+            let hunt =
+                [&["sim"], &option[..], &["--plants", "--seeds", PLANT_SEEDS, "--write-pins", PINS]].concat();
+            let (text, success) = quorate.output(&hunt)?;
+            println!("{name}\n{text}");
+            all_caught &= success;
+        }
+        if all_caught { Ok(()) } else { Err(format!("a plant is not caught within seeds {PLANT_SEEDS}")) }
+    });
+    match pinned {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("{failed}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
     let quorate = Quorate::built(root)?;
     let mut failures = Vec::new();
-    let seeds = ["sim", "--isolation", "strict", "--seeds", SEEDS, "--faults", "all"];
-    let (text, success) = quorate.output(&seeds)?;
-    println!("{text}");
-    if !success {
-        failures.push(format!("seeds {SEEDS} are not all good"));
+    let mut done = Vec::new();
+    let mut caught: Vec<String> = Vec::new();
+    let mut sim = |arguments: &[&str], failed: String| -> Result<String, String> {
+        let (text, success) = quorate.output(&[&["sim"], arguments].concat())?;
+        println!("{text}");
+        if !success {
+            failures.push(failed);
+        }
+        Ok(text)
+    };
+    let list = sim(&["--list-systems"], "the systems cannot be listed".to_owned())?;
+    let systems: Vec<(&str, Vec<&str>)> = systems(&list).collect();
+    let crashes = ["--crash-points", "--share", &extent.crash_points];
+    sim(&crashes, "not every crash of a small cluster is survived".to_owned())?;
+    let mut uncovered_cells = None;
+    for (name, option) in &systems {
+        let ranges = if *name == STRICT { &extent.strict[..] } else { std::slice::from_ref(&extent.others) };
+        for (at, range) in ranges.iter().enumerate() {
+            let seeds = format!("{}..{}", range.start(), range.end());
+            let arguments = [&option[..], &["--seeds", &seeds, "--faults", "all"]].concat();
+            let text = sim(&arguments, format!("seeds {seeds} of {name} are not all good"))?;
+            if *name == STRICT && at == 0 {
+                uncovered_cells = uncovered(&text).map(str::to_owned);
+            }
+            done.push(format!("{seeds} of {name}"));
+        }
+        let pins: &[&str] = if extent.hunts_all { &[] } else { &["--pins", PINS] };
+        let hunt = [&option[..], &["--plants", "--seeds", PLANT_SEEDS], pins].concat();
+        let failed = format!("a bug planted in {name} is not caught within seeds {PLANT_SEEDS}");
+        caught.extend(plants(&sim(&hunt, failed)?).into_iter().map(str::to_owned));
     }
-    if let Some(cells) = uncovered(&text) {
-        failures.push(format!("no seed covers {cells}"));
+    if !systems.iter().any(|(name, _)| *name == STRICT) || systems.len() < 2 {
+        failures.push("systems are missing from the list".to_owned());
     }
-    let (text, success) = quorate.output(&["sim", "--crash-points"])?;
-    println!("{text}");
-    if !success {
-        failures.push("not every crash of a small cluster is survived".to_owned());
-    }
-    let hunt = ["sim", "--isolation", "strict", "--plants", "--seeds", PLANT_SEEDS];
-    let (text, success) = quorate.output(&hunt)?;
-    println!("{text}");
-    let mut caught: Vec<String> = plants(&text).into_iter().map(str::to_owned).collect();
     if caught.is_empty() {
         failures.push("there is no planted bug to catch".to_owned());
     }
-    if !success {
-        failures.push(format!("a planted bug is not caught within seeds {PLANT_SEEDS}"));
-    }
-    let (text, _) = quorate.output(&["sim", "--list-systems"])?;
-    let systems: Vec<(&str, Vec<&str>)> = systems(&text).filter(|(name, _)| *name != STRICT).collect();
-    if systems.is_empty() {
-        failures.push("there is no comparison system".to_owned());
-    }
-    for (name, option) in &systems {
-        let seeds = [&["sim"], &option[..], &["--seeds", OTHER_SEEDS, "--faults", "all"]].concat();
-        let (text, success) = quorate.output(&seeds)?;
-        println!("{text}");
-        if !success {
-            failures.push(format!("seeds {OTHER_SEEDS} of {name} are not all good"));
-        }
-        let hunt = [&["sim"], &option[..], &["--plants", "--seeds", PLANT_SEEDS]].concat();
-        let (text, success) = quorate.output(&hunt)?;
-        println!("{text}");
-        caught.extend(plants(&text).into_iter().map(str::to_owned));
-        if !success {
-            failures.push(format!("a bug planted in {name} is not caught within seeds {PLANT_SEEDS}"));
-        }
+    if let Some(cells) = uncovered_cells {
+        failures.push(format!("no seed covers {cells}"));
     }
     if failures.is_empty() {
-        let caught = caught.join(", ");
-        let others: Vec<&str> = systems.iter().map(|(name, _)| *name).collect();
-        let others = others.join(", ");
-        Ok(format!("seeds {SEEDS}; crashes at every step; seeds {OTHER_SEEDS} of {others}; caught {caught}"))
+        let (done, caught) = (done.join(", "), caught.join(", "));
+        Ok(format!("seeds {done}; share {} of crashes at every step; caught {caught}", extent.crash_points))
     } else {
         Err(failures.join(", "))
     }
@@ -112,6 +194,12 @@ fn plants(table: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_shares_of_a_check_run_all_seeds_of_another_system() {
+        let seeds: Vec<u64> = (0..SHARES).flat_map(|share| Extent::share(share).others).collect();
+        assert_eq!(seeds, (1..=50 * SHARES).collect::<Vec<_>>());
+    }
 
     #[test]
     fn a_cell_without_evidence_is_noticed() {

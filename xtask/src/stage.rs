@@ -8,6 +8,8 @@ pub(crate) struct Stage {
     pub(crate) name: &'static str,
     /// What it looks at, in a line.
     pub(crate) what: &'static str,
+    /// How many seconds it may take on two quiet cores, on a machine that has built nothing yet.
+    pub(crate) budget: u32,
     /// Runs it in the repository with this root.
     pub(crate) run: fn(&Path) -> Outcome,
 }

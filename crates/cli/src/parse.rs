@@ -16,6 +16,38 @@ pub(crate) fn inclusive_range(text: &str) -> Result<RangeInclusive<u64>, String>
     Ok(first..=last)
 }
 
+/// One of so many equal shares of a list, such as the second of four. By default all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    which: usize,
+    shares: usize,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share { which: 1, shares: 1 }
+    }
+}
+
+impl std::str::FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse::<usize>().ok();
+        match text.split_once('/').map(|(which, shares)| (number(which), number(shares))) {
+            Some((Some(which), Some(shares))) if (1..=shares).contains(&which) => Ok(Share { which, shares }),
+            _ => Err("write which share it is of how many, like 2/4".to_owned()),
+        }
+    }
+}
+
+impl Share {
+    /// What belongs to it: every so many-th item, so that shares are alike.
+    pub(crate) fn of<T>(self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        items.skip(self.which - 1).step_by(self.shares)
+    }
+}
+
 /// Reads a number of at least one.
 pub(crate) fn positive(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
@@ -98,6 +130,18 @@ pub(crate) fn key_range(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_disjoint_and_together_everything() {
+        let share = |text: &str| text.parse::<Share>().map(|share| share.of(0..7).collect::<Vec<_>>());
+        assert_eq!(share("1/3"), Ok(vec![0, 3, 6]));
+        assert_eq!(share("2/3"), Ok(vec![1, 4]));
+        assert_eq!(share("3/3"), Ok(vec![2, 5]));
+        assert_eq!(Share::default().of(0..7).count(), 7);
+        for wrong in ["0/3", "4/3", "3", "a/b", "1/0"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_are_numbers_with_units() {

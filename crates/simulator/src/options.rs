@@ -88,7 +88,7 @@ impl Options {
             variants: true,
             workload: None,
             tpcc: false,
-            repeat_every: 20,
+            repeat_every: 10,
             length: 1,
         }
     }

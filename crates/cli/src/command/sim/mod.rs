@@ -2,6 +2,7 @@
 
 mod crash_points;
 mod panics;
+mod pins;
 mod plants;
 
 use std::collections::BTreeMap;
@@ -23,7 +24,8 @@ use quorate_workloads::WorkloadKind;
 
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
-use crate::parse::inclusive_range;
+use crate::parse::{Share, inclusive_range};
+use pins::Pins;
 
 /// Simulate whole clusters under faults, from seeds, and judge what happened.
 #[derive(Debug, Args)]
@@ -70,9 +72,18 @@ pub(crate) struct SimArguments {
     /// Plant every known bug in turn, each until a seed finds it; exit code 1 if one is not found.
     #[arg(long, conflicts_with_all = ["plant", "seed", "trace", "history"])]
     plants: bool,
+    /// With --plants: the seeds that have caught each bug before. A bug is hunted only if its seed does not catch it any more.
+    #[arg(long, value_name = "FILE", requires = "plants")]
+    pins: Option<PathBuf>,
+    /// With --plants: hunt every bug, and write the seeds that catch them to this file.
+    #[arg(long, value_name = "FILE", requires = "plants", conflicts_with_all = ["pins", "faults"])]
+    write_pins: Option<PathBuf>,
     /// Crash small clusters at every step of theirs, one after the other, instead of running seeds.
     #[arg(long, conflicts_with_all = ["plants", "seed", "seeds", "faults", "workload", "trace", "history"])]
     crash_points: bool,
+    /// With --crash-points: only so many of them, such as 2/4 for the second of four shares.
+    #[arg(long, value_name = "K/N", requires = "crash_points")]
+    share: Option<Share>,
     /// One of these crashes, as --crash-points names it, such as two-shards:17-stays-away.
     #[arg(long, value_name = "CASE", conflicts_with_all = ["crash_points", "plants", "seed", "seeds", "faults", "workload", "history"])]
     crash_case: Option<Case>,
@@ -120,7 +131,7 @@ impl SimArguments {
             return list(self.json, "plant", &list_plants());
         }
         if self.crash_points {
-            return crash_points::run(self.plant.as_ref(), self.json);
+            return crash_points::run(self.plant.as_ref(), self.share.unwrap_or_default(), self.json);
         }
         if let Some(case) = self.crash_case {
             return crash_points::run_case(case, self.plant.as_ref(), self.trace.as_deref(), self.json);
@@ -143,8 +154,12 @@ impl SimArguments {
         options.workload = self.workload;
         options.tpcc = self.tpcc;
         options.length = self.length;
+        if let Some(path) = &self.write_pins {
+            return plants::pin(&options, path, self.json);
+        }
         if self.plants {
-            return plants::run(&options, self.faults.as_ref(), self.json);
+            let pins = self.pins.as_deref().map(Pins::read).transpose()?.unwrap_or_default();
+            return plants::run(&options, self.faults.as_ref(), &pins, self.json);
         }
         let report = match self.seed {
             Some(seed) => run_one(seed, &options, self.trace.as_deref(), self.history.as_deref())?,

@@ -1,4 +1,5 @@
-//! `quorate sim --plants`: plants every known bug in turn, and says how soon each was noticed.
+//! `quorate sim --plants`: plants every known bug in turn, and says how soon each was noticed. A bug whose pinned seed still
+//! catches it is not hunted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,22 +8,37 @@ use std::sync::mpsc;
 use quorate_simulator::{Faults, Hunt, Options, Planted, hunt};
 
 use super::panics::Hush;
+use super::pins::Pins;
 use crate::exit::{Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json};
 
-/// Hunts every plant that seeds can find, under `faults` or those that suit it. Good if each was caught.
-pub(super) fn run(options: &Options, faults: Option<&Faults>, json: bool) -> Outcome {
-    let hunts = hunt_all(options, faults);
+/// Hunts every plant that seeds can find, under `faults` or those that suit it; first at its pinned seed, if it has one. Good if
+/// each was caught.
+pub(super) fn run(options: &Options, faults: Option<&Faults>, pins: &Pins, json: bool) -> Outcome {
+    let hunts = hunt_all(options, faults, pins);
+    tell(&hunts, json)
+}
+
+/// Hunts every plant without pins, and writes the seeds that have caught them to a file.
+pub(super) fn pin(options: &Options, path: &std::path::Path, json: bool) -> Outcome {
+    let mut pins = if path.exists() { Pins::read(path)? } else { Pins::default() };
+    let hunts = hunt_all(options, None, &Pins::default());
+    pins.set(options.system, &hunts);
+    pins.write(path)?;
+    tell(&hunts, json)
+}
+
+fn tell(hunts: &[Hunt], json: bool) -> Outcome {
     if json {
         print_json(&hunts)?;
     } else {
-        println!("{}", table(&hunts));
+        println!("{}", table(hunts));
     }
     Ok(Verdict::good_if(hunts.iter().all(|hunt| hunt.caught.is_some())))
 }
 
 /// Hunts on all processors: each plant is a hunt of its own. Reported in the order of the plants.
-fn hunt_all(options: &Options, faults: Option<&Faults>) -> Vec<Hunt> {
+fn hunt_all(options: &Options, faults: Option<&Faults>, pins: &Pins) -> Vec<Hunt> {
     let mut plants: Vec<Planted> = options.system.plants();
     plants.retain(|plant| plant.is_hunted);
     let progress = Progress::bar(plants.len() as u64);
@@ -40,7 +56,11 @@ fn hunt_all(options: &Options, faults: Option<&Faults>) -> Vec<Hunt> {
                     let Some(plant) = plants.get(at) else { return };
                     let faults = faults.cloned().unwrap_or_else(|| plant.suited_faults.clone());
                     let options = Options { faults, ..options.clone() };
-                    let hunt = hunt(plant, &options, |run| hush.aside(run));
+                    let hunt_in = |options: &Options| hunt(plant, options, |run| hush.aside(run));
+                    let pinned =
+                        pins.seed(plant).map(|seed| Options { seeds: seed..=seed, ..options.clone() });
+                    let pinned = pinned.map(|options| hunt_in(&options)).filter(|hunt| hunt.caught.is_some());
+                    let hunt = pinned.unwrap_or_else(|| hunt_in(&options));
                     // The receiver lives as long as this scope.
                     let _ = sender.send((at, hunt));
                 }
