@@ -42,6 +42,7 @@ impl Kind {
 
 const CORE: &str = "quorate-core";
 const COORDINATOR: &str = "quorate-coordinator";
+const DRIVER: &str = "quorate-driver";
 const STORE: &str = "quorate-store";
 const STORAGE: &str = "quorate-storage";
 const LOG: &str = "quorate-log";
@@ -68,10 +69,11 @@ const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 28] = [
+pub(crate) const CRATES: [Crate; 29] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
+    Crate { package: DRIVER, folder: "crates/driver", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: STORAGE, folder: "crates/storage", may_import: &[CORE], kind: Kind::Pure },
     Crate { package: LOG, folder: "crates/log", may_import: &[CORE], kind: Kind::Machine },
     Crate {
@@ -145,6 +147,7 @@ pub(crate) const CRATES: [Crate; 28] = [
         folder: "crates/simulator",
         may_import: &[
             CORE,
+            DRIVER,
             STORE,
             STORAGE,
             LOG,
@@ -173,7 +176,7 @@ pub(crate) const CRATES: [Crate; 28] = [
         ],
         kind: Kind::Deterministic,
     },
-    Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, WIRE], kind: Kind::Host },
+    Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, DRIVER, WIRE], kind: Kind::Host },
     Crate {
         package: CLIENT,
         folder: "crates/client",

@@ -13,12 +13,12 @@ use quorate_core::hash::FixedMap;
 use quorate_core::machine::InputOf;
 use quorate_core::topology::Isolation;
 use quorate_core::{
-    Address, ClientId, ClockTime, Epoch, Input, Instant, KeyspaceId, Machine, ShardId, TransactionId,
+    Address, ClientId, ClockTime, Epoch, Input, Instant, KeyspaceId, Machine, Random, ShardId, TransactionId,
 };
 use quorate_interactive::{Command, Event, Interactive};
 use quorate_log::Guest;
 use quorate_runtime::clock::Time;
-use quorate_runtime::driver::{Carrier, Driver, Kept};
+use quorate_runtime::{Carrier, Driver, Kept, log_ignored};
 use quorate_tapir::Coordinator;
 use quorate_wire::ProtocolMessage;
 use quorate_wire::catalogue::{SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
@@ -78,12 +78,13 @@ impl Coordinators {
             ..quorate_granola::CoordinatorConfig::new(client)
         };
         let qwstore = quorate_qwstore::CoordinatorConfig::new(client);
+        let random = || Random::new(client.0);
         Coordinators {
             client,
-            tapir: Driver::new(Coordinator::restore(tapir, []), client.0),
-            granola: Driver::new(Guest::restore(granola, []), client.0),
-            configuration: Driver::new(Guest::restore(configuration, []), client.0),
-            qwstore: Driver::new(quorate_qwstore::Coordinator::restore(qwstore, []), client.0),
+            tapir: Driver::new(Coordinator::restore(tapir, []), random()),
+            granola: Driver::new(Guest::restore(granola, []), random()),
+            configuration: Driver::new(Guest::restore(configuration, []), random()),
+            qwstore: Driver::new(quorate_qwstore::Coordinator::restore(qwstore, []), random()),
             comparisons: Vec::new(),
             keyspaces: FixedMap::from_iter([(SYSTEM_KEYSPACE_ID, Whose::Configuration)]),
             shards: FixedMap::from_iter([(SYSTEM_SHARD, Whose::Configuration)]),
@@ -232,7 +233,8 @@ impl Coordinators {
                 let service = comparison.service.as_ref().map(|group| (group.id, group.group_size()));
                 let config = CoordinatorConfig { service, ..CoordinatorConfig::new(self.client, system) };
                 let slot = self.comparisons.len();
-                self.comparisons.push(Driver::new(Guest::restore(config, []), self.client.0 ^ slot as u64));
+                let random = Random::new(self.client.0 ^ slot as u64);
+                self.comparisons.push(Driver::new(Guest::restore(config, []), random));
                 self.keyspaces.insert(keyspace.id, Whose::Comparison(slot));
                 self.step_comparison(time, slot, Input::Start, world);
                 Whose::Comparison(slot)
@@ -293,7 +295,11 @@ where
         self.world.tell(event);
     }
 
-    fn persist(&mut self, record: Infallible) -> Kept {
+    fn persist(&mut self, _: &C, record: Infallible) -> Kept {
         match record {}
+    }
+
+    fn ignored(&mut self, reason: &'static str) {
+        log_ignored(reason);
     }
 }

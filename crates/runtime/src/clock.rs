@@ -4,16 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use quorate_core::{ClockTime, Instant};
 
-/// Both kinds of time, read together.
-#[derive(Clone, Copy, Debug)]
-pub struct Time {
-    /// The monotonic instant, since the process's [`Clock`] was started.
-    pub now: Instant,
-    /// The system clock.
-    pub clock: ClockTime,
-}
+pub use quorate_driver::Time;
 
-/// Where a process takes its time from.
+/// Where a process takes its time from: the monotonic instant since it was started, and the system clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: std::time::Instant,

@@ -11,8 +11,8 @@
 //!                       end of turn: Host::on_turn_end, one log write per log, one write per dirty link
 //! ```
 //!
-//! * [`driver`]: [`Driver`] hosts one machine. It keeps the machine's timers and holds sends and events
-//!   back until what was persisted before them is durable.
+//! * [`quorate_driver`]: [`Driver`] hosts one machine, here as in the simulator. It keeps the machine's timers and holds
+//!   sends and events back until what was persisted before them is durable.
 //! * [`transport`]: [`Transport`] hosts the connections of one process and one
 //!   [`Host`], the code that owns the drivers. All of it is tasks on the tokio runtime of whoever
 //!   starts it; the host stands behind one mutex, which on a `current_thread` runtime is never contended, so a call of
@@ -58,10 +58,14 @@
 
 pub mod clock;
 pub mod conversation;
-pub mod driver;
 pub mod transport;
 pub mod wan;
 
 pub use clock::{Clock, Time};
-pub use driver::{Carrier, Driver, Kept};
+pub use quorate_driver::{Carrier, Driver, Kept, Mark};
 pub use transport::{Host, LinkId, Transport, Turn};
+
+/// Notes that a machine has dropped an input, for this reason.
+pub fn log_ignored(reason: &'static str) {
+    tracing::debug!(reason, "a machine drops an input");
+}

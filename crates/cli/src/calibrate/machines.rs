@@ -14,8 +14,8 @@ use quorate_core::command::{Command, Routes};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{
-    Address, ClientId, ClockTime, Epoch, GroupSize, Input, Key, KeyspaceId, Machine, NodeId, ReplicaId,
-    ReplicaIndex, ShardId, TransactionId,
+    Address, ClientId, ClockTime, Epoch, GroupSize, Input, Key, KeyspaceId, Machine, NodeId, Random,
+    ReplicaId, ReplicaIndex, ShardId, TransactionId,
 };
 use quorate_runtime::{Carrier, Driver, Kept, Time};
 use quorate_simulator::system::strict::Strict;
@@ -190,9 +190,11 @@ impl Carrier<Replica> for Ears<'_> {
 
     fn emit(&mut self, _: <Replica as Machine>::Event) {}
 
-    fn persist(&mut self, _: <Replica as Machine>::Record) -> Kept {
+    fn persist(&mut self, _: &Replica, _: <Replica as Machine>::Record) -> Kept {
         Kept::Now
     }
+
+    fn ignored(&mut self, _: &'static str) {}
 }
 
 impl Carrier<Coordinator> for Ears<'_> {
@@ -202,9 +204,11 @@ impl Carrier<Coordinator> for Ears<'_> {
 
     fn emit(&mut self, _: <Coordinator as Machine>::Event) {}
 
-    fn persist(&mut self, record: <Coordinator as Machine>::Record) -> Kept {
+    fn persist(&mut self, _: &Coordinator, record: <Coordinator as Machine>::Record) -> Kept {
         match record {}
     }
+
+    fn ignored(&mut self, _: &'static str) {}
 }
 
 /// As servers have it.
@@ -215,11 +219,12 @@ fn config(index: usize) -> Result<ReplicaConfig, Failure> {
 
 impl Bench {
     fn new() -> Result<Self, Failure> {
-        let replica = |index: usize| Ok(Driver::new(Replica::restore(config(index)?, []), index as u64));
+        let replica =
+            |index: usize| Ok(Driver::new(Replica::restore(config(index)?, []), Random::new(index as u64)));
         let coordinator = Coordinator::restore(CoordinatorConfig::new(CLIENT), []);
         let mut bench = Bench {
             replicas: (0..REPLICAS).map(replica).collect::<Result<_, Failure>>()?,
-            coordinator: Driver::new(coordinator, 9),
+            coordinator: Driver::new(coordinator, Random::new(9)),
             time: Time {
                 now: quorate_core::Instant::START,
                 clock: ClockTime::from_micros(1_000_000_000_000_000),

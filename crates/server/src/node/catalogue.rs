@@ -19,12 +19,12 @@ use quorate_configuration::{
 use quorate_core::machine::InputOf;
 use quorate_core::topology::{Keyspace, Shard, Topology};
 use quorate_core::{
-    Address, ClientId, Epoch, Input, Instant, Key, KeyspaceId, Machine, Members, NodeId, TransactionId,
+    Address, ClientId, Epoch, Input, Instant, Key, KeyspaceId, Machine, Members, NodeId, Random,
+    TransactionId,
 };
 use quorate_log::Guest;
 use quorate_log::member::MessageOf;
-use quorate_runtime::driver::{Carrier, Kept};
-use quorate_runtime::{Driver, LinkId, Time};
+use quorate_runtime::{Carrier, Driver, Kept, LinkId, Time, log_ignored};
 use quorate_wire::catalogue::{
     Dropped, SYSTEM_SHARD, group_key, group_range, is_dropped_key, is_keyspace_key,
     keyspaces_and_dropped_range, node_range, site_range,
@@ -165,7 +165,7 @@ impl Catalogue {
             ..SubscriberConfig::new(client, (shard.id, shard.succession().present.members))
         };
         Catalogue {
-            driver: Driver::new(Guest::restore(subscriber, []), seed),
+            driver: Driver::new(Guest::restore(subscriber, []), Random::new(seed)),
             client,
             config,
             sequence: 0,
@@ -473,7 +473,11 @@ impl Carrier<Speaker> for ToWorld<'_, '_, '_> {
         self.events.push_back(event);
     }
 
-    fn persist(&mut self, record: std::convert::Infallible) -> Kept {
+    fn persist(&mut self, _: &Speaker, record: std::convert::Infallible) -> Kept {
         match record {}
+    }
+
+    fn ignored(&mut self, reason: &'static str) {
+        log_ignored(reason);
     }
 }

@@ -10,10 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use quorate_core::comparison::Rival;
 use quorate_core::machine::InputOf;
 use quorate_core::verify::{Answer, Request};
-use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, ReplicaId, ShardId, View};
+use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, Random, ReplicaId, ShardId, View};
 use quorate_log::Member;
-use quorate_runtime::driver::{Carrier, Kept, Mark};
-use quorate_runtime::{Driver, Time};
+use quorate_runtime::{Carrier, Driver, Kept, Mark, Time, log_ignored};
 use quorate_tapir::Replica;
 use quorate_wire::ProtocolMessage;
 
@@ -254,7 +253,7 @@ impl<M: Served> Running<M> {
             return Err(LogError::View { path: path.display().to_string(), view });
         }
         let before = machine.decided();
-        let driver = Driver::new(machine, *seed);
+        let driver = Driver::new(machine, Random::new(*seed));
         let accepted_losses = prepared.accepted_losses;
         Ok(Box::new(Running {
             id,
@@ -479,7 +478,7 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
         *self.news = Some(news);
     }
 
-    fn persist(&mut self, record: M::Record) -> Kept {
+    fn persist(&mut self, _: &M, record: M::Record) -> Kept {
         *self.records += 1;
         match &mut self.log {
             None => Kept::Now,
@@ -488,6 +487,10 @@ impl<M: Served> Carrier<M> for ToWorld<'_, '_, '_> {
                 Kept::At(log.append(&record))
             }
         }
+    }
+
+    fn ignored(&mut self, reason: &'static str) {
+        log_ignored(reason);
     }
 
     fn log_end(&self) -> Kept {

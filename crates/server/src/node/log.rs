@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::BytesMut;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Epoch, ReplicaId, View};
-use quorate_runtime::driver::Mark;
+use quorate_runtime::Mark;
 use quorate_runtime::transport::TurnWaker;
 use quorate_storage::{self as storage, Log, LogIdentity, LogOptions, Position, Report, Scrubber, Syncer};
 use quorate_wire::{DecodeError, Wire, decode_record, encode_record};

@@ -11,13 +11,12 @@ use quorate_core::command::{Command, Committed, Event, Failure, Routes};
 use quorate_core::machine::InputOf;
 use quorate_core::topology::Keyspace;
 use quorate_core::{
-    Address, ClientId, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine, NodeId, ReplicaIndex,
-    TransactionId,
+    Address, ClientId, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine, NodeId, Random,
+    ReplicaIndex, TransactionId,
 };
 use quorate_log::Guest;
-use quorate_runtime::driver::{Carrier, Kept};
 use quorate_runtime::transport::{Dialled, Options, Remote, Target, TurnWaker, Violation};
-use quorate_runtime::{Clock, Driver, Host, LinkId, Transport, Turn};
+use quorate_runtime::{Carrier, Clock, Driver, Host, Kept, LinkId, Transport, Turn};
 use quorate_tapir::{Coordinator, CoordinatorConfig};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use quorate_wire::{Envelope, Packet, Peer, ProtocolMessage};
@@ -80,9 +79,11 @@ where
         let _ = self.world.events.send(event);
     }
 
-    fn persist(&mut self, record: Infallible) -> Kept {
+    fn persist(&mut self, _: &C, record: Infallible) -> Kept {
         match record {}
     }
+
+    fn ignored(&mut self, _: &'static str) {}
 }
 
 impl ClientHost {
@@ -166,8 +167,8 @@ impl Client {
             ..quorate_configuration::CoordinatorConfig::new(id)
         };
         let host = ClientHost {
-            driver: Driver::new(coordinator, id.0),
-            configuration: Driver::new(Guest::restore(configuration, []), id.0),
+            driver: Driver::new(coordinator, Random::new(id.0)),
+            configuration: Driver::new(Guest::restore(configuration, []), Random::new(id.0)),
             world: World {
                 id,
                 links: vec![None; addresses.len()],

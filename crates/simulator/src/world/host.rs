@@ -1,15 +1,15 @@
-//! One machine in the world: its timers, its disk, and what it has said but may not say yet.
+//! One machine in the world: the driver that servers use as well, on a simulated disk, with crashes at chosen steps.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use quorate_core::machine::{InputOf, OutboxOf, PersistToken};
-use quorate_core::{Address, ClockTime, Context, Effect, Epoch, Input, Instant, Machine, Random};
+use quorate_core::machine::InputOf;
+use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Random};
+use quorate_driver::{Alarm, Carrier, Driver, Kept, Mark, Setting, Time};
 use quorate_storage::LogError;
 
-use super::disk::{Anchor, Crash, Disk, Medium};
+use super::disk::{Crash, Disk};
 use super::steps::Moment;
 
 /// What a host asks of the world around it.
@@ -58,7 +58,7 @@ pub(super) struct HostEvent<T> {
 #[derive(Debug)]
 pub(super) enum HostEventKind<T> {
     /// A timer fires, unless it was set again since.
-    Timer { timer: T, setting: u64 },
+    Timer { timer: T, setting: Setting },
     /// A sync ends.
     Synced,
 }
@@ -79,33 +79,42 @@ pub struct Envelope<Message> {
 /// Appends the bytes of a record that is written under a membership.
 type Encode<R> = fn(Epoch, &R, &mut BytesMut);
 
-/// An effect that waits for the disk.
-enum Held<M: Machine> {
-    Send(Envelope<M::Message>),
-    Emit(M::Event),
-    Truncate(Anchor),
-}
-
 /// A machine and what it needs.
 pub(super) struct Host<M: Machine> {
     pub(super) id: usize,
     pub(super) address: Address,
     pub(super) node: usize,
-    /// None while it is down.
-    pub(super) machine: Option<M>,
     pub(super) disk: Disk,
+    /// None while it is down.
+    driver: Option<Driver<M>>,
     /// Appends the bytes of a record.
     encode: Encode<M::Record>,
     incarnation: u32,
-    timers: BTreeMap<M::Timer, u64>,
-    timers_set: u64,
-    held: VecDeque<(u64, Held<M>)>,
-    /// What the machine's latest anchor names.
-    anchor: Option<Anchor>,
-    durable: VecDeque<PersistToken>,
     /// How much was appended since the last sync began.
     unsynced_bytes: usize,
+    /// Of the next incarnation, while the machine is down.
     random: Random,
+}
+
+/// Why a machine ends within an effect of its own.
+enum Ending {
+    /// It crashes at this step.
+    Crashes(Crash),
+    /// The log has failed.
+    Fails(LogError),
+}
+
+/// Carries the effects of one machine out into the world.
+struct ToWorld<'a, M: Machine, S> {
+    id: usize,
+    address: Address,
+    node: usize,
+    incarnation: u32,
+    encode: Encode<M::Record>,
+    disk: &'a mut Disk,
+    unsynced_bytes: &'a mut usize,
+    around: &'a mut S,
+    ending: Option<Ending>,
 }
 
 impl<M: Machine> Host<M> {
@@ -117,202 +126,90 @@ impl<M: Machine> Host<M> {
         encode: Encode<M::Record>,
         random: Random,
     ) -> Self {
-        Host {
-            id,
-            address,
-            node,
-            machine: None,
-            disk,
-            encode,
-            incarnation: 0,
-            timers: BTreeMap::new(),
-            timers_set: 0,
-            held: VecDeque::new(),
-            anchor: None,
-            durable: VecDeque::new(),
-            unsynced_bytes: 0,
-            random,
-        }
+        Host { id, address, node, disk, driver: None, encode, incarnation: 0, unsynced_bytes: 0, random }
+    }
+
+    /// The machine, unless it is down.
+    pub(super) fn machine(&self) -> Option<&M> {
+        self.driver.as_ref().map(Driver::machine)
     }
 
     /// Boots a machine that was restored from the disk. As after whatever happens to it, [`Host::settle`] comes next.
-    pub(super) fn boot(&mut self, machine: M, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
-        self.machine = Some(machine);
-        self.step(Input::Start, outbox, around);
+    pub(super) fn boot(&mut self, machine: M, around: &mut impl Surroundings<M>) {
+        self.driver = Some(Driver::new(machine, self.random.clone()));
+        self.step(Input::Start, around);
     }
 
     /// The machine is gone, with everything that it had not made durable or said.
     pub(super) fn crash(&mut self, crash: Crash) {
-        self.machine = None;
+        if let Some(driver) = self.driver.take() {
+            self.random = driver.into_random();
+        }
         self.incarnation += 1;
-        self.timers.clear();
-        self.held.clear();
-        self.anchor = None;
-        self.durable.clear();
         self.unsynced_bytes = 0;
         self.disk.crash(crash);
     }
 
     /// True if an event concerns the machine that runs now.
     pub(super) fn concerns(&self, event: &HostEvent<M::Timer>) -> bool {
-        let current = event.incarnation == self.incarnation && self.machine.is_some();
-        current
-            && match &event.what {
-                HostEventKind::Timer { timer, setting } => self.timers.get(timer) == Some(setting),
-                HostEventKind::Synced => true,
-            }
+        let driver = self.driver.as_ref().filter(|_| event.incarnation == self.incarnation);
+        driver.is_some_and(|driver| match &event.what {
+            HostEventKind::Timer { timer, setting } => driver.is_set(timer, *setting),
+            HostEventKind::Synced => true,
+        })
     }
 
     /// Lets something happen that concerns the machine.
-    pub(super) fn happen(
-        &mut self,
-        event: HostEventKind<M::Timer>,
-        outbox: &mut OutboxOf<M>,
-        around: &mut impl Surroundings<M>,
-    ) {
+    pub(super) fn happen(&mut self, event: HostEventKind<M::Timer>, around: &mut impl Surroundings<M>) {
         match event {
-            HostEventKind::Timer { timer, .. } => {
-                self.timers.remove(&timer);
-                self.step(Input::Timer(timer), outbox, around);
+            HostEventKind::Timer { timer, setting } => {
+                self.drive(around, |driver, time, carrier| driver.fire_timer(time, timer, setting, carrier));
             }
-            HostEventKind::Synced => {
-                if self.end_sync(around) {
-                    self.notify(outbox, around);
-                }
-            }
+            HostEventKind::Synced => self.end_sync(around),
         }
     }
 
     /// Gives the machine one input and carries out what it wants; nothing if it is down.
-    pub(super) fn step(
+    pub(super) fn step(&mut self, input: InputOf<M>, around: &mut impl Surroundings<M>) {
+        self.drive(around, |driver, time, carrier| driver.step(time, input, carrier));
+    }
+
+    fn drive<S: Surroundings<M>>(
         &mut self,
-        input: InputOf<M>,
-        outbox: &mut OutboxOf<M>,
-        around: &mut impl Surroundings<M>,
+        around: &mut S,
+        act: impl FnOnce(&mut Driver<M>, Time, &mut ToWorld<'_, M, S>),
     ) {
-        self.step_once(input, outbox, around);
-        self.notify(outbox, around);
-    }
-
-    /// Tells the machine which of its records are durable, for as long as that makes more of them so.
-    fn notify(&mut self, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
-        loop {
-            if self.disk.medium() == Medium::Memory && self.disk.begin_sync() && !self.end_sync(around) {
-                return;
-            }
-            let Some(token) = self.durable.pop_front() else { return };
-            self.step_once(Input::Persisted(token), outbox, around);
-        }
-    }
-
-    fn step_once(&mut self, input: InputOf<M>, outbox: &mut OutboxOf<M>, around: &mut impl Surroundings<M>) {
-        let Some(machine) = &mut self.machine else { return };
-        let mut context =
-            Context { now: around.now(self.node), clock: around.clock(self.node), random: &mut self.random };
-        machine.step(&mut context, input, outbox);
-        for reason in outbox.take_ignored() {
-            around.ignored(self.id, reason);
-        }
-        for effect in outbox.drain() {
-            // It may have crashed at one of the effects before this one.
-            let Some(machine) = &self.machine else { return };
-            match effect {
-                Effect::Send { to, message } => {
-                    let envelope = Envelope { from: self.address, to, epoch: machine.epoch(to), message };
-                    self.held.push_back((self.disk.appended(), Held::Send(envelope)));
-                }
-                Effect::SendUnordered { to, message } => {
-                    let envelope = Envelope { from: self.address, to, epoch: machine.epoch(to), message };
-                    self.send(envelope, around);
-                }
-                Effect::SetTimer { timer, after } => {
-                    self.timers_set += 1;
-                    self.timers.insert(timer.clone(), self.timers_set);
-                    let what = HostEventKind::Timer { timer, setting: self.timers_set };
-                    let after = around.lasting(self.node, after);
-                    around.schedule(after, HostEvent { host: self.id, incarnation: self.incarnation, what });
-                }
-                Effect::CancelTimer(timer) => {
-                    self.timers.remove(&timer);
-                }
-                Effect::Persist { record, notify } => {
-                    let mut contents = BytesMut::new();
-                    if self.disk.medium() == Medium::Disk {
-                        (self.encode)(machine.epoch(self.address), &record, &mut contents);
-                        around.appended(self.node, contents.len());
-                        self.unsynced_bytes += contents.len();
-                    }
-                    if !self.survives(Moment::BeforeAppend, About::Record(&record), around) {
-                        return;
-                    }
-                    self.disk.append(contents.freeze(), notify);
-                }
-                Effect::Emit(event) => self.held.push_back((self.disk.appended(), Held::Emit(event))),
-                Effect::Anchor => self.anchor = self.disk.anchor(),
-                Effect::Truncate => {
-                    let anchor = self.anchor.take();
-                    assert!(
-                        anchor.is_some() || self.disk.medium() == Medium::Memory,
-                        "a machine truncates at an anchor"
-                    );
-                    let after = self.disk.appended();
-                    self.held.extend(anchor.map(|anchor| (after, Held::Truncate(anchor))));
-                }
-            }
-        }
-        self.release(around);
-    }
-
-    /// Sends a message, unless the machine crashes first.
-    fn send(&mut self, envelope: Envelope<M::Message>, around: &mut impl Surroundings<M>) {
-        if self.survives(Moment::BeforeSend, About::Message(&envelope.message), around) {
-            let crash = around.reach(self.id, Moment::AfterSend, About::Message(&envelope.message));
-            around.transmit(self.node, envelope);
-            self.meet(crash, around);
-        }
-    }
-
-    /// False if the machine crashes at this step.
-    fn survives(&mut self, moment: Moment, about: About<'_, M>, around: &mut impl Surroundings<M>) -> bool {
-        let crash = around.reach(self.id, moment, about);
-        self.meet(crash, around)
-    }
-
-    fn meet(&mut self, crash: Option<Crash>, around: &mut impl Surroundings<M>) -> bool {
-        if let Some(crash) = crash {
-            self.crash(crash);
-            around.crashed(self.id, crash);
-        }
-        crash.is_none()
-    }
-
-    /// Lets go of what waited for records that are durable now.
-    fn release(&mut self, around: &mut impl Surroundings<M>) {
-        let synced = self.disk.synced();
-        while self.held.front().is_some_and(|(after, _)| *after <= synced) {
-            match self.held.pop_front() {
-                Some((_, Held::Send(envelope))) => self.send(envelope, around),
-                Some((_, Held::Emit(event))) => around.emitted(self.id, event),
-                Some((_, Held::Truncate(anchor))) => {
-                    if let Err(error) = self.disk.truncate(anchor) {
-                        return self.stop(&error, around);
-                    }
-                }
-                None => break,
-            }
+        let Some(driver) = &mut self.driver else { return };
+        let time = Time { now: around.now(self.node), clock: around.clock(self.node) };
+        let mut carrier = ToWorld {
+            id: self.id,
+            address: self.address,
+            node: self.node,
+            incarnation: self.incarnation,
+            encode: self.encode,
+            disk: &mut self.disk,
+            unsynced_bytes: &mut self.unsynced_bytes,
+            around,
+            ending: None,
+        };
+        act(driver, time, &mut carrier);
+        match carrier.ending {
+            None => {}
+            Some(Ending::Crashes(crash)) => self.meet(crash, around),
+            Some(Ending::Fails(error)) => self.stop(&error, around),
         }
     }
 
     /// Ends a turn: writes what was persisted in it, and begins to sync that unless a sync is under way.
     pub(super) fn settle(&mut self, around: &mut impl Surroundings<M>) {
-        if self.machine.is_none() || self.disk.medium() == Medium::Memory {
+        if self.driver.is_none() {
             return;
         }
         if let Err(error) = self.disk.write() {
             return self.stop(&error, around);
         }
         if self.disk.begin_sync() {
-            if !self.survives(Moment::BeforeSync, About::Disk, around) {
+            if !self.survives(Moment::BeforeSync, around) {
                 return;
             }
             let after = around.sync_time(self.node, std::mem::take(&mut self.unsynced_bytes));
@@ -322,19 +219,94 @@ impl<M: Machine> Host<M> {
         }
     }
 
-    /// False if the disk has failed.
-    fn end_sync(&mut self, around: &mut impl Surroundings<M>) -> bool {
-        match self.disk.end_sync(&mut self.durable) {
-            Ok(()) if !self.survives(Moment::AfterSync, About::Disk, around) => {}
-            Ok(()) => self.release(around),
+    fn end_sync(&mut self, around: &mut impl Surroundings<M>) {
+        match self.disk.end_sync() {
+            Ok(mark) => {
+                if self.survives(Moment::AfterSync, around) {
+                    self.drive(around, |driver, time, carrier| driver.on_durable(time, mark, carrier));
+                }
+            }
             Err(error) => self.stop(&error, around),
         }
-        self.machine.is_some()
+    }
+
+    /// False if the machine crashes at this step of its disk.
+    fn survives(&mut self, moment: Moment, around: &mut impl Surroundings<M>) -> bool {
+        let crash = around.reach(self.id, moment, About::Disk);
+        if let Some(crash) = crash {
+            self.meet(crash, around);
+        }
+        crash.is_none()
+    }
+
+    fn meet(&mut self, crash: Crash, around: &mut impl Surroundings<M>) {
+        self.crash(crash);
+        around.crashed(self.id, crash);
     }
 
     /// The log has failed: nothing may be acknowledged any more, so the process ends.
     fn stop(&mut self, error: &LogError, around: &mut impl Surroundings<M>) {
         self.crash(Crash::Process);
         around.stopped(self.id, &error.to_string());
+    }
+}
+
+impl<M: Machine, S: Surroundings<M>> ToWorld<'_, M, S> {
+    /// False if the machine crashes at this step.
+    fn survives(&mut self, moment: Moment, about: About<'_, M>) -> bool {
+        self.ending = self.around.reach(self.id, moment, about).map(Ending::Crashes);
+        self.ending.is_none()
+    }
+}
+
+impl<M: Machine, S: Surroundings<M>> Carrier<M> for ToWorld<'_, M, S> {
+    /// Sends a message, unless the machine crashes first.
+    fn send(&mut self, to: Address, epoch: Epoch, message: M::Message) {
+        let envelope = Envelope { from: self.address, to, epoch, message };
+        if self.survives(Moment::BeforeSend, About::Message(&envelope.message)) {
+            self.survives(Moment::AfterSend, About::Message(&envelope.message));
+            self.around.transmit(self.node, envelope);
+        }
+    }
+
+    fn emit(&mut self, event: M::Event) {
+        self.around.emitted(self.id, event);
+    }
+
+    /// Appends a record, unless the machine crashes first.
+    fn persist(&mut self, machine: &M, record: M::Record) -> Kept {
+        let mut contents = BytesMut::new();
+        if self.disk.is_kept() {
+            (self.encode)(machine.epoch(self.address), &record, &mut contents);
+            self.around.appended(self.node, contents.len());
+            *self.unsynced_bytes += contents.len();
+        }
+        if !self.survives(Moment::BeforeAppend, About::Record(&record)) {
+            return Kept::Now;
+        }
+        self.disk.append(contents.freeze())
+    }
+
+    fn ignored(&mut self, reason: &'static str) {
+        self.around.ignored(self.id, reason);
+    }
+
+    fn log_end(&self) -> Kept {
+        self.disk.end()
+    }
+
+    fn truncate(&mut self, up_to: Mark) {
+        self.ending = self.disk.truncate(up_to).err().map(Ending::Fails);
+    }
+
+    fn schedule(&mut self, timer: &M::Timer, setting: Setting, after: Duration) -> Alarm {
+        let what = HostEventKind::Timer { timer: timer.clone(), setting };
+        let after = self.around.lasting(self.node, after);
+        self.around.schedule(after, HostEvent { host: self.id, incarnation: self.incarnation, what });
+        Alarm::Host
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ending.is_some()
     }
 }

@@ -36,8 +36,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_core::hash::FixedMap;
-use quorate_core::machine::OutboxOf;
-use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Outbox, Random};
+use quorate_core::{Address, ClockTime, Epoch, Input, Instant, Machine, Random};
 use quorate_storage::LogError;
 
 use clock::{Pace, PhysicalClock};
@@ -196,8 +195,6 @@ pub struct World<P: Protocol, A> {
     servers: Vec<Host<P::Server>>,
     clients: Vec<Host<P::Client>>,
     paused_until: Vec<Instant>,
-    server_outbox: OutboxOf<P::Server>,
-    client_outbox: OutboxOf<P::Client>,
 }
 
 impl<P: Protocol, A> World<P, A> {
@@ -232,8 +229,6 @@ impl<P: Protocol, A> World<P, A> {
             servers: Vec::new(),
             clients: Vec::new(),
             paused_until: vec![Instant::START; nodes],
-            server_outbox: Outbox::new(),
-            client_outbox: Outbox::new(),
         }
     }
 
@@ -449,13 +444,13 @@ impl<P: Protocol, A> World<P, A> {
                 self.fabric.trace.event(now, kind::SERVER, event.host as u64, 0);
                 let host = &mut self.servers[event.host];
                 self.fabric.trace.line(now, || format!("{} {:?}", host.address, event.what));
-                host.happen(event.what, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+                host.happen(event.what, &mut ServerSide(&mut self.fabric));
             }
             Event::Client(event) if self.clients[event.host].concerns(&event) => {
                 self.fabric.trace.event(now, kind::CLIENT, event.host as u64, 0);
                 let host = &mut self.clients[event.host];
                 self.fabric.trace.line(now, || format!("{} {:?}", host.address, event.what));
-                host.happen(event.what, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+                host.happen(event.what, &mut ClientSide(&mut self.fabric));
             }
             Event::Command(client, command) => self.obey(client, command),
             // The machine that this concerned has set its timer again or is gone.
@@ -471,7 +466,7 @@ impl<P: Protocol, A> World<P, A> {
     fn obey(&mut self, client: usize, command: <P::Client as Machine>::Command) {
         let host = &mut self.clients[client];
         self.fabric.trace.line(self.fabric.now, || format!("{} ⇐ {command:?}", host.address));
-        host.step(Input::Command(command), &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+        host.step(Input::Command(command), &mut ClientSide(&mut self.fabric));
     }
 
     fn deliver(
@@ -482,8 +477,8 @@ impl<P: Protocol, A> World<P, A> {
         let now = self.fabric.now;
         let endpoint = self.fabric.endpoints.get(&to).map(|(endpoint, _)| *endpoint);
         let is_up = match endpoint {
-            Some(Endpoint::Server(at)) => self.servers[at].machine.is_some(),
-            Some(Endpoint::Client(at)) => self.clients[at].machine.is_some(),
+            Some(Endpoint::Server(at)) => self.servers[at].machine().is_some(),
+            Some(Endpoint::Client(at)) => self.clients[at].machine().is_some(),
             None => false,
         };
         let silenced = self.fabric.silenced.get(&from).copied().unwrap_or(0.0);
@@ -512,12 +507,12 @@ impl<P: Protocol, A> World<P, A> {
             Some(Endpoint::Server(at)) => {
                 self.fabric.trace.event(now, kind::DELIVERED, at as u64, digest.value());
                 let input = Input::Message { from, epoch, message };
-                self.servers[at].step(input, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+                self.servers[at].step(input, &mut ServerSide(&mut self.fabric));
             }
             Some(Endpoint::Client(at)) => {
                 self.fabric.trace.event(now, kind::DELIVERED, (1 << 32) + at as u64, digest.value());
                 let input = Input::Message { from, epoch, message };
-                self.clients[at].step(input, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+                self.clients[at].step(input, &mut ClientSide(&mut self.fabric));
             }
             None => {}
         }
@@ -542,7 +537,7 @@ impl<P: Protocol, A> World<P, A> {
 
     /// The machine of a server, unless it is down.
     pub fn server(&self, server: usize) -> Option<&P::Server> {
-        self.servers[server].machine.as_ref()
+        self.servers[server].machine()
     }
 
     /// The node of a server.
@@ -591,7 +586,7 @@ impl<P: Protocol, A> World<P, A> {
     /// An empty disk takes the place of that of a server, which is down.
     pub fn replace_disk(&mut self, server: usize) {
         let host = &mut self.servers[server];
-        assert!(host.machine.is_none(), "disks are replaced while nobody uses them");
+        assert!(host.machine().is_none(), "disks are replaced while nobody uses them");
         self.fabric.trace.line(self.fabric.now, || format!("{} gets an empty disk", host.address));
         host.disk.wipe();
     }
@@ -599,7 +594,7 @@ impl<P: Protocol, A> World<P, A> {
     /// A copy of the disk of a server, which is down, takes its place again.
     pub fn restore_disk(&mut self, server: usize, image: Image) {
         let host = &mut self.servers[server];
-        assert!(host.machine.is_none(), "disks are replaced while nobody uses them");
+        assert!(host.machine().is_none(), "disks are replaced while nobody uses them");
         self.fabric
             .trace
             .line(self.fabric.now, || format!("{} gets an older copy of its disk", host.address));
@@ -612,7 +607,7 @@ impl<P: Protocol, A> World<P, A> {
         let host = &mut self.servers[server];
         self.fabric.trace.line(self.fabric.now, || format!("{} boots", host.address));
         let node = host.node;
-        host.boot(machine, &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+        host.boot(machine, &mut ServerSide(&mut self.fabric));
         host.settle(&mut ServerSide(&mut self.fabric));
         self.fabric.depart(node);
     }
@@ -625,7 +620,7 @@ impl<P: Protocol, A> World<P, A> {
         let host = &mut self.servers[server];
         self.fabric.trace.line(self.fabric.now, || format!("{} ⇐ {command:?}", host.address));
         let node = host.node;
-        host.step(Input::Command(command), &mut self.server_outbox, &mut ServerSide(&mut self.fabric));
+        host.step(Input::Command(command), &mut ServerSide(&mut self.fabric));
         host.settle(&mut ServerSide(&mut self.fabric));
         self.fabric.depart(node);
     }
@@ -652,14 +647,14 @@ impl<P: Protocol, A> World<P, A> {
         self.clients.push(Host::new(id, address, node, Disk::memory(), encode, random));
         self.fabric.trace.event(self.fabric.now, kind::BOOTED, (1 << 32) + id as u64, 0);
         self.fabric.trace.line(self.fabric.now, || format!("{address} starts"));
-        self.clients[id].boot(machine, &mut self.client_outbox, &mut ClientSide(&mut self.fabric));
+        self.clients[id].boot(machine, &mut ClientSide(&mut self.fabric));
         self.fabric.depart(node);
         id
     }
 
     /// The machine of a client, unless it has crashed.
     pub fn client(&self, client: usize) -> Option<&P::Client> {
-        self.clients[client].machine.as_ref()
+        self.clients[client].machine()
     }
 
     /// The node of a client.

@@ -3,12 +3,11 @@
 use std::convert::Infallible;
 
 use quorate_core::machine::PersistToken;
-use quorate_core::{ClientId, Context, Input, ReplicaId};
+use quorate_core::{ClientId, Context, Input, Outbox, ReplicaId};
 
 use bytes::{Buf, BufMut};
 
 use super::costs::{Batching, Cost, Operation};
-use super::disk::Medium;
 use super::network::Misfortunes;
 use super::trace::TraceText;
 use super::*;
@@ -146,6 +145,13 @@ impl Protocol for Toy {
     fn decode_record(mut bytes: &[u8]) -> u64 {
         bytes.get_u64()
     }
+}
+
+/// Where the server's records go.
+#[derive(Clone, Copy)]
+enum Medium {
+    Disk,
+    Memory,
 }
 
 const SERVER: usize = 0;

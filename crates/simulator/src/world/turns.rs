@@ -98,7 +98,7 @@ impl<P: Protocol, A> World<P, A> {
                     }
                     total_ns += costs.received.of(P::size(envelope));
                     let receiver = match self.fabric.endpoints.get(&envelope.to) {
-                        Some((Endpoint::Server(at), _)) => self.servers[*at].machine.as_ref(),
+                        Some((Endpoint::Server(at), _)) => self.servers[*at].machine(),
                         _ => None,
                     };
                     P::work(receiver, &envelope.message)

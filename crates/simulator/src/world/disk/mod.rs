@@ -12,20 +12,11 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use quorate_core::machine::PersistToken;
 use quorate_core::{Random, ReplicaId};
+use quorate_driver::{Kept, Mark};
 use quorate_storage::{Log, LogError, LogIdentity, LogOptions, Position, Unsynced, scrub};
 
 pub use directory::{Condition, SECTOR_BYTES, SimulatedDirectory, SimulatedFile};
-
-/// Whether records outlive a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// Records reach a disk with the next sync.
-    Disk,
-    /// Records are as good as durable at once, and a crash loses them all.
-    Memory,
-}
 
 /// What ends when a machine crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +36,9 @@ pub enum Decay {
     Misdirected,
 }
 
-/// What the disk held when a machine set an anchor.
-#[derive(Clone, Copy, Debug)]
-pub struct Anchor(Position);
-
 /// The records of one machine, durable and not yet durable.
 #[derive(Debug)]
 pub struct Disk {
-    unsynced: VecDeque<Option<PersistToken>>,
-    /// How many records were ever appended; names positions, so it never falls.
-    appended: u64,
-    /// Up to which position records are durable.
-    synced: u64,
-    /// Up to which position the sync that is under way reaches.
-    syncing: Option<u64>,
     /// None for memory.
     store: Option<Store>,
 }
@@ -70,9 +50,10 @@ struct Store {
     identity: LogIdentity,
     /// None while the machine is down.
     log: Option<Log<SimulatedDirectory>>,
-    /// What was written and waits for a sync to begin, and what a sync is under way for.
+    /// What was written and waits for a sync to begin.
     written: Option<Unsynced<SimulatedDirectory>>,
-    syncing: Option<Unsynced<SimulatedDirectory>>,
+    /// The sync that is under way.
+    syncing: Option<Sync>,
     /// What the log should hold, from the first segment that it keeps on.
     ideal: VecDeque<Ideal>,
     /// How many of those are durable.
@@ -80,6 +61,16 @@ struct Store {
     /// How far durable records say that the log was durable before them.
     proven: Position,
     random: Random,
+}
+
+/// A sync of everything that was appended before it began.
+#[derive(Debug)]
+struct Sync {
+    unsynced: Option<Unsynced<SimulatedDirectory>>,
+    /// How many records become durable.
+    records: usize,
+    /// The mark of the last of them.
+    reaches: Mark,
 }
 
 /// What a disk held at some instant, while its machine was down.
@@ -106,7 +97,7 @@ impl Disk {
 
     /// Memory.
     pub fn memory() -> Self {
-        Disk { unsynced: VecDeque::new(), appended: 0, synced: 0, syncing: None, store: None }
+        Disk { store: None }
     }
 
     /// The disk of a replica with an empty log.
@@ -125,21 +116,17 @@ impl Disk {
             random,
         };
         store.create();
-        Disk { store: Some(store), ..Disk::memory() }
+        Disk { store: Some(store) }
     }
 
-    /// Where records go.
-    pub fn medium(&self) -> Medium {
-        if self.store.is_some() { Medium::Disk } else { Medium::Memory }
+    /// True if records outlive a crash.
+    pub fn is_kept(&self) -> bool {
+        self.store.is_some()
     }
 
     /// Appends a record. In memory it is durable at once, and its contents do not matter.
-    pub fn append(&mut self, contents: Bytes, notify: Option<PersistToken>) {
-        self.appended += 1;
-        self.unsynced.push_back(notify);
-        if let Some(store) = &mut self.store {
-            store.append(contents);
-        }
+    pub fn append(&mut self, contents: Bytes) -> Kept {
+        self.store.as_mut().map_or(Kept::Now, |store| Kept::At(store.append(contents)))
     }
 
     /// How much the records take that were not given up; nothing in memory.
@@ -148,25 +135,15 @@ impl Disk {
         records.map(|record| record.contents.len() as u64).sum()
     }
 
-    /// Up to which position records were appended.
-    pub fn appended(&self) -> u64 {
-        self.appended
+    /// The mark of the last record; none in memory.
+    pub fn end(&self) -> Kept {
+        self.store.as_ref().map_or(Kept::Now, |store| Kept::At(store.running().end().as_u64()))
     }
 
-    /// Up to which position records are durable.
-    pub fn synced(&self) -> u64 {
-        self.synced
-    }
-
-    /// The place of the next record; nothing in memory.
-    pub fn anchor(&self) -> Option<Anchor> {
-        self.store.as_ref().map(|store| Anchor(store.running().end()))
-    }
-
-    /// The records before an anchor are not needed any more; those after it are durable.
-    pub fn truncate(&mut self, anchor: Anchor) -> Result<(), LogError> {
+    /// The records up to a mark are not needed any more; those after it are durable.
+    pub fn truncate(&mut self, up_to: Mark) -> Result<(), LogError> {
         match &mut self.store {
-            Some(store) => store.truncate(anchor),
+            Some(store) => store.truncate(Position::from_u64(up_to)),
             None => Ok(()),
         }
     }
@@ -179,35 +156,18 @@ impl Disk {
         }
     }
 
-    /// Begins a sync of everything appended so far; false if there is nothing to do or one is under way.
+    /// Begins a sync of everything appended so far; false if there is nothing to do or one is under way, as in memory.
     pub fn begin_sync(&mut self) -> bool {
-        let begins = self.syncing.is_none() && self.appended > self.synced;
-        if begins {
-            self.syncing = Some(self.appended);
-            if let Some(store) = &mut self.store {
-                store.syncing = store.written.take();
-            }
-        }
-        begins
+        self.store.as_mut().is_some_and(Store::begin_sync)
     }
 
-    /// Ends the sync that is under way; the tokens of what became durable are added to `tokens`.
-    pub fn end_sync(&mut self, tokens: &mut VecDeque<PersistToken>) -> Result<(), LogError> {
-        let Some(reached) = self.syncing.take() else { return Ok(()) };
-        let became_durable = (reached - self.synced) as usize;
-        if let Some(store) = &mut self.store {
-            store.sync(became_durable)?;
-        }
-        tokens.extend(self.unsynced.drain(..became_durable).flatten());
-        self.synced = reached;
-        Ok(())
+    /// Ends the sync that is under way, and returns the mark up to which records are durable.
+    pub fn end_sync(&mut self) -> Result<Mark, LogError> {
+        self.store.as_mut().expect("memory is not synced").end_sync()
     }
 
     /// The machine is gone.
     pub fn crash(&mut self, crash: Crash) {
-        self.unsynced.clear();
-        self.syncing = None;
-        self.synced = self.appended;
         if let Some(store) = &mut self.store {
             store.log = None;
             store.written = None;
@@ -312,11 +272,12 @@ impl Store {
         self.log.as_ref().expect("only a machine that runs uses its disk")
     }
 
-    fn append(&mut self, contents: Bytes) {
+    fn append(&mut self, contents: Bytes) -> Mark {
         let log = self.log.as_mut().expect("only a machine that runs uses its disk");
         let testimony = log.durable();
-        let segment = log.append(&contents).segment();
-        self.ideal.push_back(Ideal { contents, segment, testimony });
+        let position = log.append(&contents);
+        self.ideal.push_back(Ideal { contents, segment: position.segment(), testimony });
+        position.as_u64()
     }
 
     fn write(&mut self) -> Result<(), LogError> {
@@ -330,17 +291,28 @@ impl Store {
         Ok(())
     }
 
-    fn sync(&mut self, became_durable: usize) -> Result<(), LogError> {
-        if let Some(unsynced) = self.syncing.take() {
-            unsynced.sync()?;
+    fn begin_sync(&mut self) -> bool {
+        let records = self.ideal.len() - self.durable;
+        let begins = self.syncing.is_none() && records > 0;
+        if begins {
+            let reaches = self.running().end().as_u64();
+            self.syncing = Some(Sync { unsynced: self.written.take(), records, reaches });
         }
-        let news = self.ideal.range(self.durable..self.durable + became_durable);
-        self.proven = news.map(|record| record.testimony).fold(self.proven, Position::max);
-        self.durable += became_durable;
-        Ok(())
+        begins
     }
 
-    fn truncate(&mut self, Anchor(up_to): Anchor) -> Result<(), LogError> {
+    fn end_sync(&mut self) -> Result<Mark, LogError> {
+        let Sync { unsynced, records, reaches } = self.syncing.take().expect("a sync is under way");
+        if let Some(unsynced) = unsynced {
+            unsynced.sync()?;
+        }
+        let news = self.ideal.range(self.durable..self.durable + records);
+        self.proven = news.map(|record| record.testimony).fold(self.proven, Position::max);
+        self.durable += records;
+        Ok(reaches)
+    }
+
+    fn truncate(&mut self, up_to: Position) -> Result<(), LogError> {
         let log = self.log.as_mut().expect("only a machine that runs uses its disk");
         let Some(truncation) = log.truncate(up_to) else { return Ok(()) };
         truncation.run()?;

@@ -22,16 +22,15 @@ fn record(number: usize) -> Bytes {
 
 fn append(disk: &mut Disk, numbers: std::ops::Range<usize>) {
     for number in numbers {
-        disk.append(record(number), Some(PersistToken(number as u64)));
+        disk.append(record(number));
     }
     disk.write().unwrap();
 }
 
-fn sync(disk: &mut Disk) -> Vec<u64> {
-    let mut tokens = VecDeque::new();
+/// Syncs everything that was appended.
+fn sync(disk: &mut Disk) {
     assert!(disk.begin_sync());
-    disk.end_sync(&mut tokens).unwrap();
-    tokens.into_iter().map(|token| token.0).collect()
+    assert_eq!(Kept::At(disk.end_sync().unwrap()), disk.end());
 }
 
 #[test]
@@ -39,14 +38,14 @@ fn a_sync_covers_what_was_appended_before_it_began() {
     let mut disk = opened(1);
     assert!(!disk.begin_sync());
     append(&mut disk, 0..1);
+    let first = disk.end();
     assert!(disk.begin_sync());
     append(&mut disk, 1..2);
     assert!(!disk.begin_sync(), "one at a time");
-    let mut tokens = VecDeque::new();
-    disk.end_sync(&mut tokens).unwrap();
-    assert_eq!(tokens, [PersistToken(0)]);
-    assert_eq!((disk.synced(), disk.appended()), (1, 2));
-    assert_eq!(sync(&mut disk), [1]);
+    assert_eq!(Kept::At(disk.end_sync().unwrap()), first);
+    assert_ne!(disk.end(), first);
+    sync(&mut disk);
+    assert!(!disk.begin_sync(), "everything is durable");
 }
 
 #[test]
@@ -88,7 +87,7 @@ fn a_loss_of_power_keeps_the_durable_and_at_most_a_prefix_of_the_rest() {
         assert_eq!(records, (0..records.len()).map(record).collect::<Vec<_>>());
         lengths.insert(records.len());
         append(&mut disk, records.len()..records.len() + 5);
-        assert_eq!(sync(&mut disk).len(), 5);
+        sync(&mut disk);
     }
     assert!(lengths.first() == Some(&20) && lengths.last() == Some(&40) && lengths.len() > 3, "{lengths:?}");
 }
@@ -97,7 +96,7 @@ fn a_loss_of_power_keeps_the_durable_and_at_most_a_prefix_of_the_rest() {
 fn a_process_that_dies_loses_only_what_it_had_not_written() {
     let mut disk = opened(3);
     append(&mut disk, 0..5);
-    disk.append(record(5), None);
+    disk.append(record(5));
     disk.crash(Crash::Process);
     assert_eq!(disk.open().unwrap().len(), 5);
 }
@@ -111,8 +110,8 @@ fn memory_and_a_wiped_disk_hold_nothing_after_a_crash() {
     disk.wipe();
     assert_eq!(disk.open().unwrap(), [""; 0]);
     let mut memory = Disk::memory();
-    append(&mut memory, 0..5);
-    assert_eq!(sync(&mut memory).len(), 5);
+    assert_eq!(memory.append(record(0)), Kept::Now);
+    assert!(!memory.begin_sync(), "it is as good as durable");
     memory.crash(Crash::Process);
     assert_eq!(memory.open().unwrap(), [""; 0]);
 }
@@ -122,7 +121,7 @@ fn a_truncation_gives_up_segments_and_nothing_after_the_anchor() {
     let mut disk = opened(5);
     append(&mut disk, 0..200);
     sync(&mut disk);
-    let anchor = disk.anchor().unwrap();
+    let Kept::At(anchor) = disk.end() else { panic!("a disk has a log") };
     append(&mut disk, 200..210);
     sync(&mut disk);
     disk.truncate(anchor).unwrap();
@@ -178,7 +177,7 @@ fn what_a_failed_sync_has_dropped_is_written_again() {
         append(&mut disk, 30..60);
         disk.set_condition(Condition::FailsToSync);
         assert!(disk.begin_sync());
-        let error = disk.end_sync(&mut VecDeque::new()).unwrap_err();
+        let error = disk.end_sync().unwrap_err();
         assert!(error.to_string().contains("cannot sync"), "{error}");
         assert!(matches!(disk.write().unwrap_err(), LogError::Failed { .. }), "never a success later");
         disk.crash(Crash::Process);
@@ -195,7 +194,7 @@ fn a_disk_that_fails_or_is_full_finishes_the_log_and_works_again_later() {
         append(&mut disk, 0..5);
         sync(&mut disk);
         disk.set_condition(condition);
-        (5..200).for_each(|number| disk.append(record(number), None));
+        (5..200).for_each(|number| _ = disk.append(record(number)));
         assert!(disk.write().is_err(), "{condition:?}");
         disk.crash(Crash::Process);
         assert!(condition == Condition::Full || disk.open().is_err());
