@@ -41,6 +41,7 @@ impl Kind {
 }
 
 const CORE: &str = "quorate-core";
+const CODEC: &str = "quorate-codec";
 const COORDINATOR: &str = "quorate-coordinator";
 const DRIVER: &str = "quorate-driver";
 const STORE: &str = "quorate-store";
@@ -68,50 +69,56 @@ const RUNTIME: &str = "quorate-runtime";
 const CLIENT: &str = "quorate";
 const SERVER: &str = "quorate-server";
 
-/// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, coordinator and store.
-pub(crate) const CRATES: [Crate; 29] = [
+/// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
+pub(crate) const CRATES: [Crate; 30] = [
     Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
+    Crate { package: CODEC, folder: "crates/codec", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: DRIVER, folder: "crates/driver", may_import: &[CORE], kind: Kind::Machine },
     Crate { package: STORAGE, folder: "crates/storage", may_import: &[CORE], kind: Kind::Pure },
-    Crate { package: LOG, folder: "crates/log", may_import: &[CORE], kind: Kind::Machine },
+    Crate { package: LOG, folder: "crates/log", may_import: &[CORE, CODEC], kind: Kind::Machine },
     Crate {
         package: CONFIGURATION,
         folder: "crates/configuration",
-        may_import: &[CORE, COORDINATOR, STORE],
+        may_import: &[CORE, CODEC, COORDINATOR, STORE],
         kind: Kind::Machine,
     },
-    Crate { package: IR, folder: "crates/protocols/ir", may_import: &[CORE, STORE], kind: Kind::Machine },
+    Crate {
+        package: IR,
+        folder: "crates/protocols/ir",
+        may_import: &[CORE, CODEC, STORE],
+        kind: Kind::Machine,
+    },
     Crate {
         package: TAPIR,
         folder: "crates/protocols/tapir",
-        may_import: &[CORE, COORDINATOR, STORE, IR],
+        may_import: &[CORE, CODEC, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
     Crate {
         package: BASELINES,
         folder: "crates/protocols/baselines",
-        may_import: &[CORE, COORDINATOR, STORE, IR],
+        may_import: &[CORE, CODEC, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
     Crate {
         package: GRANOLA,
         folder: "crates/protocols/granola",
-        may_import: &[CORE, COORDINATOR, STORE, IR],
+        may_import: &[CORE, CODEC, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
     Crate {
         package: QWSTORE,
         folder: "crates/protocols/qwstore",
-        may_import: &[CORE, COORDINATOR, STORE, IR],
+        may_import: &[CORE, CODEC, COORDINATOR, STORE, IR],
         kind: Kind::Machine,
     },
     Crate { package: PROCEDURE, folder: "crates/procedure", may_import: &[], kind: Kind::Machine },
     Crate {
         package: PROCEDURES,
         folder: "crates/procedures",
-        may_import: &[CORE, STORE, GRANOLA, PROCEDURE],
+        may_import: &[CORE, CODEC, STORE, GRANOLA, PROCEDURE],
         kind: Kind::Deterministic,
     },
     Crate {
@@ -139,7 +146,19 @@ pub(crate) const CRATES: [Crate; 29] = [
     Crate {
         package: WIRE,
         folder: "crates/wire",
-        may_import: &[CORE, STORE, LOG, CONFIGURATION, IR, TAPIR, BASELINES, GRANOLA, PROCEDURES, QWSTORE],
+        may_import: &[
+            CORE,
+            CODEC,
+            STORE,
+            LOG,
+            CONFIGURATION,
+            IR,
+            TAPIR,
+            BASELINES,
+            GRANOLA,
+            PROCEDURES,
+            QWSTORE,
+        ],
         kind: Kind::Pure,
     },
     Crate {

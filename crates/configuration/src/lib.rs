@@ -43,6 +43,7 @@ pub mod message;
 mod replica;
 pub mod rules;
 mod subscriber;
+mod wire;
 
 pub use config::{CoordinatorConfig, Limits, ReplicaConfig, SubscriberConfig};
 pub use coordinator::{Coordinator, CoordinatorTimer};

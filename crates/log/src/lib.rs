@@ -43,6 +43,7 @@ pub mod membership;
 pub mod message;
 pub mod replica;
 pub mod rules;
+mod wire;
 
 pub use entries::{Entry, Run, Shape};
 pub use guest::Guest;

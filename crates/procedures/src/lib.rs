@@ -28,6 +28,7 @@ mod encoding;
 pub mod library;
 pub mod operation;
 pub mod shard;
+mod wire;
 
 pub use answer::{Answer, Found, FoundKey, Held, Inferred, Refusal, StepFault, read_answer};
 pub use divide::{Division, NoAnswer, Placement};

@@ -26,8 +26,8 @@ mod dropped;
 use quorate_core::topology::{Keyspace, Node, Shard};
 use quorate_core::{Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Value};
 
-use crate::codec::decode;
-use crate::error::{DecodeError, Fault};
+use quorate_codec::decode;
+use quorate_codec::{DecodeError, Fault};
 
 pub use deployment::{Deployment, Stage, deployment_key, deployment_of, deployments_range, versions_range};
 pub use dropped::{
@@ -198,7 +198,7 @@ mod tests {
     use quorate_core::topology::{Durability, Isolation};
 
     use super::*;
-    use crate::codec::encode;
+    use quorate_codec::encode;
 
     #[test]
     fn the_range_of_keyspaces_holds_their_keys_and_no_counters() {

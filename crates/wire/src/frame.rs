@@ -12,11 +12,11 @@
 
 use bytes::{Buf, BufMut, BytesMut};
 
-use crate::codec::field::{put_tag, take_body};
-use crate::codec::reader::{Reader, WireType};
-use crate::codec::{Wire, Writer, varint};
-use crate::error::{DecodeError, Fault};
 use crate::packet::Packet;
+use quorate_codec::field::{put_tag, take_body};
+use quorate_codec::reader::{Reader, WireType};
+use quorate_codec::{DecodeError, Fault};
+use quorate_codec::{Wire, Writer, varint};
 
 /// The version of the payload that this program reads and writes.
 pub const FRAME_VERSION: u8 = 1;

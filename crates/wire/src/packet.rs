@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::lives::{FORMER_MAX, Life, Remembered, TAGS_MAX};
+use quorate_core::lives::{Life, Remembered};
 use quorate_core::topology::{Keyspace, Topology};
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, View};
 use quorate_log::member::Said;
 
-use crate::codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
-use crate::codec::table::{alternatives, message};
+use quorate_codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
+use quorate_codec::{alternatives, message};
 
 /// One thing said on a connection. Several travel in one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -378,20 +378,6 @@ message!(ReplicaReport, "ReplicaReport", {
     2 epoch: Varint,
     3 arrived: Optional<Varint>,
     4 has_records: Varint,
-});
-
-message!(Life, "Life", {
-    1 incarnation: Fixed64,
-    2 replaces: Varint,
-    3 number: Varint,
-    4 tags: Repeated<Fixed64, TAGS_MAX>,
-});
-
-message!(Remembered, "Remembered", {
-    1 incarnation: Fixed64,
-    2 number: Varint,
-    3 tag: Fixed64,
-    4 former: Repeated<Fixed64, FORMER_MAX>,
 });
 
 message!(KnownLife, "KnownLife", {

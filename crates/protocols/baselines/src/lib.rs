@@ -49,6 +49,7 @@ pub mod entry;
 pub mod message;
 mod replica;
 pub mod rules;
+mod wire;
 
 pub use config::{CoordinatorConfig, ReplicaConfig, System};
 pub use coordinator::{Coordinator, CoordinatorTimer};

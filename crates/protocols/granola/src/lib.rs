@@ -60,6 +60,7 @@ pub mod message;
 pub mod place;
 mod replica;
 pub mod rules;
+mod wire;
 
 pub use application::{Answer, Application, Prepared, Read};
 pub use class::Class;

@@ -34,6 +34,7 @@ pub mod message;
 pub mod mistake;
 pub mod record;
 pub mod replica;
+pub mod wire;
 
 pub use call::{ConsensusCall, ConsensusProgress, InconsistentCall};
 pub use message::{Message, OperationId, Part, PartRange};

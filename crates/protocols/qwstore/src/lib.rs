@@ -41,6 +41,7 @@ pub mod message;
 pub mod record;
 pub mod replica;
 pub mod rules;
+mod wire;
 
 pub use config::{Boot, CoordinatorConfig, ReplicaConfig};
 pub use coordinator::{Coordinator, CoordinatorTimer};

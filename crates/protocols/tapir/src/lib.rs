@@ -44,6 +44,7 @@ pub mod record;
 mod recovery;
 mod replica;
 pub mod rules;
+mod wire;
 
 pub use config::{Boot, CoordinatorConfig, ReplicaConfig};
 pub use coordinator::{Coordinator, CoordinatorTimer};

@@ -8,8 +8,9 @@ use std::fmt;
 use quorate_core::{ClockTime, Key, KeyRange, KeyspaceId};
 use quorate_procedures::operation::NAME_BYTES_MAX;
 
-use crate::codec::field::{Scalar, Varint};
-use crate::codec::table::message;
+use quorate_codec::field::Varint;
+use quorate_codec::message;
+use quorate_codec::scalar::Scalar;
 
 /// A version of a procedure, as the catalogue knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

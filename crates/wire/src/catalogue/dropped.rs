@@ -16,9 +16,10 @@ use quorate_core::topology::{KEYSPACE_NAME_BYTES_MAX, Keyspace};
 use quorate_core::{ClockTime, Key, KeyRange, KeyspaceId};
 
 use super::{KEYSPACE_KEY_PREFIX, keyspace_range};
-use crate::codec::field::{KeyBytes, Nested, Optional, Repeated, Scalar, Text, Varint};
-use crate::codec::table::message;
-use crate::error::Fault;
+use quorate_codec::Fault;
+use quorate_codec::field::{KeyBytes, Nested, Optional, Repeated, Text, Varint};
+use quorate_codec::message;
+use quorate_codec::scalar::Scalar;
 
 /// What the keys of dropped keyspaces begin with.
 const DROPPED_KEY_PREFIX: &str = "dropped/";

@@ -7,7 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use quorate_baselines::Replica;
-use quorate_baselines::entry::{Ended, Prepared};
+use quorate_baselines::entry::Page;
+use quorate_baselines::message::Wanted;
 use quorate_core::log::Position;
 use quorate_core::topology::Keyspace;
 use quorate_core::transaction::{
@@ -18,14 +19,13 @@ use quorate_core::{
 };
 use quorate_log::member::MessageOf;
 use quorate_log::message::Offer;
-use quorate_log::{Entry, Membership, Run, Shape};
-use quorate_store::Version;
+use quorate_log::{Membership, Run, Shape};
 use quorate_tapir::Message;
 use quorate_wire::packet::Serializable;
 use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode_record, encode};
 
 use crate::allocation::peak_of;
-use crate::generate::baselines::{self, Fact, Item};
+use crate::generate::baselines::{self, Fact};
 use crate::generate::{configuration, granola, qwstore};
 use crate::{cases, generate};
 
@@ -246,23 +246,40 @@ fn lists_of_tiny_entries_are_bounded() {
 #[test]
 fn lists_of_tiny_entries_on_a_log_are_bounded() {
     fn refuse<T: Wire>(what: &str, entry: &[u8]) {
-        let bytes = entry.repeat((1 << 20) + 1);
-        let (result, peak) = peak_of(|| decode::<T>(&bytes).map(drop));
+        refuse_bytes::<T>(what, &entry.repeat((1 << 20) + 1));
+    }
+
+    /// The list is a message, and a field of another one.
+    fn refuse_within<T: Wire>(what: &str, field: u8, entry: &[u8]) {
+        let list = entry.repeat((1 << 20) + 1);
+        let mut bytes = vec![field << 3 | 2];
+        let mut length = list.len();
+        while length >= 0x80 {
+            bytes.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        bytes.push(length as u8);
+        bytes.extend(list);
+        refuse_bytes::<T>(what, &bytes);
+    }
+
+    fn refuse_bytes<T: Wire>(what: &str, bytes: &[u8]) {
+        let (result, peak) = peak_of(|| decode::<T>(bytes).map(drop));
         let error = result.unwrap_err();
         assert!(matches!(error.fault, Fault::Entries { .. }), "{what}: {error}");
         assert!(peak <= AMPLIFICATION_MAX * bytes.len(), "{what}: {peak} for {}", bytes.len());
     }
     // Entry { payload: Item { own: { ceiling: {} } } }
-    refuse::<Vec<Entry<Item>>>("entries", &[0x0a, 6, 0x12, 4, 0x0a, 2, 0x2a, 0]);
+    refuse_within::<Fact>("entries", 1, &[0x0a, 6, 0x12, 4, 0x0a, 2, 0x2a, 0]);
     // Shape.runs
     refuse::<Shape>("runs", &[0x12, 0]);
-    refuse::<Vec<Key>>("keys", &[0x0a, 1, b'k']);
+    refuse_within::<Wanted>("keys", 1, &[0x0a, 1, b'k']);
     // { key: "k", version: { timestamp: {} } }
-    refuse::<Vec<(Key, Version)>>("versions", &[0x0a, 7, 0x0a, 1, b'k', 0x12, 2, 0x0a, 0]);
+    refuse_within::<Page>("versions", 1, &[0x0a, 7, 0x0a, 1, b'k', 0x12, 2, 0x0a, 0]);
     // { transaction: {}, part: {}, proposed: {}, timestamp: {}, age: {} }
-    refuse::<Vec<Prepared>>("prepared", &[0x0a, 10, 0x0a, 0, 0x12, 0, 0x1a, 0, 0x22, 0, 0x2a, 0]);
+    refuse_within::<Page>("prepared", 2, &[0x0a, 10, 0x0a, 0, 0x12, 0, 0x1a, 0, 0x22, 0, 0x2a, 0]);
     // { transaction: {}, ended: { outcome: { aborted: {} }, until: {} } }
-    refuse::<Vec<(TransactionId, Ended)>>("ended", &[0x0a, 10, 0x0a, 0, 0x12, 6, 0x0a, 2, 0x12, 0, 0x1a, 0]);
+    refuse_within::<Page>("ended", 3, &[0x0a, 10, 0x0a, 0, 0x12, 6, 0x0a, 2, 0x12, 0, 0x1a, 0]);
 
     // Offer.lives, of which the last of each replica counts, and Offer.shape.
     let mut bytes = [0x22, 0].repeat(1 << 22);

@@ -75,13 +75,13 @@ pub enum Fault {
 impl DecodeError {
     /// The error about one field, or about a message if the field is empty.
     #[cold]
-    pub(crate) fn new(message: &'static str, field: &'static str, fault: Fault) -> Self {
+    pub fn new(message: &'static str, field: &'static str, fault: Fault) -> Self {
         DecodeError(Box::new(Malformed { message, field, fault }))
     }
 
     /// Names the message and field, unless a message further inside was named already.
     #[cold]
-    pub(crate) fn within(mut self, message: &'static str, field: &'static str) -> Self {
+    pub fn within(mut self, message: &'static str, field: &'static str) -> Self {
         if self.0.message.is_empty() {
             self.0.message = message;
             self.0.field = field;

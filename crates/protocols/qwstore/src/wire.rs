@@ -1,37 +1,16 @@
 //! The field numbers of the quorum store without transactions.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
+use quorate_codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
+use quorate_codec::vocabulary::{Cursor, Lives};
+use quorate_codec::{Fault, Through, alternatives, message, pair};
 use quorate_core::TransactionId;
+use quorate_ir::wire::WireOperations;
 use quorate_ir::{InconsistentEntry, OperationEntries};
-use quorate_qwstore::message::{Put, StatePage, Supplement};
-use quorate_qwstore::{Message, QwStore, Record};
 
-use crate::codec::field::{
-    BoundBytes, KeyBytes, Map, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
-};
-use crate::codec::table::{Through, alternatives, message, pair, through};
-use crate::codec::{Wire, Writer};
-use crate::error::{DecodeError, Fault};
-use crate::ir::on_ir;
-
-on_ir!(QwStore);
-
-/// The store has no consensus operations: nobody writes one, and whoever says one is not understood.
-impl Wire for Infallible {
-    fn encoded_len(&self) -> usize {
-        match *self {}
-    }
-
-    fn write(&self, _: &mut Writer<'_>) {
-        match *self {}
-    }
-
-    fn decode(_: &[u8]) -> Result<Self, DecodeError> {
-        Err(Fault::Meaningless("this protocol has no consensus operations").into())
-    }
-}
+use crate::message::{Put, StatePage, Supplement};
+use crate::{Message, QwStore, Record};
 
 message!(Put, "qwstore.Put", {
     1 key: KeyBytes,
@@ -49,7 +28,7 @@ message!(StatePage, "qwstore.StatePage", {
 });
 
 /// [`OperationEntries`] of a put: that it is recorded, and has taken effect.
-struct PutEntry {
+pub struct PutEntry {
     operation: Option<Arc<Put>>,
 }
 
@@ -57,7 +36,9 @@ message!(PutEntry, "qwstore.RecordedPut", {
     1 operation: Optional<Nested>,
 });
 
-through!(OperationEntries<QwStore>, PutEntry);
+impl WireOperations for QwStore {
+    type Entries = PutEntry;
+}
 
 impl Through<OperationEntries<QwStore>> for PutEntry {
     fn of(entries: &OperationEntries<QwStore>) -> Self {
@@ -70,7 +51,7 @@ impl Through<OperationEntries<QwStore>> for PutEntry {
     }
 }
 
-pair!((TransactionId, Arc<Put>), "qwstore.Puts.Entry", 1 put: Nested, 2 operation: Nested);
+pair!(NamedPut: (TransactionId, Arc<Put>), "qwstore.Puts.Entry", 1 put: Nested, 2 operation: Nested);
 
 alternatives!(Message, "qwstore.Message",
     messages {
@@ -85,16 +66,16 @@ alternatives!(Message, "qwstore.Message",
         }
         6 Late { 1 put: Nested, 2 refusal: Nested, 3 clock: Varint }
         7 ClockAhead { 1 put: Nested, 2 ahead_micros: Varint, 3 ahead_max_micros: Varint }
-        8 Gather { 1 view: Varint, 2 floor: Nested, 3 below: Nested, 4 from: Nested }
+        8 Gather { 1 view: Varint, 2 floor: Nested, 3 below: Nested, 4 from: Cursor }
         9 GatherReply {
             1 view: Varint,
             2 below: Nested,
-            3 from: Nested,
-            4 held: Repeated<Nested>,
-            5 next: Optional<Nested>,
+            3 from: Cursor,
+            4 held: Repeated<Cursor>,
+            5 next: Optional<Cursor>,
         }
         10 FetchPuts { 1 puts: Repeated<Nested> }
-        11 Puts { 1 puts: Repeated<Nested> }
+        11 Puts { 1 puts: Repeated<NamedPut> }
         12 Complete { 1 view: Varint, 2 below: Nested }
         13 CompleteReply { 1 view: Varint, 2 below: Nested }
         14 RaiseFloor { 1 floor: Nested }
@@ -121,7 +102,7 @@ alternatives!(Record, "qwstore.Record", messages {
         3 floor: Nested,
         4 complete: Nested,
         5 supplement: Nested,
-        6 lives: Map,
+        6 lives: Lives,
     }
     11 SnapshotPage { 1 state: Nested }
     12 SnapshotEnded { 1 floor: Nested }

@@ -6,9 +6,8 @@ use quorate_core::topology::{
     CLOCK_BOUND_MAX, KEYSPACE_NAME_BYTES_MAX, Keyspace, Node, SHARDS_MAX, Shard, Topology,
 };
 
-use crate::codec::field::{Nested, Optional, Packed, Repeated, Text, Varint};
-use crate::codec::table::message;
 use crate::error::Fault;
+use crate::field::{Nested, Optional, Packed, Repeated, Text, Varint};
 
 message!(Topology, "Topology", {
     1 sites: Repeated<Text>,

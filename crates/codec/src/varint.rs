@@ -2,7 +2,7 @@
 
 /// The number of bytes that `value` takes.
 #[inline]
-pub(crate) const fn len(value: u64) -> usize {
+pub const fn len(value: u64) -> usize {
     // Nine bits for every seven bits and one more: the division by seven without a division.
     ((63 - (value | 1).leading_zeros() as usize) * 9 + 73) / 64
 }
@@ -10,9 +10,9 @@ pub(crate) const fn len(value: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::reader::Reader;
-    use crate::codec::writer::Writer;
     use crate::error::Fault;
+    use crate::reader::Reader;
+    use crate::writer::Writer;
 
     #[test]
     fn every_length_is_predicted_and_read_back() {

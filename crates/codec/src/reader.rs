@@ -4,7 +4,7 @@ use crate::error::{DecodeError, Fault};
 
 /// How the value of a field is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WireType {
+pub enum WireType {
     /// A number of variable length.
     Varint = 0,
     /// Eight bytes, the least significant first.
@@ -17,22 +17,27 @@ pub(crate) enum WireType {
 
 /// The rest of a message that is being decoded.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// A reader of exactly these bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// True at the end.
+    pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// The next field's number and wire type; none at the end.
+    ///
+    /// # Errors
+    /// The bytes are not a tag.
     #[inline]
-    pub(crate) fn tag(&mut self) -> Result<Option<(u32, WireType)>, DecodeError> {
+    pub fn tag(&mut self) -> Result<Option<(u32, WireType)>, DecodeError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -50,8 +55,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A number of variable length.
+    ///
+    /// # Errors
+    /// It is longer than 64 bits, or the bytes end too early.
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, DecodeError> {
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
         match self.rest {
             [byte, rest @ ..] if *byte < 0x80 => {
                 self.rest = rest;
@@ -76,16 +85,23 @@ impl<'a> Reader<'a> {
         Err(Fault::Truncated.into())
     }
 
+    /// A number of eight bytes.
+    ///
+    /// # Errors
+    /// The bytes end too early.
     #[inline]
-    pub(crate) fn fixed64(&mut self) -> Result<u64, DecodeError> {
+    pub fn fixed64(&mut self) -> Result<u64, DecodeError> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(Fault::Truncated)?;
         self.rest = rest;
         Ok(u64::from_le_bytes(*bytes))
     }
 
     /// The bytes of a field that states its length. Nothing is allocated for a length that lies.
+    ///
+    /// # Errors
+    /// The bytes end too early.
     #[inline]
-    pub(crate) fn delimited(&mut self) -> Result<&'a [u8], DecodeError> {
+    pub fn delimited(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = usize::try_from(self.varint()?).map_err(|_| Fault::Truncated)?;
         let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Fault::Truncated)?;
         self.rest = rest;
@@ -93,7 +109,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over a field that this version does not know.
-    pub(crate) fn skip(&mut self, wire_type: WireType) -> Result<(), DecodeError> {
+    ///
+    /// # Errors
+    /// The bytes end too early.
+    pub fn skip(&mut self, wire_type: WireType) -> Result<(), DecodeError> {
         match wire_type {
             WireType::Varint => drop(self.varint()?),
             WireType::Fixed64 => drop(self.fixed64()?),

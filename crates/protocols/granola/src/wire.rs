@@ -1,24 +1,15 @@
 //! The field numbers of Granola.
 
+use quorate_codec::field::{Fixed64, Map, Nested, Optional, Packed, PlainBytes, Repeated, Varint};
+use quorate_codec::scalar::Scalar;
+use quorate_codec::{Fault, Wire, alternatives, bytes_kind, list, message, pair};
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, Value};
-use quorate_core::{Key, ShardId, TransactionId};
-use quorate_granola::application::Answer;
-use quorate_granola::entry::{
-    Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted,
-};
-use quorate_granola::message::{Begin, Message, Reply, Request};
-use quorate_granola::{Class, Place, Replica};
-use quorate_procedures::{Shard, Version};
+use quorate_core::{ShardId, TransactionId};
 
-use crate::codec::field::{
-    Fixed64, KeyBytes, Map, Nested, Optional, Packed, PlainBytes, Repeated, Scalar, ValueBytes, Varint,
-    bytes_kind,
-};
-use crate::codec::table::{alternatives, message, pair};
-use crate::error::Fault;
-use crate::log::on_log;
-
-on_log!(Replica<Shard>);
+use crate::application::Answer;
+use crate::entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
+use crate::message::{Begin, Message, Reply, Request};
+use crate::{Class, Place};
 
 bytes_kind!(
     /// What a transaction does at one shard. It is told in an entry of a log as well, so it is limited: an entry cannot be
@@ -67,7 +58,7 @@ alternatives!(Message, "granola.Message",
         8 AskFloorReply { 1 floor: Fixed64, 2 ceiling: Fixed64 }
         9 Inquire { 1 transaction: Nested, 2 participants: Packed, 3 not_before: Fixed64 }
         11 Prepared { 1 transaction: Nested, 2 vote: Nested, 3 proposed: Fixed64, 4 answer: Optional<Nested> }
-        12 Gathered { 1 transaction: Nested, 2 timestamp: Fixed64, 3 answers: Map }
+        12 Gathered { 1 transaction: Nested, 2 timestamp: Fixed64, 3 answers: Map<ShardAnswer> }
     },
     fields {
         1 Request: Nested,
@@ -75,16 +66,16 @@ alternatives!(Message, "granola.Message",
     }
 );
 
-pair!((ShardId, Answer), "granola.ShardAnswer", 1 shard: Varint, 2 answer: Nested);
+pair!(ShardAnswer: (ShardId, Answer), "granola.ShardAnswer", 1 shard: Varint, 2 answer: Nested);
 
 message!(Begin, "granola.Begin", {
     1 transaction: Nested,
-    2 parts: Map,
+    2 parts: Map<ShardOperation>,
     3 high: Fixed64,
     4 first: Fixed64,
 });
 
-pair!((ShardId, Value), "granola.Part", 1 shard: Varint, 2 operation: OperationBytes);
+pair!(ShardOperation: (ShardId, Value), "granola.Part", 1 shard: Varint, 2 operation: OperationBytes);
 
 message!(Request, "granola.Request", {
     1 transaction: Nested,
@@ -196,32 +187,18 @@ message!(Ended, "granola.Ended", {
     3 first: Fixed64,
 });
 
-pair!((TransactionId, Ended), "granola.Page.Ended", 1 transaction: Nested, 2 ended: Nested);
+pair!(NamedEnding: (TransactionId, Ended), "granola.Page.Ended", 1 transaction: Nested, 2 ended: Nested);
 
-crate::log::list!(Vec<Pending>, "granola.Page.PendingList");
-crate::log::list!(Vec<(TransactionId, Ended)>, "granola.Page.EndedList");
+list!(PendingList: Vec<Pending>, "granola.Page.PendingList", Repeated<Nested>);
+list!(EndedList: Vec<(TransactionId, Ended)>, "granola.Page.EndedList", Repeated<NamedEnding>);
 
-alternatives!(Page<quorate_procedures::Page>, "granola.Page",
+alternatives!(Page<P> where [P: Wire], "granola.Page",
     messages {
         4 Bounds { 1 ceiling: Fixed64, 2 floor: Fixed64, 3 forgotten: Fixed64, 4 lost: Packed }
     },
     fields {
         1 Application: Nested,
-        2 Pending: Nested,
-        3 Ended: Nested,
+        2 Pending: PendingList,
+        3 Ended: EndedList,
     }
 );
-
-message!(Version, "procedures.Version", {
-    1 place: Nested,
-    2 value: ValueBytes,
-});
-
-pair!((Key, Version), "procedures.Page.Key", 1 key: KeyBytes, 2 version: Nested);
-
-crate::log::list!(Vec<(Key, Version)>, "procedures.Page.Keys");
-
-alternatives!(quorate_procedures::Page, "procedures.Page", fields {
-    1 Keys: Nested,
-    2 Procedures: Nested,
-});

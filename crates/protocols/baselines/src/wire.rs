@@ -1,18 +1,12 @@
 //! The field numbers of the comparison systems that stand on a replicated log.
 
-use quorate_baselines::entry::{Ended, Entry, Page, Prepared};
-use quorate_baselines::message::{Age, Message, Standing, Wanted};
+use quorate_codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
+use quorate_codec::{Fault, Through, alternatives, foreign, list, message, pair};
 use quorate_core::{Key, KeyRange, TransactionId};
 use quorate_store::Version;
 
-use crate::codec::field::{
-    BoundBytes, Fixed64, KeyBytes, Map, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
-};
-use crate::codec::table::{Through, alternatives, message, pair};
-use crate::error::Fault;
-use crate::log::on_log;
-
-on_log!(quorate_baselines::Replica);
+use crate::entry::{Ended, Entry, Page, Prepared};
+use crate::message::{Age, Message, Standing, Wanted};
 
 alternatives!(Message, "baselines.Message", messages {
     1 Read { 1 transaction: Nested, 2 key: KeyBytes, 3 lock: Optional<Nested> }
@@ -66,7 +60,7 @@ alternatives!(Message, "baselines.Message", messages {
     25 CoordinateReply { 1 transaction: Nested, 2 standing: Nested }
 });
 
-crate::log::list!(Vec<Key>, "baselines.Wanted.Keys", Repeated<KeyBytes>);
+list!(WantedKeys: Vec<Key>, "baselines.Wanted.Keys", Repeated<KeyBytes>);
 
 /// [`Wanted::Range`].
 struct WantedRange {
@@ -81,7 +75,7 @@ message!(WantedRange, "baselines.Wanted.Range", {
 
 alternatives!(Wanted, "baselines.Wanted",
     fields {
-        1 Keys: Nested,
+        1 Keys: WantedKeys,
     },
     through {
         2 Range: WantedRange,
@@ -143,26 +137,26 @@ message!(Ended, "baselines.Ended", {
     3 until: Nested,
 });
 
-pair!((TransactionId, Ended), "baselines.Page.Ended", 1 transaction: Nested, 2 ended: Nested);
+pair!(NamedEnding: (TransactionId, Ended), "baselines.Page.Ended", 1 transaction: Nested, 2 ended: Nested);
 
-message!(Version, "baselines.Version", {
+foreign!(VersionFields: Version, "baselines.Version", {
     1 timestamp: Nested,
     2 value: Optional<ValueBytes>,
 });
 
-pair!((Key, Version), "baselines.Page.Version", 1 key: KeyBytes, 2 version: Nested);
+pair!(KeyVersion: (Key, Version), "baselines.Page.Version", 1 key: KeyBytes, 2 version: VersionFields);
 
-crate::log::list!(Vec<(Key, Version)>, "baselines.Page.Versions");
-crate::log::list!(Vec<Prepared>, "baselines.Page.PreparedList");
-crate::log::list!(Vec<(TransactionId, Ended)>, "baselines.Page.EndedList");
+list!(VersionList: Vec<(Key, Version)>, "baselines.Page.Versions", Repeated<KeyVersion>);
+list!(PreparedList: Vec<Prepared>, "baselines.Page.PreparedList", Repeated<Nested>);
+list!(EndedList: Vec<(TransactionId, Ended)>, "baselines.Page.EndedList", Repeated<NamedEnding>);
 
 alternatives!(Page, "baselines.Page",
     messages {
         4 Bounds { 1 floor: Nested, 2 forgotten: Nested, 3 last: Nested }
     },
     fields {
-        1 Versions: Nested,
-        2 Prepared: Nested,
-        3 Ended: Nested,
+        1 Versions: VersionList,
+        2 Prepared: PreparedList,
+        3 Ended: EndedList,
     }
 );

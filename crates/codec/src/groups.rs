@@ -5,32 +5,32 @@ use std::collections::BTreeMap;
 use quorate_core::topology::Change;
 use quorate_core::{Epoch, GroupSize, Groups, Members, NodeId, ReplicaIndex, ShardId, Succession, Tenure};
 
-use crate::codec::field::{Nested, Optional, Packed, Repeated, Varint};
-use crate::codec::table::{Through, message, through};
 use crate::error::Fault;
+use crate::field::{Nested, Optional, Packed, Repeated, Varint};
+use crate::table::Through;
 
 /// A [`Tenure`] before its members were counted.
-pub(crate) struct Since {
+struct Since {
     since: Epoch,
     members: Vec<ReplicaIndex>,
 }
 
 /// The [`Succession`] of one group.
-pub(crate) struct Changed {
+struct Changed {
     shard: ShardId,
     previous: Option<Tenure>,
     present: Tenure,
 }
 
 /// [`Groups`] as a list.
-pub(crate) struct Listed {
+struct Listed {
     epoch: Epoch,
     size: u32,
     changed: Vec<Changed>,
 }
 
 /// A [`Change`] of a shard, of which the group before is always there.
-pub(crate) struct Changes {
+struct Changes {
     previous: Tenure,
     nodes: Vec<NodeId>,
     present: Tenure,

@@ -1,17 +1,18 @@
-//! The field numbers of ids, addresses, timestamps and transactions.
+//! The field numbers of ids, addresses, timestamps and transactions, and the kinds of pairs that several protocols have.
 
+use quorate_core::command::Outcome;
 use quorate_core::transaction::{
     KeyVersion, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, readable,
 };
 use quorate_core::{
-    Address, Key, KeyRange, ReadVersion, ReplicaId, Timestamp, Transaction, TransactionId, Write,
+    Address, Key, KeyRange, ReadVersion, ReplicaId, ReplicaIndex, Timestamp, Transaction, TransactionId,
+    Write,
 };
 
-use crate::codec::field::{
-    BoundBytes, Fixed64, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
-};
-use crate::codec::table::{alternatives, message};
 use crate::error::Fault;
+use crate::field::{
+    BoundBytes, Fixed64, KeyBytes, Map, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
+};
 
 message!(TransactionId, "TransactionId", {
     1 client: Fixed64,
@@ -54,6 +55,28 @@ message!(KeyVersion, "KeyVersion", {
     2 version: Nested,
     3 value: Optional<ValueBytes>,
 });
+
+alternatives!(Outcome, "tapir.Outcome",
+    messages {
+        2 Aborted {}
+    },
+    fields {
+        1 Committed: Nested,
+    }
+);
+
+pair!(
+    /// A place in a record that is walked by timestamp.
+    pub Cursor: (Timestamp, TransactionId), "tapir.Cursor", 1 timestamp: Nested, 2 transaction: Nested
+);
+
+pair!(
+    /// The life that a replica is in.
+    pub Life: (ReplicaIndex, u64), "log.Life", 1 replica: Varint, 2 life: Varint
+);
+
+/// The lives that the replicas of a group are in.
+pub type Lives = Map<Life>;
 
 message!(Transaction, "Transaction", {
     1 reads: Repeated<Nested, TRANSACTION_ENTRIES_MAX>,

@@ -12,13 +12,14 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(buffer: &'a mut [u8]) -> Self {
+    /// A writer that fills this buffer.
+    pub fn new(buffer: &'a mut [u8]) -> Self {
         Writer { free: buffer }
     }
 
     /// How much is still free.
     #[inline]
-    pub(crate) fn free(&self) -> usize {
+    pub fn free(&self) -> usize {
         self.free.len()
     }
 
@@ -35,18 +36,21 @@ impl<'a> Writer<'a> {
         taken
     }
 
+    /// Writes bytes.
     #[inline]
-    pub(crate) fn put_slice(&mut self, bytes: &[u8]) {
+    pub fn put_slice(&mut self, bytes: &[u8]) {
         self.take(bytes.len()).copy_from_slice(bytes);
     }
 
+    /// Writes a number of eight bytes.
     #[inline]
-    pub(crate) fn put_fixed64(&mut self, value: u64) {
+    pub fn put_fixed64(&mut self, value: u64) {
         self.take(8).copy_from_slice(&value.to_le_bytes());
     }
 
+    /// Writes a number of variable length.
     #[inline]
-    pub(crate) fn put_varint(&mut self, mut value: u64) {
+    pub fn put_varint(&mut self, mut value: u64) {
         if value < 0x80 {
             self.take(1)[0] = value as u8;
             return;

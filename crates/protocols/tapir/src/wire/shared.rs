@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
+use quorate_codec::field::{Nested, Optional, Repeated, Varint};
+use quorate_codec::{Fault, Through, alternatives, message};
 use quorate_core::command::Outcome;
 use quorate_core::{Ballot, Timestamp, Transaction, TransactionId, View};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, State};
-use quorate_tapir::message::{Decision, Prepare, RecordedVote, Vote};
-use quorate_tapir::{Message, Tapir};
 
-use crate::codec::field::{Nested, Optional, Repeated, Varint};
-use crate::codec::table::{Through, alternatives, message, through};
-use crate::error::Fault;
+use super::AcceptedOutcome;
+use crate::message::{Decision, Prepare, RecordedVote, Vote};
+use crate::{Message, Tapir};
 
 /// The distinct transactions of a message, by position.
 type Transactions = Vec<Arc<Transaction>>;
@@ -35,7 +35,7 @@ fn at_position(transactions: &Transactions, position: u32) -> Result<Arc<Transac
 }
 
 /// [`OperationEntries`] with every distinct transaction once.
-pub(crate) struct SharedEntries {
+pub struct SharedEntries {
     transactions: Transactions,
     inconsistent: Option<SharedInconsistentEntry>,
     consensus: Vec<SharedConsensusEntry>,
@@ -87,8 +87,6 @@ message!(SharedConsensusEntry, "ir.ConsensusEntry", {
     5 finalized: Optional<Varint>,
     6 first: Optional<Nested>,
 });
-
-through!(OperationEntries<Tapir>, SharedEntries);
 
 impl Through<OperationEntries<Tapir>> for SharedEntries {
     fn of(entries: &OperationEntries<Tapir>) -> Self {
@@ -179,7 +177,7 @@ message!(SharedCoordinatorChangeReply, "tapir.CoordinatorChangeReply", {
     5 transactions: Repeated<Nested>,
     6 committed: Optional<Varint>,
     7 votes: Repeated<Nested>,
-    8 accepted: Optional<Nested>,
+    8 accepted: Optional<AcceptedOutcome>,
     10 settled: Varint,
 });
 

@@ -1,21 +1,24 @@
-//! The field numbers of TAPIR.
+//! The field numbers of TAPIR: of its messages, and of what a replica writes to its log.
 
+mod shared;
+
+use quorate_codec::field::{BoundBytes, KeyBytes, Nested, Optional, Packed, Repeated, ValueBytes, Varint};
+use quorate_codec::vocabulary::{Cursor, Lives};
+use quorate_codec::{alternatives, message, pair};
 use quorate_core::command::Outcome;
-use quorate_core::{Ballot, Timestamp, TransactionId};
-use quorate_tapir::message::{
+use quorate_core::{Ballot, TransactionId};
+use quorate_ir::wire::WireOperations;
+
+use self::shared::{SharedCoordinatorChangeReply, SharedEntries};
+use crate::message::{
     Decision, FoundKey, FoundPage, FoundVersion, Prepare, Promise, SnapshotVersion, StatePage, Supplement,
     ValidatedVersion, Vote,
 };
-use quorate_tapir::{Message, Tapir};
+use crate::{Message, Record, Tapir};
 
-use crate::codec::field::{
-    BoundBytes, KeyBytes, Map, Nested, Optional, Packed, Repeated, ValueBytes, Varint,
-};
-use crate::codec::table::{alternatives, message, pair};
-use crate::ir::on_ir;
-use crate::shared::SharedCoordinatorChangeReply;
-
-on_ir!(Tapir);
+impl WireOperations for Tapir {
+    type Entries = SharedEntries;
+}
 
 message!(Prepare, "tapir.Prepare", {
     1 transaction: Nested,
@@ -39,26 +42,17 @@ alternatives!(Decision, "tapir.Decision", messages {
     2 Abort { 10 last: Nested }
 });
 
-alternatives!(Outcome, "tapir.Outcome",
-    messages {
-        2 Aborted {}
-    },
-    fields {
-        1 Committed: Nested,
-    }
-);
-
-pair!((Ballot, Outcome), "tapir.AcceptedOutcome", 1 ballot: Varint, 2 outcome: Nested);
+pair!(AcceptedOutcome: (Ballot, Outcome), "tapir.AcceptedOutcome", 1 ballot: Varint, 2 outcome: Nested);
 
 message!(Promise, "tapir.Promise", {
     1 ballot: Varint,
-    2 accepted: Optional<Nested>,
+    2 accepted: Optional<AcceptedOutcome>,
 });
 
-pair!((TransactionId, Promise), "tapir.Supplement.Entry", 1 transaction: Nested, 2 promise: Nested);
+pair!(NamedPromise: (TransactionId, Promise), "tapir.Supplement.Entry", 1 transaction: Nested, 2 promise: Nested);
 
 message!(Supplement, "tapir.Supplement", {
-    1 promises: Repeated<Nested>,
+    1 promises: Repeated<NamedPromise>,
     2 read_floor: Nested,
     10 refusal: Nested,
     11 complete: Nested,
@@ -68,9 +62,7 @@ message!(StatePage, "tapir.StatePage", {
     1 versions: Repeated<Nested>,
 });
 
-pair!((Timestamp, TransactionId), "tapir.Cursor", 1 timestamp: Nested, 2 transaction: Nested);
-
-pair!((TransactionId, Decision), "tapir.Decisions.Entry", 1 transaction: Nested, 2 decision: Nested);
+pair!(NamedDecision: (TransactionId, Decision), "tapir.Decisions.Entry", 1 transaction: Nested, 2 decision: Nested);
 
 message!(FoundVersion, "tapir.FoundVersion", {
     1 version: Nested,
@@ -119,18 +111,18 @@ alternatives!(Message, "tapir.Message",
         12 RecoverReply { 1 transaction: Nested, 2 outcome: Nested }
         13 ClockAhead { 1 transaction: Nested, 2 ahead_micros: Varint, 3 ahead_max_micros: Varint }
         14 CommitPrepared { 1 id: Nested, 2 timestamp: Nested }
-        20 Gather { 1 view: Varint, 2 floor: Nested, 3 below: Nested, 4 from: Nested }
+        20 Gather { 1 view: Varint, 2 floor: Nested, 3 below: Nested, 4 from: Cursor }
         21 GatherReply {
             1 view: Varint,
             2 below: Nested,
-            3 from: Nested,
-            4 executed: Repeated<Nested>,
-            5 open: Repeated<Nested>,
-            6 next: Optional<Nested>,
+            3 from: Cursor,
+            4 executed: Repeated<Cursor>,
+            5 open: Repeated<Cursor>,
+            6 next: Optional<Cursor>,
         }
         22 FetchDecisions { 1 transactions: Repeated<Nested> }
-        23 Decisions { 1 decisions: Repeated<Nested> }
-        24 AreDecided { 1 nonce: Varint, 2 transactions: Repeated<Nested> }
+        23 Decisions { 1 decisions: Repeated<NamedDecision> }
+        24 AreDecided { 1 nonce: Varint, 2 transactions: Repeated<Cursor> }
         25 AreDecidedReply { 1 nonce: Varint, 2 view: Varint, 3 missing: Repeated<Nested> }
         26 Complete { 1 view: Varint, 2 below: Nested }
         27 CompleteReply { 1 view: Varint, 2 below: Nested }
@@ -164,3 +156,31 @@ alternatives!(Message, "tapir.Message",
         8 CoordinatorChangeReply: SharedCoordinatorChangeReply,
     }
 );
+
+alternatives!(Record, "tapir.Record", messages {
+    1 Initialised {}
+    2 ViewEntered { 1 view: Varint }
+    3 Voted { 1 id: Nested, 2 prepare: Nested, 3 vote: Nested }
+    4 VoteFinalized { 1 id: Nested, 2 vote: Nested, 3 ballot: Varint }
+    5 Decided { 1 transaction: Nested, 2 decision: Nested, 3 executed: Varint }
+    6 DecisionExecuted { 1 transaction: Nested }
+    7 Promised { 1 transaction: Nested, 2 promise: Nested }
+    8 ViewPage { 1 view: Varint, 2 page: Nested }
+    9 ViewInstalled {
+        1 view: Varint,
+        2 since: Optional<Varint>,
+        3 supplement: Nested,
+        10 floor: Optional<Nested>,
+    }
+    10 Refusing { 1 below: Nested }
+    11 Completed { 1 below: Nested }
+    12 FloorRaised { 1 floor: Nested }
+    13 ViewState { 1 view: Varint, 2 state: Nested }
+    14 SnapshotBegun { 1 view: Varint, 2 lineage: Packed, 3 floor: Nested, 4 complete: Nested, 5 lives: Lives }
+    15 SnapshotBinds { 1 read_floor: Nested, 2 supplement: Nested }
+    16 SnapshotPage { 1 state: Nested }
+    17 SnapshotEnded { 1 floor: Nested }
+    18 LifeNoted { 1 replica: Varint, 2 life: Varint }
+    19 EpochEntered { 1 groups: Nested }
+    30 ReadsPromised { 1 until: Nested }
+});

@@ -4,9 +4,8 @@ use quorate_core::verify::{
     Answer, BUCKETS, Checksum, Digest, LISTED_MAX, Listed, PATH_MAX, Point, Progress, Request,
 };
 
-use crate::codec::field::{Fixed64, Nested, Optional, Packed, PlainBytes, Repeated, Text, Varint};
-use crate::codec::table::{alternatives, message};
 use crate::error::Fault;
+use crate::field::{Fixed64, Nested, Optional, Packed, PlainBytes, Repeated, Text, Varint};
 
 alternatives!(Point, "verify.Point", fields {
     1 Position: Varint,

@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_configuration::{
-    Change, Compare, ConditionalWrite, Consistency, Done, Entry, KeyState, LeaseId, Message, Page, Put,
-    Refusal, Revision, Stored, WriteResult,
+use quorate_codec::field::{
+    BoundBytes, Fixed64, KeyBytes, Map, Nested, Optional, Repeated, ValueBytes, Varint,
 };
+use quorate_codec::scalar::Scalar;
+use quorate_codec::{alternatives, foreign, list, message, pair};
 use quorate_core::Key;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_store::client_table::{Remembered, TablePage};
 
-use crate::codec::field::{
-    BoundBytes, Fixed64, KeyBytes, Map, Nested, Optional, Repeated, Scalar, ValueBytes, Varint,
+use crate::{
+    Change, Compare, ConditionalWrite, Consistency, Done, Entry, KeyState, LeaseId, Message, Page, Put,
+    Refusal, Revision, Stored, WriteResult,
 };
-use crate::codec::table::{alternatives, message, pair};
-use crate::log::on_log;
-
-on_log!(quorate_configuration::Replica);
 
 alternatives!(Message, "configuration.Message", messages {
     1 Get { 1 request: Varint, 2 keys: Repeated<KeyBytes>, 3 consistency: Varint }
@@ -27,7 +25,7 @@ alternatives!(Message, "configuration.Message", messages {
         1 request: Varint,
         2 revision: Varint,
         3 position: Varint,
-        4 found: Repeated<Nested>,
+        4 found: Repeated<FoundKey>,
         5 next: Optional<BoundBytes>,
     }
     5 Check { 1 request: Varint, 2 compares: Repeated<Nested, TRANSACTION_ENTRIES_MAX> }
@@ -121,7 +119,7 @@ message!(KeyState, "configuration.KeyState", {
     2 stored: Optional<Nested>,
 });
 
-pair!((Key, Stored), "configuration.FoundKey", 1 key: KeyBytes, 2 stored: Nested);
+pair!(FoundKey: (Key, Stored), "configuration.FoundKey", 1 key: KeyBytes, 2 stored: Nested);
 
 message!(Change, "configuration.Change", {
     1 revision: Varint,
@@ -164,35 +162,35 @@ message!(Done, "configuration.Done", {
     2 result: Nested,
 });
 
-pair!((u64, Done), "configuration.Result", 1 sequence: Varint, 2 done: Nested);
+pair!(ClientResult: (u64, Done), "configuration.Result", 1 sequence: Varint, 2 done: Nested);
 
-message!(Remembered<Done>, "configuration.Client", {
+foreign!(ClientFields: Remembered<Done>, "configuration.Client", {
     1 client: Fixed64,
     2 used: Varint,
     3 since: Varint,
-    4 results: Map,
+    4 results: Map<ClientResult>,
     5 last: Varint,
 });
 
-message!(TablePage<Done>, "configuration.Clients", {
+foreign!(ClientList: TablePage<Done>, "configuration.Clients", {
     1 forgotten_until: Varint,
-    2 clients: Repeated<Nested>,
+    2 clients: Repeated<ClientFields>,
 });
 
-pair!((LeaseId, Duration), "configuration.Lease", 1 lease: Nested, 2 duration: Varint);
+pair!(Lease: (LeaseId, Duration), "configuration.Lease", 1 lease: Nested, 2 duration: Varint);
 
-crate::log::list!(Vec<(Key, Stored)>, "configuration.Page.Keys");
-crate::log::list!(Vec<Arc<Change>>, "configuration.Page.Changes");
-crate::log::list!(Vec<(LeaseId, Duration)>, "configuration.Page.Leases");
+list!(FoundKeys: Vec<(Key, Stored)>, "configuration.Page.Keys", Repeated<FoundKey>);
+list!(Changes: Vec<Arc<Change>>, "configuration.Page.Changes", Repeated<Nested>);
+list!(Leases: Vec<(LeaseId, Duration)>, "configuration.Page.Leases", Repeated<Lease>);
 
 alternatives!(Page, "configuration.Page",
     messages {
         1 Revisions { 1 revision: Varint, 2 forgotten: Varint }
     },
     fields {
-        2 Keys: Nested,
-        3 Changes: Nested,
-        4 Leases: Nested,
-        5 Clients: Nested,
+        2 Keys: FoundKeys,
+        3 Changes: Changes,
+        4 Leases: Leases,
+        5 Clients: ClientList,
     }
 );

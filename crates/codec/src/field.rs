@@ -5,66 +5,76 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::comparison::{Rival, System};
-use quorate_core::lives::Incarnation;
-use quorate_core::log::Position;
-use quorate_core::topology::{Durability, Isolation};
 use quorate_core::transaction::{KEY_BYTES_MAX, LimitExceeded, VALUE_BYTES_MAX, readable, validate_key};
-use quorate_core::{
-    Ballot, ClientId, ClockTime, Epoch, Key, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, Value, View,
-};
+use quorate_core::{Key, Value};
 
-use super::reader::{Reader, WireType};
-use super::writer::Writer;
-use super::{Wire, varint};
 use crate::error::{DecodeError, Fault};
+use crate::reader::{Reader, WireType};
+use crate::scalar::Scalar;
+use crate::writer::Writer;
+use crate::{Wire, varint};
 
 /// How one value is written.
-pub(crate) trait Kind<T> {
+pub trait Kind<T> {
+    /// How the value is delimited.
     const WIRE_TYPE: WireType;
     /// The length of the value with its own length prefix, if it has one.
     fn value_len(value: &T) -> usize;
+    /// Writes the value, without a tag.
     fn put(value: &T, writer: &mut Writer<'_>);
+    /// Reads the value, after its tag.
+    ///
+    /// # Errors
+    /// The bytes are not such a value, or it exceeds a limit.
     fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError>;
     /// What an absent field means; none if it must be present.
     fn default() -> Option<T>;
+    /// True if an absent field means this value.
     fn is_default(value: &T) -> bool;
 }
 
 /// When the values of a field are written, and what their absence means.
-pub(crate) trait Field<T> {
+pub trait Field<T> {
+    /// The length of the field with its tags; zero if it is left out.
     fn encoded_len(number: u32, value: &T) -> usize;
+    /// Writes the field, unless it is left out.
     fn write(number: u32, value: &T, writer: &mut Writer<'_>);
+    /// Reads an occurrence of the field, after its tag, on top of those before it.
+    ///
+    /// # Errors
+    /// The bytes are not such a field, or it exceeds a limit.
     fn merge(slot: &mut Option<T>, wire_type: WireType, reader: &mut Reader<'_>) -> Result<(), DecodeError>;
+    /// The value of a field that never occurred; none if it must be present.
     fn absent() -> Option<T>;
 }
 
 /// The length of a field with its tag, whatever the value.
 #[inline]
-pub(crate) fn present_len<T, K: Kind<T>>(number: u32, value: &T) -> usize {
+pub fn present_len<T, K: Kind<T>>(number: u32, value: &T) -> usize {
     varint::len(u64::from(number << 3)) + K::value_len(value)
 }
 
 /// Writes a field with its tag, whatever the value.
 #[inline]
-pub(crate) fn put_present<T, K: Kind<T>>(number: u32, value: &T, writer: &mut Writer<'_>) {
+pub fn put_present<T, K: Kind<T>>(number: u32, value: &T, writer: &mut Writer<'_>) {
     K::put(value, writer);
     put_tag(number, K::WIRE_TYPE, writer);
 }
 
+/// Writes the tag of a field.
 #[inline]
-pub(crate) fn put_tag(number: u32, wire_type: WireType, writer: &mut Writer<'_>) {
+pub fn put_tag(number: u32, wire_type: WireType, writer: &mut Writer<'_>) {
     writer.put_varint(u64::from(number << 3 | wire_type as u32));
 }
 
+/// Reads a value of a field that is there.
+///
+/// # Errors
+/// As [`Kind::take`], or the tag has another wire type.
 #[inline]
-pub(crate) fn take_present<T, K: Kind<T>>(
-    wire_type: WireType,
-    reader: &mut Reader<'_>,
-) -> Result<T, DecodeError> {
+pub fn take_present<T, K: Kind<T>>(wire_type: WireType, reader: &mut Reader<'_>) -> Result<T, DecodeError> {
     if wire_type != K::WIRE_TYPE {
         return Err(Fault::WireType.into());
     }
@@ -72,8 +82,11 @@ pub(crate) fn take_present<T, K: Kind<T>>(
 }
 
 /// The bytes of a nested message.
+///
+/// # Errors
+/// They end too early, or the tag has another wire type.
 #[inline]
-pub(crate) fn take_body<'a>(wire_type: WireType, reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
+pub fn take_body<'a>(wire_type: WireType, reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     if wire_type != WireType::Delimited {
         return Err(Fault::WireType.into());
     }
@@ -106,7 +119,7 @@ impl<T, K: Kind<T>> Field<T> for K {
 }
 
 /// A value that may be absent, which is not the same as its default.
-pub(crate) struct Optional<K>(PhantomData<K>);
+pub struct Optional<K>(PhantomData<K>);
 
 impl<T, K: Kind<T>> Field<Option<T>> for Optional<K> {
     #[inline]
@@ -139,10 +152,10 @@ impl<T, K: Kind<T>> Field<Option<T>> for Optional<K> {
 
 /// The most entries of a list that has no smaller limit of its own: so many cannot be meant, and a frame full of the
 /// shortest entries must not become a hundred times its size in memory.
-pub(crate) const ENTRIES_MAX: usize = 1 << 20;
+pub const ENTRIES_MAX: usize = 1 << 20;
 
 /// A list, one field for each entry.
-pub(crate) struct Repeated<K, const MAX: usize = ENTRIES_MAX>(PhantomData<K>);
+pub struct Repeated<K, const MAX: usize = ENTRIES_MAX>(PhantomData<K>);
 
 impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
     #[inline]
@@ -178,20 +191,17 @@ impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
     }
 }
 
-/// A map, one field for each pair. Of pairs with the same key the last counts.
-pub(crate) struct Map;
+/// A map, one field for each pair: `E` is how a pair is written. Of pairs with the same key the last counts.
+pub struct Map<E>(PhantomData<E>);
 
-impl<K: Clone + Ord, V: Clone> Field<BTreeMap<K, V>> for Map
-where
-    (K, V): Wire,
-{
+impl<K: Clone + Ord, V: Clone, E: Kind<(K, V)>> Field<BTreeMap<K, V>> for Map<E> {
     fn encoded_len(number: u32, map: &BTreeMap<K, V>) -> usize {
-        map.iter().map(|(key, value)| present_len::<_, Nested>(number, &(key.clone(), value.clone()))).sum()
+        map.iter().map(|(key, value)| present_len::<_, E>(number, &(key.clone(), value.clone()))).sum()
     }
 
     fn write(number: u32, map: &BTreeMap<K, V>, writer: &mut Writer<'_>) {
         for (key, value) in map.iter().rev() {
-            put_present::<_, Nested>(number, &(key.clone(), value.clone()), writer);
+            put_present::<_, E>(number, &(key.clone(), value.clone()), writer);
         }
     }
 
@@ -200,7 +210,7 @@ where
         wire_type: WireType,
         reader: &mut Reader<'_>,
     ) -> Result<(), DecodeError> {
-        let (key, value) = take_present::<(K, V), Nested>(wire_type, reader)?;
+        let (key, value) = take_present::<(K, V), E>(wire_type, reader)?;
         let map = slot.get_or_insert_default();
         if map.len() >= ENTRIES_MAX {
             return Err(Fault::Entries { max: ENTRIES_MAX }.into());
@@ -223,7 +233,7 @@ fn push_compactly<T>(values: &mut Vec<T>, value: T) {
 }
 
 /// A list of numbers in one field.
-pub(crate) struct Packed;
+pub struct Packed;
 
 impl<T: Scalar> Field<Vec<T>> for Packed {
     fn encoded_len(number: u32, values: &Vec<T>) -> usize {
@@ -282,124 +292,8 @@ fn packed_len<T: Scalar>(values: &[T]) -> usize {
     values.iter().map(|value| varint::len(value.to_u64())).sum()
 }
 
-/// Something that is a number on the wire. Zero is its default.
-pub(crate) trait Scalar: Sized {
-    fn to_u64(&self) -> u64;
-    /// None if the number means nothing here.
-    fn from_u64(number: u64) -> Option<Self>;
-}
-
-macro_rules! scalar {
-    ($($integer:ty),*; $($id:ident($inner:ty)),*) => {
-        $(impl Scalar for $integer {
-            #[inline]
-            fn to_u64(&self) -> u64 {
-                u64::from(*self)
-            }
-
-            #[inline]
-            fn from_u64(number: u64) -> Option<Self> {
-                <$integer>::try_from(number).ok()
-            }
-        })*
-        $(impl Scalar for $id {
-            #[inline]
-            fn to_u64(&self) -> u64 {
-                u64::from(self.0)
-            }
-
-            #[inline]
-            fn from_u64(number: u64) -> Option<Self> {
-                <$inner>::try_from(number).ok().map($id)
-            }
-        })*
-    };
-}
-
-scalar!(u8, u16, u32, u64;
-    SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), Epoch(u32), ClientId(u64), Position(u64),
-    Incarnation(u64));
-
-impl Scalar for bool {
-    fn to_u64(&self) -> u64 {
-        u64::from(*self)
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        Some(number != 0)
-    }
-}
-
-/// Microseconds since the Unix epoch.
-impl Scalar for ClockTime {
-    fn to_u64(&self) -> u64 {
-        self.as_micros()
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        Some(ClockTime::from_micros(number))
-    }
-}
-
-/// Microseconds.
-impl Scalar for Duration {
-    fn to_u64(&self) -> u64 {
-        u64::try_from(self.as_micros()).unwrap_or(u64::MAX)
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        Some(Duration::from_micros(number))
-    }
-}
-
-/// Zero is not used: a missing isolation is refused.
-impl Scalar for Isolation {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Isolation::Strict => 1,
-            Isolation::Serializable => 2,
-        }
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        Isolation::ALL.into_iter().find(|isolation| isolation.to_u64() == number)
-    }
-}
-
-/// Zero is not used: a missing durability is refused.
-impl Scalar for Durability {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Durability::Sync => 1,
-            Durability::Memory => 2,
-        }
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        [Durability::Sync, Durability::Memory].into_iter().find(|durability| durability.to_u64() == number)
-    }
-}
-
-/// Zero is not used: a missing system is refused.
-impl Scalar for Rival {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Rival::OnLog(System::TxnLock) => 1,
-            Rival::OnLog(System::TxnOcc) => 2,
-            Rival::OnLog(System::SpanLock) => 3,
-            Rival::OnLog(System::SpanOcc) => 4,
-            Rival::OnLog(System::Sinfonia) => 5,
-            Rival::QwStore => 6,
-        }
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        Rival::ALL.into_iter().find(|rival| rival.to_u64() == number)
-    }
-}
-
 /// A number of variable length.
-pub(crate) struct Varint;
+pub struct Varint;
 
 impl<T: Scalar> Kind<T> for Varint {
     const WIRE_TYPE: WireType = WireType::Varint;
@@ -431,7 +325,7 @@ impl<T: Scalar> Kind<T> for Varint {
 }
 
 /// A number of eight bytes, for those that are random or a time and would take more as a varint.
-pub(crate) struct Fixed64;
+pub struct Fixed64;
 
 impl<T: Scalar> Kind<T> for Fixed64 {
     const WIRE_TYPE: WireType = WireType::Fixed64;
@@ -463,7 +357,7 @@ impl<T: Scalar> Kind<T> for Fixed64 {
 }
 
 /// A message in a message. It has no default: absent means malformed, unless it is [`Optional`] or [`Repeated`].
-pub(crate) struct Nested;
+pub struct Nested;
 
 impl<T: Wire> Kind<T> for Nested {
     const WIRE_TYPE: WireType = WireType::Delimited;
@@ -497,28 +391,29 @@ impl<T: Wire> Kind<T> for Nested {
 }
 
 /// Bytes with a limit: `bytes_kind!(Kind: Type, default …, check |bytes| …)`.
+#[macro_export]
 macro_rules! bytes_kind {
-    ($(#[$meta:meta])* $kind:ident: $type:ty, default $default:expr, check |$bytes:ident| $check:expr) => {
+    ($(#[$meta:meta])* $visibility:vis $kind:ident: $type:ty, default $default:expr, check |$bytes:ident| $check:expr) => {
         $(#[$meta])*
-        pub(crate) struct $kind;
+        $visibility struct $kind;
 
-        impl $crate::codec::field::Kind<$type> for $kind {
-            const WIRE_TYPE: $crate::codec::reader::WireType = $crate::codec::reader::WireType::Delimited;
+        impl $crate::field::Kind<$type> for $kind {
+            const WIRE_TYPE: $crate::reader::WireType = $crate::reader::WireType::Delimited;
 
             #[inline]
             fn value_len(value: &$type) -> usize {
-                $crate::codec::varint::len(value.len() as u64) + value.len()
+                $crate::varint::len(value.len() as u64) + value.len()
             }
 
             #[inline]
-            fn put(value: &$type, writer: &mut $crate::codec::Writer<'_>) {
+            fn put(value: &$type, writer: &mut $crate::Writer<'_>) {
                 writer.put_slice(value);
                 writer.put_varint(value.len() as u64);
             }
 
             #[inline]
             fn take(
-                reader: &mut $crate::codec::reader::Reader<'_>,
+                reader: &mut $crate::reader::Reader<'_>,
             ) -> Result<$type, $crate::error::DecodeError> {
                 let $bytes = reader.delimited()?;
                 $check?;
@@ -540,14 +435,14 @@ macro_rules! bytes_kind {
 
 bytes_kind!(
     /// A key: never empty, so it has no default.
-    KeyBytes: Key,
+    pub KeyBytes: Key,
     default None::<Key>,
     check |bytes| validate_key(bytes)
 );
 
 bytes_kind!(
     /// The bound of a range, which may be empty, and one byte longer than a key: the successor of the longest key.
-    BoundBytes: Key,
+    pub BoundBytes: Key,
     default Some(Key::default()),
     check |bytes| if bytes.len() > KEY_BYTES_MAX + 1 {
         Err(LimitExceeded::Key { key: readable(bytes), bytes: bytes.len() })
@@ -558,7 +453,7 @@ bytes_kind!(
 
 bytes_kind!(
     /// A value.
-    ValueBytes: Value,
+    pub ValueBytes: Value,
     default Some(Value::new()),
     check |bytes| if bytes.len() > VALUE_BYTES_MAX {
         Err(Fault::Value { bytes: bytes.len() })
@@ -569,15 +464,13 @@ bytes_kind!(
 
 bytes_kind!(
     /// Bytes that are limited only by the frame.
-    PlainBytes: Bytes,
+    pub PlainBytes: Bytes,
     default Some(Bytes::new()),
     check |bytes| Ok::<(), Fault>(())
 );
 
-pub(crate) use bytes_kind;
-
 /// A text.
-pub(crate) struct Text;
+pub struct Text;
 
 impl Kind<String> for Text {
     const WIRE_TYPE: WireType = WireType::Delimited;

@@ -1,0 +1,95 @@
+//! The field numbers of inconsistent replication, the same for every protocol that stands on it.
+
+use quorate_codec::field::{Nested, Optional, Packed, Repeated, Varint};
+use quorate_codec::vocabulary::Lives;
+use quorate_codec::{Fault, Through, Wire, alternatives, message, pair, through};
+use quorate_core::TransactionId;
+
+use crate::{Message, OperationEntries, OperationId, Operations, Part, PartRange, RecordPage};
+
+/// Operations that can be written: each of them, and how a record's entries of one transaction are.
+pub trait WireOperations:
+    Operations<Inconsistent: Wire, Consensus: Wire, Verdict: Wire, Supplement: Wire, State: Wire>
+{
+    /// The message that stands for the entries of one transaction.
+    type Entries: Through<OperationEntries<Self>>;
+}
+
+through!(OperationEntries<O> where [O: WireOperations], O::Entries);
+
+message!(OperationId, "ir.OperationId", {
+    1 transaction: Nested,
+    2 number: Varint,
+});
+
+message!(Part, "ir.Part", {
+    1 series: Varint,
+    2 index: Varint,
+    3 count: Varint,
+}, check validate_part);
+
+fn validate_part(part: &Part) -> Result<(), Fault> {
+    if part.index < part.count {
+        Ok(())
+    } else {
+        Err(Fault::Meaningless("the index of a part must be below the count of parts"))
+    }
+}
+
+message!(PartRange, "ir.PartRange", {
+    1 first: Varint,
+    2 last: Varint,
+}, check validate_part_range);
+
+fn validate_part_range(range: &PartRange) -> Result<(), Fault> {
+    if range.first <= range.last {
+        Ok(())
+    } else {
+        Err(Fault::Meaningless("the last of a range of parts must not be below the first"))
+    }
+}
+
+message!(RecordPage<O> where [O: WireOperations], "ir.RecordPage", {
+    1 entries: Repeated<PageEntry>,
+});
+
+pair!(
+    PageEntry: (TransactionId, OperationEntries<O>) where [O: WireOperations], "ir.RecordPage.Entry",
+    1 transaction: Nested, 2 entries: Nested
+);
+
+alternatives!(Message<O> where [O: WireOperations], "ir.Message", messages {
+    1 ProposeInconsistent { 1 id: Nested, 2 operation: Nested }
+    2 ProposeConsensus { 1 id: Nested, 2 operation: Nested }
+    3 InconsistentReply { 1 id: Nested, 2 view: Varint }
+    4 ConsensusReply { 1 id: Nested, 2 view: Varint, 3 verdict: Nested, 4 finalized: Varint }
+    5 FinalizeInconsistent { 1 id: Nested }
+    6 FinalizeConsensus { 1 id: Nested, 2 verdict: Nested, 3 view: Varint, 4 ballot: Varint }
+    7 Confirm { 1 id: Nested, 2 view: Varint, 3 verdict: Optional<Nested>, 4 finalized: Varint }
+    8 HigherView { 1 view: Varint }
+    9 StartViewChange { 1 view: Varint }
+    10 DoViewChange {
+        1 view: Varint,
+        2 last_normal: Optional<Varint>,
+        3 lineage: Packed,
+        4 part: Nested,
+        5 page: Nested,
+        6 supplement: Nested,
+        10 floor: Nested,
+        11 complete: Nested,
+        12 lives: Lives,
+    }
+    11 StartView {
+        1 view: Varint,
+        2 since: Optional<Varint>,
+        3 part: Nested,
+        4 page: Nested,
+        5 supplement: Nested,
+        10 floor: Optional<Nested>,
+        11 state: Optional<Nested>,
+    }
+    12 ViewQuery { 1 nonce: Varint, 2 life: Varint }
+    13 ViewQueryReply { 1 nonce: Varint, 2 view: Varint, 3 lost: Varint, 4 life: Varint }
+    14 PartsMissing { 1 view: Varint, 2 series: Varint, 3 missing: Repeated<Nested> }
+    15 Arrived {}
+});
