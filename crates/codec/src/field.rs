@@ -13,6 +13,7 @@ use quorate_core::{Key, Value};
 use crate::error::{DecodeError, Fault};
 use crate::reader::{Reader, WireType};
 use crate::scalar::Scalar;
+use crate::schema::{self, Label, Schema};
 use crate::writer::Writer;
 use crate::{Wire, varint};
 
@@ -33,6 +34,8 @@ pub trait Kind<T> {
     fn default() -> Option<T>;
     /// True if an absent field means this value.
     fn is_default(value: &T) -> bool;
+    /// What the value is, for a schema.
+    fn describe(schema: &mut Schema) -> schema::Kind;
 }
 
 /// When the values of a field are written, and what their absence means.
@@ -48,6 +51,29 @@ pub trait Field<T> {
     fn merge(slot: &mut Option<T>, wire_type: WireType, reader: &mut Reader<'_>) -> Result<(), DecodeError>;
     /// The value of a field that never occurred; none if it must be present.
     fn absent() -> Option<T>;
+    /// When the field is present and what it holds, for a schema.
+    fn describe(schema: &mut Schema) -> (Label, schema::Kind);
+}
+
+/// A field of a table, for a schema; `of` only tells the type of its value.
+pub fn described<S, T, F: Field<T>>(
+    number: u32,
+    name: &'static str,
+    _of: fn(&S) -> &T,
+    schema: &mut Schema,
+) -> schema::Field {
+    let (label, kind) = F::describe(schema);
+    schema::Field { number, name, label, kind }
+}
+
+/// An alternative of a table, for a schema; `of` only tells the type of its value.
+pub fn described_alternative<S, T, K: Kind<T>>(
+    number: u32,
+    name: &'static str,
+    _of: fn(&S) -> &T,
+    schema: &mut Schema,
+) -> schema::Field {
+    schema::Field { number, name, label: Label::Required, kind: K::describe(schema) }
 }
 
 /// The length of a field with its tag, whatever the value.
@@ -116,6 +142,11 @@ impl<T, K: Kind<T>> Field<T> for K {
     fn absent() -> Option<T> {
         K::default()
     }
+
+    fn describe(schema: &mut Schema) -> (Label, schema::Kind) {
+        let label = if K::default().is_some() { Label::Plain } else { Label::Required };
+        (label, K::describe(schema))
+    }
 }
 
 /// A value that may be absent, which is not the same as its default.
@@ -147,6 +178,10 @@ impl<T, K: Kind<T>> Field<Option<T>> for Optional<K> {
     #[inline]
     fn absent() -> Option<Option<T>> {
         Some(None)
+    }
+
+    fn describe(schema: &mut Schema) -> (Label, schema::Kind) {
+        (Label::Optional, K::describe(schema))
     }
 }
 
@@ -189,6 +224,10 @@ impl<T, K: Kind<T>, const MAX: usize> Field<Vec<T>> for Repeated<K, MAX> {
     fn absent() -> Option<Vec<T>> {
         Some(Vec::new())
     }
+
+    fn describe(schema: &mut Schema) -> (Label, schema::Kind) {
+        (Label::Repeated { max: MAX }, K::describe(schema))
+    }
 }
 
 /// A map, one field for each pair: `E` is how a pair is written. Of pairs with the same key the last counts.
@@ -221,6 +260,10 @@ impl<K: Clone + Ord, V: Clone, E: Kind<(K, V)>> Field<BTreeMap<K, V>> for Map<E>
 
     fn absent() -> Option<BTreeMap<K, V>> {
         Some(BTreeMap::new())
+    }
+
+    fn describe(schema: &mut Schema) -> (Label, schema::Kind) {
+        (Label::Map, E::describe(schema))
     }
 }
 
@@ -286,6 +329,10 @@ impl<T: Scalar> Field<Vec<T>> for Packed {
     fn absent() -> Option<Vec<T>> {
         Some(Vec::new())
     }
+
+    fn describe(_: &mut Schema) -> (Label, schema::Kind) {
+        (Label::Packed, schema::Kind::Varint(T::NUMBER))
+    }
 }
 
 fn packed_len<T: Scalar>(values: &[T]) -> usize {
@@ -322,6 +369,10 @@ impl<T: Scalar> Kind<T> for Varint {
     fn is_default(value: &T) -> bool {
         value.to_u64() == 0
     }
+
+    fn describe(_: &mut Schema) -> schema::Kind {
+        schema::Kind::Varint(T::NUMBER)
+    }
 }
 
 /// A number of eight bytes, for those that are random or a time and would take more as a varint.
@@ -353,6 +404,10 @@ impl<T: Scalar> Kind<T> for Fixed64 {
     #[inline]
     fn is_default(value: &T) -> bool {
         value.to_u64() == 0
+    }
+
+    fn describe(_: &mut Schema) -> schema::Kind {
+        schema::Kind::Fixed64(T::NUMBER)
     }
 }
 
@@ -388,12 +443,17 @@ impl<T: Wire> Kind<T> for Nested {
     fn is_default(_: &T) -> bool {
         false
     }
+
+    fn describe(schema: &mut Schema) -> schema::Kind {
+        T::describe(schema)
+    }
 }
 
-/// Bytes with a limit: `bytes_kind!(Kind: Type, default …, check |bytes| …)`.
+/// Bytes with a limit: `bytes_kind!(Kind: Type, default …, lengths min, max, check |bytes| …)`.
 #[macro_export]
 macro_rules! bytes_kind {
-    ($(#[$meta:meta])* $visibility:vis $kind:ident: $type:ty, default $default:expr, check |$bytes:ident| $check:expr) => {
+    ($(#[$meta:meta])* $visibility:vis $kind:ident: $type:ty, default $default:expr, lengths $min:expr, $max:expr,
+        check |$bytes:ident| $check:expr) => {
         $(#[$meta])*
         $visibility struct $kind;
 
@@ -429,6 +489,10 @@ macro_rules! bytes_kind {
             fn is_default(value: &$type) -> bool {
                 value.is_empty() && $default.is_some()
             }
+
+            fn describe(_: &mut $crate::Schema) -> $crate::schema::Kind {
+                $crate::schema::Kind::Bytes { min: $min, max: $max }
+            }
         }
     };
 }
@@ -437,6 +501,7 @@ bytes_kind!(
     /// A key: never empty, so it has no default.
     pub KeyBytes: Key,
     default None::<Key>,
+    lengths 1, Some(KEY_BYTES_MAX),
     check |bytes| validate_key(bytes)
 );
 
@@ -444,6 +509,7 @@ bytes_kind!(
     /// The bound of a range, which may be empty, and one byte longer than a key: the successor of the longest key.
     pub BoundBytes: Key,
     default Some(Key::default()),
+    lengths 0, Some(KEY_BYTES_MAX + 1),
     check |bytes| if bytes.len() > KEY_BYTES_MAX + 1 {
         Err(LimitExceeded::Key { key: readable(bytes), bytes: bytes.len() })
     } else {
@@ -455,6 +521,7 @@ bytes_kind!(
     /// A value.
     pub ValueBytes: Value,
     default Some(Value::new()),
+    lengths 0, Some(VALUE_BYTES_MAX),
     check |bytes| if bytes.len() > VALUE_BYTES_MAX {
         Err(Fault::Value { bytes: bytes.len() })
     } else {
@@ -466,6 +533,7 @@ bytes_kind!(
     /// Bytes that are limited only by the frame.
     pub PlainBytes: Bytes,
     default Some(Bytes::new()),
+    lengths 0, None,
     check |bytes| Ok::<(), Fault>(())
 );
 
@@ -495,5 +563,9 @@ impl Kind<String> for Text {
 
     fn is_default(value: &String) -> bool {
         value.is_empty()
+    }
+
+    fn describe(_: &mut Schema) -> schema::Kind {
+        schema::Kind::Text
     }
 }

@@ -17,6 +17,7 @@
 //! | [`table`] | the macros that declare tables |
 //! | [`field`] | the kinds of fields |
 //! | [`scalar`] | the types that are numbers |
+//! | [`schema`] | the tables as data, and as the text of a `.proto` file |
 //! | [`vocabulary`] | the kinds of pairs that several protocols have |
 
 #[macro_use]
@@ -28,6 +29,7 @@ mod groups;
 mod lives;
 pub mod reader;
 pub mod scalar;
+pub mod schema;
 mod topology;
 pub mod varint;
 mod verify;
@@ -40,6 +42,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 pub use error::{DecodeError, Fault, Malformed};
+pub use schema::Schema;
 pub use table::Through;
 pub use writer::Writer;
 
@@ -65,6 +68,12 @@ pub trait Wire: Sized {
     /// # Errors
     /// The bytes are not such a message, or it exceeds a limit.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
+
+    /// The name of the message in a schema.
+    fn name() -> String;
+
+    /// Enters the message and those that it holds into a schema.
+    fn describe(schema: &mut Schema) -> schema::Kind;
 }
 
 impl<T: Wire> Wire for Arc<T> {
@@ -78,6 +87,14 @@ impl<T: Wire> Wire for Arc<T> {
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         T::decode(bytes).map(Arc::new)
+    }
+
+    fn name() -> String {
+        T::name()
+    }
+
+    fn describe(schema: &mut Schema) -> schema::Kind {
+        T::describe(schema)
     }
 }
 
@@ -93,6 +110,14 @@ impl Wire for Infallible {
 
     fn decode(_: &[u8]) -> Result<Self, DecodeError> {
         Err(Fault::Meaningless("this protocol has no consensus operations").into())
+    }
+
+    fn name() -> String {
+        "Never".to_owned()
+    }
+
+    fn describe(_: &mut Schema) -> schema::Kind {
+        schema::Kind::Never
     }
 }
 

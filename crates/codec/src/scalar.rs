@@ -10,8 +10,13 @@ use quorate_core::{
     Ballot, ClientId, ClockTime, Epoch, KeyspaceId, NodeId, ReplicaIndex, ShardId, SiteId, View,
 };
 
+use crate::schema::Number;
+
 /// Something that is a number on the wire. Zero is its default.
 pub trait Scalar: Sized {
+    /// What the numbers are.
+    const NUMBER: Number;
+
     /// The number.
     fn to_u64(&self) -> u64;
     /// None if the number means nothing here.
@@ -21,6 +26,8 @@ pub trait Scalar: Sized {
 macro_rules! scalar {
     ($($integer:ty),*; $($id:ident($inner:ty)),*) => {
         $(impl Scalar for $integer {
+            const NUMBER: Number = Number::up_to(<$integer>::MAX as u64);
+
             #[inline]
             fn to_u64(&self) -> u64 {
                 u64::from(*self)
@@ -32,6 +39,8 @@ macro_rules! scalar {
             }
         })*
         $(impl Scalar for $id {
+            const NUMBER: Number = Number::up_to(<$inner>::MAX as u64);
+
             #[inline]
             fn to_u64(&self) -> u64 {
                 u64::from(self.0)
@@ -50,6 +59,8 @@ scalar!(u8, u16, u32, u64;
     Incarnation(u64));
 
 impl Scalar for bool {
+    const NUMBER: Number = Number { proto: "bool", ..Number::up_to(1) };
+
     fn to_u64(&self) -> u64 {
         u64::from(*self)
     }
@@ -61,6 +72,8 @@ impl Scalar for bool {
 
 /// Microseconds since the Unix epoch.
 impl Scalar for ClockTime {
+    const NUMBER: Number = Number::in_unit("microseconds since 1970");
+
     fn to_u64(&self) -> u64 {
         self.as_micros()
     }
@@ -72,6 +85,8 @@ impl Scalar for ClockTime {
 
 /// Microseconds.
 impl Scalar for Duration {
+    const NUMBER: Number = Number::in_unit("microseconds");
+
     fn to_u64(&self) -> u64 {
         u64::try_from(self.as_micros()).unwrap_or(u64::MAX)
     }
@@ -81,48 +96,45 @@ impl Scalar for Duration {
     }
 }
 
-/// Zero is not used: a missing isolation is refused.
-impl Scalar for Isolation {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Isolation::Strict => 1,
-            Isolation::Serializable => 2,
-        }
-    }
+/// An enum whose values are numbers from one: `choices!(Type { 1 "name" [Type::Value], … })`. Zero is not used, so that a
+/// value that is missing is refused.
+#[macro_export]
+macro_rules! choices {
+    ($type:ty { $($number:literal $name:literal [$($value:tt)*]),* $(,)? }) => {
+        impl $crate::scalar::Scalar for $type {
+            const NUMBER: $crate::schema::Number = $crate::schema::Number::choice(&[$($name),*]);
 
-    fn from_u64(number: u64) -> Option<Self> {
-        Isolation::ALL.into_iter().find(|isolation| isolation.to_u64() == number)
-    }
+            fn to_u64(&self) -> u64 {
+                match self {
+                    $($($value)* => $number,)*
+                }
+            }
+
+            fn from_u64(number: u64) -> Option<Self> {
+                match number {
+                    $($number => Some($($value)*),)*
+                    _ => None,
+                }
+            }
+        }
+    };
 }
 
-/// Zero is not used: a missing durability is refused.
-impl Scalar for Durability {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Durability::Sync => 1,
-            Durability::Memory => 2,
-        }
-    }
+choices!(Isolation {
+    1 "strict" [Isolation::Strict],
+    2 "serializable" [Isolation::Serializable],
+});
 
-    fn from_u64(number: u64) -> Option<Self> {
-        [Durability::Sync, Durability::Memory].into_iter().find(|durability| durability.to_u64() == number)
-    }
-}
+choices!(Durability {
+    1 "sync" [Durability::Sync],
+    2 "memory" [Durability::Memory],
+});
 
-/// Zero is not used: a missing system is refused.
-impl Scalar for Rival {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Rival::OnLog(System::TxnLock) => 1,
-            Rival::OnLog(System::TxnOcc) => 2,
-            Rival::OnLog(System::SpanLock) => 3,
-            Rival::OnLog(System::SpanOcc) => 4,
-            Rival::OnLog(System::Sinfonia) => 5,
-            Rival::QwStore => 6,
-        }
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        Rival::ALL.into_iter().find(|rival| rival.to_u64() == number)
-    }
-}
+choices!(Rival {
+    1 "txn-lock" [Rival::OnLog(System::TxnLock)],
+    2 "txn-occ" [Rival::OnLog(System::TxnOcc)],
+    3 "span-lock" [Rival::OnLog(System::SpanLock)],
+    4 "span-occ" [Rival::OnLog(System::SpanOcc)],
+    5 "sinfonia" [Rival::OnLog(System::Sinfonia)],
+    6 "qwstore" [Rival::QwStore],
+});

@@ -2,7 +2,8 @@
 //! their shape in memory, and `foreign!`, `pair!` and `list!` for what the crate of a table does not own.
 //!
 //! The first three implement [`Wire`](crate::Wire) for a type of the crate that holds the table. A type with parameters names
-//! them after `where`: `message!(Entry<P> where [P: Wire], "log.Entry", { … })`. The others declare a kind of field, which
+//! them after `where`: `message!(Entry<P> where [P: Wire], "log.Entry", { … })`. If what it holds differs from one protocol to the
+//! other, `of` names a type that tells the protocol: `where [P: Wire] of P`. The others declare a kind of field, which
 //! stands in tables where the type itself would be `Nested`.
 
 /// Declares the variables of the fields in a table and fills them from bytes.
@@ -43,10 +44,36 @@ macro_rules! write_fields {
     };
 }
 
+/// The name of a message in a schema.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! name_of {
+    ($name:literal) => {
+        $name.to_owned()
+    };
+    ($name:literal, $scope:ty) => {
+        $crate::schema::scoped::<$scope>($name)
+    };
+}
+
+/// The fields of a table, for a schema.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! describe_fields {
+    ($schema:ident, $type:ty, { $($number:literal $field:ident: $kind:ty),* }) => {
+        vec![$($crate::field::described::<$type, _, $kind>(
+            $number,
+            stringify!($field),
+            |value| &value.$field,
+            $schema,
+        )),*]
+    };
+}
+
 /// A struct: `message!(Type, "name", { 1 field: Kind, … }, check function)`.
 #[macro_export]
 macro_rules! message {
-    ($type:ty $(where [$($parameters:tt)*])?, $name:literal, { $($number:literal $field:ident: $kind:ty),* $(,)? } $(, check $check:path)?) => {
+    ($type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $name:literal, { $($number:literal $field:ident: $kind:ty),* $(,)? } $(, check $check:path)?) => {
         impl$(<$($parameters)*>)? $crate::Wire for $type {
             #[inline]
             fn encoded_len(&self) -> usize {
@@ -65,6 +92,19 @@ macro_rules! message {
                 $($check(&message).map_err(|fault| $crate::error::DecodeError::from(fault).within($name, ""))?;)?
                 Ok(message)
             }
+
+            fn name() -> String {
+                $crate::name_of!($name $($(, $scope)?)?)
+            }
+
+            fn describe(schema: &mut $crate::Schema) -> $crate::schema::Kind {
+                schema.enter(
+                    <Self as $crate::Wire>::name(),
+                    None,
+                    |_schema| $crate::describe_fields!(_schema, Self, { $($number $field: $kind),* }),
+                    |_| vec![],
+                )
+            }
         }
     };
 }
@@ -73,7 +113,7 @@ macro_rules! message {
 /// nested message of its own; `fields` are variants around one value; `through` are encoded by way of another type.
 #[macro_export]
 macro_rules! alternatives {
-    ($type:ty $(where [$($parameters:tt)*])?, $name:literal
+    ($type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $name:literal
         $(, messages { $($number:literal $variant:ident {
             $($field_number:literal $field:ident: $kind:ty),* $(,)?
         })* })?
@@ -160,6 +200,50 @@ macro_rules! alternatives {
                     $crate::error::DecodeError::new($name, "", $crate::error::Fault::UnknownAlternative)
                 })
             }
+
+            fn name() -> String {
+                $crate::name_of!($name $($(, $scope)?)?)
+            }
+
+            fn describe(schema: &mut $crate::Schema) -> $crate::schema::Kind {
+                let own = <Self as $crate::Wire>::name();
+                schema.enter(own.clone(), None, |_| vec![], |schema| vec![
+                    $($($crate::schema::Field {
+                        number: $number,
+                        name: stringify!($variant),
+                        label: $crate::schema::Label::Required,
+                        kind: schema.enter(
+                            format!("{own}.{}", stringify!($variant)),
+                            Some(&own),
+                            |_schema| vec![$($crate::field::described::<Self, _, $kind>(
+                                $field_number,
+                                stringify!($field),
+                                |value| match value {
+                                    Self::$variant { $field, .. } => $field,
+                                    _ => unreachable!("only the type of the field is asked for"),
+                                },
+                                _schema,
+                            )),*],
+                            |_| vec![],
+                        ),
+                    },)*)?
+                    $($($crate::field::described_alternative::<Self, _, $value_kind>(
+                        $value_number,
+                        stringify!($value_variant),
+                        |value| match value {
+                            Self::$value_variant(value) => value,
+                            _ => unreachable!("only the type of the field is asked for"),
+                        },
+                        schema,
+                    ),)*)?
+                    $($($crate::schema::Field {
+                        number: $other_number,
+                        name: stringify!($other_variant),
+                        label: $crate::schema::Label::Required,
+                        kind: <$other as $crate::Wire>::describe(schema),
+                    },)*)?
+                ])
+            }
         }
     };
 }
@@ -181,6 +265,13 @@ macro_rules! foreign {
             $crate::take_fields!(bytes, $name, { $($number $field: $field_kind),* });
             type Foreign = $type;
             Ok(Foreign { $($field),* })
+        }, schema => {
+            schema.enter(
+                $name.to_owned(),
+                None,
+                |schema| $crate::describe_fields!(schema, $type, { $($number $field: $field_kind),* }),
+                |_| vec![],
+            )
         });
     };
 }
@@ -188,7 +279,7 @@ macro_rules! foreign {
 /// A tuple of two: `pair!(Name: (A, B), "name", 1 first: KindOfA, 2 second: KindOfB)` declares the kind `Name`.
 #[macro_export]
 macro_rules! pair {
-    ($(#[$meta:meta])* $visibility:vis $kind:ident: $type:ty $(where [$($parameters:tt)*])?, $name:literal,
+    ($(#[$meta:meta])* $visibility:vis $kind:ident: $type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $name:literal,
         1 $first:ident: $first_kind:ty, 2 $second:ident: $second_kind:ty) => {
         $(#[$meta])*
         $visibility struct $kind;
@@ -201,6 +292,11 @@ macro_rules! pair {
         }, bytes => {
             $crate::take_fields!(bytes, $name, { 1 $first: $first_kind, 2 $second: $second_kind });
             Ok(($first, $second))
+        }, schema => {
+            schema.enter($crate::name_of!($name $($(, $scope)?)?), None, |schema| vec![
+                $crate::field::described::<$type, _, $first_kind>(1, stringify!($first), |pair| &pair.0, schema),
+                $crate::field::described::<$type, _, $second_kind>(2, stringify!($second), |pair| &pair.1, schema),
+            ], |_| vec![])
         });
     };
 }
@@ -208,7 +304,7 @@ macro_rules! pair {
 /// A list that is a message of its own: `list!(Name: Vec<Type>, "name", Repeated<Nested>)` declares the kind `Name`.
 #[macro_export]
 macro_rules! list {
-    ($(#[$meta:meta])* $visibility:vis $kind:ident: $type:ty $(where [$($parameters:tt)*])?, $name:literal,
+    ($(#[$meta:meta])* $visibility:vis $kind:ident: $type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $name:literal,
         $entries_kind:ty) => {
         $(#[$meta])*
         $visibility struct $kind;
@@ -220,6 +316,10 @@ macro_rules! list {
         }, bytes => {
             $crate::take_fields!(bytes, $name, { 1 entries: $entries_kind });
             Ok(entries)
+        }, schema => {
+            schema.enter($crate::name_of!($name $($(, $scope)?)?), None, |schema| vec![
+                $crate::field::described::<$type, _, $entries_kind>(1, "entries", |entries| entries, schema),
+            ], |_| vec![])
         });
     };
 }
@@ -228,8 +328,8 @@ macro_rules! list {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! nested_kind {
-    ($kind:ident: $type:ty $(where [$($parameters:tt)*])?, $value:ident => $length:block, $writer:ident => $write:block,
-        $bytes:ident => $read:block) => {
+    ($kind:ident: $type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $value:ident => $length:block, $writer:ident => $write:block,
+        $bytes:ident => $read:block, $schema:ident => $describe:block) => {
         impl$(<$($parameters)*>)? $crate::field::Kind<$type> for $kind {
             const WIRE_TYPE: $crate::reader::WireType = $crate::reader::WireType::Delimited;
 
@@ -256,6 +356,10 @@ macro_rules! nested_kind {
             fn is_default(_: &$type) -> bool {
                 false
             }
+
+            fn describe($schema: &mut $crate::Schema) -> $crate::schema::Kind {
+                $describe
+            }
         }
     };
 }
@@ -263,7 +367,7 @@ macro_rules! nested_kind {
 /// A type that is encoded by way of another: `through!(Type, Other)`.
 #[macro_export]
 macro_rules! through {
-    ($type:ty $(where [$($parameters:tt)*])?, $other:ty) => {
+    ($type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $other:ty) => {
         impl$(<$($parameters)*>)? $crate::Wire for $type {
             fn encoded_len(&self) -> usize {
                 <$other as $crate::Through<Self>>::of(self).encoded_len()
@@ -276,6 +380,14 @@ macro_rules! through {
             fn decode(bytes: &[u8]) -> Result<Self, $crate::error::DecodeError> {
                 let other = <$other as $crate::Wire>::decode(bytes)?;
                 Ok($crate::Through::<Self>::restore(other)?)
+            }
+
+            fn name() -> String {
+                <$other as $crate::Wire>::name()
+            }
+
+            fn describe(schema: &mut $crate::Schema) -> $crate::schema::Kind {
+                <$other as $crate::Wire>::describe(schema)
             }
         }
     };

@@ -7,7 +7,8 @@ use quorate_codec::field::{
     BoundBytes, Fixed64, KeyBytes, Map, Nested, Optional, Repeated, ValueBytes, Varint,
 };
 use quorate_codec::scalar::Scalar;
-use quorate_codec::{alternatives, foreign, list, message, pair};
+use quorate_codec::schema::Number;
+use quorate_codec::{alternatives, choices, foreign, list, message, pair};
 use quorate_core::Key;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_store::client_table::{Remembered, TablePage};
@@ -53,6 +54,8 @@ alternatives!(Message, "configuration.Message", messages {
 });
 
 impl Scalar for Revision {
+    const NUMBER: Number = Number::up_to(u64::MAX);
+
     fn to_u64(&self) -> u64 {
         self.0
     }
@@ -62,45 +65,18 @@ impl Scalar for Revision {
     }
 }
 
-impl Scalar for Consistency {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Consistency::Linearizable => 1,
-            Consistency::Stale => 2,
-        }
-    }
+choices!(Consistency {
+    1 "linearizable" [Consistency::Linearizable],
+    2 "stale" [Consistency::Stale],
+});
 
-    fn from_u64(number: u64) -> Option<Self> {
-        match number {
-            1 => Some(Consistency::Linearizable),
-            2 => Some(Consistency::Stale),
-            _ => None,
-        }
-    }
-}
-
-impl Scalar for Refusal {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Refusal::Malformed => 1,
-            Refusal::TooLarge => 2,
-            Refusal::TooOld => 3,
-            Refusal::TooMany => 4,
-            Refusal::Duration => 5,
-        }
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        match number {
-            1 => Some(Refusal::Malformed),
-            2 => Some(Refusal::TooLarge),
-            3 => Some(Refusal::TooOld),
-            4 => Some(Refusal::TooMany),
-            5 => Some(Refusal::Duration),
-            _ => None,
-        }
-    }
-}
+choices!(Refusal {
+    1 "malformed" [Refusal::Malformed],
+    2 "too large" [Refusal::TooLarge],
+    3 "too old" [Refusal::TooOld],
+    4 "too many" [Refusal::TooMany],
+    5 "of a duration" [Refusal::Duration],
+});
 
 message!(LeaseId, "configuration.LeaseId", {
     1 client: Fixed64,

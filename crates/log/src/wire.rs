@@ -64,25 +64,25 @@ impl Through<Membership> for Members {
     }
 }
 
-alternatives!(Item<M> where [M: LogMachine<Entry: Wire>], "log.Item", fields {
+alternatives!(Item<M> where [M: LogMachine<Entry: Wire>] of M::Entry, "log.Item", fields {
     1 Own: Nested,
     2 NextGroup: Nested,
 });
 
-message!(Entry<P> where [P: Wire], "log.Entry", {
+message!(Entry<P> where [P: Wire] of P, "log.Entry", {
     1 view: Varint,
     2 payload: Nested,
 });
 
-list!(Entries: Vec<Entry<P>> where [P: Wire], "log.Entries", Repeated<Nested>);
+list!(Entries: Vec<Entry<P>> where [P: Wire] of P, "log.Entries", Repeated<Nested>);
 
-alternatives!(Part<Message<Item<M>>, M::Message> where [M: LogMachine<Entry: Wire, Page: Wire, Message: Wire>], "log.Member", fields {
+alternatives!(Part<Message<Item<M>>, M::Message> where [M: LogMachine<Entry: Wire, Page: Wire, Message: Wire>] of M::Message, "log.Member", fields {
     1 Log: Nested,
     2 Own: Nested,
 });
 
 alternatives!(
-    Message<P> where [P: Payload<Page: Wire> + Wire],
+    Message<P> where [P: Payload<Page: Wire> + Wire] of P,
     "log.Message",
     messages {
         1 Prepare {
@@ -118,7 +118,7 @@ alternatives!(
 );
 
 alternatives!(
-    Fact<P> where [P: Payload<Page: Wire> + Wire],
+    Fact<P> where [P: Payload<Page: Wire> + Wire] of P,
     "log.Fact",
     messages {
         3 LifeNoted { 1 replica: Varint, 2 life: Varint }

@@ -29,7 +29,7 @@ const FRAME_BYTES_FULL: usize = 256 * 1024;
 
 const HEADER_BYTES: usize = 8;
 const VERSION_BYTES: usize = 1;
-const PACKET_FIELD: u32 = 1;
+pub(crate) const PACKET_FIELD: u32 = 1;
 
 /// Bytes that are not a frame. The stream cannot be read any further: close the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,6 +23,7 @@ pub mod catalogue;
 pub mod frame;
 pub mod packet;
 pub mod record;
+mod schema;
 
 pub use frame::{FRAME_BYTES_MAX, FrameError, FrameReader, FrameWriter};
 pub use packet::{
@@ -30,3 +31,4 @@ pub use packet::{
 };
 pub use quorate_codec::{DecodeError, Fault, Malformed, Wire, decode, encode};
 pub use record::{decode_record, encode_record};
+pub use schema::schema;

@@ -6,14 +6,14 @@ use quorate_codec::{DecodeError, Wire, Writer, take_fields};
 use quorate_core::Epoch;
 
 /// The field of a record that holds its epoch. It stands outside the alternatives, which pass over it.
-const EPOCH: u32 = 63;
+pub(crate) const EPOCH_FIELD: u32 = 63;
 
 /// Appends the bytes of a record that is written under a membership; never none.
 pub fn encode_record<R: Wire>(epoch: Epoch, record: &R, out: &mut BytesMut) {
     record.encode(out);
     let start = out.len();
-    out.resize(start + <Varint as Field<Epoch>>::encoded_len(EPOCH, &epoch), 0);
-    <Varint as Field<Epoch>>::write(EPOCH, &epoch, &mut Writer::new(&mut out[start..]));
+    out.resize(start + <Varint as Field<Epoch>>::encoded_len(EPOCH_FIELD, &epoch), 0);
+    <Varint as Field<Epoch>>::write(EPOCH_FIELD, &epoch, &mut Writer::new(&mut out[start..]));
 }
 
 /// Reads back what [`encode_record`] has written, now or in an earlier version.

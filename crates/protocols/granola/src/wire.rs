@@ -1,8 +1,7 @@
 //! The field numbers of Granola.
 
 use quorate_codec::field::{Fixed64, Map, Nested, Optional, Packed, PlainBytes, Repeated, Varint};
-use quorate_codec::scalar::Scalar;
-use quorate_codec::{Fault, Wire, alternatives, bytes_kind, list, message, pair};
+use quorate_codec::{Fault, Wire, alternatives, bytes_kind, choices, list, message, pair};
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, Value};
 use quorate_core::{ShardId, TransactionId};
 
@@ -16,6 +15,7 @@ bytes_kind!(
     /// divided, and has to fit into a frame.
     OperationBytes: Value,
     default Some(Value::new()),
+    lengths 0, Some(TRANSACTION_BYTES_MAX),
     check |bytes| if bytes.len() > TRANSACTION_BYTES_MAX {
         Err(Fault::Operation { bytes: bytes.len() })
     } else {
@@ -23,21 +23,11 @@ bytes_kind!(
     }
 );
 
-/// Zero is not used: a missing class is refused.
-impl Scalar for Class {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Class::ReadOnly => 1,
-            Class::Independent => 2,
-            Class::Coordinated => 3,
-        }
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        let classes = [Class::ReadOnly, Class::Independent, Class::Coordinated];
-        classes.into_iter().find(|class| class.to_u64() == number)
-    }
-}
+choices!(Class {
+    1 "read-only" [Class::ReadOnly],
+    2 "independent" [Class::Independent],
+    3 "coordinated" [Class::Coordinated],
+});
 
 alternatives!(Message, "granola.Message",
     messages {

@@ -49,16 +49,16 @@ fn validate_part_range(range: &PartRange) -> Result<(), Fault> {
     }
 }
 
-message!(RecordPage<O> where [O: WireOperations], "ir.RecordPage", {
+message!(RecordPage<O> where [O: WireOperations] of O::Supplement, "ir.RecordPage", {
     1 entries: Repeated<PageEntry>,
 });
 
 pair!(
-    PageEntry: (TransactionId, OperationEntries<O>) where [O: WireOperations], "ir.RecordPage.Entry",
+    PageEntry: (TransactionId, OperationEntries<O>) where [O: WireOperations] of O::Supplement, "ir.RecordPage.Entry",
     1 transaction: Nested, 2 entries: Nested
 );
 
-alternatives!(Message<O> where [O: WireOperations], "ir.Message", messages {
+alternatives!(Message<O> where [O: WireOperations] of O::Supplement, "ir.Message", messages {
     1 ProposeInconsistent { 1 id: Nested, 2 operation: Nested }
     2 ProposeConsensus { 1 id: Nested, 2 operation: Nested }
     3 InconsistentReply { 1 id: Nested, 2 view: Varint }

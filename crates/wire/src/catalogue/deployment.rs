@@ -9,8 +9,7 @@ use quorate_core::{ClockTime, Key, KeyRange, KeyspaceId};
 use quorate_procedures::operation::NAME_BYTES_MAX;
 
 use quorate_codec::field::Varint;
-use quorate_codec::message;
-use quorate_codec::scalar::Scalar;
+use quorate_codec::{choices, message};
 
 /// A version of a procedure, as the catalogue knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +38,6 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 4] = [Stage::Deploying, Stage::Deployed, Stage::Removing, Stage::Removed];
-
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -58,21 +55,12 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Zero is not used: a missing stage is refused.
-impl Scalar for Stage {
-    fn to_u64(&self) -> u64 {
-        match self {
-            Stage::Deploying => 1,
-            Stage::Deployed => 2,
-            Stage::Removing => 3,
-            Stage::Removed => 4,
-        }
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        Stage::ALL.into_iter().find(|stage| stage.to_u64() == number)
-    }
-}
+choices!(Stage {
+    1 "deploying" [Stage::Deploying],
+    2 "deployed" [Stage::Deployed],
+    3 "removing" [Stage::Removing],
+    4 "removed" [Stage::Removed],
+});
 
 message!(Deployment, "Deployment", {
     1 stage: Varint,

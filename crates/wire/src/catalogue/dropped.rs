@@ -18,8 +18,7 @@ use quorate_core::{ClockTime, Key, KeyRange, KeyspaceId};
 use super::{KEYSPACE_KEY_PREFIX, keyspace_range};
 use quorate_codec::Fault;
 use quorate_codec::field::{KeyBytes, Nested, Optional, Repeated, Text, Varint};
-use quorate_codec::message;
-use quorate_codec::scalar::Scalar;
+use quorate_codec::{choices, message};
 
 /// What the keys of dropped keyspaces begin with.
 const DROPPED_KEY_PREFIX: &str = "dropped/";
@@ -68,8 +67,6 @@ pub enum DropStage {
 }
 
 impl DropStage {
-    const ALL: [DropStage; 3] = [DropStage::Waiting, DropStage::Purged, DropStage::Restored];
-
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -80,20 +77,11 @@ impl DropStage {
     }
 }
 
-/// Zero is not used: a missing stage is refused.
-impl Scalar for DropStage {
-    fn to_u64(&self) -> u64 {
-        match self {
-            DropStage::Waiting => 1,
-            DropStage::Purged => 2,
-            DropStage::Restored => 3,
-        }
-    }
-
-    fn from_u64(number: u64) -> Option<Self> {
-        DropStage::ALL.into_iter().find(|stage| stage.to_u64() == number)
-    }
-}
+choices!(DropStage {
+    1 "waiting" [DropStage::Waiting],
+    2 "purged" [DropStage::Purged],
+    3 "restored" [DropStage::Restored],
+});
 
 message!(Dropped, "Dropped", {
     1 id: Varint,

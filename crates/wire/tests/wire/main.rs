@@ -11,6 +11,7 @@ mod hostile;
 mod oracle;
 mod oracle_test;
 mod round_trip;
+mod schema;
 mod sharing;
 
 use proptest::test_runner::Config;
