@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use proptest::collection::vec;
-use proptest::prelude::*;
-use proptest::sample::Index;
 use quorate_baselines::Replica;
 use quorate_baselines::entry::Page;
 use quorate_baselines::message::Wanted;
@@ -15,9 +12,10 @@ use quorate_core::transaction::{
     KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX,
 };
 use quorate_core::{
-    Epoch, Key, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View, Write,
+    Epoch, Key, Random, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
+    Write,
 };
-use quorate_log::member::MessageOf;
+use quorate_log::member::{Item, MessageOf};
 use quorate_log::message::Offer;
 use quorate_log::{Membership, Run, Shape};
 use quorate_tapir::Message;
@@ -25,9 +23,11 @@ use quorate_wire::packet::Serializable;
 use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode_record, encode};
 
 use crate::allocation::peak_of;
-use crate::generate::baselines::{self, Fact};
-use crate::generate::{configuration, granola, qwstore};
+use crate::roots::{self, Root};
 use crate::{cases, generate};
+
+/// What the log of a comparison system writes to its records.
+type Fact = quorate_log::Fact<Item<Replica>>;
 
 /// Decoding may take so many times the length of its input. The worst is a list of the shortest entries that there can
 /// be, while it grows.
@@ -42,9 +42,9 @@ fn decode_everything(bytes: &[u8]) {
         drop(decode_record::<quorate_tapir::Record>(bytes));
         drop(decode_record::<Fact>(bytes));
         drop(decode::<MessageOf<Replica>>(bytes));
-        drop(decode_record::<configuration::Fact>(bytes));
+        drop(decode_record::<quorate_log::Fact<Item<quorate_configuration::Replica>>>(bytes));
         drop(decode::<MessageOf<quorate_configuration::Replica>>(bytes));
-        drop(decode_record::<granola::Fact>(bytes));
+        drop(decode_record::<quorate_log::Fact<Item<Serializable>>>(bytes));
         drop(decode::<MessageOf<Serializable>>(bytes));
         drop(decode::<quorate_qwstore::Message>(bytes));
         drop(decode_record::<quorate_qwstore::Record>(bytes));
@@ -56,19 +56,19 @@ fn decode_everything(bytes: &[u8]) {
 }
 
 /// Changes, inserts, removes or doubles some bytes, or cuts the rest off.
-fn mutate(bytes: &mut Vec<u8>, mutations: &[(Index, u8, u8)]) {
-    for (index, how, byte) in mutations {
+fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..random.between(1, 4) {
         if bytes.is_empty() {
             return;
         }
-        let at = index.index(bytes.len());
-        match how % 6 {
-            0 => bytes[at] = *byte,
+        let (at, byte) = (random.index(bytes.len()), random.next_u64() as u8);
+        match random.below(6) {
+            0 => bytes[at] = byte,
             1 => bytes[at] ^= 1 << (byte % 8),
-            2 => bytes.insert(at, *byte),
+            2 => bytes.insert(at, byte),
             3 => drop(bytes.remove(at)),
             4 => {
-                let end = (at + usize::from(*byte)).min(bytes.len());
+                let end = (at + usize::from(byte)).min(bytes.len());
                 bytes.extend_from_within(at..end);
             }
             _ => bytes.truncate(at),
@@ -76,121 +76,81 @@ fn mutate(bytes: &mut Vec<u8>, mutations: &[(Index, u8, u8)]) {
     }
 }
 
-fn mutations() -> impl Strategy<Value = Vec<(Index, u8, u8)>> {
-    vec((any::<Index>(), any::<u8>(), any::<u8>()), 1..5)
-}
-
-proptest! {
-    #![proptest_config(cases(3_000))]
-
-    #[test]
-    fn mutated_packets_are_harmless(packet in generate::packet(), mutations in mutations()) {
-        let mut bytes = encode(&packet).to_vec();
-        mutate(&mut bytes, &mutations);
-        decode_everything(&bytes);
-    }
-
-    #[test]
-    fn mutated_records_are_harmless(record in generate::record(), mutations in mutations()) {
-        let mut bytes = encode(&record).to_vec();
-        mutate(&mut bytes, &mutations);
-        decode_everything(&bytes);
-    }
-
-    #[test]
-    fn mutated_records_on_a_log_are_harmless(fact in baselines::fact(), mutations in mutations()) {
-        let mut bytes = encode(&fact).to_vec();
-        mutate(&mut bytes, &mutations);
-        decode_everything(&bytes);
-    }
-
-    #[test]
-    fn mutated_messages_on_a_log_are_harmless(message in baselines::member_message(), mutations in mutations()) {
-        let mut bytes = encode(&message).to_vec();
-        mutate(&mut bytes, &mutations);
-        decode_everything(&bytes);
-    }
-
-    #[test]
-    fn mutated_messages_of_granola_are_harmless(
-        message in granola::member_message(),
-        mutations in mutations(),
-    ) {
-        let mut bytes = encode(&message).to_vec();
-        mutate(&mut bytes, &mutations);
-        decode_everything(&bytes);
-    }
-
-    #[test]
-    fn mutated_records_of_granola_are_harmless(fact in granola::fact(), mutations in mutations()) {
-        let mut bytes = encode(&fact).to_vec();
-        mutate(&mut bytes, &mutations);
-        decode_everything(&bytes);
-    }
-
-    #[test]
-    fn mutated_messages_of_the_configuration_are_harmless(
-        message in configuration::member_message(),
-        mutations in mutations(),
-    ) {
-        let mut bytes = encode(&message).to_vec();
-        mutate(&mut bytes, &mutations);
-        decode_everything(&bytes);
-    }
-
-    #[test]
-    fn mutated_messages_of_the_quorum_store_are_harmless(
-        message in qwstore::message(),
-        record in qwstore::record(),
-        mutations in mutations(),
-    ) {
-        for mut bytes in [encode(&message).to_vec(), encode(&record).to_vec()] {
-            mutate(&mut bytes, &mutations);
+fn mutants_are_harmless(roots: &[Root]) {
+    cases(3_000, |random| {
+        for root in roots {
+            let mut bytes = generate::write(&root.name, &generate::message(&root.name, random));
+            mutate(&mut bytes, random);
             decode_everything(&bytes);
         }
-    }
+    });
+}
 
-    #[test]
-    fn random_bytes_are_harmless(bytes in vec(any::<u8>(), 0..300)) {
+#[test]
+fn mutated_messages_are_harmless() {
+    mutants_are_harmless(&roots::messages());
+}
+
+#[test]
+fn mutated_records_are_harmless() {
+    mutants_are_harmless(&roots::records());
+}
+
+#[test]
+fn mutated_values_of_the_catalogue_are_harmless() {
+    mutants_are_harmless(&roots::values());
+}
+
+#[test]
+fn random_bytes_are_harmless() {
+    cases(3_000, |random| {
+        let length = random.index(300);
+        decode_everything(&generate::bytes(length, random));
+    });
+}
+
+/// Low bytes are tags and lengths that fit, so such noise gets deep.
+#[test]
+fn plausible_noise_is_harmless() {
+    cases(3_000, |random| {
+        let mut bytes = generate::bytes(random.index(300), random);
+        bytes.iter_mut().filter(|_| random.chance(0.5)).for_each(|byte| *byte %= 40);
         decode_everything(&bytes);
-    }
+    });
+}
 
-    /// Low bytes are tags and lengths that fit, so such noise gets deep.
-    #[test]
-    fn plausible_noise_is_harmless(bytes in vec(prop_oneof![0u8..40, any::<u8>()], 0..300)) {
-        decode_everything(&bytes);
-    }
-
-    #[test]
-    fn a_stream_of_noise_is_harmless(chunks in vec(vec(prop_oneof![Just(0u8), any::<u8>()], 0..40), 0..8)) {
+#[test]
+fn a_stream_of_noise_is_harmless() {
+    cases(3_000, |random| {
         let mut reader = FrameReader::new();
-        for chunk in chunks {
+        for _ in 0..random.below(8) {
+            let mut chunk = generate::bytes(random.index(40), random);
+            chunk.iter_mut().filter(|_| random.chance(0.5)).for_each(|byte| *byte = 0);
             reader.feed(&chunk);
             while let Ok(Some(packets)) = reader.next_frame() {
                 packets.for_each(drop);
             }
         }
-    }
+    });
 }
 
-proptest! {
-    #![proptest_config(cases(60))]
-
-    #[test]
-    fn packets_cut_anywhere_are_harmless(packet in generate::packet()) {
-        let bytes = encode(&packet);
+fn pieces_are_harmless(root: &Root) {
+    cases(60, |random| {
+        let bytes = generate::write(&root.name, &generate::message(&root.name, random));
         for length in 0..bytes.len() {
             decode_everything(&bytes[..length]);
         }
-    }
+    });
+}
 
-    #[test]
-    fn records_on_a_log_cut_anywhere_are_harmless(fact in baselines::fact()) {
-        let bytes = encode(&fact);
-        for length in 0..bytes.len() {
-            decode_everything(&bytes[..length]);
-        }
-    }
+#[test]
+fn packets_cut_anywhere_are_harmless() {
+    pieces_are_harmless(&roots::messages()[0]);
+}
+
+#[test]
+fn records_cut_anywhere_are_harmless() {
+    roots::records().iter().for_each(pieces_are_harmless);
 }
 
 /// An entry cannot be divided, so what it holds has to fit.

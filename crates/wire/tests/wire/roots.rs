@@ -1,0 +1,86 @@
+//! The messages from which all others are reached.
+
+use std::fmt::Debug;
+
+use bytes::BytesMut;
+use quorate_core::Epoch;
+use quorate_core::topology::{Keyspace, Node, Shard};
+use quorate_log::Fact;
+use quorate_log::member::{Item, Said};
+use quorate_wire::catalogue::{Deployment, Dropped};
+use quorate_wire::packet::Serializable;
+use quorate_wire::{DecodeError, Packet, Wire, decode, decode_record, encode, encode_record};
+
+/// A message that stands by itself: in a frame, in a log, or as a value of the catalogue.
+pub(crate) struct Root {
+    /// Its name in the schema.
+    pub(crate) name: String,
+    /// Reads it and writes it again, with every assertion that holds of all types.
+    pub(crate) again: fn(&[u8]) -> Result<Vec<u8>, DecodeError>,
+}
+
+/// Those that travel, and parts of them which a packet holds too seldom.
+pub(crate) fn messages() -> Vec<Root> {
+    vec![
+        message::<Packet>(),
+        message::<quorate_tapir::Message>(),
+        message::<quorate_qwstore::Message>(),
+        message::<Said<quorate_baselines::Replica>>(),
+        message::<Said<quorate_configuration::Replica>>(),
+        message::<Said<Serializable>>(),
+        message::<quorate_core::verify::Answer>(),
+    ]
+}
+
+/// Those of logs.
+pub(crate) fn records() -> Vec<Root> {
+    vec![
+        record::<quorate_tapir::Record>(),
+        record::<quorate_qwstore::Record>(),
+        record::<Fact<Item<quorate_baselines::Replica>>>(),
+        record::<Fact<Item<quorate_configuration::Replica>>>(),
+        record::<Fact<Item<Serializable>>>(),
+    ]
+}
+
+/// Those of the catalogue.
+pub(crate) fn values() -> Vec<Root> {
+    vec![
+        message::<Keyspace>(),
+        message::<Node>(),
+        message::<Shard>(),
+        message::<Deployment>(),
+        message::<Dropped>(),
+    ]
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Root> {
+    messages().into_iter().chain(records()).chain(values()).collect()
+}
+
+fn message<T: Wire + Debug + PartialEq>() -> Root {
+    Root { name: T::name(), again: message_again::<T> }
+}
+
+fn message_again<T: Wire + Debug + PartialEq>(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let message: T = decode(bytes)?;
+    let again = encode(&message);
+    assert_eq!(again.len(), message.encoded_len(), "it is as long as it announced");
+    assert_eq!(decode(&again), Ok(message), "it is read back");
+    Ok(again.to_vec())
+}
+
+fn record<R: Wire + Debug + PartialEq>() -> Root {
+    Root { name: R::name(), again: record_again::<R> }
+}
+
+fn record_again<R: Wire + Debug + PartialEq>(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let (epoch, record): (Epoch, R) = decode_record(bytes)?;
+    let mut again = BytesMut::new();
+    encode_record(epoch, &record, &mut again);
+    assert!(!again.is_empty(), "a log cannot hold an empty record");
+    assert!(epoch != Epoch::FIRST || again.len() == record.encoded_len(), "the first epoch costs nothing");
+    assert_eq!(decode_record(&again), Ok((epoch, record)), "it is read back");
+    Ok(again.to_vec())
+}
