@@ -1,6 +1,6 @@
 //! How long the messages of an everyday transaction take to encode and to decode.
 //!
-//! `cargo run --release -p quorate-wire --example codec_speed`
+//! `cargo bench -p quorate-wire --bench codec_speed`
 
 use std::hint::black_box;
 use std::sync::Arc;
