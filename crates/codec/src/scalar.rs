@@ -1,4 +1,4 @@
-//! What is a number on the wire.
+//! The types that are numbers on the wire.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::schema::Number;
 
 /// Something that is a number on the wire. Zero is its default.
 pub trait Scalar: Sized {
-    /// What the numbers are.
+    /// The meaning of the numbers.
     const NUMBER: Number;
 
     /// The number.

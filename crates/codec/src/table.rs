@@ -1,8 +1,8 @@
 //! The tables: `message!` for structs, `alternatives!` for enums, `through!` for the few types whose encoding differs from
-//! their shape in memory, and `foreign!`, `pair!` and `list!` for what the crate of a table does not own.
+//! their shape in memory, and `foreign!`, `pair!` and `list!` for types of other crates.
 //!
 //! The first three implement [`Wire`](crate::Wire) for a type of the crate that holds the table. A type with parameters names
-//! them after `where`: `message!(Entry<P> where [P: Wire], "log.Entry", { … })`. If what it holds differs from one protocol to the
+//! them after `where`: `message!(Entry<P> where [P: Wire], "log.Entry", { … })`. If its fields differ from one protocol to the
 //! other, `of` names a type that tells the protocol: `where [P: Wire] of P`. The others declare a kind of field, which
 //! stands in tables where the type itself would be `Nested`.
 

@@ -10,7 +10,7 @@
 //! structs and no copy between them. `docs/wire-format.md` lists every frame, packet and field number.
 //!
 //! The tables are those of [`quorate_codec`], and stand in the crates of the types that they encode: the vocabulary's in the
-//! codec, each protocol's in its folder. What is here joins them: frames, packets, records and the catalogue.
+//! codec, each protocol's in its folder. This crate joins them: frames, packets, records and the catalogue.
 //!
 //! | module | what it is about |
 //! |---|---|

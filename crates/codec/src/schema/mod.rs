@@ -37,7 +37,7 @@ pub struct Field {
     pub name: &'static str,
     /// When and how often it is present.
     pub label: Label,
-    /// What one of its values is.
+    /// The type of one of its values.
     pub kind: Kind,
 }
 
@@ -61,7 +61,7 @@ pub enum Label {
     Map,
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number of variable length.
@@ -83,16 +83,16 @@ pub enum Kind {
     Never,
 }
 
-/// What a number is.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
     /// The type that a number of variable length has in protocol buffers.
     pub proto: &'static str,
     /// The greatest one.
     pub max: u64,
-    /// What the numbers from one stand for; empty if they are numbers and nothing else.
+    /// The meanings of the numbers from one; empty if they are numbers and nothing else.
     pub names: &'static [&'static str],
-    /// What is counted; empty if that is clear from the name.
+    /// The unit; empty if that is clear from the name.
     pub unit: &'static str,
 }
 

@@ -176,7 +176,7 @@ impl Schema {
     }
 }
 
-/// What the types of protocol buffers do not say.
+/// Limits and meanings that the types of protocol buffers leave open.
 fn remarks(field: &Field, is_alternative: bool) -> Vec<String> {
     let mut remarks = Vec::new();
     if field.label == Label::Required && !is_alternative {

@@ -1,4 +1,4 @@
-//! The field numbers of TAPIR: of its messages, and of what a replica writes to its log.
+//! The field numbers of TAPIR: of its messages, and of the records of a replica.
 
 mod shared;
 

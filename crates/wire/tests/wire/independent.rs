@@ -1,4 +1,4 @@
-//! The independent implementation reads what the codec writes, and both write the same.
+//! The independent implementation reads the bytes of the codec, and both write the same.
 //!
 //! It refuses fields that `docs/wire-format.proto` does not declare and those of another type; so equal bytes after its
 //! own round trip mean that every field has the number and type of the text.
@@ -39,7 +39,7 @@ fn the_payload_of_a_frame_is_a_message_of_packets() {
     });
 }
 
-/// What others read in a message, as the text format of protocol buffers shows it.
+/// A message as the independent implementation reads it, and as the text format of protocol buffers shows it.
 fn read<T: Wire>(message: &T) -> String {
     let theirs = generate::read(&T::name(), &encode(message)).expect("it is declared");
     FILE.print(&SCHEMA.identifier(&T::name()), &theirs)

@@ -1,4 +1,4 @@
-//! What others write is read, and written again to the byte, at exactly the length that was announced.
+//! Messages that others write are read, and written again to the byte, at exactly the length that was announced.
 
 use crate::roots::{self, Root};
 use crate::{cases, generate};

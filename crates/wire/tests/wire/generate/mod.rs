@@ -1,11 +1,11 @@
 //! Random messages, made from the tables of the codec as their schema tells them.
 //!
 //! Every alternative, every choice of a number and both states of every optional field are drawn, each with a chance that does
-//! not depend on what else is drawn. Numbers are 0, 1, the last of one byte and the first of two, the greatest of their
+//! not depend on the other draws. Numbers are 0, 1, the last of one byte and the first of two, the greatest of their
 //! type, or any; bytes and texts are as short as may be, everyday, or longer than one byte of length can tell; lists
 //! are empty, short or long. `coverage` fails if one of these is never reached.
 //!
-//! What a table does not say, a check of its message does: `sound` repairs what was drawn.
+//! Some rules stand in the check of a message and not in its table: `sound` makes a drawn message keep them.
 //!
 //! A message is made of values of the independent implementation, which also writes it. So a test begins with bytes that
 //! the codec has not written.
@@ -88,7 +88,7 @@ fn number(number: &Number, random: &mut Random) -> u64 {
         5 => random.next_u64(),
         _ => random.below(1000),
     };
-    // Of what is too great any part will do.
+    // A number that is too great is folded.
     if drawn <= number.max { drawn } else { drawn % number.max }
 }
 
@@ -219,7 +219,7 @@ impl Message {
         }
     }
 
-    /// Leaves out what is written by leaving it out.
+    /// Leaves fields out that have their defaults.
     fn drop_defaults(&mut self, described: &quorate_codec::schema::Message) {
         for field in described.fields.iter().filter(|field| field.label == Label::Plain) {
             let is_default = match self.all(field.number) {

@@ -1,4 +1,4 @@
-//! The checks of messages that their tables do not tell: what was drawn is made to pass them.
+//! The checks of messages that their tables do not tell: a drawn message is made to pass them.
 //!
 //! Without a repair here a message is refused now and then, and the test that reads it fails.
 

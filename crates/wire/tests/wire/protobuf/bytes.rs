@@ -1,4 +1,4 @@
-//! Bytes: what a message that others have written must be, and what ours would be if they wrote it.
+//! Reads the bytes of a message strictly, and writes them canonically.
 
 use super::{FieldType, File, Label, Message, Type, Value, ValueType};
 

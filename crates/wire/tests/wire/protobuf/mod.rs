@@ -22,13 +22,13 @@ pub(crate) struct File {
     pub(crate) messages: BTreeMap<String, Type>,
 }
 
-/// What fields a message may have, by number.
+/// The fields that a message may have, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Type {
     pub(crate) fields: BTreeMap<u32, FieldType>,
 }
 
-/// What a field may hold.
+/// The name and type of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FieldType {
     pub(crate) name: String,
