@@ -78,7 +78,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// All faults, no plant, any workload, and every twentieth seed repeated.
+    /// All faults, no plant, any workload, and every fifth seed repeated.
     pub fn new(seeds: RangeInclusive<u64>) -> Self {
         Options {
             system: SystemKind::Strict,
@@ -88,7 +88,7 @@ impl Options {
             variants: true,
             workload: None,
             tpcc: false,
-            repeat_every: 10,
+            repeat_every: 5,
             length: 1,
         }
     }
