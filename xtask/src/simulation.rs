@@ -1,8 +1,7 @@
 //! Minutes of simulation: many seeds under all faults, small clusters with a crash at every step, and then every planted
 //! bug must be caught.
 //!
-//! A check runs a share of what there is, which changes with the commit, so that commits together run everything; a soak runs it
-//! all. A planted bug is hunted only if its pinned seed does not catch it any more.
+//! A check runs a share of all seeds and crash points, which the hash of the commit chooses; a soak runs them all. A planted bug is hunted only if its pinned seed does not catch it any more.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -33,13 +32,13 @@ struct Extent {
     hunts_all: bool,
 }
 
-/// So many commits in a row run everything once.
+/// The number of shares.
 const SHARES: u64 = 8;
 
 impl Extent {
     /// The share of a check. Some seeds are always the same, so that changes meet them at once.
     fn share(number: u64) -> Self {
-        let further = 501 + number * 100;
+        let further = 301 + number * 100;
         Extent {
             strict: [1..=300, further..=further + 99],
             others: 1 + number * 50..=50 + number * 50,
@@ -59,7 +58,7 @@ impl Extent {
     }
 }
 
-/// Which share is this commit's; the first where there is no repository.
+/// The share that a commit chooses; the first where there is no repository.
 fn share_of_commit(root: &Path) -> u64 {
     let mut command = Command::new("git");
     command.args(["rev-parse", "HEAD"]).current_dir(root).stdin(Stdio::null());

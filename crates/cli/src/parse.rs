@@ -42,7 +42,7 @@ impl std::str::FromStr for Share {
 }
 
 impl Share {
-    /// What belongs to it: every so many-th item, so that shares are alike.
+    /// The items of the share: every N-th one, so that shares are alike.
     pub(crate) fn of<T>(self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
         items.skip(self.which - 1).step_by(self.shares)
     }

@@ -34,7 +34,7 @@ pub trait Kind<T> {
     fn default() -> Option<T>;
     /// True if an absent field means this value.
     fn is_default(value: &T) -> bool;
-    /// What the value is, for a schema.
+    /// The kind of the value in a schema.
     fn describe(schema: &mut Schema) -> schema::Kind;
 }
 
@@ -339,77 +339,57 @@ fn packed_len<T: Scalar>(values: &[T]) -> usize {
     values.iter().map(|value| varint::len(value.to_u64())).sum()
 }
 
-/// A number of variable length.
-pub struct Varint;
+/// A kind of field for numbers: how many bytes one takes, and which functions of writer and reader carry it.
+macro_rules! number_kind {
+    ($(#[$meta:meta])* $kind:ident, |$number:ident| $len:expr, $put:ident, $take:ident) => {
+        $(#[$meta])*
+        pub struct $kind;
 
-impl<T: Scalar> Kind<T> for Varint {
-    const WIRE_TYPE: WireType = WireType::Varint;
+        impl<T: Scalar> Kind<T> for $kind {
+            const WIRE_TYPE: WireType = WireType::$kind;
 
-    #[inline]
-    fn value_len(value: &T) -> usize {
-        varint::len(value.to_u64())
-    }
+            #[inline]
+            fn value_len(value: &T) -> usize {
+                let $number = value.to_u64();
+                $len
+            }
 
-    #[inline]
-    fn put(value: &T, writer: &mut Writer<'_>) {
-        writer.put_varint(value.to_u64());
-    }
+            #[inline]
+            fn put(value: &T, writer: &mut Writer<'_>) {
+                writer.$put(value.to_u64());
+            }
 
-    #[inline]
-    fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError> {
-        T::from_u64(reader.varint()?).ok_or_else(|| Fault::OutOfRange.into())
-    }
+            #[inline]
+            fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError> {
+                T::from_u64(reader.$take()?).ok_or_else(|| Fault::OutOfRange.into())
+            }
 
-    #[inline]
-    fn default() -> Option<T> {
-        T::from_u64(0)
-    }
+            #[inline]
+            fn default() -> Option<T> {
+                T::from_u64(0)
+            }
 
-    #[inline]
-    fn is_default(value: &T) -> bool {
-        value.to_u64() == 0
-    }
+            #[inline]
+            fn is_default(value: &T) -> bool {
+                value.to_u64() == 0
+            }
 
-    fn describe(_: &mut Schema) -> schema::Kind {
-        schema::Kind::Varint(T::NUMBER)
-    }
+            fn describe(_: &mut Schema) -> schema::Kind {
+                schema::Kind::$kind(T::NUMBER)
+            }
+        }
+    };
 }
 
-/// A number of eight bytes, for those that are random or a time and would take more as a varint.
-pub struct Fixed64;
+number_kind!(
+    /// A number of variable length.
+    Varint, |number| varint::len(number), put_varint, varint
+);
 
-impl<T: Scalar> Kind<T> for Fixed64 {
-    const WIRE_TYPE: WireType = WireType::Fixed64;
-
-    #[inline]
-    fn value_len(_: &T) -> usize {
-        8
-    }
-
-    #[inline]
-    fn put(value: &T, writer: &mut Writer<'_>) {
-        writer.put_fixed64(value.to_u64());
-    }
-
-    #[inline]
-    fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError> {
-        T::from_u64(reader.fixed64()?).ok_or_else(|| Fault::OutOfRange.into())
-    }
-
-    #[inline]
-    fn default() -> Option<T> {
-        T::from_u64(0)
-    }
-
-    #[inline]
-    fn is_default(value: &T) -> bool {
-        value.to_u64() == 0
-    }
-
-    fn describe(_: &mut Schema) -> schema::Kind {
-        schema::Kind::Fixed64(T::NUMBER)
-    }
-}
+number_kind!(
+    /// A number of eight bytes, for those that are random or a time and would take more as a varint.
+    Fixed64, |_number| 8, put_fixed64, fixed64
+);
 
 /// A message in a message. It has no default: absent means malformed, unless it is [`Optional`] or [`Repeated`].
 pub struct Nested;

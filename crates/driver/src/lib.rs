@@ -1,7 +1,7 @@
-//! What stands between a machine and its world: carries effects out in durability order and keeps timers.
+//! The driver of a machine: carries its effects out in durability order and keeps its timers.
 //!
-//! Servers, clients and the simulator host their machines with this one [`Driver`]. What differs between them is behind
-//! [`Carrier`]: sockets or a virtual network, a log on files or on a simulated disk, and crashes.
+//! Servers, clients and the simulator host their machines with this one [`Driver`]. A [`Carrier`] has what
+//! differs between them: sockets or a virtual network, a log on files or on a simulated disk, and crashes.
 //!
 //! # Durability order
 //! The position of the last appended record is the *mark* of every ordered effect that the machine emits after it: of an

@@ -77,7 +77,7 @@ struct World {
     /// The machine crashes while it sends this.
     fatal: Option<&'static str>,
     has_ended: bool,
-    /// What the host has scheduled itself, if it does.
+    /// The timers that the host schedules itself; none if the driver keeps them.
     scheduled: Option<Vec<(&'static str, Setting, Duration)>>,
 }
 

@@ -26,7 +26,7 @@ use crate::allocation::peak_of;
 use crate::roots::{self, Root};
 use crate::{cases, generate};
 
-/// What the log of a comparison system writes to its records.
+/// The records that the log of a comparison system writes.
 type Fact = quorate_log::Fact<Item<Replica>>;
 
 /// Decoding may take so many times the length of its input. The worst is a list of the shortest entries that there can

@@ -50,7 +50,7 @@ struct Store {
     identity: LogIdentity,
     /// None while the machine is down.
     log: Option<Log<SimulatedDirectory>>,
-    /// What was written and waits for a sync to begin.
+    /// Written records that wait for a sync to begin.
     written: Option<Unsynced<SimulatedDirectory>>,
     /// The sync that is under way.
     syncing: Option<Sync>,
