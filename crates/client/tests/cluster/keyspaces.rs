@@ -110,6 +110,23 @@ async fn handles_outlive_the_database_that_they_came_from() {
 }
 
 #[tokio::test]
+async fn a_node_that_is_stopped_while_it_creates_replicas_begins_again_at_once() {
+    let mut cluster = Cluster::start();
+    let db = cluster.connect().await;
+    let many = KeyspaceOptions { shards: 200, ..strict() };
+    let created = db.create_keyspace_with("many", many, Some(Duration::ZERO), |_| {}).await;
+    assert!(matches!(created.map(|keyspace| keyspace.definition()), Err(Error::NotServing { .. })));
+    for _ in 0..3 {
+        for node in 0..3 {
+            cluster.crash(node);
+            cluster.restart(node);
+        }
+    }
+    let keyspace = db.await_keyspace("many", None, |_| {}).await.unwrap();
+    keyspace.put("key", "value").await.unwrap();
+}
+
+#[tokio::test]
 async fn a_keyspace_of_many_shards_is_created_and_only_then_waited_for() {
     let mut cluster = Cluster::start();
     let db = cluster.connect().await;

@@ -67,10 +67,23 @@ impl<T: Send + 'static> Workers<T> {
 
     /// Waits until no thread runs.
     pub(crate) fn close(&mut self) {
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread has panicked: {}", self.name);
-            }
+        join(self.name, &mut self.threads);
+    }
+}
+
+impl<T> Drop for Workers<T> {
+    /// Waits until no thread runs, and wants nothing more of them. A thread that went on would keep the data directory locked, and the
+    /// node that begins there next would find it in use.
+    fn drop(&mut self) {
+        self.ready = channel();
+        join(self.name, &mut self.threads);
+    }
+}
+
+fn join(name: &str, threads: &mut Vec<JoinHandle<()>>) {
+    for thread in threads.drain(..) {
+        if thread.join().is_err() {
+            tracing::error!("a thread has panicked: {name}");
         }
     }
 }
@@ -104,6 +117,7 @@ pub(crate) fn no_threads(_: &'static str, _: Work) -> io::Result<JoinHandle<()>>
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -137,19 +151,26 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_learns_that_nobody_waits_any_more() {
-        let (told, hear) = channel();
-        let (stop, stopped) = channel::<()>();
+    fn threads_learn_that_nobody_waits_any_more_and_have_ended_when_workers_are_dropped() {
+        let held = Arc::new(());
         let mut workers = workers();
-        workers.start(move |tray| told.send((stopped.recv().is_err(), tray.put(1))).unwrap()).unwrap();
+        let inside = Arc::clone(&held);
+        workers
+            .start(move |tray| {
+                while tray.put(1) {
+                    thread::yield_now();
+                }
+                drop(inside);
+            })
+            .unwrap();
         drop(workers);
-        drop(stop);
-        assert_eq!(hear.recv(), Ok((true, false)));
+        assert_eq!(Arc::strong_count(&held), 1);
     }
 
     #[test]
     fn without_a_thread_whoever_wanted_one_is_told() {
-        let mut workers = Workers { spawn: no_threads, ..workers() };
+        let mut workers = workers();
+        workers.spawn = no_threads;
         assert!(workers.start(|_| {}).is_err());
         assert!(workers.take_ready().is_empty());
     }
