@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::crates::{CRATES, Crate};
-use crate::shell;
 use crate::stage::{Outcome, judge};
+use crate::{picture, shell};
 
 /// What nothing below the runtime may depend on, however far down, and what to use instead.
 const BANNED_BELOW_RUNTIME: [(&str, &str); 15] = [
@@ -43,6 +43,7 @@ fn complaints(root: &Path) -> Result<Vec<String>, String> {
             complaints.extend(banned(known, &tree(root, known.package, &[])?));
         }
     }
+    complaints.extend(picture::complaints(root)?);
     Ok(complaints)
 }
 
@@ -111,6 +112,8 @@ mod tests {
                     "{} {import}",
                     known.package
                 );
+                let lower = self::known(import).layer();
+                assert!(lower <= known.layer(), "{} lies below {import}", known.folder);
             }
         }
     }

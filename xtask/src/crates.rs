@@ -1,14 +1,16 @@
 //! The crates of the workspace: what each may import, and what it must keep out.
 //!
 //! Arrows point down only, from the binary to the vocabulary. A new crate is added here when it is added to the
-//! workspace; the `arrows` stage fails until it is.
+//! workspace; the `arrows` stage fails until it is. The picture and the table of `docs/architecture.md` are drawn from here.
 
 /// What is expected of one crate.
 pub(crate) struct Crate {
     /// The name of its package.
     pub(crate) package: &'static str,
-    /// Its folder, from the root of the repository.
+    /// Its folder, from the root of the repository. The folder that it lies in names its layer.
     pub(crate) folder: &'static str,
+    /// One line about it, in Markdown as `docs/architecture.md` has it.
+    pub(crate) what: &'static str,
     /// The packages of the workspace that it may import. Tests are free to import more.
     pub(crate) may_import: &'static [&'static str],
     /// How pure it is.
@@ -42,173 +44,246 @@ impl Kind {
 
 const CORE: &str = "quorate-core";
 const CODEC: &str = "quorate-codec";
-const COORDINATOR: &str = "quorate-coordinator";
-const DRIVER: &str = "quorate-driver";
 const STORE: &str = "quorate-store";
+const DRIVER: &str = "quorate-driver";
 const STORAGE: &str = "quorate-storage";
 const LOG: &str = "quorate-log";
-const CONFIGURATION: &str = "quorate-configuration";
 const IR: &str = "quorate-ir";
+const COORDINATOR: &str = "quorate-coordinator";
 const TAPIR: &str = "quorate-tapir";
-const BASELINES: &str = "quorate-baselines";
 const GRANOLA: &str = "quorate-granola";
+const BASELINES: &str = "quorate-baselines";
 const QWSTORE: &str = "quorate-qwstore";
+const CONFIGURATION: &str = "quorate-configuration";
 const PROCEDURE: &str = "quorate-procedure";
-const PROCEDURES: &str = "quorate-procedures";
-const INTERACTIVE: &str = "quorate-interactive";
-const SANDBOX: &str = "quorate-sandbox";
+const SERIALIZABLE_SHARD: &str = "quorate-serializable-shard";
+const SERIALIZABLE_COORDINATOR: &str = "quorate-serializable-coordinator";
+const SERIALIZABLE_SANDBOX: &str = "quorate-serializable-sandbox";
 const TPCC: &str = "quorate-tpcc";
-const LIBRARY: &str = "quorate-library";
+const SERIALIZABLE_LIBRARY: &str = "quorate-serializable-library";
+const WIRE: &str = "quorate-wire";
+const RUNTIME: &str = "quorate-runtime";
+const CLIENT: &str = "quorate";
+const SERVER: &str = "quorate-server";
 const TESTSCRIPTS: &str = "quorate-testscripts";
 const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
 const SIMULATOR: &str = "quorate-simulator";
 const EXPERIMENTS: &str = "quorate-experiments";
-const WIRE: &str = "quorate-wire";
-const RUNTIME: &str = "quorate-runtime";
-const CLIENT: &str = "quorate";
-const SERVER: &str = "quorate-server";
+const CLI: &str = "quorate-cli";
+const XTASK: &str = "xtask";
+
+/// A folder of crates. Crates of a layer import each other, and those of layers above it in [`LAYERS`].
+pub(crate) struct Layer {
+    /// The name of its folder in `crates`.
+    pub(crate) name: &'static str,
+    /// One line about it.
+    pub(crate) what: &'static str,
+}
+
+/// The layers, each after those that it may import.
+pub(crate) const LAYERS: [Layer; 10] = [
+    Layer { name: "foundation", what: "machines, their drivers, memory and disks" },
+    Layer { name: "replication", what: "how a group of replicas agrees" },
+    Layer { name: "protocols", what: "one folder for each isolation" },
+    Layer { name: "rivals", what: "the systems that the papers compare with" },
+    Layer { name: "services", what: "the configuration of a cluster" },
+    Layer { name: "serializable", what: "the operations of one-round transactions" },
+    Layer { name: "hosts", what: "sockets, disks, processes" },
+    Layer { name: "proof", what: "simulation, judgement, measurement" },
+    Layer { name: "cli", what: "the binary" },
+    Layer { name: "xtask", what: "the checks, which import nothing" },
+];
+
+impl Crate {
+    /// The position of its layer in [`LAYERS`].
+    ///
+    /// # Panics
+    /// If its folder lies in none.
+    pub(crate) fn layer(&self) -> usize {
+        let name = self.folder.trim_start_matches("crates/").split('/').next();
+        match LAYERS.iter().position(|layer| Some(layer.name) == name) {
+            Some(layer) => layer,
+            None => panic!("{} lies in no layer", self.folder),
+        }
+    }
+}
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
 pub(crate) const CRATES: [Crate; 30] = [
-    Crate { package: CORE, folder: "crates/core", may_import: &[], kind: Kind::Machine },
-    Crate { package: CODEC, folder: "crates/codec", may_import: &[CORE], kind: Kind::Machine },
-    Crate { package: STORE, folder: "crates/store", may_import: &[CORE], kind: Kind::Machine },
-    Crate { package: COORDINATOR, folder: "crates/coordinator", may_import: &[CORE], kind: Kind::Machine },
-    Crate { package: DRIVER, folder: "crates/driver", may_import: &[CORE], kind: Kind::Machine },
-    Crate { package: STORAGE, folder: "crates/storage", may_import: &[CORE], kind: Kind::Pure },
-    Crate { package: LOG, folder: "crates/log", may_import: &[CORE, CODEC], kind: Kind::Machine },
     Crate {
-        package: CONFIGURATION,
-        folder: "crates/configuration",
-        may_import: &[CORE, CODEC, COORDINATOR, STORE],
+        package: CORE,
+        folder: "crates/foundation/core",
+        what: "the vocabulary: machine and outbox, ids, two kinds of time, timestamps, transactions and their limits, quorums, topology",
+        may_import: &[],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: CODEC,
+        folder: "crates/foundation/codec",
+        what: "protocol buffers over the project's own types: the tables of fields, which each protocol fills in its own folder, and the schema that they yield ([ADR 0005](adr/0005-codec.md))",
+        may_import: &[CORE],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: STORE,
+        folder: "crates/foundation/store",
+        what: "the memory of a replica: versions, read timestamps, read locks, the prepared set",
+        may_import: &[CORE],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: DRIVER,
+        folder: "crates/foundation/driver",
+        what: "the driver of a machine, one for servers, clients and the simulator: durability order, truncation, timers",
+        may_import: &[CORE],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: STORAGE,
+        folder: "crates/foundation/storage",
+        what: "the durable log: format, recovery, truncation, the thread that syncs; over files or a simulated disk",
+        may_import: &[CORE],
+        kind: Kind::Pure,
+    },
+    Crate {
+        package: LOG,
+        folder: "crates/replication/log",
+        what: "Viewstamped Replication: views, leases, joining a view, snapshots, changes of the group; `Member` hosts a machine that stands on it ([ADR 0002](adr/0002-replicated-log.md))",
+        may_import: &[CORE, CODEC],
         kind: Kind::Machine,
     },
     Crate {
         package: IR,
-        folder: "crates/protocols/ir",
+        folder: "crates/replication/ir",
+        what: "inconsistent replication: operations, records, view changes",
         may_import: &[CORE, CODEC, STORE],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: COORDINATOR,
+        folder: "crates/protocols/coordinator",
+        what: "the parts that coordinators of all protocols share: the buffer of a transaction, its wake-ups, the leaders of groups",
+        may_import: &[CORE],
         kind: Kind::Machine,
     },
     Crate {
         package: TAPIR,
         folder: "crates/protocols/tapir",
-        may_import: &[CORE, CODEC, COORDINATOR, STORE, IR],
-        kind: Kind::Machine,
-    },
-    Crate {
-        package: BASELINES,
-        folder: "crates/protocols/baselines",
-        may_import: &[CORE, CODEC, COORDINATOR, STORE, IR],
+        what: "TAPIR: coordinator, replica, coordinator recovery, planted bugs",
+        may_import: &[CORE, CODEC, STORE, IR, COORDINATOR],
         kind: Kind::Machine,
     },
     Crate {
         package: GRANOLA,
         folder: "crates/protocols/granola",
-        may_import: &[CORE, CODEC, COORDINATOR, STORE, IR],
+        what: "Granola: one-round transactions in the order of timestamps, and the port of the application that they run ([ADR 0029](adr/0029-executions-have-places.md), [protocols/serializable.md](protocols/serializable.md))",
+        may_import: &[CORE, CODEC, STORE, IR, COORDINATOR],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: BASELINES,
+        folder: "crates/rivals/baselines",
+        what: "the systems that TAPIR and Granola are compared with: two-phase commit over replicated logs ([ADR 0020](adr/0020-comparison-systems.md))",
+        may_import: &[CORE, CODEC, STORE, IR, COORDINATOR],
         kind: Kind::Machine,
     },
     Crate {
         package: QWSTORE,
-        folder: "crates/protocols/qwstore",
-        may_import: &[CORE, CODEC, COORDINATOR, STORE, IR],
+        folder: "crates/rivals/qwstore",
+        what: "the quorum store without transactions that TAPIR is compared with, on inconsistent replication ([ADR 0023](adr/0023-quorum-store.md))",
+        may_import: &[CORE, CODEC, STORE, IR, COORDINATOR],
         kind: Kind::Machine,
     },
-    Crate { package: PROCEDURE, folder: "crates/procedure", may_import: &[], kind: Kind::Machine },
     Crate {
-        package: PROCEDURES,
-        folder: "crates/procedures",
+        package: CONFIGURATION,
+        folder: "crates/services/configuration",
+        what: "the configuration service, on a log: a versioned map with conditional writes, watches and leases ([ADR 0021](adr/0021-configuration-service.md))",
+        may_import: &[CORE, CODEC, STORE, COORDINATOR],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: PROCEDURE,
+        folder: "crates/serializable/procedure",
+        what: "a stored procedure and its view of the store; linked with a server or compiled to WebAssembly",
+        may_import: &[],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: SERIALIZABLE_SHARD,
+        folder: "crates/serializable/shard",
+        what: "the operations of a shard of a serializable keyspace: batches, procedures; how clients divide them by shards ([one-round.md](one-round.md), [ADR 0032](adr/0032-what-a-shard-of-a-serializable-keyspace-holds.md))",
         may_import: &[CORE, CODEC, STORE, GRANOLA, PROCEDURE],
         kind: Kind::Deterministic,
     },
     Crate {
-        package: INTERACTIVE,
-        folder: "crates/interactive",
-        may_import: &[CORE, COORDINATOR, GRANOLA, PROCEDURES],
+        package: SERIALIZABLE_COORDINATOR,
+        folder: "crates/serializable/coordinator",
+        what: "the coordinator of serializable keyspaces: transactions that run in one round as the client has named them, and over those such that read before they know what they write",
+        may_import: &[CORE, COORDINATOR, GRANOLA, SERIALIZABLE_SHARD],
         kind: Kind::Deterministic,
     },
-    Crate { package: SANDBOX, folder: "crates/sandbox", may_import: &[PROCEDURE], kind: Kind::Deterministic },
-    Crate { package: TPCC, folder: "crates/tpcc", may_import: &[PROCEDURE], kind: Kind::Machine },
     Crate {
-        package: LIBRARY,
-        folder: "crates/library",
-        may_import: &[PROCEDURE, PROCEDURES, SANDBOX, TPCC],
+        package: SERIALIZABLE_SANDBOX,
+        folder: "crates/serializable/sandbox",
+        what: "runs procedures that were compiled to WebAssembly, within limits, the same at every replica ([ADR 0030](adr/0030-webassembly.md), [procedures.md](procedures.md))",
+        may_import: &[PROCEDURE],
+        kind: Kind::Deterministic,
+    },
+    Crate {
+        package: TPCC,
+        folder: "crates/serializable/tpcc",
+        what: "TPC-C as procedures: its transactions, population, mix and consistency conditions",
+        may_import: &[PROCEDURE],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: SERIALIZABLE_LIBRARY,
+        folder: "crates/serializable/library",
+        what: "the procedures of servers: linked ones, and deployed ones in the sandbox",
+        may_import: &[PROCEDURE, SERIALIZABLE_SHARD, SERIALIZABLE_SANDBOX, TPCC],
         kind: Kind::Pure,
-    },
-    Crate { package: TESTSCRIPTS, folder: "crates/testscripts", may_import: &[CORE], kind: Kind::Pure },
-    Crate { package: CHECKER, folder: "crates/checker", may_import: &[CORE], kind: Kind::Pure },
-    Crate {
-        package: WORKLOADS,
-        folder: "crates/workloads",
-        may_import: &[CORE, CHECKER, PROCEDURE],
-        kind: Kind::Deterministic,
     },
     Crate {
         package: WIRE,
-        folder: "crates/wire",
+        folder: "crates/hosts/wire",
+        what: "frames, packets, records of logs, the catalogue, and the messages of all protocols as one",
         may_import: &[
             CORE,
             CODEC,
             STORE,
             LOG,
-            CONFIGURATION,
             IR,
             TAPIR,
-            BASELINES,
             GRANOLA,
-            PROCEDURES,
+            BASELINES,
             QWSTORE,
+            CONFIGURATION,
+            SERIALIZABLE_SHARD,
         ],
         kind: Kind::Pure,
     },
     Crate {
-        package: SIMULATOR,
-        folder: "crates/simulator",
-        may_import: &[
-            CORE,
-            DRIVER,
-            STORE,
-            STORAGE,
-            LOG,
-            CONFIGURATION,
-            IR,
-            TAPIR,
-            BASELINES,
-            GRANOLA,
-            PROCEDURE,
-            LIBRARY,
-            PROCEDURES,
-            TPCC,
-            INTERACTIVE,
-            QWSTORE,
-            CHECKER,
-            WORKLOADS,
-            WIRE,
-        ],
-        kind: Kind::Deterministic,
+        package: RUNTIME,
+        folder: "crates/hosts/runtime",
+        what: "connections, clocks, emulated delay",
+        may_import: &[CORE, DRIVER, WIRE],
+        kind: Kind::Host,
     },
-    Crate {
-        package: EXPERIMENTS,
-        folder: "crates/experiments",
-        may_import: &[
-            CORE, LOG, TAPIR, BASELINES, GRANOLA, PROCEDURE, PROCEDURES, TPCC, QWSTORE, WORKLOADS, SIMULATOR,
-        ],
-        kind: Kind::Deterministic,
-    },
-    Crate { package: RUNTIME, folder: "crates/runtime", may_import: &[CORE, DRIVER, WIRE], kind: Kind::Host },
     Crate {
         package: CLIENT,
-        folder: "crates/client",
+        folder: "crates/hosts/client",
+        what: "the public Rust API; hosts the coordinator",
         may_import: &[
             CORE,
             LOG,
-            CONFIGURATION,
             TAPIR,
-            BASELINES,
             GRANOLA,
-            PROCEDURES,
-            INTERACTIVE,
+            BASELINES,
             QWSTORE,
+            CONFIGURATION,
+            SERIALIZABLE_SHARD,
+            SERIALIZABLE_COORDINATOR,
             WIRE,
             RUNTIME,
         ],
@@ -216,46 +291,115 @@ pub(crate) const CRATES: [Crate; 30] = [
     },
     Crate {
         package: SERVER,
-        folder: "crates/server",
+        folder: "crates/hosts/server",
+        what: "a node: configuration, data directory, replicas, catalogue, metrics, drain",
         may_import: &[
             CORE,
             STORE,
             STORAGE,
             LOG,
-            CONFIGURATION,
             IR,
             TAPIR,
-            BASELINES,
             GRANOLA,
-            PROCEDURES,
-            LIBRARY,
+            BASELINES,
             QWSTORE,
+            CONFIGURATION,
+            SERIALIZABLE_SHARD,
+            SERIALIZABLE_LIBRARY,
             WIRE,
             RUNTIME,
         ],
         kind: Kind::Host,
     },
     Crate {
-        package: "quorate-cli",
+        package: TESTSCRIPTS,
+        folder: "crates/proof/testscripts",
+        what: "golden scripts: stories about machines, compared with what happens, and a stage for those that stand on logs; for tests alone",
+        may_import: &[CORE],
+        kind: Kind::Pure,
+    },
+    Crate {
+        package: CHECKER,
+        folder: "crates/proof/checker",
+        what: "judges histories of what clients saw",
+        may_import: &[CORE],
+        kind: Kind::Pure,
+    },
+    Crate {
+        package: WORKLOADS,
+        folder: "crates/proof/workloads",
+        what: "transactions as data, so that the simulator and the real client execute the same ones",
+        may_import: &[CORE, PROCEDURE, CHECKER],
+        kind: Kind::Deterministic,
+    },
+    Crate {
+        package: SIMULATOR,
+        folder: "crates/proof/simulator",
+        what: "clusters in virtual time, faults, invariants",
+        may_import: &[
+            CORE,
+            STORE,
+            DRIVER,
+            STORAGE,
+            LOG,
+            IR,
+            TAPIR,
+            GRANOLA,
+            BASELINES,
+            QWSTORE,
+            CONFIGURATION,
+            PROCEDURE,
+            SERIALIZABLE_SHARD,
+            SERIALIZABLE_COORDINATOR,
+            TPCC,
+            SERIALIZABLE_LIBRARY,
+            WIRE,
+            CHECKER,
+            WORKLOADS,
+        ],
+        kind: Kind::Deterministic,
+    },
+    Crate {
+        package: EXPERIMENTS,
+        folder: "crates/proof/experiments",
+        what: "figures in virtual time: closed-loop clients in the simulator's world, without faults",
+        may_import: &[
+            CORE,
+            LOG,
+            TAPIR,
+            GRANOLA,
+            BASELINES,
+            QWSTORE,
+            PROCEDURE,
+            SERIALIZABLE_SHARD,
+            TPCC,
+            WORKLOADS,
+            SIMULATOR,
+        ],
+        kind: Kind::Deterministic,
+    },
+    Crate {
+        package: CLI,
         folder: "crates/cli",
+        what: "the binary `quorate`",
         may_import: &[
             CORE,
             STORAGE,
             TAPIR,
-            BASELINES,
             GRANOLA,
-            PROCEDURES,
+            BASELINES,
+            SERIALIZABLE_SHARD,
             TPCC,
-            CHECKER,
-            WORKLOADS,
-            SIMULATOR,
-            EXPERIMENTS,
             WIRE,
             RUNTIME,
             CLIENT,
             SERVER,
+            CHECKER,
+            WORKLOADS,
+            SIMULATOR,
+            EXPERIMENTS,
         ],
         kind: Kind::Host,
     },
-    Crate { package: "xtask", folder: "xtask", may_import: &[], kind: Kind::Host },
+    Crate { package: XTASK, folder: "xtask", what: "the checks", may_import: &[], kind: Kind::Host },
 ];

@@ -7,6 +7,7 @@
 //! | [`shell`] | running cargo and other programs |
 //! | [`crates`] | the crates, what each may import, which of them are deterministic |
 //! | [`arrows`] | compares that table with what the manifests say and cargo resolves |
+//! | [`picture`] | draws the table of crates into `docs/architecture.md` |
 //! | [`source`] | Rust files, with and without comments and string literals |
 //! | [`determinism`], [`hash_order`] | what deterministic crates must not use |
 //! | [`licences`] | what dependencies ask for |
@@ -23,6 +24,7 @@ mod crates;
 mod determinism;
 mod hash_order;
 mod licences;
+mod picture;
 mod shell;
 mod simulation;
 mod source;
@@ -37,7 +39,7 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 Usage: cargo xtask check [STAGE…]    run all stages, or those that are named; changes no file of the repository
-       cargo xtask fix               format, and apply what clippy can repair
+       cargo xtask fix               format, draw the picture of the crates, and apply what clippy can repair
        cargo xtask pin               hunt every planted bug anew, and write the seeds that catch them
        cargo xtask soak              all seeds, all crash points, all hunts: hours
        cargo xtask stages            list the stages
@@ -76,6 +78,10 @@ fn repository() -> PathBuf {
 
 fn fix(root: &std::path::Path) -> ExitCode {
     let clippy = ["clippy", "--fix", "--allow-dirty", "--allow-staged", "--workspace", "--all-targets"];
+    if let Err(reason) = picture::write(root) {
+        eprintln!("{reason}");
+        return ExitCode::FAILURE;
+    }
     for arguments in [&clippy[..], &["fmt", "--all"]] {
         if let Err(reason) = shell::cargo(root, arguments) {
             eprintln!("{reason}");

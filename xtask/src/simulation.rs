@@ -18,7 +18,7 @@ const STRICT: &str = "strict";
 const PLANT_SEEDS: &str = "1..200";
 
 /// Where the seeds stand that catch plants.
-const PINS: &str = "crates/simulator/pins.txt";
+const PINS: &str = "crates/proof/simulator/pins.txt";
 
 /// How much is run.
 struct Extent {

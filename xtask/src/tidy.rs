@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn file(text: &str) -> File {
-        File { path: "crates/core/src/x.rs".into(), text: text.to_owned() }
+        File { path: "crates/foundation/core/src/x.rs".into(), text: text.to_owned() }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::servers::Servers;
 
 /// The worked example: moves an amount from one account to another, and refuses an overdraft.
-const TRANSFER: &[u8] = include_bytes!("../../../sandbox/tests/sandbox/transfer.wasm");
+const TRANSFER: &[u8] = include_bytes!("../../../serializable/sandbox/tests/sandbox/transfer.wasm");
 
 /// What an account holds at first, in bytes that a shell can write: the least significant first.
 const OPENED: &str = "00000000";

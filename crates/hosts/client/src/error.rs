@@ -1,0 +1,502 @@
+//! What can go wrong, what it means for the data, and what to do.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use quorate_core::topology::{ChangeError, MoveError, PlacementError};
+use quorate_core::transaction::LimitExceeded;
+use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
+use quorate_serializable_shard::{Refusal, StepFault};
+
+use crate::procedures::InvalidProcedure;
+use crate::token::{InvalidToken, Token};
+
+/// The result of everything that asks the cluster.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call did not do what it was asked to.
+///
+/// Every variant says whether the transaction can have committed: all but [`Error::Unknown`] and [`Error::AnswersLost`] mean that it
+/// surely has not.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another transaction was in the way. Surely not committed.
+    #[error("another transaction was in the way, and nothing was committed: run the transaction again")]
+    Conflict,
+    /// Too few replicas serve or can be reached. Surely not committed: no prepare had left.
+    #[error(
+        "too few replicas {}, and nothing was committed; missing: {}: {}",
+        if has_problem(missing) { "serve" } else { "can be reached" },
+        list(missing),
+        advice(missing)
+    )]
+    Unavailable {
+        /// The replicas that did not answer.
+        missing: Vec<MissingReplica>,
+    },
+    /// The cluster, or this client, has more work than it takes. Surely not started.
+    #[error("the cluster is overloaded, and nothing was started: try again in {retry_after:?}")]
+    Overloaded {
+        /// How long to wait before the next try.
+        retry_after: Duration,
+    },
+    /// The disks of too many nodes of a shard have no room for writes. Reads are served. Surely not committed: no write was sent.
+    #[error("there is no room for writes, and nothing was committed: {reason}")]
+    NoSpace {
+        /// Which disk, and what an operator has to do.
+        reason: String,
+    },
+    /// Time ran out after a prepare had left. It may have committed, or may still do so.
+    #[error("the transaction may or may not have committed: ask for the outcome of {token}")]
+    Unknown {
+        /// Answers, with [`Database::outcome`](crate::Database::outcome), what became of it.
+        token: Token,
+    },
+    /// What a one-round transaction has answered cannot be had any more. **It was committed.**
+    #[error("transaction {token} has committed, but what it has answered is lost: look at the data")]
+    AnswersLost {
+        /// Its name.
+        token: Token,
+    },
+    /// A step of a batch cannot be taken, because of what its key holds. Nothing was done.
+    #[error("nothing was done, because step {step} of the batch, at key {key}, cannot be taken: {fault}")]
+    Step {
+        /// Which, counted from zero in the order in which steps were named.
+        step: usize,
+        /// Its key.
+        key: String,
+        /// Why.
+        fault: StepFault,
+    },
+    /// The call is at fault. Nothing was sent.
+    #[error("{0}")]
+    Invalid(#[from] Invalid),
+    /// The outcome was asked for after the cluster may have forgotten it.
+    #[error(
+        "transaction {token} began more than {} ago, and older outcomes are not kept: look at the data",
+        hours(*retention)
+    )]
+    TooOld {
+        /// What was asked for.
+        token: Token,
+        /// How long outcomes are kept.
+        retention: Duration,
+    },
+    /// A read in the past wanted to go further back than versions are kept. Nothing was read.
+    #[error("versions before {} are not kept any more: read at that timestamp, or later", oldest.micros)]
+    SnapshotTooOld {
+        /// The oldest timestamp that can be read, in microseconds since the Unix epoch and with the client that chose it.
+        oldest: Timestamp,
+    },
+    /// Who the replicas of a keyspace are could not be changed in time. Nothing has changed.
+    #[error("the replicas of {name:?} cannot be changed, and nothing was: {reason}")]
+    ChangeRefused {
+        /// The keyspace.
+        name: String,
+        /// What stands in the way.
+        reason: String,
+    },
+    /// A keyspace **is created**, and did not serve within the patience of the call. It goes on by itself.
+    #[error(
+        "the keyspace {name:?} is created, and {serving} of its {shards} shards serve after {waited:?}: `quorate keyspace wait {name}` \
+         waits for the others, and `quorate cluster status` tells what stands in their way; do not create it again"
+    )]
+    NotServing {
+        /// The keyspace.
+        name: String,
+        /// How many of its shards serve.
+        serving: usize,
+        /// How many there are.
+        shards: usize,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// No node of the cluster could be reached.
+    #[error("cannot reach the cluster ({}): check the address, and that a server runs there", reasons(tried))]
+    Connect {
+        /// Each address that was tried and what happened.
+        tried: Vec<(String, String)>,
+    },
+    /// A server answered, but not as a server of this cluster and version does.
+    #[error("the server at {address} refused the connection: {reason}")]
+    Handshake {
+        /// The server.
+        address: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The database handle was closed, or the runtime that it lived on has ended.
+    #[error("the connection to the database is closed: connect again")]
+    Closed,
+    /// A shard refuses its part of what it was asked in one round. Surely not committed: nothing has changed anywhere.
+    #[error("{shard} refuses, and nothing was changed: {refusal}")]
+    Refused {
+        /// The shard.
+        shard: ShardId,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
+    /// The transaction's own code gave up. Surely not committed.
+    #[error("{0}")]
+    Application(Box<dyn StdError + Send + Sync>),
+}
+
+impl Error {
+    /// An error of the transaction's own, to leave a [`transact`](crate::Keyspace::transact) closure without
+    /// committing.
+    ///
+    /// Reads are validated only at commit: a closure that gives up has possibly seen an inconsistent state.
+    pub fn application(reason: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Error::Application(reason.into())
+    }
+
+    /// True if the same transaction can simply be run again: it surely has not committed, and it may succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Error::Conflict | Error::Unavailable { .. } | Error::Overloaded { .. } | Error::NoSpace { .. }
+        )
+    }
+}
+
+impl From<InvalidProcedure> for Error {
+    fn from(invalid: InvalidProcedure) -> Self {
+        Error::Invalid(Invalid::Procedure(invalid))
+    }
+}
+
+impl From<LimitExceeded> for Error {
+    fn from(limit: LimitExceeded) -> Self {
+        Error::Invalid(Invalid::Limit(limit))
+    }
+}
+
+/// A call that cannot work, whatever the cluster does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// A key, a value or the transaction is too large.
+    #[error(transparent)]
+    Limit(#[from] LimitExceeded),
+    /// Too many transactions are open at once.
+    #[error(
+        "{max} transactions are open, which is the limit of this client: end some first, or raise \
+         `open_transactions_max`"
+    )]
+    OpenTransactions {
+        /// The limit.
+        max: usize,
+    },
+    /// There is no such keyspace.
+    #[error("there is no keyspace {name:?}; there are: {}", none_or_list(existing))]
+    NoSuchKeyspace {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        existing: Vec<String>,
+    },
+    /// The keyspace was dropped, and can be brought back.
+    #[error("the keyspace {name:?} was dropped: `quorate keyspace undrop {name} --id {id}` brings it back")]
+    KeyspaceInDrops {
+        /// Its name.
+        name: String,
+        /// Its number.
+        id: u32,
+    },
+    /// There is no such keyspace that could be brought back.
+    #[error(
+        "no keyspace {name:?} can be brought back: it was not dropped, or its data is deleted; those that can be: {}",
+        none_or_list(existing)
+    )]
+    NoSuchDrop {
+        /// What was asked for.
+        name: String,
+        /// What there is, each name with its number.
+        existing: Vec<String>,
+    },
+    /// The catalogue is to forget a keyspace that it knows.
+    #[error("the catalogue knows the keyspace with number {id}, so that there is nothing to forget: {how}")]
+    KeyspaceKnown {
+        /// Its number.
+        id: u32,
+        /// How.
+        how: String,
+    },
+    /// The keyspace exists already.
+    #[error("there is a keyspace {name:?} already: choose another name, or drop it first")]
+    KeyspaceExists {
+        /// Its name.
+        name: String,
+    },
+    /// A node cannot have so many replicas more.
+    #[error(
+        "{wanted} replicas would be on {node}, which can open the files of {room} more, and nothing was created: raise its limit of \
+         open files (ulimit -n, LimitNOFILE) and start it again, or take fewer shards"
+    )]
+    NoRoom {
+        /// The node.
+        node: NodeId,
+        /// How many would be there.
+        wanted: u64,
+        /// How many can.
+        room: u64,
+    },
+    /// The name cannot name a keyspace.
+    #[error(
+        "{name:?} cannot name a keyspace: use 1 to {max} letters, digits, '-', '_' or '.', and begin with a letter",
+        max = quorate_core::topology::KEYSPACE_NAME_BYTES_MAX
+    )]
+    KeyspaceName {
+        /// What was given.
+        name: String,
+    },
+    /// The built-in catalogue can neither be created nor dropped.
+    #[error("{name:?} is the built-in catalogue, which cannot be created, dropped or written to")]
+    SystemKeyspace {
+        /// Its name.
+        name: String,
+    },
+    /// There is no such site.
+    #[error("there is no site {name:?}; there are: {}", none_or_list(existing))]
+    NoSuchSite {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        existing: Vec<String>,
+    },
+    /// The keyspace's shards cannot be placed.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// What this session has seen, or was told to have seen by [`observe`](crate::Database::observe), is further ahead than any shard has come.
+    #[error(
+        "this session has seen a timestamp that is {ahead_micros} µs ahead of a replica's clock, and no shard has come so far: it is of \
+         another cluster or keyspace, or of data that was lost; open the database anew"
+    )]
+    SeenAhead {
+        /// How far it is ahead.
+        ahead_micros: u64,
+    },
+    /// The clock of this machine is wrong.
+    #[error(
+        "the clock of this machine is {ahead_micros} µs ahead of a replica's, and {ahead_max_micros} µs are allowed: \
+         set it right"
+    )]
+    ClockAhead {
+        /// How far it is ahead.
+        ahead_micros: u64,
+        /// How far it may be.
+        ahead_max_micros: u64,
+    },
+    /// A keyspace cannot state such a bound of clocks.
+    #[error("a bound of clocks can be {max:?} at most: every commit takes as long")]
+    ClockBound {
+        /// The greatest.
+        max: Duration,
+    },
+    /// The keyspace states no bound of clocks.
+    #[error(
+        "the keyspace {name:?} states no bound of clocks, so that nothing can be read by the clock: use `read_only` \
+         or `scan`, which rely on none"
+    )]
+    NoClockBound {
+        /// Its name.
+        name: String,
+    },
+    /// A replica does not accept that its records are lost.
+    #[error("{replica} does not accept the loss of its records: {reason}")]
+    LossNotAccepted {
+        /// The replica.
+        replica: ReplicaId,
+        /// Why not.
+        reason: String,
+    },
+    /// A shard is lost for good, an operator has said: what touches it is executed nowhere.
+    #[error(
+        "{shard} of keyspace {name:?} is lost for good, as an operator has declared, and nothing that touches it is executed: \
+         leave out its keys, or restore the keyspace"
+    )]
+    ShardLost {
+        /// The name of the keyspace.
+        name: String,
+        /// The shard.
+        shard: ShardId,
+    },
+    /// A replica was not told that a shard is lost.
+    #[error("{replica} was not told that a shard is lost: {reason}")]
+    LossNotDeclared {
+        /// The replica.
+        replica: ReplicaId,
+        /// Why not.
+        reason: String,
+    },
+    /// The keyspace was dropped while it was in use.
+    #[error("the keyspace {name:?} was dropped")]
+    KeyspaceDropped {
+        /// Its name.
+        name: String,
+    },
+    /// The replicas of the keyspace have changed, and it could not be found out in time who they are now.
+    #[error(
+        "the replicas of keyspace {name:?} have changed, and nobody could say in time who they are now: try again"
+    )]
+    KeyspaceOutdated {
+        /// Its name.
+        name: String,
+    },
+    /// The replicas of a keyspace cannot be where they are wanted.
+    #[error("the replicas of {name:?} cannot move so: {error}")]
+    CannotMove {
+        /// Its name.
+        name: String,
+        /// Why not.
+        error: MoveError,
+    },
+    /// Groups cannot be as they would have to be.
+    #[error(transparent)]
+    CannotChange(ChangeError),
+    /// There is no such node, or it was forgotten.
+    #[error("{node} is no node of this cluster")]
+    NoSuchNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// A node cannot be forgotten.
+    #[error(
+        "{node} has replicas of {what:?}, or had some that are still needed: move them away first, with `quorate cluster drain`"
+    )]
+    NodeInUse {
+        /// The node.
+        node: NodeId,
+        /// The keyspace.
+        what: String,
+    },
+    /// The quorum store is there to be measured, on the replicas that it was created with.
+    #[error(
+        "{name:?} is run by the quorum store, whose replicas stay where they are: drop it, and create it again"
+    )]
+    QuorumStoreStays {
+        /// Its name.
+        name: String,
+    },
+    /// A batch goes beyond a limit, or reads more than a transaction may.
+    #[error("the batch cannot be carried out: {reason}")]
+    Batch {
+        /// Why.
+        reason: String,
+    },
+    /// A procedure cannot be deployed, called or removed so.
+    #[error(transparent)]
+    Procedure(#[from] InvalidProcedure),
+    /// The transaction has ended, because an earlier call of it failed or took too long.
+    #[error("the transaction is over: begin a new one")]
+    TransactionOver,
+    /// Not a token.
+    #[error(transparent)]
+    Token(#[from] InvalidToken),
+}
+
+/// A replica that did not answer, and where it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingReplica {
+    /// The replica.
+    pub replica: ReplicaId,
+    /// The address of its node, if the directory knows it.
+    pub address: String,
+    /// The name of its site, if the directory knows it.
+    pub site: String,
+    /// Why it will not serve before an operator acts, and what to do, if its node has said so.
+    pub problem: Option<String>,
+}
+
+impl fmt::Display for MissingReplica {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at {} ({})", self.replica, self.address, self.site)
+    }
+}
+
+fn list(missing: &[MissingReplica]) -> String {
+    if missing.is_empty() {
+        return "it is not known which".to_owned();
+    }
+    missing.iter().map(MissingReplica::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn has_problem(missing: &[MissingReplica]) -> bool {
+    missing.iter().any(|replica| replica.problem.is_some())
+}
+
+/// What to do. Several replicas may say the same of themselves, which is said once.
+fn advice(missing: &[MissingReplica]) -> String {
+    let mut problems: Vec<&str> = missing.iter().filter_map(|replica| replica.problem.as_deref()).collect();
+    problems.sort_unstable();
+    problems.dedup();
+    if problems.is_empty() {
+        return "try again when they are back".to_owned();
+    }
+    format!("an operator has to act: {}", problems.join("; "))
+}
+
+fn none_or_list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+fn reasons(tried: &[(String, String)]) -> String {
+    tried.iter().map(|(address, reason)| format!("{address}: {reason}")).collect::<Vec<_>>().join("; ")
+}
+
+fn hours(retention: Duration) -> String {
+    let seconds = retention.as_secs();
+    if seconds >= 3600 && seconds.is_multiple_of(3600) {
+        format!("{} h", seconds / 3600)
+    } else {
+        format!("{retention:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::ReplicaIndex;
+
+    #[test]
+    fn messages_say_what_happened_and_what_to_do() {
+        let missing = MissingReplica {
+            replica: ReplicaId { shard: ShardId(3), index: ReplicaIndex(1) },
+            address: "10.0.0.2:7400".to_owned(),
+            site: "eu".to_owned(),
+            problem: None,
+        };
+        let problem = Some("it has lost its records: bring back its disk".to_owned());
+        let lost = MissingReplica { problem, ..missing.clone() };
+        let table = [
+            (Error::Conflict, vec!["nothing was committed", "again"]),
+            (Error::Unavailable { missing: vec![missing] }, vec!["shard3/r1 at 10.0.0.2:7400 (eu)", "again"]),
+            (
+                Error::Unavailable { missing: vec![lost.clone(), lost] },
+                vec!["too few replicas serve", "shard3/r1", "an operator has to act: it has lost", "disk"],
+            ),
+            (
+                Error::Overloaded { retry_after: Duration::from_millis(20) },
+                vec!["nothing was started", "20ms"],
+            ),
+            (Error::Connect { tried: vec![("a:1".into(), "refused".into())] }, vec!["a:1: refused", "check"]),
+            (Invalid::NoSuchKeyspace { name: "x".into(), existing: vec![] }.into(), vec!["\"x\"", "none"]),
+        ];
+        for (error, parts) in table {
+            let message = error.to_string();
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        }
+    }
+
+    #[test]
+    fn only_what_surely_did_not_commit_may_simply_be_run_again() {
+        let token: Token = "a.1.0.1.1".parse().unwrap();
+        assert!(Error::Conflict.is_retryable());
+        assert!(!Error::Unknown { token: token.clone() }.is_retryable());
+        let too_old = Error::TooOld { token, retention: Duration::from_secs(24 * 3600) };
+        assert!(!too_old.is_retryable());
+        assert!(too_old.to_string().contains("more than 24 h ago"), "{too_old}");
+    }
+}

@@ -1,0 +1,526 @@
+//! The host of the coordinators: between the handles of the user and the connections to the nodes.
+//!
+//! A call of a user steps a coordinator in place; what it sends leaves with the turn of the transport, together with
+//! what other calls sent. Answers come back as events, straight to the call that waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::command::{Command as Common, Event as Told, Routes};
+use quorate_core::hash::FixedMap;
+use quorate_core::topology::Topology;
+use quorate_core::verify::{Answer, Request};
+use quorate_core::{
+    Address, ClientId, ClockTime, Epoch, Instant, KeyspaceId, NodeId, ReplicaId, ShardId, View,
+};
+use quorate_runtime::clock::Time;
+use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
+use quorate_serializable_coordinator::{Command, Event};
+use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
+use tokio::sync::{Notify, oneshot};
+
+use crate::coordinators::{Coordinators, World};
+use crate::session::Port;
+use crate::waiters::Waiters;
+
+/// Owns the coordinators of one client.
+pub(crate) struct ClientHost {
+    coordinators: Coordinators,
+    waiters: Waiters,
+    nodes: Nodes,
+    statuses: Asked<Bytes>,
+    reports: Asked<NodeReport>,
+    directories: Asked<Directory>,
+    /// Who waits for a replica's answer that its loss is accepted, or why not.
+    losses: Vec<(ReplicaId, oneshot::Sender<Option<String>>)>,
+    /// Who waits for what a replica holds.
+    verifications: Vec<(ReplicaId, Request, oneshot::Sender<Answer>)>,
+    /// Woken whenever a node was reached, or could not be.
+    settled: Arc<Notify>,
+    /// Woken whenever what is known of nodes and keyspaces may be old.
+    stale: Arc<Notify>,
+    /// Lent to calls, and used again.
+    commands: Vec<Command>,
+}
+
+/// What a node says of its replicas.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeReport {
+    /// How far they are.
+    pub(crate) replicas: Vec<ReplicaReport>,
+    /// How many further ones it can have, if it knows.
+    pub(crate) room: Option<u64>,
+}
+
+/// Who waits for what a node answers.
+struct Asked<T>(Vec<(NodeId, oneshot::Sender<T>)>);
+
+impl<T> Asked<T> {
+    /// Asks a node something, and waits for what it answers; none if it is not connected.
+    fn ask(
+        &mut self,
+        node: NodeId,
+        link: Option<LinkId>,
+        question: &Packet,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<T>> {
+        turn.send(link?, question);
+        let (sender, receiver) = oneshot::channel();
+        self.0.retain(|(_, sender)| !sender.is_closed());
+        self.0.push((node, sender));
+        Some(receiver)
+    }
+
+    /// The node has answered. Whoever asked may not wait any more.
+    fn answer(&mut self, node: NodeId, answer: T) {
+        if let Some(position) = self.0.iter().position(|(asked, _)| *asked == node) {
+            let _ = self.0.remove(position).1.send(answer);
+        }
+    }
+
+    /// The connection to a node is gone.
+    fn forget(&mut self, node: NodeId) {
+        self.0.retain(|(asked, _)| *asked != node);
+    }
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Self {
+        Asked(Vec::new())
+    }
+}
+
+/// What is known of the nodes, by node id, and who is hosted where.
+struct Nodes {
+    client: ClientId,
+    nodes: Vec<Node>,
+    hosted: FixedMap<ReplicaId, NodeId>,
+    keyspaces: FixedMap<KeyspaceId, Vec<NodeId>>,
+}
+
+#[derive(Default)]
+struct Node {
+    link: Option<LinkId>,
+    replicas: Vec<ReplicaId>,
+    /// When the client began to connect to it.
+    since: Instant,
+    attempt: Attempt,
+}
+
+/// What came of the first attempt to connect to a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// It is still under way.
+    #[default]
+    Open,
+    /// It took this long.
+    Reached(Duration),
+    /// It did not work.
+    Failed(String),
+}
+
+impl ClientHost {
+    /// A host for a client of a cluster with these nodes.
+    pub(crate) fn new(
+        client: ClientId,
+        coordinators: Coordinators,
+        topology: &Topology,
+        settled: Arc<Notify>,
+        stale: Arc<Notify>,
+    ) -> Self {
+        let (hosted, keyspaces) = (FixedMap::default(), FixedMap::default());
+        let mut host = ClientHost {
+            coordinators,
+            waiters: Waiters::default(),
+            nodes: Nodes { client, nodes: Vec::new(), hosted, keyspaces },
+            statuses: Asked::default(),
+            reports: Asked::default(),
+            directories: Asked::default(),
+            losses: Vec::new(),
+            verifications: Vec::new(),
+            settled,
+            stale,
+            commands: Vec::new(),
+        };
+        host.set_nodes(topology, Instant::START);
+        host
+    }
+
+    /// There are these nodes: never fewer than before.
+    pub(crate) fn set_nodes(&mut self, topology: &Topology, now: Instant) {
+        let nodes = &mut self.nodes.nodes;
+        nodes.resize_with(topology.nodes.len().max(nodes.len()), || Node { since: now, ..Node::default() });
+        for (node, place) in nodes.iter_mut().zip(&topology.nodes) {
+            if place.is_forgotten() && node.attempt == Attempt::Open {
+                node.attempt = Attempt::Failed("it is no node of the cluster any more".to_owned());
+            }
+        }
+    }
+
+    /// Starts the coordinators.
+    pub(crate) fn start(&mut self, turn: &mut Turn<'_>) {
+        let (time, coordinators, mut world) = self.split(turn);
+        coordinators.start(time, &mut world);
+    }
+
+    /// The greatest timestamp that was seen of serializable keyspaces.
+    pub(crate) fn seen(&self) -> ClockTime {
+        self.coordinators.seen()
+    }
+
+    /// True if the coordinators have nothing to do and nothing to tell.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.coordinators.is_idle()
+    }
+
+    /// What came of the first attempt to connect to each node.
+    pub(crate) fn attempts(&self) -> Vec<Attempt> {
+        self.nodes.nodes.iter().map(|node| node.attempt.clone()).collect()
+    }
+
+    /// Learns of a keyspace, so that transactions can begin in it.
+    pub(crate) fn learn(&mut self, routes: Arc<Routes>, turn: &mut Turn<'_>) {
+        let unreachable = self.nodes.learn(&routes, &self.waiters);
+        self.waiters.set_current(routes.keyspace.id);
+        self.command(Common::Route(routes).into(), turn);
+        for replica in unreachable {
+            self.command(Common::Reachable { replica, reachable: false }.into(), turn);
+        }
+    }
+
+    /// Asks a node to let a replica go on without its records; none if the node is not connected.
+    pub(crate) fn accept_loss(
+        &mut self,
+        node: NodeId,
+        replica: ReplicaId,
+        view: View,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Option<String>>> {
+        let link = self.nodes.link_of(node)?;
+        let (sender, receiver) = oneshot::channel();
+        self.losses.retain(|(_, sender)| !sender.is_closed());
+        self.losses.push((replica, sender));
+        turn.send(link, &Packet::AcceptLoss { replica, view });
+        Some(receiver)
+    }
+
+    /// Asks a node to tell a replica that a shard is lost for good; none if the node is not connected.
+    pub(crate) fn declare_lost(
+        &mut self,
+        node: NodeId,
+        replica: ReplicaId,
+        shard: ShardId,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Option<String>>> {
+        let link = self.nodes.link_of(node)?;
+        let (sender, receiver) = oneshot::channel();
+        self.losses.retain(|(_, sender)| !sender.is_closed());
+        // A node answers in order, so that answers about the same replica find who has asked.
+        self.losses.push((replica, sender));
+        turn.send(link, &Packet::DeclareLost { replica, shard });
+        Some(receiver)
+    }
+
+    /// Asks a node what a replica holds; none if the node is not connected.
+    pub(crate) fn verify(
+        &mut self,
+        node: NodeId,
+        replica: ReplicaId,
+        request: Request,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Answer>> {
+        let link = self.nodes.link_of(node)?;
+        let (sender, receiver) = oneshot::channel();
+        self.verifications.retain(|(.., sender)| !sender.is_closed());
+        turn.send(link, &Packet::Verify { replica, request: request.clone() });
+        self.verifications.push((replica, request, sender));
+        Some(receiver)
+    }
+
+    /// Asks a node how it is; none if it is not connected.
+    pub(crate) fn ask_status(
+        &mut self,
+        node: NodeId,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Bytes>> {
+        self.statuses.ask(node, self.nodes.link_of(node), &Packet::StatusRequest, turn)
+    }
+
+    /// Asks a node which replicas it hosts; none if it is not connected.
+    pub(crate) fn ask_replicas(
+        &mut self,
+        node: NodeId,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<NodeReport>> {
+        self.reports.ask(node, self.nodes.link_of(node), &Packet::ReplicasRequest, turn)
+    }
+
+    /// Asks a node who is in the cluster; none if it is not connected.
+    pub(crate) fn ask_directory(
+        &mut self,
+        node: NodeId,
+        turn: &mut Turn<'_>,
+    ) -> Option<oneshot::Receiver<Directory>> {
+        self.directories.ask(node, self.nodes.link_of(node), &Packet::DirectoryRequest, turn)
+    }
+
+    /// The nodes that are connected.
+    pub(crate) fn connected(&self) -> Vec<NodeId> {
+        let nodes = self.nodes.nodes.iter().zip(0..);
+        nodes.filter(|(node, _)| node.link.is_some()).map(|(_, id)| NodeId(id)).collect()
+    }
+
+    /// Whatever is known of a keyspace is as good as it gets.
+    pub(crate) fn set_current(&mut self, keyspace: KeyspaceId) {
+        self.waiters.set_current(keyspace);
+    }
+
+    /// True if the replicas of a keyspace are others than is known.
+    pub(crate) fn is_outdated(&self, keyspace: KeyspaceId) -> bool {
+        self.waiters.is_outdated(keyspace)
+    }
+
+    fn call(&mut self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>), turn: &mut Turn<'_>) {
+        let mut commands = std::mem::take(&mut self.commands);
+        call(&mut self.waiters, &mut commands);
+        for command in commands.drain(..) {
+            self.command(command, turn);
+        }
+        self.commands = commands;
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        let (time, coordinators, mut world) = self.split(turn);
+        coordinators.command(time, command, &mut world);
+    }
+
+    /// The coordinators, and what they speak to.
+    fn split<'a, 'turn>(
+        &'a mut self,
+        turn: &'a mut Turn<'turn>,
+    ) -> (Time, &'a mut Coordinators, ToWorld<'a, 'turn>) {
+        let ClientHost { coordinators, nodes, waiters, stale, .. } = self;
+        (turn.time, coordinators, ToWorld { nodes, waiters, stale, turn })
+    }
+
+    fn set_reachable(&mut self, node: NodeId, reachable: bool, turn: &mut Turn<'_>) {
+        let Some(known) = self.nodes.nodes.get(usize::from(node.0)) else { return };
+        for replica in known.replicas.clone() {
+            self.command(Common::Reachable { replica, reachable }.into(), turn);
+        }
+    }
+}
+
+impl Nodes {
+    /// Notes where the replicas of a keyspace are, and gives back those that cannot be reached, or do not serve, at the
+    /// moment.
+    fn learn(&mut self, routes: &Routes, waiters: &Waiters) -> Vec<ReplicaId> {
+        let mut unreachable = Vec::new();
+        let mut hosts = Vec::new();
+        for shard in routes.keyspace.groups() {
+            for (index, host) in shard.members() {
+                let replica = ReplicaId { shard: shard.id, index };
+                let Some(node) = self.nodes.get_mut(usize::from(host.0)) else { continue };
+                if self.hosted.insert(replica, host).is_none() {
+                    node.replicas.push(replica);
+                }
+                if node.link.is_none() || waiters.problem(replica).is_some() {
+                    unreachable.push(replica);
+                }
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+        }
+        self.keyspaces.insert(routes.keyspace.id, hosts);
+        unreachable
+    }
+
+    fn link_of(&self, node: NodeId) -> Option<LinkId> {
+        self.nodes.get(usize::from(node.0))?.link
+    }
+
+    fn node_of(&mut self, remote: &Remote) -> Option<(NodeId, &mut Node)> {
+        let id = node_id(remote)?;
+        self.nodes.get_mut(usize::from(id.0)).map(|node| (id, node))
+    }
+}
+
+fn node_id(remote: &Remote) -> Option<NodeId> {
+    match remote.identity {
+        Peer::Node(id) => Some(id),
+        Peer::Client(_) => None,
+    }
+}
+
+/// The connections to the nodes, and the calls that wait.
+struct ToWorld<'a, 'turn> {
+    nodes: &'a Nodes,
+    waiters: &'a mut Waiters,
+    stale: &'a Notify,
+    turn: &'a mut Turn<'turn>,
+}
+
+impl World for ToWorld<'_, '_> {
+    fn send(&mut self, to: Address, epoch: Epoch, message: ProtocolMessage) {
+        let Address::Replica(replica) = to else { return };
+        let node = self.nodes.hosted.get(&replica).and_then(|node| self.nodes.nodes.get(usize::from(node.0)));
+        // Without a link the message is lost, as any message may be.
+        if let Some(link) = node.and_then(|node| node.link) {
+            let from = Address::Client(self.nodes.client);
+            self.turn.send(link, &Packet::Envelope(Envelope { from, to, epoch, message }));
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        if matches!(event, Event::Common(Told::Outdated { .. })) {
+            self.stale.notify_one();
+        }
+        self.waiters.deliver(event);
+    }
+}
+
+impl Host for ClientHost {
+    fn on_link_up(&mut self, link: LinkId, remote: &Remote, turn: &mut Turn<'_>) {
+        let Some((id, node)) = self.nodes.node_of(remote) else { return };
+        node.link = Some(link);
+        // Much may have happened while it could not say so; and one that has joined may be nearer than others.
+        let is_first = node.attempt == Attempt::Open && node.since == Instant::START;
+        if node.attempt == Attempt::Open {
+            node.attempt = Attempt::Reached(turn.time.now.saturating_since(node.since));
+        }
+        if !is_first {
+            self.stale.notify_one();
+        }
+        self.set_reachable(id, true, turn);
+        self.settled.notify_one();
+    }
+
+    fn on_link_down(&mut self, link: LinkId, remote: &Remote, _reason: &str, turn: &mut Turn<'_>) {
+        let Some((id, node)) = self.nodes.node_of(remote) else { return };
+        if node.link == Some(link) {
+            node.link = None;
+            self.waiters.forget_problems(id);
+            self.statuses.forget(id);
+            self.reports.forget(id);
+            self.directories.forget(id);
+            self.set_reachable(id, false, turn);
+        }
+    }
+
+    fn on_dial_failed(&mut self, _dial: DialId, target: &Target, reason: &str, _turn: &mut Turn<'_>) {
+        let Some(node) = target.expect.and_then(|id| self.nodes.nodes.get_mut(usize::from(id.0))) else {
+            return;
+        };
+        if node.attempt == Attempt::Open {
+            node.attempt = Attempt::Failed(reason.to_owned());
+        }
+        self.settled.notify_one();
+    }
+
+    fn on_packet(&mut self, link: LinkId, packet: Packet, turn: &mut Turn<'_>) -> Result<(), Violation> {
+        match packet {
+            Packet::Envelope(Envelope { from, epoch, message, .. }) => {
+                let (time, coordinators, mut world) = self.split(turn);
+                coordinators.on_message(time, from, epoch, message, &mut world);
+            }
+            Packet::Busy { retry_after } => self.on_busy(link, retry_after),
+            Packet::ReplicaService { replica, problem } => {
+                let Some(node) = turn.remote(link).and_then(node_id) else { return Ok(()) };
+                let reachable = problem.is_none();
+                self.waiters.set_problem(node, replica, problem);
+                // One of a keyspace that is not known yet counts as soon as that is.
+                if self.nodes.hosted.contains_key(&replica) {
+                    self.command(Common::Reachable { replica, reachable }.into(), turn);
+                }
+            }
+            Packet::AcceptLossReply { replica, refused } | Packet::DeclareLostReply { replica, refused } => {
+                if let Some(position) = self.losses.iter().position(|(asked, _)| *asked == replica) {
+                    // Whoever asked may not wait any more.
+                    let _ = self.losses.remove(position).1.send(refused);
+                }
+            }
+            Packet::VerifyReply { replica, request, answer } => {
+                let asked = |(of, what, _): &(ReplicaId, Request, _)| *of == replica && *what == request;
+                if let Some(position) = self.verifications.iter().position(asked) {
+                    // The call may not wait any more.
+                    let _ = self.verifications.remove(position).2.send(answer);
+                }
+            }
+            Packet::Status { json } => {
+                if let Some(node) = turn.remote(link).and_then(node_id) {
+                    self.statuses.answer(node, json);
+                }
+            }
+            Packet::Replicas { replicas, room } => {
+                if let Some(node) = turn.remote(link).and_then(node_id) {
+                    self.reports.answer(node, NodeReport { replicas, room });
+                }
+            }
+            Packet::Directory(directory) => {
+                if let Some(node) = turn.remote(link).and_then(node_id) {
+                    self.directories.answer(node, directory);
+                }
+            }
+            Packet::Space { problem } => {
+                if let Some(node) = turn.remote(link).and_then(node_id) {
+                    self.waiters.set_space(node, problem);
+                }
+            }
+            Packet::CatalogueChanged => self.stale.notify_one(),
+            // The transport deals with these.
+            Packet::Goodbye { .. } | Packet::Unsupported { .. } => {}
+            Packet::Hello(_)
+            | Packet::Welcome(_)
+            | Packet::DirectoryRequest
+            | Packet::StatusRequest
+            | Packet::ReplicasRequest
+            | Packet::Settings { .. }
+            | Packet::Lives { .. }
+            | Packet::Join { .. }
+            | Packet::JoinReply { .. }
+            | Packet::AcceptLoss { .. }
+            | Packet::DeclareLost { .. }
+            | Packet::Verify { .. } => {
+                return Err(Violation("a server said what only a client or a handshake says".into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_turn_end(&mut self, turn: &mut Turn<'_>) {
+        let (time, coordinators, mut world) = self.split(turn);
+        coordinators.fire_timers(time, &mut world);
+    }
+
+    fn next_deadline(&mut self) -> Option<Instant> {
+        self.coordinators.next_deadline()
+    }
+}
+
+impl ClientHost {
+    fn on_busy(&mut self, link: LinkId, retry_after: Duration) {
+        /// A server cannot silence a client for longer.
+        const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+        let until = tokio::time::Instant::now() + retry_after.min(RETRY_AFTER_MAX);
+        for (keyspace, hosts) in &self.nodes.keyspaces {
+            let is_host = |node: &NodeId| {
+                self.nodes.nodes.get(usize::from(node.0)).is_some_and(|node| node.link == Some(link))
+            };
+            if hosts.iter().any(is_host) {
+                self.waiters.set_busy(*keyspace, until);
+            }
+        }
+    }
+}
+
+impl Port for Transport<ClientHost> {
+    fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>)) {
+        Transport::with(self, |host, turn| host.call(call, turn));
+    }
+
+    fn shut(&self) {
+        self.abandon();
+    }
+}

@@ -1,0 +1,103 @@
+//! The client library of Quorate: a geo-distributed, transactional key-value database.
+//!
+//! ```no_run
+//! # async fn example() -> quorate::Result<()> {
+//! let db = quorate::connect("127.0.0.1:7400").await?;
+//! let accounts = db.keyspace("accounts").await?;
+//!
+//! let left = accounts
+//!     .transact(async |txn| {
+//!         let alice = txn.get(b"alice").await?.map_or(0, |value| value.len());
+//!         txn.put(b"alice", vec![b'$'; alice.saturating_sub(1)])?;
+//!         Ok(alice)
+//!     })
+//!     .await?; // runs again on conflicts, bounded by a deadline; errors say what to do
+//!
+//! let mut txn = accounts.begin().await?; // without running again
+//! txn.put(b"bob", b"$$")?;
+//! txn.commit().await?;
+//! # drop(left);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | connect | [`connect()`], or [`connect_with`] and [`Options`] |
+//! | read and write | [`Keyspace::transact`], [`Keyspace::begin`], or in one call [`Keyspace::get`], [`Keyspace::put`], [`Keyspace::apply`] and their like |
+//! | know what became of a transaction | its [`Token`] and [`Database::outcome`] |
+//! | run code at the shards | [`Keyspace::deploy`], [`Keyspace::call`] |
+//! | create keyspaces | [`Database::create_keyspace`], [`Database::await_keyspace`] |
+//! | drop keyspaces, and bring them back | [`Database::drop_keyspace`], [`Database::undrop_keyspace`] |
+//! | change where replicas are | [`Database::change_replicas`] |
+//! | compare what replicas hold | [`Database::verify`] |
+//! | know what went wrong | [`Error`]: each variant says whether anything can have been committed, and what to do |
+//!
+//! # How it works
+//! The coordinator of TAPIR runs here, in the client: reads go to the nearest replica, and a commit is one round trip to
+//! the replicas of each shard that takes part. A [`Database`] hosts one coordinator for all its transactions, on the
+//! tokio runtime of the caller, with one connection per node; thousands of transactions can be in flight.
+//!
+//! # Trust
+//! Whoever coordinates is trusted, so give this library only to programs that may write to the cluster as they like.
+
+mod apply;
+mod batch;
+mod catalogue;
+mod connect;
+mod coordinators;
+mod creating;
+mod database;
+mod directory;
+mod discover;
+mod drops;
+mod error;
+mod failure;
+#[cfg(test)]
+mod fake;
+mod footprint;
+mod host;
+mod keyspace;
+mod membership;
+mod one_round;
+mod options;
+mod places;
+mod procedures;
+mod retry;
+mod seen;
+mod session;
+#[cfg(test)]
+mod tests;
+mod token;
+mod transaction;
+mod verify;
+mod waiters;
+
+pub use batch::{Applied, Batch, StepAnswer};
+pub use catalogue::KeyspaceOptions;
+pub use connect::{Addresses, connect, connect_with};
+pub use creating::ServingProgress;
+pub use database::Database;
+pub use drops::{DropOptions, UndropOptions};
+pub use error::{Error, Invalid, MissingReplica, Result};
+pub use keyspace::{Keyspace, RangeSnapshot, Snapshot};
+pub use membership::{ChangeProgress, Changed, ReplicaChange};
+pub use options::Options;
+pub use procedures::{Answers, Call, InvalidProcedure, ProcedureVersion};
+pub use quorate_core::command::Outcome;
+pub use quorate_core::comparison::{Rival, System};
+pub use quorate_core::topology::{self, Durability, Isolation};
+pub use quorate_core::{
+    ClientId, Key, NodeId, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value, View,
+};
+pub use quorate_runtime::transport::Counters;
+pub use quorate_runtime::wan;
+pub use quorate_serializable_shard::Refusal;
+pub use quorate_serializable_shard::StepFault;
+pub use quorate_wire::catalogue::{DropStage, Dropped, Stage};
+pub use seen::{InvalidSeen, Seen};
+pub use token::{InvalidToken, Token};
+pub use transaction::{Page, Receipt, Transaction};
+pub use verify::{
+    Difference, DifferingKey, HeldData, HeldVersion, VerifiedReplica, VerifiedShard, VerifyOptions,
+};

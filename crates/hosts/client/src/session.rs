@@ -1,0 +1,365 @@
+//! What all handles of one [`Database`](crate::Database) share: names for transactions, the way to the coordinator, and
+//! the limits of this client.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorate_core::command::{Command as Common, Failure, Freshness};
+use quorate_core::topology::Keyspace;
+use quorate_core::{
+    ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
+};
+use quorate_granola::Class;
+use quorate_serializable_coordinator::Command;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+
+use crate::waiters::{ExecutedAnswer, FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters};
+
+/// The way to the host of the coordinator. Tests put a fake one in its place.
+pub(crate) trait Port: Send + Sync {
+    /// Lets `call` change what is waited for, and then steps the coordinator with the commands that it has put into
+    /// the vector, all before anything else happens to either.
+    fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>));
+
+    /// Ends the host: nothing is sent or received any more.
+    fn shut(&self);
+}
+
+/// Who answers for each key of a read-only transaction, and for its end.
+pub(crate) type ReadOnlyReceivers = (Vec<oneshot::Receiver<Option<Value>>>, oneshot::Receiver<FinishAnswer>);
+
+/// A one-round transaction.
+pub(crate) struct OneRound<'a> {
+    /// Its name.
+    pub(crate) transaction: TransactionId,
+    /// The keyspace of all its shards.
+    pub(crate) keyspace: &'a Keyspace,
+    /// What it does at each of them.
+    pub(crate) parts: BTreeMap<ShardId, Value>,
+    /// What they have to agree on.
+    pub(crate) class: Class,
+    /// It was named at this time.
+    pub(crate) not_before: ClockTime,
+    /// By when an answer is wanted.
+    pub(crate) patience: Duration,
+}
+
+/// Why a one-round transaction cannot begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotBegun {
+    /// As any other.
+    Refused(OpenError),
+    /// Its shards cannot do without these replicas, which will not serve before an operator acts.
+    Unserved(Vec<ReplicaId>),
+}
+
+/// How much later than the coordinator a call gives up, so that the better informed of the two speaks first.
+pub(crate) const COORDINATOR_GRACE: Duration = Duration::from_millis(250);
+
+/// The shared part of all handles.
+pub(crate) struct Session {
+    client: ClientId,
+    open_max: usize,
+    next_sequence: AtomicU64,
+    commits: Semaphore,
+    port: Box<dyn Port>,
+}
+
+impl Session {
+    pub(crate) fn new(
+        client: ClientId,
+        open_max: usize,
+        commits_in_flight_max: usize,
+        port: impl Port + 'static,
+    ) -> Self {
+        let commits = Semaphore::new(commits_in_flight_max.clamp(1, Semaphore::MAX_PERMITS));
+        Session { client, open_max, next_sequence: AtomicU64::new(0), commits, port: Box::new(port) }
+    }
+
+    pub(crate) fn client(&self) -> ClientId {
+        self.client
+    }
+
+    pub(crate) fn open_max(&self) -> usize {
+        self.open_max
+    }
+
+    /// A name for a new transaction's first attempt.
+    pub(crate) fn next_transaction(&self) -> TransactionId {
+        let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
+        TransactionId { client: self.client, sequence, attempt: 0 }
+    }
+
+    /// Waits for a place in the window of commits that are in flight; none if the session is closed.
+    pub(crate) async fn commit_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.commits.acquire().await.ok()
+    }
+
+    /// Makes room for the answers to a transaction; gives the replicas that the shards of its keyspace cannot do without
+    /// and that will not serve before an operator acts.
+    pub(crate) fn open(
+        &self,
+        transaction: TransactionId,
+        keyspace: &Keyspace,
+    ) -> Result<Vec<ReplicaId>, OpenError> {
+        let mut result = Ok(Vec::new());
+        self.port.with(&mut |waiters, _| {
+            result =
+                waiters.open(transaction, keyspace.id, self.open_max).map(|()| waiters.unserved(keyspace));
+        });
+        result
+    }
+
+    /// Forgets a transaction after giving a last command about it, if any.
+    pub(crate) fn forget(&self, transaction: TransactionId, last: Option<Common>) {
+        let mut last = last;
+        self.port.with(&mut |waiters, commands| {
+            waiters.forget(transaction);
+            commands.extend(last.take().map(Command::from));
+        });
+    }
+
+    /// How a transaction ended before it was asked to; none if the session is closed.
+    pub(crate) fn failure(&self, transaction: TransactionId) -> Option<Failure> {
+        let mut failure = None;
+        self.port.with(&mut |waiters, _| failure = waiters.failure(transaction));
+        failure
+    }
+
+    /// Why each of these replicas will not serve before an operator acts, if its node has said so.
+    pub(crate) fn problems(&self, replicas: &[ReplicaId]) -> Vec<Option<String>> {
+        let mut problems = Vec::new();
+        self.port.with(&mut |waiters, _| {
+            problems = replicas.iter().map(|replica| waiters.problem(*replica).cloned()).collect();
+        });
+        problems
+    }
+
+    /// The shards of a keyspace that take no writes for want of room, and what is said of it.
+    pub(crate) fn without_space(&self, keyspace: &Keyspace) -> Vec<(ShardId, String)> {
+        let mut found = Vec::new();
+        self.port.with(&mut |waiters, _| found = waiters.without_space(keyspace));
+        found
+    }
+
+    /// Asks for a key. This and the next two begin the transaction first, if that is asked for.
+    pub(crate) fn get(
+        &self,
+        transaction: TransactionId,
+        begin: Option<Common>,
+        key: &Key,
+    ) -> Option<oneshot::Receiver<Option<Value>>> {
+        self.ask(
+            begin,
+            |waiters, sender| waiters.expect_get(transaction, key.clone(), sender),
+            || Common::Get { transaction, key: key.clone() },
+        )
+    }
+
+    /// Asks for a page of a range.
+    pub(crate) fn scan(
+        &self,
+        transaction: TransactionId,
+        begin: Option<Common>,
+        range: &KeyRange,
+        limit: u32,
+    ) -> Option<oneshot::Receiver<ScanAnswer>> {
+        self.ask(
+            begin,
+            |waiters, sender| waiters.expect_scan(transaction, sender),
+            || Common::Scan { transaction, range: range.clone(), limit },
+        )
+    }
+
+    /// Writes or deletes a key, in the coordinator's memory.
+    pub(crate) fn put(
+        &self,
+        transaction: TransactionId,
+        begin: Option<Common>,
+        key: Key,
+        value: Option<Value>,
+    ) {
+        let mut both = [begin, Some(Common::Put { transaction, key, value })];
+        self.port.with(&mut |_, commands| {
+            commands.extend(both.iter_mut().filter_map(Option::take).map(Command::from))
+        });
+    }
+
+    /// Asks for keys in a read-only transaction; gives who answers for each key, and for the whole.
+    pub(crate) fn read_only(
+        &self,
+        transaction: TransactionId,
+        keyspace: KeyspaceId,
+        keys: &[Key],
+        freshness: Freshness,
+        patience: Duration,
+    ) -> Option<ReadOnlyReceivers> {
+        let mut values = Vec::with_capacity(keys.len());
+        let finish = self.ask(
+            None,
+            |waiters, sender| {
+                for key in keys {
+                    let (sender, receiver) = oneshot::channel();
+                    values.push(receiver);
+                    waiters.expect_get(transaction, key.clone(), sender);
+                }
+                waiters.expect_finish(transaction, sender)
+            },
+            || Common::ReadOnly { transaction, keyspace, keys: keys.to_vec(), freshness, patience },
+        )?;
+        Some((values, finish))
+    }
+
+    /// Asks for a page of a range in a read-only transaction; gives who answers with the page, and for the whole.
+    pub(crate) fn read_only_scan(
+        &self,
+        transaction: TransactionId,
+        keyspace: KeyspaceId,
+        range: &KeyRange,
+        limit: u32,
+        freshness: Freshness,
+        patience: Duration,
+    ) -> Option<(oneshot::Receiver<ScanAnswer>, oneshot::Receiver<FinishAnswer>)> {
+        let (page, receiver) = oneshot::channel();
+        let mut page = Some(page);
+        let finish = self.ask(
+            None,
+            |waiters, sender| {
+                if let Some(page) = page.take() {
+                    waiters.expect_scan(transaction, page);
+                }
+                waiters.expect_finish(transaction, sender)
+            },
+            || {
+                let range = range.clone();
+                Common::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
+            },
+        )?;
+        Some((receiver, finish))
+    }
+
+    /// Asks to commit.
+    pub(crate) fn commit(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
+        self.ask(
+            None,
+            |waiters, sender| waiters.expect_finish(transaction, sender),
+            || Common::Commit { transaction },
+        )
+    }
+
+    /// Asks to drop a transaction.
+    pub(crate) fn abort(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
+        self.ask(
+            None,
+            |waiters, sender| waiters.expect_finish(transaction, sender),
+            || Common::Abort { transaction },
+        )
+    }
+
+    /// Asks what became of a transaction, and waits for `patience` at most; none if the session has ended. The coordinator keeps
+    /// that time, and the timer here is for when the runtime that hosts it has ended.
+    pub(crate) async fn resolve(&self, token: &crate::Token, patience: Duration) -> Option<OutcomeAnswer> {
+        let transaction = token.transaction;
+        let timestamp = Timestamp::new(token.began, ClientId(0));
+        let receiver = self.ask(
+            None,
+            |waiters, sender| waiters.expect_outcome(transaction, sender),
+            || Common::Resolve { transaction, participants: token.participants.clone(), timestamp, patience },
+        )?;
+        match tokio::time::timeout(patience.saturating_add(COORDINATOR_GRACE), receiver).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => Some(Ok(None)),
+        }
+    }
+
+    /// Has a transaction executed in one round; gives who answers.
+    ///
+    /// # Errors
+    /// It cannot begin. Nothing was sent.
+    pub(crate) fn execute(&self, order: OneRound<'_>) -> Result<oneshot::Receiver<ExecutedAnswer>, NotBegun> {
+        let OneRound { transaction, keyspace, parts, class, not_before, patience } = order;
+        let (sender, receiver) = oneshot::channel();
+        let (mut given, mut refused) = (Some((sender, parts)), None);
+        self.port.with(&mut |waiters, commands| {
+            let Some((sender, parts)) = given.take() else { return };
+            let unserved = waiters.unserved(keyspace).into_iter();
+            let missing: Vec<ReplicaId> =
+                unserved.filter(|replica| parts.contains_key(&replica.shard)).collect();
+            if !missing.is_empty() {
+                refused = Some(NotBegun::Unserved(missing));
+            } else if let Err(error) =
+                waiters.expect_executed(transaction, keyspace.id, self.open_max, sender)
+            {
+                refused = Some(NotBegun::Refused(error));
+            } else {
+                let keyspace = keyspace.id;
+                commands.push(Command::Execute { transaction, keyspace, parts, class, not_before, patience });
+            }
+        });
+        refused.map_or(Ok(receiver), Err)
+    }
+
+    /// Asks what a one-round transaction has come to, and waits for `patience` at most; none if that could not be found out in time.
+    pub(crate) async fn recall(&self, token: &crate::Token, patience: Duration) -> Option<ExecutedAnswer> {
+        let (sender, receiver) = oneshot::channel();
+        let mut sender = Some(sender);
+        self.port.with(&mut |waiters, commands| {
+            if let Some(sender) = sender.take()
+                && waiters.expect_recalled(token.transaction, sender)
+            {
+                let (participants, not_before) = (token.participants.clone(), token.began);
+                let transaction = token.transaction;
+                commands.push(Command::Recall { transaction, participants, not_before, patience });
+            }
+        });
+        tokio::time::timeout(patience.saturating_add(COORDINATOR_GRACE), receiver).await.ok()?.ok()
+    }
+
+    /// Registers the call and gives the command, as one step; none if it cannot be made any more. The receiver is woken
+    /// without an answer if the transaction or the session ends.
+    fn ask<Answer>(
+        &self,
+        mut first: Option<Common>,
+        mut expect: impl FnMut(&mut Waiters, oneshot::Sender<Answer>) -> bool,
+        command: impl Fn() -> Common,
+    ) -> Option<oneshot::Receiver<Answer>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut sender = Some(sender);
+        let mut given = false;
+        self.port.with(&mut |waiters, commands| {
+            if let Some(sender) = sender.take()
+                && expect(waiters, sender)
+            {
+                commands.extend(first.take().map(Command::from));
+                commands.push(command().into());
+                given = true;
+            }
+        });
+        given.then_some(receiver)
+    }
+
+    /// True once the session has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.commits.is_closed()
+    }
+
+    /// Gives a command whose answer nobody waits for.
+    pub(crate) fn tell(&self, command: impl Into<Command>) {
+        let mut command = Some(command.into());
+        self.port.with(&mut |_, commands| commands.extend(command.take()));
+    }
+
+    /// Ends the session: every waiting call is woken.
+    pub(crate) fn close(&self) {
+        self.commits.close();
+        self.port.with(&mut |waiters, _| waiters.close());
+        self.port.shut();
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Session").field("client", &self.client).finish_non_exhaustive()
+    }
+}

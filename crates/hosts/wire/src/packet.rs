@@ -1,0 +1,429 @@
+//! What one end of a connection says to the other.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::lives::{Life, Remembered};
+use quorate_core::topology::{Keyspace, Topology};
+use quorate_core::verify::{Answer, Request};
+use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, View};
+use quorate_log::member::Said;
+
+use quorate_codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
+use quorate_codec::{alternatives, message};
+
+/// One thing said on a connection. Several travel in one frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// Either → either: a message of a protocol.
+    Envelope(Envelope),
+    /// Whoever connected → the other, first: who I am, and which cluster I want.
+    Hello(Hello),
+    /// The answer to [`Packet::Hello`]: who I am.
+    Welcome(Welcome),
+    /// Server → client: I am overloaded and have not started what you sent.
+    Busy {
+        /// When trying again has a chance.
+        retry_after: Duration,
+    },
+    /// Server → client: keyspaces were created or dropped, or their replicas or the nodes have changed; what you know may be old.
+    CatalogueChanged,
+    /// Client → server: who is in the cluster?
+    DirectoryRequest,
+    /// The answer to [`Packet::DirectoryRequest`].
+    Directory(Directory),
+    /// Client → server: how are you?
+    StatusRequest,
+    /// The answer to [`Packet::StatusRequest`].
+    Status {
+        /// One JSON object.
+        json: Bytes,
+    },
+    /// Either → either: I am about to close the connection.
+    Goodbye {
+        /// Why, for people.
+        reason: String,
+    },
+    /// Server → client: a replica of mine does not serve, and will not before an operator acts; or it does again.
+    ReplicaService {
+        /// The replica.
+        replica: ReplicaId,
+        /// What is wrong and what to do; none if nothing is.
+        problem: Option<String>,
+    },
+    /// Client → server, on behalf of an operator: a replica of yours that has lost its records is to go on as a member
+    /// that has slept since its group was created, because more of the group have lost theirs than it survives. What
+    /// only they knew is lost.
+    AcceptLoss {
+        /// The replica.
+        replica: ReplicaId,
+        /// A view above every view that any replica of the group can have been in.
+        view: View,
+    },
+    /// The answer to [`Packet::AcceptLoss`]: it is under way, unless it was refused.
+    AcceptLossReply {
+        /// The replica.
+        replica: ReplicaId,
+        /// Why it was refused, if it was.
+        refused: Option<String>,
+    },
+    /// Either → either: you have said something that my version does not know. That was lost; what came before and after
+    /// was not. Said once on a connection for each kind of message that held it.
+    Unsupported {
+        /// The message that held what is not known, as it is called in the description of the wire format.
+        message: String,
+    },
+    /// Whoever wants to be a node → server: register me. Asking twice is asking once.
+    Join {
+        /// The name of its site, which may be new.
+        site: String,
+        /// Where it will be found, as `host:port`.
+        address: String,
+    },
+    /// The answer to [`Packet::Join`].
+    JoinReply {
+        /// Which node it is; none if it was refused.
+        node: Option<NodeId>,
+        /// True if it had been registered before: then it may have been part of the cluster, and must not begin empty.
+        is_known: bool,
+        /// Why it was refused, if it was.
+        refused: Option<String>,
+    },
+    /// Client → server: which replicas do you host, and how far are they? Asked by whoever changes groups.
+    ReplicasRequest,
+    /// The answer to [`Packet::ReplicasRequest`].
+    Replicas {
+        /// The replicas.
+        replicas: Vec<ReplicaReport>,
+        /// How many further ones the operating system lets the node have, if that is known.
+        room: Option<u64>,
+    },
+    /// Node → node, first: this is what I am told by my file and what has to be the same at all nodes.
+    Settings {
+        /// What.
+        settings: Vec<Setting>,
+    },
+    /// Client → server, on behalf of an operator: another shard of the serializable keyspace of this replica of yours is lost for
+    /// good. Nobody is to wait for its votes any more. Only who leads makes that durable: it is said again until the status of a
+    /// replica of the shard says so.
+    DeclareLost {
+        /// The replica.
+        replica: ReplicaId,
+        /// The shard that is lost.
+        shard: ShardId,
+    },
+    /// The answer to [`Packet::DeclareLost`]: the replica was told, unless it was refused.
+    DeclareLostReply {
+        /// The replica.
+        replica: ReplicaId,
+        /// Why it was refused, if it was.
+        refused: Option<String>,
+    },
+    /// Node → node, before anything else: the life that I am in, and what I remember of the lives of all nodes, yours among them. If
+    /// your life cannot follow the one that I remember, I pass over all else that you say.
+    Lives {
+        /// The life of the sender.
+        own: Life,
+        /// The lives that it remembers.
+        known: Vec<KnownLife>,
+    },
+    /// Client → server, on behalf of an operator: what does this replica of yours hold? Said again and again until it has an answer.
+    Verify {
+        /// The replica.
+        replica: ReplicaId,
+        /// At which point, and which part of it.
+        request: Request,
+    },
+    /// The answer to [`Packet::Verify`].
+    VerifyReply {
+        /// The replica.
+        replica: ReplicaId,
+        /// What was asked.
+        request: Request,
+        /// How far the replica is with it.
+        answer: Answer,
+    },
+    /// Server → client and node, and once more whenever it changes: whether my disk has room. Shards that would have no majority
+    /// without nodes of which it has none take no writes.
+    Space {
+        /// What is wrong and what to do; none if there is room, which need not be said at first.
+        problem: Option<String>,
+    },
+}
+
+/// What a node remembers of the lives of another one, or of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownLife {
+    /// The other node.
+    pub node: NodeId,
+    /// Its latest life.
+    pub remembered: Remembered,
+}
+
+/// Something that an operator has set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name, which says in what unit the value is.
+    pub name: String,
+    /// What it is set to.
+    pub value: u64,
+}
+
+/// How far a replica is in a change of its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaReport {
+    /// The replica.
+    pub replica: ReplicaId,
+    /// The latest membership that it knows of.
+    pub epoch: Epoch,
+    /// Since when the members of its group were as they were when it took part last, durably; none if it has not taken part, or is
+    /// no member.
+    pub arrived: Option<Epoch>,
+    /// True if it has its records, so that it counts in a change.
+    pub has_records: bool,
+}
+
+/// A message of a protocol with its sender and receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Who sends it.
+    pub from: Address,
+    /// Who is to receive it.
+    pub to: Address,
+    /// Under which membership it is said.
+    pub epoch: Epoch,
+    /// What it says.
+    pub message: ProtocolMessage,
+}
+
+/// A message of one of the protocols.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProtocolMessage {
+    /// A message of TAPIR.
+    Tapir(quorate_tapir::Message),
+    /// A message of a comparison system that stands on a replicated log.
+    Baseline(Said<quorate_baselines::Replica>),
+    /// A message of the configuration service.
+    Configuration(Said<quorate_configuration::Replica>),
+    /// A message of the quorum store without transactions.
+    QwStore(quorate_qwstore::Message),
+    /// A message of Granola.
+    Granola(Said<Serializable>),
+}
+
+/// A replica of a serializable keyspace, as far as its entries, pages and messages go: they are the same whichever procedures it has.
+pub type Serializable = quorate_granola::Replica<quorate_serializable_shard::Shard>;
+
+impl From<quorate_tapir::Message> for ProtocolMessage {
+    fn from(message: quorate_tapir::Message) -> Self {
+        ProtocolMessage::Tapir(message)
+    }
+}
+
+impl TryFrom<ProtocolMessage> for quorate_tapir::Message {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::Tapir(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl TryFrom<ProtocolMessage> for Said<quorate_baselines::Replica> {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::Baseline(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<Said<quorate_baselines::Replica>> for ProtocolMessage {
+    fn from(message: Said<quorate_baselines::Replica>) -> Self {
+        ProtocolMessage::Baseline(message)
+    }
+}
+
+impl TryFrom<ProtocolMessage> for Said<quorate_configuration::Replica> {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::Configuration(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<Said<quorate_configuration::Replica>> for ProtocolMessage {
+    fn from(message: Said<quorate_configuration::Replica>) -> Self {
+        ProtocolMessage::Configuration(message)
+    }
+}
+
+impl TryFrom<ProtocolMessage> for quorate_qwstore::Message {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::QwStore(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<quorate_qwstore::Message> for ProtocolMessage {
+    fn from(message: quorate_qwstore::Message) -> Self {
+        ProtocolMessage::QwStore(message)
+    }
+}
+
+impl TryFrom<ProtocolMessage> for Said<Serializable> {
+    type Error = ProtocolMessage;
+
+    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+        match message {
+            ProtocolMessage::Granola(message) => Ok(message),
+            other => Err(other),
+        }
+    }
+}
+
+impl From<Said<Serializable>> for ProtocolMessage {
+    fn from(message: Said<Serializable>) -> Self {
+        ProtocolMessage::Granola(message)
+    }
+}
+
+/// The first packet of whoever connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The cluster that the sender belongs to; zero, which only a client may say, for whichever this is.
+    pub cluster: u64,
+    /// Who connects.
+    pub peer: Peer,
+    /// The name of the site that the sender stands in; empty if it does not know.
+    pub site: String,
+}
+
+/// Who connects to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Another node of the cluster.
+    Node(NodeId),
+    /// A client.
+    Client(ClientId),
+}
+
+/// The answer to a [`Hello`] that is accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The cluster.
+    pub cluster: u64,
+    /// The node that answers.
+    pub node: NodeId,
+    /// The name of its site.
+    pub site: String,
+    /// The version of its program, for people.
+    pub version: String,
+}
+
+/// What a client has to know to reach the catalogue of keyspaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// The sites and nodes.
+    pub topology: Topology,
+    /// The built-in keyspace `_system`.
+    pub system: Keyspace,
+}
+
+alternatives!(Packet, "Packet",
+    messages {
+        4 Busy { 1 retry_after: Varint }
+        5 CatalogueChanged {}
+        6 DirectoryRequest {}
+        8 StatusRequest {}
+        9 Status { 1 json: PlainBytes }
+        10 Goodbye { 1 reason: Text }
+        11 ReplicaService { 1 replica: Nested, 2 problem: Optional<Text> }
+        12 AcceptLoss { 1 replica: Nested, 2 view: Varint }
+        13 AcceptLossReply { 1 replica: Nested, 2 refused: Optional<Text> }
+        14 Unsupported { 1 message: Text }
+        15 Join { 1 site: Text, 2 address: Text }
+        16 JoinReply { 1 node: Optional<Varint>, 2 is_known: Varint, 3 refused: Optional<Text> }
+        17 ReplicasRequest {}
+        18 Replicas { 1 replicas: Repeated<Nested>, 2 room: Optional<Varint> }
+        19 Settings { 1 settings: Repeated<Nested> }
+        20 DeclareLost { 1 replica: Nested, 2 shard: Varint }
+        21 DeclareLostReply { 1 replica: Nested, 2 refused: Optional<Text> }
+        22 Lives { 1 own: Nested, 2 known: Repeated<Nested> }
+        24 Verify { 1 replica: Nested, 2 request: Nested }
+        25 VerifyReply { 1 replica: Nested, 2 request: Nested, 3 answer: Nested }
+        23 Space { 1 problem: Optional<Text> }
+    },
+    fields {
+        1 Envelope: Nested,
+        2 Hello: Nested,
+        3 Welcome: Nested,
+        7 Directory: Nested,
+    }
+);
+
+message!(ReplicaReport, "ReplicaReport", {
+    1 replica: Nested,
+    2 epoch: Varint,
+    3 arrived: Optional<Varint>,
+    4 has_records: Varint,
+});
+
+message!(KnownLife, "KnownLife", {
+    1 node: Varint,
+    2 remembered: Nested,
+});
+
+message!(Setting, "Setting", {
+    1 name: Text,
+    2 value: Varint,
+});
+
+message!(Envelope, "Envelope", {
+    1 from: Nested,
+    2 to: Nested,
+    3 message: Nested,
+    4 epoch: Varint,
+});
+
+alternatives!(ProtocolMessage, "ProtocolMessage", fields {
+    1 Tapir: Nested,
+    2 Baseline: Nested,
+    3 Configuration: Nested,
+    4 QwStore: Nested,
+    5 Granola: Nested,
+});
+
+message!(Hello, "Hello", {
+    1 cluster: Fixed64,
+    2 peer: Nested,
+    3 site: Text,
+});
+
+alternatives!(Peer, "Peer", fields {
+    1 Node: Varint,
+    2 Client: Fixed64,
+});
+
+message!(Welcome, "Welcome", {
+    1 cluster: Fixed64,
+    2 node: Varint,
+    3 site: Text,
+    4 version: Text,
+});
+
+message!(Directory, "Directory", {
+    1 topology: Nested,
+    2 system: Nested,
+});

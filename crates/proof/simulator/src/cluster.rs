@@ -1,0 +1,769 @@
+//! A cluster in the world: the replicas of a keyspace on their nodes, and the coordinators of clients.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::command::{Command, Routes};
+use quorate_core::comparison::Comparison;
+use quorate_core::inventory::Begin;
+use quorate_core::machine::Machine;
+use quorate_core::topology::{Durability, Keyspace, Node, Shard, Topology};
+use quorate_core::{
+    ClientId, ClockTime, Epoch, Groups, Instant, KeyspaceId, NodeId, Random, ReplicaId, ReplicaIndex,
+    ShardId, SiteId,
+};
+use quorate_storage::LogError;
+
+use crate::amnesia::Amnesia;
+use crate::fault::Fault;
+use crate::injector::{Ending, Strike};
+use crate::membership::MembershipStep;
+use crate::report::Sample;
+use crate::scenario::{CLOCK_ERROR, Scenario};
+use crate::system::{Seat, Shards, System};
+use crate::world::World;
+use crate::world::clock::{Pace, PhysicalClock};
+use crate::world::disk::{Condition, Crash, Decay, Disk};
+use crate::world::network::Network;
+use crate::world::steps::Steps;
+use crate::world::trace::{Trace, TraceText};
+
+/// What the simulation itself wants to be woken for.
+#[derive(Clone, Debug)]
+pub enum Alarm {
+    /// A session goes on with its work.
+    Session(usize),
+    /// A trader goes on with TPC-C.
+    Trader(usize),
+    /// A fault strikes, or its effect ends.
+    Strike(Strike),
+    /// A change of membership goes on.
+    Membership(MembershipStep),
+    /// Time to look whether a phase is over.
+    Poll,
+}
+
+/// The keyspace that is simulated.
+pub const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+/// A clock is never further off than this, so that no timestamp is refused for being too far ahead.
+pub const CLOCK_ERROR_MAX_MICROS: i64 = 20_000_000;
+
+/// Replicas on nodes, in a world.
+pub struct Cluster<S: System> {
+    /// The world.
+    pub world: World<S, Alarm>,
+    /// What is simulated.
+    pub scenario: Scenario<S>,
+    keyspace: Keyspace,
+    /// All groups of replicas: the shards of the keyspace, and what else the system needs.
+    groups: Vec<Shard>,
+    /// Per server: which replica it is.
+    replicas: Vec<ReplicaId>,
+    /// Per server: true from the loss of its records until it is normal again.
+    lost: Vec<bool>,
+    /// Per server: true from the decay of its disk until that is found out, or is found to be harmless.
+    decayed: Vec<bool>,
+    /// Per server: true once it has been normal.
+    founded: Vec<bool>,
+    /// Per server: since when the members of its group were as they were when it took part last, durably.
+    arrived: Vec<Option<Epoch>>,
+    /// Per server: true once it was deleted, because it is no member any more.
+    deleted: Vec<bool>,
+    /// What nodes have forgotten, or are made to forget.
+    pub(crate) amnesia: Amnesia,
+    /// Who the replicas are, by the latest definition.
+    definition: Groups,
+    /// The clients that are alive, as the world numbers them.
+    live_clients: Vec<usize>,
+    random: Random,
+}
+
+impl<S: System> Cluster<S> {
+    /// A freshly initialised cluster without clients; `steps` counts what its machines do from the very beginning.
+    pub fn new(mut scenario: Scenario<S>, trace: Option<TraceText>, steps: Option<Steps>) -> Self {
+        let mut random = scenario.random.fork();
+        let nodes = scenario.server_nodes + scenario.clients + 1;
+        let site_delays = scenario.site_delays.clone();
+        let sites = scenario.sites();
+        let delay = |from: usize, to: usize| {
+            if from == to { Duration::from_micros(20) } else { site_delays[from % sites][to % sites] }
+        };
+        let network = Network::new(nodes, scenario.jitter, random.fork(), delay);
+        let (clocks, paces) = draw_clocks(&scenario, nodes, &mut random);
+        let mut world = World::new(network, clocks, random.fork(), Trace::new(trace));
+        for (node, pace) in paces.into_iter().enumerate() {
+            world.set_pace(node, pace);
+        }
+        world.count_steps(steps);
+        for node in 0..nodes {
+            world.set_sync_time(node, scenario.sync_time);
+            if let Some(costs) = &scenario.costs {
+                world.set_costs(node, Arc::clone(costs));
+            }
+        }
+        let groups = place(&scenario);
+        let keyspace = keyspace(&scenario, &groups);
+        let mut cluster = Cluster {
+            world,
+            keyspace,
+            groups,
+            replicas: Vec::new(),
+            lost: Vec::new(),
+            decayed: Vec::new(),
+            founded: Vec::new(),
+            arrived: Vec::new(),
+            deleted: Vec::new(),
+            amnesia: Amnesia::default(),
+            definition: Groups::new(scenario.group),
+            live_clients: Vec::new(),
+            random,
+            scenario,
+        };
+        cluster.begin_lives();
+        cluster.found();
+        cluster
+    }
+
+    /// Boots every replica for the first time.
+    fn found(&mut self) {
+        for shard in self.groups.clone() {
+            for (replica, node) in shard.replica_ids().zip(&shard.replicas) {
+                self.create_replica(replica, usize::from(node.0));
+            }
+        }
+    }
+
+    /// Boots a replica for the first time.
+    pub(crate) fn create_replica(&mut self, replica: ReplicaId, node: usize) {
+        let disk = match self.scenario.durability {
+            Durability::Sync => Disk::new(self.scenario.seed, replica, self.random.fork()),
+            Durability::Memory => Disk::memory(),
+        };
+        let server = self.world.add_server(replica.into(), node, disk);
+        self.replicas.push(replica);
+        self.lost.push(false);
+        self.decayed.push(false);
+        self.founded.push(false);
+        self.arrived.push(None);
+        self.deleted.push(false);
+        self.amnesia.add_server();
+        self.boot_server(server);
+    }
+
+    /// The node of a client slot. The slot behind the last belongs to the auditor.
+    pub fn client_node(&self, slot: usize) -> usize {
+        self.scenario.server_nodes + slot
+    }
+
+    /// What the clock of a client's node says.
+    pub fn client_clock(&mut self, slot: usize) -> ClockTime {
+        let (node, now) = (self.client_node(slot), self.world.now());
+        self.world.clock(node).reading(now)
+    }
+
+    /// The site of a node.
+    pub fn site_of(&self, node: usize) -> usize {
+        node % self.scenario.sites()
+    }
+
+    /// The clients that are alive, as the world numbers them.
+    pub fn live_clients(&self) -> &[usize] {
+        &self.live_clients
+    }
+
+    /// Every shard of the keyspace, ascending.
+    pub fn shards(&self) -> Vec<ShardId> {
+        self.keyspace.shards.iter().map(|shard| shard.id).collect()
+    }
+
+    /// Every group of replicas, ascending.
+    pub fn groups(&self) -> Vec<ShardId> {
+        self.groups.iter().map(|group| group.id).collect()
+    }
+
+    fn numbered_shards(&self) -> Shards {
+        Shards { first: self.keyspace.shards[0].id, count: self.keyspace.shards.len() as u32 }
+    }
+
+    /// The shard of a key.
+    pub fn shard_of(&self, key: &[u8]) -> ShardId {
+        self.keyspace.shard_of(key).id
+    }
+
+    /// The keyspace, as it was when it was created.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// Asks a client for something about a one-round transaction.
+    ///
+    /// # Panics
+    /// If the system has none.
+    pub fn one_round(&mut self, client: usize, command: quorate_serializable_coordinator::Command) {
+        let Some(command) = S::one_round(command) else {
+            unreachable!("only systems are asked for one-round transactions that run them")
+        };
+        self.world.command(client, command);
+    }
+
+    /// Which replica a server is.
+    pub fn replica(&self, server: usize) -> ReplicaId {
+        self.replicas[server]
+    }
+
+    /// The servers of a node.
+    pub fn servers_of(&self, node: usize) -> Vec<usize> {
+        let is_there = |server: &usize| !self.deleted[*server] && self.world.node_of_server(*server) == node;
+        (0..self.world.servers()).filter(is_there).collect()
+    }
+
+    /// True if the node is up. Nodes without replicas always are.
+    pub fn is_up(&self, node: usize) -> bool {
+        self.servers_of(node).into_iter().all(|server| self.world.server(server).is_some())
+    }
+
+    /// Starts a new incarnation of the client in a slot, and returns its number in the world and its id.
+    pub fn start_client(&mut self, slot: usize) -> (usize, ClientId) {
+        // Histories keep ids as signed numbers that every JSON tool reads, hence 52 bits.
+        let incarnation = self.random.below((1 << 52) - 1);
+        let reuses = S::reuses_client_ids(&self.scenario.settings);
+        let id = ClientId(1 + if reuses { slot as u64 } else { incarnation });
+        let node = self.client_node(slot);
+        let client = self.world.add_client(
+            id.into(),
+            node,
+            S::client(&self.scenario.settings, id, self.numbered_shards()),
+        );
+        let routes = Arc::new(self.routes(self.site_of(node)));
+        self.world.command(client, Command::Route(routes));
+        self.live_clients.push(client);
+        if self.scenario.hints {
+            for server in 0..self.world.servers() {
+                if self.world.server(server).is_none() {
+                    let replica = self.replicas[server];
+                    self.world.command(client, Command::Reachable { replica, reachable: false });
+                }
+            }
+        }
+        (client, id)
+    }
+
+    /// A client vanishes, and with it this share of what it had said and nobody has heard yet.
+    pub fn crash_client(&mut self, client: usize, silenced: f64) {
+        self.world.crash_client(client, silenced);
+        self.live_clients.retain(|live| *live != client);
+    }
+
+    pub(crate) fn routes(&self, site: usize) -> Routes {
+        let delays = &self.scenario.site_delays[site];
+        let nearest = |shard: &Shard| {
+            let members = self.members().filter(|server| self.replicas[*server].shard == shard.id);
+            let delay = |server: usize| delays[self.site_of(self.world.node_of_server(server))];
+            let mut order: Vec<(Duration, ReplicaIndex)> =
+                members.map(|server| (delay(server), self.replicas[server].index)).collect();
+            order.sort_unstable();
+            order.into_iter().map(|(_, index)| index).collect()
+        };
+        Routes {
+            nearest: self.keyspace.groups().map(nearest).collect(),
+            keyspace: Keyspace { epoch: self.definition.epoch, ..self.keyspace.clone() },
+        }
+    }
+
+    /// Boots a replica from what its disk holds; false if that is refused and may not be given up yet.
+    fn boot_server(&mut self, server: usize) -> bool {
+        let replica = self.replicas[server];
+        let begin = self.decide_begin(server);
+        if let Begin::Refused(_) = begin {
+            self.on_missing(server);
+            return false;
+        }
+        let Some(records) = self.records(server) else { return false };
+        // Initialisation is an explicit act that is repeated until it is durable; after that, missing records are lost
+        // records.
+        let begins_again = begin == Begin::Empty && self.founded[server];
+        let is_new = begins_again || (!self.founded[server] && !self.lost[server]);
+        // Who is new or has lost its records is told; others are told that who know better.
+        let is_told = is_new || (self.lost[server] && !self.is_rolled_back(server));
+        let groups = if is_told { self.definition.clone() } else { Groups::new(self.scenario.group) };
+        let seat = Seat { replica, is_new, groups, shards: self.numbered_shards() };
+        let machine = S::server(&self.scenario.settings, seat, records);
+        self.note_begun(server);
+        self.world.boot_server(server, machine);
+        self.hint(replica, true);
+        if !is_told && self.definition.epoch > Epoch::FIRST {
+            self.tell_later(MembershipStep::TellServer(server));
+        }
+        true
+    }
+
+    /// What the disk of a server holds. If it says that it has lost something, somebody replaces it, as its error
+    /// advises; unless too many of the group have lost their records already.
+    fn records(&mut self, server: usize) -> Option<Vec<<S::Server as Machine>::Record>> {
+        let error = match self.world.open_disk(server) {
+            Ok(records) => {
+                self.decayed[server] = false;
+                return Some(records);
+            }
+            // It may answer later.
+            Err(LogError::Io { .. }) => return None,
+            Err(error) => error,
+        };
+        assert!(self.decayed[server], "a disk that has not decayed is refused: {error}");
+        if !self.may_lose_records(server) {
+            return None;
+        }
+        self.world.replace_disk(server);
+        self.decayed[server] = false;
+        self.lose(server);
+        // It works as long as nothing else happens to it.
+        self.world.open_disk(server).ok()
+    }
+
+    /// Crashes every replica on a node. Those in memory lose their records, and the others at most what was not durable.
+    pub fn crash_node(&mut self, node: usize, crash: Crash) {
+        for server in self.servers_of(node) {
+            if self.world.server(server).is_some() {
+                self.world.crash_server(server, crash);
+                self.hint(self.replicas[server], false);
+                self.forget_memory(server);
+            }
+        }
+    }
+
+    /// A server has crashed by itself: whatever else runs on its node goes with it, and all of it restarts after a while.
+    pub fn on_crashed(&mut self, server: usize, crash: Crash, restarts_after: Duration) {
+        let node = self.world.node_of_server(server);
+        self.hint(self.replicas[server], false);
+        self.forget_memory(server);
+        self.crash_node(node, crash);
+        self.world.set_alarm(restarts_after, Alarm::Strike(Strike::End(Ending::Restart(node))));
+    }
+
+    /// Replaces the disk of a node that is down by an empty one, as an operator does that is told of it.
+    pub fn replace_disk(&mut self, node: usize) {
+        self.replace_directory(node);
+        for server in self.servers_of(node) {
+            self.world.replace_disk(server);
+            self.decayed[server] = false;
+            self.lose(server);
+        }
+    }
+
+    /// The directory of a replica on a node that is down is removed.
+    pub(crate) fn remove_replica(&mut self, server: usize) {
+        self.world.replace_disk(server);
+        (self.decayed[server], self.amnesia.missing[server]) = (false, true);
+        self.lose(server);
+    }
+
+    /// Lets a disk on a node change something that it is known to hold; false if there is none that does.
+    pub fn decay_disk(&mut self, node: usize, decay: Decay) -> bool {
+        let servers = self.servers_of(node);
+        if !self.may_lose(node) || servers.is_empty() {
+            return false;
+        }
+        let server = servers[self.random.index(servers.len())];
+        let decays = !self.decayed[server] && self.world.decay_disk(server, decay);
+        self.decayed[server] |= decays;
+        decays
+    }
+
+    /// Reads again what the disks of a node hold. True if something has decayed there: then it must not be used any more.
+    pub fn scrub_disks(&mut self, node: usize) -> bool {
+        let mut has_decayed = false;
+        for server in self.servers_of(node) {
+            let error = match self.world.disk(server).scrub() {
+                // One that does not answer says nothing about what it holds.
+                Ok(()) | Err(LogError::Io { .. }) => continue,
+                Err(error) => error,
+            };
+            assert!(self.decayed[server], "what a disk holds that has not decayed cannot be read: {error}");
+            self.world.note(|| format!("reading its log again has found: {error}"));
+            has_decayed = true;
+        }
+        has_decayed
+    }
+
+    /// What every disk of a node does from now on.
+    pub fn set_disk_condition(&mut self, node: usize, condition: Condition) {
+        for server in self.servers_of(node) {
+            self.world.set_disk_condition(server, condition);
+        }
+    }
+
+    /// True if a loss of power could lose or tear something on a node.
+    pub fn has_unsynced(&self, node: usize) -> bool {
+        self.servers_of(node).into_iter().any(|server| self.world.disk(server).is_dirty())
+    }
+
+    /// Attaches the disk of another replica to one on a node that is down. It must be refused, and stays as it was; false
+    /// if there is no such disk.
+    pub fn attach_wrong_disk(&mut self, node: usize) -> bool {
+        let other = self.random.index(self.world.servers());
+        if self.deleted[other] {
+            return false;
+        }
+        let Some(&server) = self.servers_of(node).iter().find(|server| **server != other) else {
+            return false;
+        };
+        match self.world.disk(server).open_wrong(self.world.disk(other)) {
+            None => return false,
+            // The other disk may have decayed as well.
+            Some(Err(LogError::ForeignReplica { .. })) => {}
+            Some(Err(error)) if self.decayed[other] => {
+                self.world.note(|| format!("the wrong disk is refused, as it has decayed: {error}"));
+            }
+            Some(result) => panic!("the disk of another replica is not refused for what it is: {result:?}"),
+        }
+        let (ours, theirs) = (self.replicas[server], self.replicas[other]);
+        self.world.note(|| format!("{ours} is given the disk of {theirs}, and refuses it"));
+        true
+    }
+
+    /// Restarts every replica on a node that is down; those whose disk is refused try again later.
+    pub fn restart_node(&mut self, node: usize) {
+        let servers = self.servers_of(node);
+        let is_down =
+            !servers.is_empty() && servers.iter().all(|server| self.world.server(*server).is_none());
+        if is_down && !self.begin_life(node) {
+            return self.restart_later(node);
+        }
+        let mut is_up = true;
+        for server in servers {
+            is_up &= self.world.server(server).is_some() || self.boot_server(server);
+        }
+        if !is_up {
+            self.restart_later(node);
+        }
+    }
+
+    fn restart_later(&mut self, node: usize) {
+        let after = Duration::from_millis(self.random.between(50, 1_000));
+        self.restart_in(node, after);
+    }
+
+    pub(crate) fn restart_in(&mut self, node: usize, after: Duration) {
+        self.world.set_alarm(after, Alarm::Strike(Strike::End(Ending::Restart(node))));
+    }
+
+    /// A server has ended because its disk failed: whoever watches over it starts it again.
+    pub fn on_stopped(&mut self, server: usize) {
+        self.hint(self.replicas[server], false);
+        self.restart_later(self.world.node_of_server(server));
+    }
+
+    /// True if the replicas on a node may lose their records now: no group may miss more than f at a time.
+    pub fn may_lose(&self, node: usize) -> bool {
+        let servers = self.servers_of(node);
+        servers.iter().all(|server| self.may_lose_records(*server)) && self.may_lose_at_once(&servers)
+    }
+
+    fn may_lose_records(&self, server: usize) -> bool {
+        self.founded[server] && self.may_lose_at_once(&[server])
+    }
+
+    /// True if no group misses more than f of its members, if these lose their records together.
+    fn may_lose_at_once(&self, servers: &[usize]) -> bool {
+        servers.iter().all(|server| {
+            let shard = self.replicas[*server].shard;
+            self.groups_in_charge(shard).into_iter().all(|members| {
+                let of_group = |other: &usize| {
+                    self.replicas[*other].shard == shard && members.contains(self.replicas[*other].index)
+                };
+                let misses =
+                    |other: &usize| self.lost[*other] || self.decayed[*other] || servers.contains(other);
+                (0..self.world.servers()).filter(of_group).filter(misses).count() <= members.failures()
+            })
+        })
+    }
+
+    /// A replica has said that it is normal, in a group that has been as it is since this epoch.
+    pub fn on_normal(&mut self, server: usize, since: Epoch) {
+        self.lost[server] = false;
+        self.founded[server] = true;
+        self.arrived[server] = self.arrived[server].max(Some(since));
+    }
+
+    /// Ends every fault: from here on the network carries everything and all nodes run.
+    pub fn heal(&mut self) {
+        self.world.note(|| "all faults end".to_owned());
+        self.world.network().heal();
+        self.world.resume_all();
+        for node in 0..self.scenario.server_nodes + self.scenario.clients + 1 {
+            self.world.clock(node).thaw();
+            self.world.set_sync_time(node, self.scenario.sync_time);
+            self.world.set_service_time(node, Duration::ZERO);
+            self.set_disk_condition(node, Condition::Works);
+            self.restart_node(node);
+        }
+        for server in 0..self.world.servers() {
+            self.hint(self.replicas[server], true);
+        }
+    }
+
+    /// True if every replica is normal and holds nothing prepared.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet_on(|_| true)
+    }
+
+    /// True if every replica on these nodes is normal and holds nothing prepared.
+    pub fn is_quiet_on(&self, looks_at: impl Fn(usize) -> bool) -> bool {
+        self.unquiet_on(looks_at).next().is_none()
+    }
+
+    /// True if these nodes suffice to go on by themselves: they host f + 1 replicas of each shard that have their records.
+    pub fn suffices(&self, nodes: &BTreeSet<usize>) -> bool {
+        self.groups.iter().all(|shard| {
+            let sound = (0..self.world.servers()).filter(|server| {
+                self.replicas[*server].shard == shard.id
+                    && nodes.contains(&self.world.node_of_server(*server))
+                    && !self.lost[*server]
+                    && !self.decayed[*server]
+            });
+            let sound: Vec<ReplicaIndex> = sound.map(|server| self.replicas[server].index).collect();
+            self.groups_in_charge(shard.id).into_iter().all(|members| {
+                sound.iter().filter(|index| members.contains(**index)).count() >= members.majority()
+            })
+        })
+    }
+
+    /// What keeps these nodes from being quiet, in words.
+    pub fn unquiet_on(&self, looks_at: impl Fn(usize) -> bool) -> impl Iterator<Item = String> {
+        let servers =
+            (0..self.world.servers()).filter(move |server| looks_at(self.world.node_of_server(*server)));
+        servers.filter_map(|server| {
+            let name = self.replicas[server];
+            if self.deleted[server] {
+                return None;
+            }
+            let Some(replica) = self.world.server(server) else { return Some(format!("{name} is down")) };
+            if !self.is_member(server) {
+                return Some(format!("{name} is no member and not retired: {:?}", S::ailment(replica)));
+            }
+            if let Some(ailment) = S::ailment(replica) {
+                return Some(format!("{name} is {ailment}"));
+            }
+            let held: Vec<String> = S::held(replica).iter().take(3).map(|held| held.id.to_string()).collect();
+            let waiting = S::waiting(replica);
+            if held.is_empty() && waiting > 0 {
+                return Some(format!("{name} lets {waiting} requests wait"));
+            }
+            (!held.is_empty()).then(|| format!("{name} still holds {} prepared", held.join(", ")))
+        })
+    }
+
+    /// Who the replicas are, by the latest definition.
+    pub(crate) fn definition(&self) -> &Groups {
+        &self.definition
+    }
+
+    pub(crate) fn set_definition(&mut self, definition: Groups) {
+        self.definition = definition;
+    }
+
+    /// Since when the members of its group were as they were when a server took part last, durably.
+    pub(crate) fn arrived_since(&self, server: usize) -> Option<Epoch> {
+        self.arrived[server]
+    }
+
+    /// True if a server has lost its records, or may have.
+    pub(crate) fn has_lost(&self, server: usize) -> bool {
+        self.lost[server] || self.decayed[server]
+    }
+
+    /// A server has lost its records.
+    fn lose(&mut self, server: usize) {
+        self.lost[server] = true;
+        self.arrived[server] = None;
+    }
+
+    /// A server has lost what it kept in memory.
+    fn forget_memory(&mut self, server: usize) {
+        if self.scenario.durability == Durability::Memory {
+            self.lose(server);
+        }
+    }
+
+    /// True if a server has ever been normal.
+    pub(crate) fn has_been_founded(&self, server: usize) -> bool {
+        self.founded[server]
+    }
+
+    /// True if a server holds nothing: it has never taken part, or has lost its records.
+    pub(crate) fn is_empty_handed(&self, server: usize) -> bool {
+        self.lost[server] || !self.founded[server]
+    }
+
+    pub(crate) fn mark_deleted(&mut self, server: usize) {
+        self.deleted[server] = true;
+    }
+
+    /// A time no longer than this.
+    pub(crate) fn within(&mut self, most: Duration) -> Duration {
+        most.mul_f64(self.random.unit())
+    }
+
+    /// True if replicas collect while the simulation lasts.
+    pub fn collects(&self) -> bool {
+        S::collects(&self.scenario.settings)
+    }
+
+    /// What the slowest clock of a server says.
+    pub fn slowest_clock(&mut self) -> ClockTime {
+        let now = self.world.now();
+        let readings = (0..self.scenario.server_nodes).map(|node| self.world.clock(node).reading(now));
+        readings.min().expect("there are servers")
+    }
+
+    /// What replicas keep although it ended before every clock said `ended`, in words.
+    pub fn hoards(&self, ended: ClockTime) -> Vec<String> {
+        let mut hoards = Vec::new();
+        for server in self.members() {
+            let name = self.replicas[server];
+            let Some(replica) = self.world.server(server) else { continue };
+            let floor = S::floor(replica);
+            if floor.micros < ended.as_micros() {
+                hoards
+                    .push(format!("{name} has its floor at {floor}, and everything had ended at {ended:?}"));
+            }
+            for (what, number) in S::left(replica) {
+                hoards.push(format!("{name}, with its floor at {floor}, keeps {number} {what}"));
+            }
+            let (bytes, bytes_max) =
+                (self.world.disk(server).bytes(), S::log_bytes_max(&self.scenario.settings, replica));
+            if bytes_max.is_some_and(|bytes_max| bytes > bytes_max) {
+                hoards.push(format!("{name} has a log of {bytes} bytes, and {bytes_max:?} suffice"));
+            }
+        }
+        hoards
+    }
+
+    /// What the largest replicas keep.
+    pub fn sample(&self, committed: u64) -> Sample {
+        let replicas = || self.members().filter_map(|server| self.world.server(server));
+        let logs = self.members().map(|server| self.world.disk(server).bytes());
+        Sample {
+            committed,
+            recorded: replicas().map(S::recorded).max().unwrap_or_default(),
+            versions: replicas().map(S::version_count).max().unwrap_or_default(),
+            log_bytes: logs.max().unwrap_or_default(),
+        }
+    }
+
+    /// The instant this long from now.
+    pub fn instant_after(&self, after: Duration) -> Instant {
+        self.world.now() + after
+    }
+
+    fn hint(&mut self, replica: ReplicaId, reachable: bool) {
+        if self.scenario.hints {
+            for at in 0..self.live_clients.len() {
+                let client = self.live_clients[at];
+                self.world.command(client, Command::Reachable { replica, reachable });
+            }
+        }
+    }
+}
+
+/// Places the groups on the server nodes, the shards of the keyspace first; node n stands in site n modulo the number of sites.
+fn place<S: System>(scenario: &Scenario<S>) -> Vec<Shard> {
+    let count = scenario.sites();
+    let node = |at: usize| {
+        let (id, site) = (NodeId(at as u16), SiteId((at % count) as u16));
+        Node { id, site, address: id.to_string() }
+    };
+    let topology = Topology {
+        sites: (0..count).map(|site| format!("site{site}")).collect(),
+        nodes: (0..scenario.server_nodes).map(node).collect(),
+    };
+    let sites: Vec<SiteId> = (0..count as u16).map(SiteId).collect();
+    let groups = scenario.shards + S::services(&scenario.settings);
+    let place = |shards, first, sites: &[SiteId]| match topology.place(
+        shards,
+        scenario.group.replicas(),
+        ShardId(first as u32),
+        sites,
+    ) {
+        Ok(groups) => groups,
+        Err(error) => unreachable!("scenarios have as many nodes as a group has replicas: {error}"),
+    };
+    if !scenario.leaders_apart {
+        return place(groups, 1, &sites);
+    }
+    // The first replica leads.
+    let rotated = |first: usize| [&sites[(first - 1) % count..], &sites[..(first - 1) % count]].concat();
+    (1..=groups).flat_map(|first| place(1, first, &rotated(first))).collect()
+}
+
+fn keyspace<S: System>(scenario: &Scenario<S>, groups: &[Shard]) -> Keyspace {
+    let (shards, services) = groups.split_at(scenario.shards);
+    let service = services.first().cloned();
+    Keyspace {
+        id: KEYSPACE,
+        name: "simulated".to_owned(),
+        isolation: S::ISOLATION,
+        durability: scenario.durability,
+        shards: shards.to_vec(),
+        epoch: Epoch::FIRST,
+        clock_bound: scenario.clock_bound,
+        comparison: S::rival(&scenario.settings).map(|rival| Comparison { rival, service }),
+    }
+}
+
+/// The clocks at the start: unless faults say otherwise they are as right as a time service makes them, which is within
+/// a millisecond or within a few round trips. The auditor's is always right. Where clocks drift, time passes as much too fast or too
+/// slowly for timers and leases as well.
+fn draw_clocks<S: System>(
+    scenario: &Scenario<S>,
+    nodes: usize,
+    random: &mut Random,
+) -> (Vec<PhysicalClock>, Vec<Pace>) {
+    let auditor = nodes - 1;
+    let slack = if random.chance(0.5) { 2 * scenario.round_trip() } else { Duration::ZERO };
+    let (mut clocks, mut paces) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes));
+    for node in 0..nodes {
+        let (mut offset, mut drift) = (random.between(0, (CLOCK_ERROR + slack).as_micros() as u64), 0);
+        if node != auditor && scenario.has(Fault::ClockSkew) && random.chance(0.7) {
+            // Every order of magnitude from a millisecond upwards is equally likely.
+            let magnitude = 1_000.0 * (CLOCK_ERROR_MAX_MICROS as f64 / 1_000.0).powf(random.unit());
+            offset = magnitude as u64;
+        }
+        if node != auditor && scenario.has(Fault::ClockDrift) {
+            drift = random.between(1, 1_000);
+        }
+        let mut signed =
+            |magnitude: u64| if random.chance(0.5) { magnitude as i64 } else { -(magnitude as i64) };
+        let (offset, drift) = (signed(offset), signed(drift));
+        clocks.push(PhysicalClock::new(offset, drift));
+        paces.push(Pace::new(drift as i32));
+    }
+    (clocks, paces)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::system::serializable::Serializable;
+
+    #[test]
+    fn shards_are_led_from_one_site_or_from_one_each() {
+        for seed in 1..=50 {
+            let derived = Scenario::<Serializable>::derive(seed, &Options::new(1..=1));
+            for (leaders_apart, sites) in [(false, 1), (true, 3)] {
+                let scenario = Scenario { shards: 3, leaders_apart, ..derived.clone() };
+                let groups = place(&scenario);
+                let leaders: BTreeSet<usize> =
+                    groups.iter().map(|group| usize::from(group.replicas[0].0) % scenario.sites()).collect();
+                assert_eq!(leaders.len(), sites, "seed {seed}");
+                assert!(groups.iter().all(|group| group.replicas.len() == scenario.group.replicas()));
+                assert_eq!(groups.iter().map(|group| group.id.0).collect::<Vec<_>>(), [1, 2, 3]);
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The procedures of servers.
+//!
+//! A shard finds procedures by way of a [`Library`], which is a type. This is the one of servers:
+//!
+//! | procedure | where it comes from |
+//! |---|---|
+//! | `tpcc/new-order`, `tpcc/payment`, `tpcc/order-status`, `tpcc/delivery`, `tpcc/stock-level` | linked: the transactions of TPC-C |
+//! | any other name | deployed: WebAssembly, in the sandbox, within [`Limits::default`] |
+//!
+//! All replicas of a shard must come to the same. So whatever changes here changes what old log entries do, and
+//! is a reason to upgrade all servers of a cluster before it is used.
+
+mod recent;
+
+use quorate_procedure::{Footprint, Procedure};
+use quorate_serializable_sandbox::{Limits, Module};
+use quorate_serializable_shard::Library;
+use quorate_tpcc::procedures::{Delivery, NewOrder, OrderStatus, Payment, StockLevel};
+
+use recent::Recent;
+
+/// What servers can call.
+#[derive(Clone, Copy, Debug)]
+pub enum Hosted {}
+
+/// The procedures that are linked with servers, by name.
+pub const LINKED: [(&str, &(dyn Procedure + Sync)); 5] = [
+    ("tpcc/new-order", &NewOrder),
+    ("tpcc/payment", &Payment),
+    ("tpcc/order-status", &OrderStatus),
+    ("tpcc/delivery", &Delivery),
+    ("tpcc/stock-level", &StockLevel),
+];
+
+/// What was loaded lately, or why it could not be.
+static LOADED: Recent<Result<Module, String>> = Recent::new();
+
+/// True if code was loaded lately, so that to deploy it takes a shard no time.
+pub fn is_loaded(code: &[u8]) -> bool {
+    LOADED.has(code)
+}
+
+/// Loads code before shards do. What comes of it, they find.
+pub fn load(code: &[u8]) {
+    drop(Hosted::compile(code));
+}
+
+impl Library for Hosted {
+    type Module = Module;
+
+    fn find(name: &str) -> Option<&'static (dyn Procedure + Sync)> {
+        LINKED.iter().find(|(linked, _)| *linked == name).map(|(_, procedure)| *procedure)
+    }
+
+    fn compile(code: &[u8]) -> Result<Module, String> {
+        LOADED.load(code, |code| Module::new(code, Limits::default()).map_err(|invalid| invalid.to_string()))
+    }
+
+    fn failure(module: &Module) -> Option<String> {
+        module.take_failure().map(|failure| failure.to_string())
+    }
+
+    fn footprint(module: &Module, arguments: &[u8]) -> Result<Footprint, String> {
+        module.try_footprint(arguments).map_err(|failure| failure.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::{ClientId, ClockTime, Key, TransactionId, Value};
+    use quorate_granola::{Application, Place, Prepared};
+    use quorate_serializable_shard::{
+        Answer, Batch, Call, Deploy, Infer, Operation, Refusal, ShardWith, Step, read_answer,
+    };
+    use quorate_tpcc::Transaction;
+    use quorate_tpcc::transaction::StockLevel;
+
+    use super::*;
+
+    /// The worked example.
+    const TRANSFER: &[u8] = include_bytes!("../../sandbox/tests/sandbox/transfer.wasm");
+
+    fn run(shard: &mut ShardWith<Hosted>, at: u64, operation: &Operation) -> Result<Answer, Refusal> {
+        let place = Place {
+            timestamp: ClockTime::from_micros(at),
+            transaction: TransactionId { client: ClientId(1), sequence: at, attempt: 0 },
+        };
+        read_answer(&shard.run(place, &operation.encode()).expect("nothing is locked")).unwrap()
+    }
+
+    fn call(name: &str, arguments: Vec<u8>) -> Operation {
+        Operation::Call(Call { name: name.to_owned(), arguments: arguments.into(), ..Call::default() })
+    }
+
+    fn deploy(name: &str, code: &[u8]) -> Operation {
+        Operation::Deploy(Deploy { name: name.to_owned(), version: 1, code: Value::copy_from_slice(code) })
+    }
+
+    #[test]
+    fn each_linked_procedure_is_the_transaction_of_its_name() {
+        let level = StockLevel { warehouse: 1, district: 1, threshold: 10 };
+        let transaction = Transaction::StockLevel(level);
+        let arguments = transaction.arguments(&[1]);
+        for (name, _) in LINKED {
+            let answer = run(&mut ShardWith::default(), 1, &call(name, arguments.clone()));
+            let is_its_own = name.strip_prefix("tpcc/") == Some(transaction.name());
+            // Without a population it fails, where the others refuse what is not theirs.
+            let takes_them = matches!(answer, Err(Refusal::Failed { .. }));
+            assert_eq!(takes_them, is_its_own, "{name}: {answer:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_deployed_runs_in_the_sandbox() {
+        let mut shard = ShardWith::default();
+        assert_eq!(run(&mut shard, 1, &deploy("transfer", TRANSFER)), Ok(Answer::Changed));
+        let answer = run(&mut shard, 2, &call("transfer", b"\x03ada\x03bob\x01\0\0\0\0\0\0\0".to_vec()));
+        let reason = Value::from_static(b"there is no such account");
+        assert_eq!(answer, Err(Refusal::Procedure { reason }));
+        let refused = run(&mut shard, 3, &deploy("tpcc/payment", TRANSFER));
+        assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
+        let refused = run(&mut shard, 4, &deploy("other", b"no module"));
+        assert!(matches!(refused, Err(Refusal::Deploy { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_is_loaded_ahead_is_not_loaded_again() {
+        let code = [TRANSFER, b"\0\x06\x05ahead"].concat();
+        assert!(!is_loaded(&code));
+        load(&code);
+        assert!(is_loaded(&code));
+        load(b"no module either");
+        assert!(is_loaded(b"no module either"), "why it is refused is remembered as well");
+    }
+
+    #[test]
+    fn what_fails_to_say_what_it_touches_is_told_why() {
+        let traps = r#"(module (memory (export "memory") 1)
+            (func (export "call") (param i32) (result i32) i32.const 0)
+            (func (export "footprint") (param i32) (result i32) unreachable))"#;
+        let mut shard = ShardWith::default();
+        run(&mut shard, 1, &deploy("p", &wat::parse_str(traps).unwrap())).unwrap();
+        let infer = Operation::Infer(Infer { name: "p".to_owned(), ..Infer::default() });
+        let text = "the procedure has trapped: wasm `unreachable` instruction executed".to_owned();
+        assert_eq!(run(&mut shard, 2, &infer), Err(Refusal::Failed { text }));
+        // A shard that has to go on all the same takes it for any key.
+        let id = |sequence| TransactionId { client: ClientId(1), sequence, attempt: 0 };
+        assert!(shard.force_prepare(id(3), &call("p", Vec::new()).encode()));
+        let get =
+            Operation::Batch(Batch { steps: vec![Step::Get { key: Key::from("k") }], ..Batch::default() });
+        assert_eq!(shard.prepare(id(4), &get.encode()), Prepared::Conflict);
+    }
+}
