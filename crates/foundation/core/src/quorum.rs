@@ -17,6 +17,9 @@ impl GroupSize {
     /// The greatest number of replicas in a group.
     pub const MAX: usize = 9;
 
+    /// A group of one.
+    pub const ONE: GroupSize = GroupSize(1);
+
     /// A group of `replicas` replicas.
     ///
     /// # Errors

@@ -1,4 +1,82 @@
 //! The bugs that can be planted into machines, so that tests and the simulator can prove that they would be noticed.
+//!
+//! Each crate lists its own with [`plants!`](crate::plants), and says there how each is hunted.
+
+use std::fmt::Debug;
+
+/// How a planted bug is made to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hunt {
+    /// It takes more coincidences than few seeds have. Golden scripts play it, or tests of the rule itself.
+    Scripted,
+    /// Few seeds of the simulator reach it.
+    Seeds {
+        /// The system in which they do, by name, where the crate's machines are part of several.
+        system: Option<&'static str>,
+        /// The faults under which it shows soonest.
+        faults: Suited,
+    },
+}
+
+/// Faults that suit a hunt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suited {
+    /// All of them together.
+    All,
+    /// None.
+    None,
+    /// These, by the names that the simulator gives them.
+    Named(&'static [&'static str]),
+}
+
+impl Hunt {
+    /// All faults together find it soon enough.
+    pub const ALL_FAULTS: Hunt = Hunt::Seeds { system: None, faults: Suited::All };
+
+    /// It shows where nothing else goes wrong.
+    pub const NO_FAULTS: Hunt = Hunt::Seeds { system: None, faults: Suited::None };
+
+    /// These faults show it soonest.
+    pub const fn under(faults: &'static [&'static str]) -> Hunt {
+        Hunt::Seeds { system: None, faults: Suited::Named(faults) }
+    }
+
+    /// The same, in this system.
+    #[must_use]
+    pub const fn of(self, name: &'static str) -> Hunt {
+        match self {
+            Hunt::Scripted => Hunt::Scripted,
+            Hunt::Seeds { faults, .. } => Hunt::Seeds { system: Some(name), faults },
+        }
+    }
+}
+
+/// A known mistake, as it is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bug {
+    /// The id, as in the protocol note.
+    pub id: &'static str,
+    /// The section of the paper that the broken rule comes from, or whose place it takes; empty for a rule of our own.
+    pub section: &'static str,
+    /// The consequence, in a sentence.
+    pub what: &'static str,
+    /// How it is made to show.
+    pub hunt: Hunt,
+}
+
+/// The mistakes of one crate.
+pub trait Plants: Copy + PartialEq + Debug + 'static {
+    /// Every plant there is.
+    const LIST: &'static [Self];
+
+    /// The mistake.
+    fn bug(self) -> Bug;
+
+    /// The plant with this id.
+    fn with_id(id: &str) -> Option<Self> {
+        Self::LIST.iter().copied().find(|plant| plant.bug().id == id)
+    }
+}
 
 /// The rules that a machine follows: all of them, or all but the one that a planted bug breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +99,18 @@ impl<P: Copy + PartialEq> Rules<P> {
     }
 }
 
-/// Declares the bugs that can be planted into the machines of a crate: `Name = "B1", "what goes wrong, in a sentence";`, by ascending ids.
-/// There are then a `Plant` and the `Rules` of the crate.
+impl<P: Plants> Rules<P> {
+    /// The rules with the bug that has this id, if there is one.
+    pub fn with_id(id: Option<&str>) -> Self {
+        Rules { plant: id.and_then(P::with_id) }
+    }
+}
+
+/// Declares the [`Plant`](Plants)s of a crate, by ascending ids:
+/// `Name = "B1", "section", hunt, "what goes wrong, in a sentence";`, where `hunt` is a [`Hunt`].
 #[macro_export]
 macro_rules! plants {
-    ($($name:ident = $id:literal, $what:literal;)+) => {
+    ($($name:ident = $id:literal, $section:literal, $hunt:expr, $what:literal;)+) => {
         /// A known mistake.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Plant {
@@ -39,26 +124,31 @@ macro_rules! plants {
             /// Every plant there is.
             pub const ALL: [Plant; [$($id),+].len()] = [$(Plant::$name),+];
 
-            /// The id, as in the protocol note.
-            pub const fn id(self) -> &'static str {
+            /// The mistake, as it is listed.
+            pub const fn bug(self) -> $crate::rules::Bug {
                 match self {
-                    $(Plant::$name => $id,)+
+                    $(Plant::$name => {
+                        $crate::rules::Bug { id: $id, section: $section, what: $what, hunt: $hunt }
+                    })+
                 }
             }
 
-            /// What goes wrong, in a sentence.
-            pub const fn what(self) -> &'static str {
-                match self {
-                    $(Plant::$name => $what,)+
-                }
+            /// The id, as in the protocol note.
+            pub const fn id(self) -> &'static str {
+                self.bug().id
             }
         }
 
-        /// The rules that the machines of this crate follow.
-        pub type Rules = $crate::rules::Rules<Plant>;
+        impl $crate::rules::Plants for Plant {
+            const LIST: &'static [Plant] = &Plant::ALL;
+
+            fn bug(self) -> $crate::rules::Bug {
+                Plant::bug(self)
+            }
+        }
 
         #[cfg(test)]
-        mod tests {
+        mod listed {
             use super::Plant;
 
             #[test]

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use quorate_core::hash::FixedMap;
+use quorate_core::hosted::StoredVersion;
 use quorate_core::verify::{Digester, Item};
 use quorate_core::{Key, KeyRange, Timestamp, Value};
 
@@ -219,6 +220,19 @@ impl Versions {
     /// Every key with all its versions, ascending by key and then by timestamp.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Version)> + '_ {
         self.ordered.iter().flat_map(|key| self.versions_of(key))
+    }
+
+    /// Every key with all its versions, as [`Versions::iter`] gives them; no value for a deletion.
+    pub fn stored(&self) -> Vec<StoredVersion> {
+        let stored =
+            |(key, version): (&Key, &Version)| (key.clone(), version.timestamp, version.value.clone());
+        self.iter().map(stored).collect()
+    }
+
+    /// About how many bytes all versions take in a snapshot; rather more.
+    pub fn bytes(&self) -> u64 {
+        let bytes = |version: &Version| version.value.as_ref().map_or(0, |value| value.len());
+        self.iter().map(|(key, version)| 128 + (key.len() + bytes(version)) as u64).sum()
     }
 
     /// The number of keys that have a version.

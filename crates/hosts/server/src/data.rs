@@ -38,16 +38,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use quorate_core::comparison::Rival;
+use quorate_core::hosted::{Boot, Seat, Shards};
 use quorate_core::lives::{Incarnation, TooManyLives};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology, UnknownName};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, SiteId};
-use quorate_tapir::KeyspaceShards;
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use serde::{Deserialize, Serialize};
 
 use crate::config::system_keyspace;
 pub(crate) use memberships::Known;
-pub(crate) use replicas::Boot;
 #[cfg(test)]
 use replicas::Prepared;
 
@@ -250,7 +249,7 @@ pub(crate) struct Placement {
     pub(crate) founders: GroupSize,
     pub(crate) created_in: Epoch,
     /// All shards of that keyspace, if it is known which they are.
-    pub(crate) shards: Option<KeyspaceShards>,
+    pub(crate) shards: Option<Shards>,
     /// Who the replicas of all of them are.
     pub(crate) memberships: Groups,
 }
@@ -263,6 +262,16 @@ impl Placement {
             (_, Some(rival), _) => Protocol::Comparison(rival),
             (_, None, Isolation::Strict) => Protocol::Tapir,
             (_, None, Isolation::Serializable) => Protocol::Granola,
+        }
+    }
+
+    /// The seat of the replica, as far as its host knows of it before its records are read.
+    pub(crate) fn seat(&self) -> Seat {
+        Seat {
+            replica: self.replica,
+            groups: self.memberships.clone(),
+            shards: self.shards,
+            boot: Boot::Rejoin,
         }
     }
 
@@ -326,10 +335,10 @@ impl Protocol {
 }
 
 /// The shards of a keyspace, as far as their ids follow each other.
-fn shards_of(keyspace: &Keyspace) -> Option<KeyspaceShards> {
+fn shards_of(keyspace: &Keyspace) -> Option<Shards> {
     let first = keyspace.shards.first()?.id;
     let follow = keyspace.shards.iter().zip(first.0..).all(|(shard, id)| shard.id.0 == id);
-    follow.then_some(KeyspaceShards { first, count: keyspace.shards.len() as u32 })
+    follow.then_some(Shards { first, count: keyspace.shards.len() as u32 })
 }
 
 /// The data directory of this node, locked.

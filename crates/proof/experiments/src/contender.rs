@@ -7,7 +7,6 @@ use quorate_baselines::System;
 use quorate_log::Limits;
 use quorate_simulator::calibrated;
 use quorate_simulator::system::baselines::Baseline;
-use quorate_simulator::system::baselines::settings::Settings;
 use quorate_simulator::system::qwstore::QwStore;
 use quorate_simulator::system::strict::Strict;
 use quorate_simulator::world::costs::{Batching, Costs};
@@ -62,7 +61,8 @@ pub fn run_on_log(
     seed: u64,
     window: Window,
 ) -> Measured {
-    let settings = Settings { limits, ..on_log(system) };
+    let mut settings = on_log(system);
+    settings.replica.limits = limits;
     run(&deployment.of::<Baseline>(settings), seed, window)
 }
 

@@ -5,21 +5,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::hosted::Boot;
 use quorate_core::topology::Durability;
 use quorate_core::{ClientId, GroupSize, Random};
-use quorate_log::{Limits, Timing};
+use quorate_log::member::Config;
+use quorate_log::{Limits, Rules, Timing};
 use quorate_simulator::cluster::Cluster;
 use quorate_simulator::scenario::{Distance, SITES, Scenario};
-use quorate_simulator::system::System;
-use quorate_simulator::system::baselines;
-use quorate_simulator::system::qwstore;
+use quorate_simulator::system::baselines::Baseline;
+use quorate_simulator::system::qwstore::QwStore;
 use quorate_simulator::system::strict::Strict;
-use quorate_simulator::system::strict::settings::Settings;
+use quorate_simulator::system::{Settings, SettingsOf, System};
 use quorate_simulator::world::clock::PhysicalClock;
 use quorate_simulator::world::costs::{Costs, SyncTime};
 use quorate_simulator::world::network::Misfortunes;
 use quorate_simulator::{Faults, Options};
-use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig};
+use quorate_tapir::{CoordinatorConfig, ReplicaConfig};
 use quorate_workloads::Parameters;
 
 /// What is deployed and who uses it.
@@ -58,7 +59,7 @@ pub struct Deployment<S: System> {
     /// How long syncs take.
     pub sync_time: SyncTime,
     /// How its machines are set up.
-    pub settings: S::Settings,
+    pub settings: SettingsOf<S>,
 }
 
 /// How far apart two clocks are on average ÷ how wrong each is: errors are exponential, either way.
@@ -96,7 +97,7 @@ impl Deployment<Strict> {
 }
 
 impl<S: System> Deployment<S> {
-    fn with(settings: S::Settings, workload: Parameters) -> Self {
+    fn with(settings: SettingsOf<S>, workload: Parameters) -> Self {
         Deployment {
             shards: 1,
             clients: 30,
@@ -119,7 +120,7 @@ impl<S: System> Deployment<S> {
     }
 
     /// The same deployment of another system, whose machines are set up like this.
-    pub fn of<T: System>(&self, settings: T::Settings) -> Deployment<T> {
+    pub fn of<T: System>(&self, settings: SettingsOf<T>) -> Deployment<T> {
         Deployment {
             shards: self.shards,
             clients: self.clients,
@@ -209,7 +210,7 @@ pub fn zones(round_trip: Duration) -> [[Duration; SITES]; SITES] {
 }
 
 /// TAPIR as servers and clients set it up.
-pub fn tapir() -> Settings {
+pub fn tapir() -> SettingsOf<Strict> {
     Settings {
         coordinator: CoordinatorConfig::new(ClientId::default()),
         replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
@@ -217,25 +218,21 @@ pub fn tapir() -> Settings {
 }
 
 /// A system on replicated logs as servers and clients set it up.
-pub fn on_log(system: quorate_baselines::System) -> baselines::settings::Settings {
+pub fn on_log(system: quorate_baselines::System) -> SettingsOf<Baseline> {
     let (id, shards) = (Default::default(), Default::default());
-    baselines::settings::Settings {
-        timing: Timing::DEFAULT,
-        limits: Limits::DEFAULT,
-        snapshot_bytes: u64::MAX,
-        log_rules: quorate_log::Rules::CORRECT,
+    let replica = quorate_baselines::ReplicaConfig::new(id, group(), shards, system);
+    Settings {
         coordinator: quorate_baselines::CoordinatorConfig::new(ClientId::default(), system),
-        replica: quorate_baselines::ReplicaConfig::new(id, group(), shards, system),
+        replica: Config::unseated(Timing::DEFAULT, Limits::DEFAULT, u64::MAX, Rules::SOUND, replica),
     }
 }
 
 /// The quorum store as the paper's clients use it: a put has been answered before the next is asked for.
-pub fn quorum_store() -> qwstore::settings::Settings {
-    let boot = quorate_qwstore::Boot::Initialise;
+pub fn quorum_store() -> SettingsOf<QwStore> {
     let coordinator = quorate_qwstore::CoordinatorConfig::new(ClientId::default());
-    qwstore::settings::Settings {
+    Settings {
         coordinator: quorate_qwstore::CoordinatorConfig { puts_in_turn: true, ..coordinator },
-        replica: quorate_qwstore::ReplicaConfig::new(Default::default(), group(), boot),
+        replica: quorate_qwstore::ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
     }
 }
 

@@ -19,59 +19,23 @@ use quorate_core::lives::{Incarnation, Life, Lives};
 use quorate_core::topology::Durability;
 
 use crate::cluster::Cluster;
-use crate::fault::Fault;
-use crate::options::Faults;
-use crate::system::{Planted, System, SystemKind};
+use crate::system::System;
 use crate::world::disk::{Crash, Image};
 use crate::world::lives::LifeNumber;
 
+mod host {
+    use quorate_core::rules::Hunt;
+
+    quorate_core::plants! {
+        LivesIgnored = "D1", "", Hunt::under(&["amnesia"]).of("strict"),
+            "nodes believe one whose disk was rolled back, or that was initialised anew";
+        MissingBeginsEmpty = "D2", "", Hunt::under(&["amnesia"]).of("strict"),
+            "a replica whose directory is gone begins empty, as a full member";
+    }
+}
+
 /// A known mistake of hosts. Servers have none of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostPlant {
-    /// D1: nodes take in what a node says that has forgotten something.
-    LivesIgnored,
-    /// D2: a replica that has to be there and is not begins empty.
-    MissingBeginsEmpty,
-}
-
-impl HostPlant {
-    const ALL: [HostPlant; 2] = [HostPlant::LivesIgnored, HostPlant::MissingBeginsEmpty];
-
-    const fn id(self) -> &'static str {
-        match self {
-            HostPlant::LivesIgnored => "D1",
-            HostPlant::MissingBeginsEmpty => "D2",
-        }
-    }
-
-    const fn what(self) -> &'static str {
-        match self {
-            HostPlant::LivesIgnored => {
-                "nodes believe one whose disk was rolled back, or that was initialised anew"
-            }
-            HostPlant::MissingBeginsEmpty => {
-                "a replica whose directory is gone begins empty, as a full member"
-            }
-        }
-    }
-
-    /// The plant with this id.
-    pub fn named(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|plant| plant.id() == id)
-    }
-}
-
-/// The mistakes of hosts, as bugs of a system: each system's hosts can make them.
-pub fn plants(system: SystemKind) -> impl Iterator<Item = Planted> {
-    HostPlant::ALL.into_iter().map(move |plant| Planted {
-        system,
-        id: plant.id(),
-        what: plant.what(),
-        section: "",
-        is_hunted: system == SystemKind::Strict,
-        suited_faults: Faults::Named(vec![Fault::Amnesia]),
-    })
-}
+pub use host::Plant as HostPlant;
 
 /// How an operator deals with a node that is down.
 const PATIENCE: (u64, u64) = (50, 2_000);

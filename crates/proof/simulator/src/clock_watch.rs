@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::Instant;
+use quorate_core::hosted::{Holdings, HostedReplica};
 
 use crate::cluster::Cluster;
 use crate::fault::Fault;
@@ -39,7 +40,7 @@ impl ClockWatch {
         let patience = patience + 4 * cluster.scenario.slow_round_trip() + Duration::from_millis(500);
         let leads_off = |server: &usize| {
             let is_far = injector.is_far(cluster.world.node_of_server(*server));
-            is_far && cluster.world.server(*server).is_some_and(S::leads)
+            is_far && cluster.world.server(*server).is_some_and(|replica| replica.health().leads)
         };
         let off: Vec<usize> = cluster.members().filter(leads_off).collect();
         self.leads_off.retain(|server, _| off.contains(server));
@@ -58,7 +59,7 @@ impl ClockWatch {
 fn dragged<S: System>(cluster: &Cluster<S>) -> Vec<(quorate_core::ReplicaId, Duration)> {
     let perfect = START_MICROS as u64 + cluster.world.now().as_nanos() / 1_000;
     let lead = |server: usize| {
-        let reached = S::reached(cluster.world.server(server)?)?;
+        let reached = cluster.world.server(server)?.reached()?;
         let ahead = Duration::from_micros(reached.as_micros().saturating_sub(perfect));
         (ahead > LEAD_MAX).then(|| (cluster.replica(server), ahead))
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quorate_core::command::{Command, Routes};
 use quorate_core::comparison::Comparison;
+use quorate_core::hosted::{Boot, Health, Holdings, HostedReplica, Seat, Shards, Status};
 use quorate_core::inventory::Begin;
 use quorate_core::machine::Machine;
 use quorate_core::topology::{Durability, Keyspace, Node, Shard, Topology};
@@ -21,7 +22,7 @@ use crate::injector::{Ending, Strike};
 use crate::membership::MembershipStep;
 use crate::report::Sample;
 use crate::scenario::{CLOCK_ERROR, Scenario};
-use crate::system::{Seat, Shards, System};
+use crate::system::System;
 use crate::world::World;
 use crate::world::clock::{Pace, PhysicalClock};
 use crate::world::disk::{Condition, Crash, Decay, Disk};
@@ -288,8 +289,10 @@ impl<S: System> Cluster<S> {
         // Who is new or has lost its records is told; others are told that who know better.
         let is_told = is_new || (self.lost[server] && !self.is_rolled_back(server));
         let groups = if is_told { self.definition.clone() } else { Groups::new(self.scenario.group) };
-        let seat = Seat { replica, is_new, groups, shards: self.numbered_shards() };
-        let machine = S::server(&self.scenario.settings, seat, records);
+        let boot = if is_new { Boot::Initialise } else { Boot::Rejoin };
+        let seat = Seat { replica, groups, shards: Some(self.numbered_shards()), boot };
+        let config = S::Server::seated(self.scenario.settings.replica.clone(), &seat);
+        let machine = S::Server::restore(config, records);
         self.note_begun(server);
         self.world.boot_server(server, machine);
         self.hint(replica, true);
@@ -541,13 +544,13 @@ impl<S: System> Cluster<S> {
             }
             let Some(replica) = self.world.server(server) else { return Some(format!("{name} is down")) };
             if !self.is_member(server) {
-                return Some(format!("{name} is no member and not retired: {:?}", S::ailment(replica)));
+                return Some(format!("{name} is no member and not retired: {:?}", ailment(replica.health())));
             }
-            if let Some(ailment) = S::ailment(replica) {
+            if let Some(ailment) = ailment(replica.health()) {
                 return Some(format!("{name} is {ailment}"));
             }
-            let held: Vec<String> = S::held(replica).iter().take(3).map(|held| held.id.to_string()).collect();
-            let waiting = S::waiting(replica);
+            let held: Vec<String> = replica.held().iter().take(3).map(|held| held.id.to_string()).collect();
+            let waiting = replica.waiting();
             if held.is_empty() && waiting > 0 {
                 return Some(format!("{name} lets {waiting} requests wait"));
             }
@@ -624,12 +627,12 @@ impl<S: System> Cluster<S> {
         for server in self.members() {
             let name = self.replicas[server];
             let Some(replica) = self.world.server(server) else { continue };
-            let floor = S::floor(replica);
+            let floor = replica.floor();
             if floor.micros < ended.as_micros() {
                 hoards
                     .push(format!("{name} has its floor at {floor}, and everything had ended at {ended:?}"));
             }
-            for (what, number) in S::left(replica) {
+            for (what, number) in replica.left() {
                 hoards.push(format!("{name}, with its floor at {floor}, keeps {number} {what}"));
             }
             let (bytes, bytes_max) =
@@ -647,8 +650,8 @@ impl<S: System> Cluster<S> {
         let logs = self.members().map(|server| self.world.disk(server).bytes());
         Sample {
             committed,
-            recorded: replicas().map(S::recorded).max().unwrap_or_default(),
-            versions: replicas().map(S::version_count).max().unwrap_or_default(),
+            recorded: replicas().map(Holdings::recorded).max().unwrap_or_default(),
+            versions: replicas().map(Holdings::version_count).max().unwrap_or_default(),
             log_bytes: logs.max().unwrap_or_default(),
         }
     }
@@ -741,6 +744,11 @@ fn draw_clocks<S: System>(
         paces.push(Pace::new(drift as i32));
     }
     (clocks, paces)
+}
+
+/// The trouble that keeps a replica from taking part in its group, in a few words; none if it does take part.
+fn ailment(Health { status, view, .. }: Health) -> Option<String> {
+    (status != Status::Normal).then(|| format!("{status:?} in {view}"))
 }
 
 #[cfg(test)]

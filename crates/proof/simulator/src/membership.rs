@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::Command;
+use quorate_core::hosted::HostedReplica;
 use quorate_core::topology::Durability;
 use quorate_core::{Epoch, Members, Random, ReplicaId, ReplicaIndex, ShardId};
 
@@ -162,7 +163,7 @@ impl<S: System> Cluster<S> {
     /// A server's host has learnt who the replicas are.
     pub(crate) fn tell_server(&mut self, server: usize) {
         if self.world.server(server).is_some() {
-            for command in S::change_groups(self.definition(), self.replica(server).shard) {
+            for command in S::Server::change_groups(self.definition(), self.replica(server).shard) {
                 self.world.command_server(server, command);
             }
         }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use quorate_core::hosted::HostedReplica;
 use quorate_core::verify::Comparison;
 use quorate_core::{Instant, ReplicaIndex};
 
@@ -58,7 +59,7 @@ impl Operator {
         let request = comparison.request();
         for server in servers.iter().copied() {
             let index = cluster.replica(server).index;
-            let command = S::verify(request.clone());
+            let command = S::Server::verify(request.clone());
             match (cluster.world.server(server).is_some(), command) {
                 (true, Some(command)) => cluster.world.command_server(server, command),
                 (true, None) => {
@@ -68,7 +69,7 @@ impl Operator {
                 (false, _) => {}
             }
             match cluster.world.server(server) {
-                Some(replica) => comparison.on_answer(index, &request, S::verified(replica, &request), now),
+                Some(replica) => comparison.on_answer(index, &request, replica.verified(&request), now),
                 None => comparison.on_failure(index, "it is down".to_owned()),
             }
         }

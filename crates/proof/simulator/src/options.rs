@@ -78,6 +78,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// The id of the bug that is planted, if one is.
+    pub fn plant_id(&self) -> Option<&'static str> {
+        self.plant.as_ref().map(|planted| planted.id)
+    }
+
     /// All faults, no plant, any workload, and every fifth seed repeated.
     pub fn new(seeds: RangeInclusive<u64>) -> Self {
         Options {

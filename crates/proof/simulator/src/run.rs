@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, cross_check};
 use quorate_core::command::Event;
+use quorate_core::hosted::{Holdings, HostedReplica, News, StoredVersion};
 use quorate_core::{Instant, Machine, ReplicaId};
 use quorate_serializable_coordinator::Event as Told;
 
@@ -27,7 +28,7 @@ use crate::crash_points::{Ordeal, Watch};
 use crate::fault::Fault;
 use crate::healthy_core::HealthyCore;
 use crate::injector::{Injector, Request, Strike};
-use crate::invariants::{self, Broken, Finding, Invariant, StoredVersion};
+use crate::invariants::{self, Broken, Finding, Invariant};
 use crate::operator::Operator;
 use crate::options::Options;
 use crate::report::{Report, SeedReport};
@@ -37,7 +38,7 @@ use crate::system::configuration::ConfigurationService;
 use crate::system::qwstore::QwStore;
 use crate::system::serializable::Serializable;
 use crate::system::strict::Strict;
-use crate::system::{Hostile, News, System, SystemKind, is_hostile_key};
+use crate::system::{Hostile, System, SystemKind, is_hostile_key};
 use crate::world::Happening;
 use crate::world::disk::Crash;
 use crate::world::network::Network;
@@ -289,19 +290,19 @@ impl<S: System> Simulation<S> {
 
     fn on_news(&mut self, server: usize, event: &<S::Server as Machine>::Event) {
         let name = self.cluster.replica(server);
-        match S::news(event) {
-            News::Serves(since) => self.cluster.on_normal(server, since),
-            // Never more than f records of a group are lost at a time, so no operator should be called.
-            News::Lost(lost) => {
+        let Some(news) = S::Server::news(event) else { return };
+        match news {
+            News::Normal(view) => self.cluster.on_normal(server, view.epoch()),
+            // Never more than f records of a group are lost at a time, so no operator should be called. A replica of a log that has lost
+            // its records counts those that ask as it does, and may not hear at once that one of them is back.
+            News::Lost(lost) if !S::REPEATS_LOSSES => {
                 let told = format!("{name} says that {lost} replicas have lost their records");
                 self.clients.nonsense.push(told);
             }
-            News::Outdated if self.cluster.has_changed() => self.cluster.tell_server(server),
+            News::Outdated(_) if self.cluster.has_changed() => self.cluster.tell_server(server),
             News::Retired if !self.cluster.is_member(server) => self.cluster.on_retired(server),
-            News::Outdated | News::Retired | News::Nonsense => {
-                self.clients.nonsense.push(format!("{name} says {event:?}"))
-            }
-            News::Other => {}
+            News::Outdated(_) | News::Retired => self.clients.nonsense.push(format!("{name} says {event:?}")),
+            News::Lost(_) | News::ViewChanging(_) | News::Recovering | News::Leading(_) | News::Clock(_) => {}
         }
     }
 
@@ -460,11 +461,11 @@ impl<S: System> Simulation<S> {
             .collect();
         let floor = |shard| {
             let floors =
-                machines.iter().filter(|(id, _)| id.shard == shard).map(|(_, replica)| S::floor(replica));
+                machines.iter().filter(|(id, _)| id.shard == shard).map(|(_, replica)| replica.floor());
             floors.max().unwrap_or_default()
         };
         let above_floor = |(id, replica): &(ReplicaId, &S::Server)| {
-            let mut versions = S::versions(replica);
+            let mut versions = replica.versions();
             versions.retain(|(key, ..)| !is_hostile_key(key));
             (*id, invariants::above_floor(versions, floor(id.shard)))
         };
@@ -493,7 +494,7 @@ impl<S: System> Simulation<S> {
         let hostile = self.injector.hostile();
         let outcomes: Vec<_> = machines()
             .map(|(id, replica)| {
-                let mut known = S::outcomes(replica);
+                let mut known = replica.outcomes();
                 known.retain(|(transaction, _)| {
                     hostile.leaves_alone(*transaction, id.shard)
                         && self.clients.promises.bind(*transaction, id.shard)

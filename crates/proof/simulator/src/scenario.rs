@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_checker::Level;
+use quorate_core::rules::Plants;
 use quorate_core::topology::Durability;
 use quorate_core::{GroupSize, Random};
 use quorate_workloads::lists::Mix;
@@ -15,7 +16,7 @@ use crate::clients::script::Scripted;
 use crate::fault::Fault;
 use crate::modes;
 use crate::options::{Faults, Options};
-use crate::system::{Sketch, System};
+use crate::system::{SettingsOf, Sketch, System};
 use crate::world::costs::{Batching, Costs, SyncTime};
 use crate::world::network::Misfortunes;
 
@@ -93,7 +94,7 @@ pub struct Scenario<S: System> {
     /// How long a server takes for each message and timer.
     pub service_time: Duration,
     /// How the machines are set up.
-    pub settings: S::Settings,
+    pub settings: SettingsOf<S>,
     /// The bound of clocks that the keyspace states. All clocks keep within it.
     pub clock_bound: Option<Duration>,
     /// The mistake that hosts make, if one is planted.
@@ -202,7 +203,7 @@ impl<S: System> Scenario<S> {
             service_time: Duration::ZERO,
             settings,
             clock_bound,
-            host_plant: options.plant.as_ref().and_then(|planted| HostPlant::named(planted.id)),
+            host_plant: options.plant_id().and_then(HostPlant::with_id),
             random,
         };
         if relays {
@@ -525,8 +526,9 @@ mod tests {
     use quorate_tapir::Plant;
 
     use super::*;
+    use crate::SystemKind;
     use crate::system::serializable::Serializable;
-    use crate::system::strict::{Strict, planted};
+    use crate::system::strict::Strict;
 
     fn scenarios(options: &Options) -> Vec<Scenario<Strict>> {
         options.seeds.clone().map(|seed| Scenario::derive(seed, options)).collect()
@@ -615,7 +617,10 @@ mod tests {
 
     #[test]
     fn a_plant_changes_the_rules_and_nothing_else() {
-        let planted = Options { plant: Some(planted(Plant::AbstainIsSuccess)), ..Options::new(1..=1) };
+        let planted = Options {
+            plant: Some(SystemKind::Strict.planted(Plant::AbstainIsSuccess)),
+            ..Options::new(1..=1)
+        };
         let (planted, sound) = (scenarios(&planted).remove(0), scenarios(&Options::new(1..=1)).remove(0));
         assert_ne!(planted.settings.coordinator.rules, sound.settings.coordinator.rules);
         assert_eq!(planted.faults, sound.faults);

@@ -1,7 +1,6 @@
 //! Whole simulations: the rules that servers run survive, and each known mistake is caught.
 
-use quorate_simulator::system::strict::planted;
-use quorate_simulator::{Fault, Faults, Options, Sample, TraceText, hunt, run, run_seed};
+use quorate_simulator::{Fault, Faults, Options, Sample, SystemKind, TraceText, hunt, run, run_seed};
 use quorate_tapir::Plant;
 use quorate_workloads::WorkloadKind;
 
@@ -61,7 +60,10 @@ fn plants_are_caught() {
     ];
     for (plant, faults, seeds) in table {
         let faults = faults.parse().expect("these faults exist");
-        let hunt = hunt(&planted(plant), &Options { faults, ..Options::new(1..=seeds) }, |run| run());
+        let hunt =
+            hunt(&SystemKind::Strict.planted(plant), &Options { faults, ..Options::new(1..=seeds) }, |run| {
+                run()
+            });
         assert!(hunt.caught.is_some(), "{} was not caught within {seeds} seeds", plant.id());
     }
 }

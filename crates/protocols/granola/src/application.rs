@@ -26,7 +26,7 @@
 use std::fmt::Debug;
 
 use quorate_core::verify::Digester;
-use quorate_core::{TransactionId, Value};
+use quorate_core::{Key, TransactionId, Value};
 
 use crate::place::Place;
 
@@ -114,4 +114,13 @@ pub trait Application: Debug {
     /// From now on places need not come in the order that is promised here: a bug is planted in the replica. An application that
     /// asserts their order goes on all the same, so that clients get to see what comes of it.
     fn allow_disorder(&mut self) {}
+}
+
+/// An application that holds values under keys, for those that judge what a shard holds.
+pub trait Keyed: Application {
+    /// Every key, with the place of the transaction that wrote its value, ascending by key.
+    fn versions(&self) -> Vec<(Key, Place, Value)>;
+
+    /// How many of them there are.
+    fn version_count(&self) -> usize;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::hosted::Shards;
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
 use crate::rules::Rules;
@@ -14,7 +15,7 @@ pub struct ReplicaConfig {
     /// Who the replicas of its group are, and of every other group of the keyspace, as far as its host knew when it was built.
     pub groups: Groups,
     /// The first shard of its keyspace, and how many there are: no transaction takes part in any other.
-    pub shards: (ShardId, u32),
+    pub shards: Shards,
     /// [`Rules::SOUND`] outside tests.
     pub rules: Rules,
     /// Requests whose timestamps lie further ahead of the local clock than this are not accepted.
@@ -51,7 +52,7 @@ pub struct ReplicaConfig {
 
 impl ReplicaConfig {
     /// The configuration of `replica` with the defaults that servers use. All groups have this size, and have never changed.
-    pub fn new(replica: ReplicaId, group: GroupSize, shards: (ShardId, u32)) -> Self {
+    pub fn new(replica: ReplicaId, group: GroupSize, shards: Shards) -> Self {
         ReplicaConfig {
             replica,
             groups: Groups::new(group),
@@ -81,10 +82,8 @@ impl ReplicaConfig {
 
     /// True if `participants` may be those of a transaction of this replica's keyspace, and its shard is one of them.
     pub(crate) fn are_participants(&self, participants: &[ShardId]) -> bool {
-        let (first, count) = self.shards;
-        let is_shard = |shard: &ShardId| shard.0.checked_sub(first.0).is_some_and(|at| at < count);
         participants.is_sorted_by(|one, other| one < other)
-            && participants.iter().all(is_shard)
+            && participants.iter().all(|shard| self.shards.contains(*shard))
             && participants.binary_search(&self.replica.shard).is_ok()
     }
 }

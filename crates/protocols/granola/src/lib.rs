@@ -56,13 +56,14 @@ pub mod class;
 pub mod config;
 pub mod coordinator;
 pub mod entry;
+mod hosted;
 pub mod message;
 pub mod place;
 mod replica;
 pub mod rules;
 mod wire;
 
-pub use application::{Answer, Application, Prepared, Read};
+pub use application::{Answer, Application, Keyed, Prepared, Read};
 pub use class::Class;
 pub use config::{CoordinatorConfig, Locking, ReplicaConfig};
 pub use coordinator::{Command, Coordinator, CoordinatorTimer, Event, Executed, Failure};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use quorate_core::hosted::{Boot, Shards};
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId};
 
-use crate::replica::KeyspaceShards;
 use crate::rules::Rules;
 
 /// So far ahead replicas persist that they promise reads, so that few reads wait for the disk. After a restart, writes may
@@ -15,23 +15,13 @@ pub(crate) const READ_PROMISE_AHEAD: Duration = Duration::from_millis(50);
 /// ahead of their clocks.
 pub(crate) const RETRY_AHEAD_MAX: Duration = Duration::from_secs(10);
 
-/// How a replica that has no records begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Boot {
-    /// The replica is being created, by an explicit act, with its group or to join it: begin empty.
-    Initialise,
-    /// The group exists, so records are missing: the disk is empty or durability is memory. Learn everything from the
-    /// others before answering anybody.
-    Rejoin,
-}
-
 /// What a replica is built from beside its records.
 #[derive(Clone, Debug)]
 pub struct ReplicaConfig {
     /// Which replica this is.
     pub replica: ReplicaId,
     /// The shards of its keyspace: no transaction takes part in any other. None as long as they are not known.
-    pub shards: Option<KeyspaceShards>,
+    pub shards: Option<Shards>,
     /// Who the replicas of the keyspace are, as far as its host knows; what its records say counts if that is later. It
     /// answers nobody who speaks under another epoch. Who brings a replica back that has lost its records gives it the latest.
     pub groups: Groups,

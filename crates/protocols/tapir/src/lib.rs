@@ -39,6 +39,7 @@
 
 pub mod config;
 mod coordinator;
+mod hosted;
 pub mod message;
 pub mod record;
 mod recovery;
@@ -46,10 +47,10 @@ mod replica;
 pub mod rules;
 mod wire;
 
-pub use config::{Boot, CoordinatorConfig, ReplicaConfig};
+pub use config::{CoordinatorConfig, ReplicaConfig};
 pub use coordinator::{Coordinator, CoordinatorTimer};
 pub use message::{Message, Tapir};
-pub use quorate_ir::Status;
+pub use quorate_core::hosted::{Boot, Status};
 pub use record::Record;
-pub use replica::{Handover, KeyspaceShards, Remains, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
+pub use replica::{Handover, Remains, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

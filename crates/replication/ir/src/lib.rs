@@ -39,10 +39,11 @@ pub mod wire;
 pub use call::{ConsensusCall, ConsensusProgress, InconsistentCall};
 pub use message::{Message, OperationId, Part, PartRange};
 pub use mistake::Mistake;
+pub use quorate_core::hosted::Status;
 pub use record::{
     ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State, Summary,
 };
-pub use replica::{Answer, Fact, Host, Replica, Status, Upcalls};
+pub use replica::{Answer, Fact, Host, Replica, Upcalls};
 
 #[cfg(test)]
 mod tests;

@@ -50,7 +50,8 @@ pub use guest::Guest;
 pub use member::{LogCommand, LogEvent, Member, Part};
 pub use membership::Membership;
 pub use message::Message;
-pub use replica::{Beginning, Boot, Durable, Fact, Host, Limits, Replica, Status, Timer, Timing};
+pub use quorate_core::hosted::Status;
+pub use replica::{Beginning, Boot, Durable, Fact, Host, Limits, Replica, Timer, Timing};
 pub use rules::{Plant, Rules};
 
 #[cfg(test)]

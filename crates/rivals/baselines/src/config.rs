@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use quorate_core::comparison::System;
+use quorate_core::hosted::Shards;
 use quorate_core::{ClientId, GroupSize, Groups, ReplicaId, ShardId};
 
 use crate::rules::Rules;
@@ -15,7 +16,7 @@ pub struct ReplicaConfig {
     /// Who the replicas of its group are, and of every other group of the keyspace, as far as its host knew when it was built.
     pub groups: Groups,
     /// The first shard of its keyspace, and how many there are: no transaction takes part in any other.
-    pub shards: (ShardId, u32),
+    pub shards: Shards,
     /// The system.
     pub system: System,
     /// [`Rules::SOUND`] outside tests.
@@ -46,7 +47,7 @@ pub struct ReplicaConfig {
 
 impl ReplicaConfig {
     /// The configuration of `replica` with the defaults that servers use. All groups have this size, and have never changed.
-    pub fn new(replica: ReplicaId, group: GroupSize, shards: (ShardId, u32), system: System) -> Self {
+    pub fn new(replica: ReplicaId, group: GroupSize, shards: Shards, system: System) -> Self {
         ReplicaConfig {
             replica,
             groups: Groups::new(group),
@@ -79,8 +80,7 @@ impl ReplicaConfig {
 
     /// True if a shard belongs to this replica's keyspace, and is not the group that serves it.
     pub(crate) fn is_shard(&self, shard: ShardId) -> bool {
-        let (first, count) = self.shards;
-        shard.0.checked_sub(first.0).is_some_and(|at| at < count)
+        self.shards.contains(shard)
     }
 
     /// True if this replica belongs to the group that coordinates.

@@ -46,6 +46,7 @@ pub mod config;
 mod coordinator;
 pub mod decision;
 pub mod entry;
+mod hosted;
 pub mod message;
 mod replica;
 pub mod rules;

@@ -2,18 +2,10 @@
 
 use std::time::Duration;
 
+use quorate_core::hosted::Boot;
 use quorate_core::{ClientId, Epoch, GroupSize, ReplicaId};
 
 use crate::rules::Rules;
-
-/// How a replica that has no records begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Boot {
-    /// The group is being created, by an explicit act: begin empty, in view 0.
-    Initialise,
-    /// The group exists, so records are missing: learn everything from the others before answering anybody.
-    Rejoin,
-}
 
 /// What a replica is built from beside its records.
 #[derive(Clone, Debug)]

@@ -37,15 +37,17 @@
 
 pub mod config;
 pub mod coordinator;
+mod hosted;
 pub mod message;
 pub mod record;
 pub mod replica;
 pub mod rules;
 mod wire;
 
-pub use config::{Boot, CoordinatorConfig, ReplicaConfig};
+pub use config::{CoordinatorConfig, ReplicaConfig};
 pub use coordinator::{Coordinator, CoordinatorTimer};
 pub use message::{Message, QwStore};
+pub use quorate_core::hosted::Boot;
 pub use record::Record;
 pub use replica::{Remains, Replica, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

@@ -38,6 +38,7 @@
 pub mod config;
 mod coordinator;
 pub mod entry;
+mod hosted;
 mod map;
 pub mod message;
 mod replica;

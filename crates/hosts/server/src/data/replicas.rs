@@ -13,10 +13,10 @@ use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use quorate_core::hosted::{Boot, Shards};
 use quorate_core::inventory::{Begin, Found, Mark, Missing, decide_begin};
 use quorate_core::topology::{Durability, Shard, UnknownName};
 use quorate_core::{Epoch, GroupSize, Groups, KeyspaceId, NodeId, ReplicaId, ReplicaIndex, ShardId};
-use quorate_tapir::KeyspaceShards;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -24,13 +24,11 @@ use super::{
     rename_durably, write_durably,
 };
 
-/// What a replica does of which there are no records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Boot {
-    /// Its group is being created: it begins empty.
+/// How a mark says how its replica begins.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Boot", rename_all = "lowercase")]
+enum BootText {
     Initialise,
-    /// Its group exists, so records are missing: it learns everything from the others before it answers anybody.
     Rejoin,
 }
 
@@ -85,6 +83,7 @@ struct MarkFile {
     node: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     incarnation: Option<String>,
+    #[serde(with = "BootText")]
     boot: Boot,
     /// When operators have accepted that records were lost, in seconds since 1970.
     #[serde(default)]
@@ -398,7 +397,7 @@ impl Founding {
             durability: self.durability.parse().map_err(unknown)?,
             group: Shard::new(replica.shard, self.nodes.into_iter().map(NodeId).collect()),
             founders,
-            shards: self.shards.map(|[first, count]| KeyspaceShards { first: ShardId(first), count }),
+            shards: self.shards.map(|[first, count]| Shards { first: ShardId(first), count }),
             memberships: Groups::new(founders),
             created_in,
         })

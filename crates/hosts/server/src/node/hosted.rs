@@ -7,13 +7,11 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quorate_core::comparison::Rival;
+use quorate_core::hosted::{Health, News, Seat};
 use quorate_core::machine::InputOf;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, Groups, Input, Instant, Random, ReplicaId, ShardId, View};
-use quorate_log::Member;
 use quorate_runtime::{Carrier, Driver, Kept, Mark, Time, log_ignored};
-use quorate_tapir::Replica;
 use quorate_wire::ProtocolMessage;
 
 use super::building::{Order, Origin};
@@ -21,8 +19,8 @@ use super::comeback::Hindrance;
 use super::fate::Standing;
 use super::log::{LogError, Logs, ReplicaLog};
 use super::routes::Outgoing;
-use super::served::{Health, News, Served};
-use crate::data::{DataDirectory, Placement, Protocol};
+use super::served::{self, Served};
+use crate::data::{DataDirectory, Placement};
 
 /// A replica that this node is to host.
 pub(crate) struct Hosted {
@@ -126,7 +124,7 @@ pub(crate) struct Facts<'a> {
 }
 
 /// A replica that runs.
-struct Running<M: Served> {
+pub(super) struct Running<M: Served> {
     id: ReplicaId,
     driver: Driver<M>,
     log: Option<ReplicaLog>,
@@ -149,28 +147,10 @@ pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Builds a replica of the protocol that its keyspace is run by.
-fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Runs>, LogError> {
-    type Baseline = Member<quorate_baselines::Replica>;
-    type Configuration = Member<quorate_configuration::Replica>;
-    type Granola = Member<super::served::granola::Serializable>;
-    match order.placement.protocol() {
-        Protocol::Tapir => Running::<Replica>::build((), order, data, logs),
-        Protocol::Granola => Running::<Granola>::build(((), order.log), order, data, logs),
-        Protocol::Configuration => Running::<Configuration>::build(((), order.log), order, data, logs),
-        Protocol::Comparison(Rival::OnLog(system)) => {
-            Running::<Baseline>::build((system, order.log), order, data, logs)
-        }
-        Protocol::Comparison(Rival::QwStore) => {
-            Running::<quorate_qwstore::Replica>::build((), order, data, logs)
-        }
-    }
-}
-
 impl Hosted {
     /// Builds a replica from what it had made durable, or as its origin says if there is nothing.
     pub(crate) fn build(order: Order, data: &DataDirectory, logs: &Logs) -> Hosted {
-        let built = build(&order, data, logs);
+        let built = served::build(&order, data, logs);
         let (state, hindrance) = built.map_or_else(
             |error| {
                 tracing::error!(replica = %order.placement.replica, %error, "a replica is not served");
@@ -217,8 +197,9 @@ fn refused(error: &LogError) -> (State, Option<Hindrance>) {
 }
 
 impl<M: Served> Running<M> {
-    fn build(
-        kind: M::Kind,
+    /// Builds the replica from what it had made durable, or as its origin says if there is nothing.
+    pub(super) fn build(
+        config: M::Config,
         order: &Order,
         data: &DataDirectory,
         logs: &Logs,
@@ -226,8 +207,12 @@ impl<M: Served> Running<M> {
         let Order { placement, origin, seed, .. } = order;
         let id = placement.replica;
         let create = |directory: &Path| logs.create(directory, id);
+        if M::NEEDS_SHARDS && placement.shards.is_none() {
+            return Err(LogError::Shards);
+        }
+        let mut seat = placement.seat();
         let asleep = match origin {
-            Origin::AcceptedLoss { view } => Self::accept_loss(placement, data, *view)?,
+            Origin::AcceptedLoss { view } => Self::accept_loss(placement, &seat, data, *view)?,
             Origin::NewGroup | Origin::OldGroup => Vec::new(),
         };
         let epoch = placement.memberships.epoch;
@@ -246,8 +231,11 @@ impl<M: Served> Running<M> {
             }
         };
         // What somebody with records has not written down, it has not taken part in: it is told once it has started.
-        let knows_better = !records.is_empty() && !matches!(origin, Origin::AcceptedLoss { .. });
-        let machine = M::build(kind, placement, knows_better, prepared.boot, records)?;
+        if !records.is_empty() && !matches!(origin, Origin::AcceptedLoss { .. }) {
+            seat.groups = Groups::new(placement.founders);
+        }
+        seat.boot = prepared.boot;
+        let machine = M::restore(M::seated(config, &seat), records);
         let view = machine.health().view;
         if !view.is_sound(epoch) {
             return Err(LogError::View { path: path.display().to_string(), view });
@@ -271,10 +259,14 @@ impl<M: Served> Running<M> {
     /// Notes that the records of the replica are lost, and says with which it goes on.
     fn accept_loss(
         placement: &Placement,
+        seat: &Seat,
         data: &DataDirectory,
         view: View,
     ) -> Result<Vec<M::Record>, LogError> {
-        let asleep = M::asleep_since_creation(placement, view)?.ok_or(LogError::LossNotAccepted)?;
+        if !M::ACCEPTS_LOSS {
+            return Err(LogError::LossNotAccepted);
+        }
+        let asleep = M::asleep_since_creation(seat, view).ok_or(LogError::NoViewLeft { view })?;
         data.accept_loss(placement, unix_seconds())?;
         Ok(asleep)
     }

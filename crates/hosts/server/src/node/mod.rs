@@ -48,6 +48,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use quorate_core::hash::FixedMap;
+use quorate_core::hosted::{Admission, Urgency};
 use quorate_core::topology::{Keyspace, Node as Place, Topology};
 use quorate_core::{Address, ClientId, Epoch, Instant, KeyspaceId, NodeId, Random, ReplicaId, ShardId};
 use quorate_runtime::transport::{Remote, TurnWaker, Violation};
@@ -58,7 +59,7 @@ use tokio::sync::watch;
 use crate::Config;
 use crate::data::{DataDirectory, DataError, Known, Placement};
 use addresses::Addresses;
-use admission::{Class, Load, classify, prepares_for, refusal_of_write, writes};
+use admission::{Load, refusal_of_write};
 use agreement::Agreement;
 use building::{Builder, Order, Origin};
 use catalogue::{Catalogue, Found, Joined, Reading};
@@ -400,8 +401,8 @@ impl Node {
         let Some(remote) = turn.remote(link) else { return Ok(()) };
         match (remote.identity, envelope.from) {
             (Peer::Client(client), Address::Client(sender)) if client == sender => {
-                let class = classify(&envelope.message);
-                if let Some(owner) = prepares_for(&envelope.message)
+                let Admission { urgency, prepares_for, writes } = served::admission(&envelope.message);
+                if let Some(owner) = prepares_for
                     && owner != client
                 {
                     // It would be counted against somebody else's window.
@@ -419,10 +420,12 @@ impl Node {
                     self.refused += 1;
                     return Ok(());
                 }
-                let without_space = class == Class::Prepare
+                let without_space = urgency == Urgency::Prepare
                     && matches!(envelope.to, Address::Replica(replica) if self.lacks_space(replica))
-                    && writes(&envelope.message);
-                if without_space || class != Class::Always && !self.admits(class, client, envelope.to, turn) {
+                    && writes;
+                if without_space
+                    || urgency != Urgency::Always && !self.admits(urgency, client, envelope.to, turn)
+                {
                     self.refuse(link, turn);
                     return Ok(());
                 }
@@ -470,7 +473,7 @@ impl Node {
         }
     }
 
-    fn admits(&mut self, class: Class, client: ClientId, to: Address, turn: &Turn<'_>) -> bool {
+    fn admits(&mut self, urgency: Urgency, client: ClientId, to: Address, turn: &Turn<'_>) -> bool {
         if self.is_draining {
             return false;
         }
@@ -482,7 +485,7 @@ impl Node {
             client_prepared: running.load(Some(client)),
             log_lag_bytes: running.facts().log_lag_bytes,
         };
-        load.admits(class, &self.config.limits)
+        load.admits(urgency, &self.config.limits)
     }
 
     fn refuse(&mut self, link: LinkId, turn: &mut Turn<'_>) {

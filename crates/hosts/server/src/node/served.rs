@@ -1,22 +1,25 @@
-//! What a node has to know of a machine to host it as a replica. This is all that differs from protocol to protocol.
+//! The protocols whose replicas a node hosts: one row for each. Everything else goes through their port, [`HostedReplica`].
 
-mod baseline;
-mod configuration;
-pub(crate) mod granola;
-mod member;
-mod qwstore;
-mod tapir;
-
-use quorate_core::verify::{Answer, Request};
-use quorate_core::{ClientId, Epoch, Groups, Machine, ShardId, View};
+use quorate_configuration::Replica as Configuration;
+use quorate_core::comparison::Rival;
+use quorate_core::hosted::{Admission, Boot, HostedReplica};
+use quorate_granola::Replica as Granola;
+use quorate_log::Member;
+use quorate_log::member::Config;
+use quorate_qwstore::Replica as QwStore;
+use quorate_serializable_library::Hosted as Procedures;
+use quorate_serializable_shard::ShardWith;
+use quorate_tapir::Replica as Tapir;
 use quorate_wire::{ProtocolMessage, Wire};
 
-use super::log::LogError;
-use crate::data::{Boot, Placement};
+use super::building::Order;
+use super::hosted::{Running, Runs};
+use super::log::{LogError, Logs};
+use crate::data::{DataDirectory, Protocol};
 
-/// A machine that a node hosts as a replica.
+/// A replica that a node can host: its messages go over connections, and its records into logs.
 pub(crate) trait Served:
-    Machine<
+    HostedReplica<
         Message: Into<ProtocolMessage> + TryFrom<ProtocolMessage> + Send,
         Timer: Send,
         Record: Wire + Send,
@@ -24,112 +27,66 @@ pub(crate) trait Served:
     > + Send
     + 'static
 {
-    /// What tells apart what the same machine can be.
-    type Kind: Copy;
+}
 
-    /// Builds the machine from what it had made durable, or as it is told to begin if there is nothing. One that knows better, by
-    /// what it had made durable, begins with that, and is told what has happened since.
-    fn build(
-        kind: Self::Kind,
-        placement: &Placement,
-        knows_better: bool,
-        boot: Boot,
-        records: Vec<Self::Record>,
-    ) -> Result<Self, LogError>;
+impl<M> Served for M where
+    M: HostedReplica<
+            Message: Into<ProtocolMessage> + TryFrom<ProtocolMessage> + Send,
+            Timer: Send,
+            Record: Wire + Send,
+            Event: Send,
+        > + Send
+        + 'static
+{
+}
 
-    /// What a replica remembers that was created with its group and has slept since, and that takes part in no view up to
-    /// this one; none if losses cannot be accepted.
-    fn asleep_since_creation(
-        placement: &Placement,
-        view: View,
-    ) -> Result<Option<Vec<Self::Record>>, LogError>;
+/// A replica of a serializable keyspace, with the procedures of servers.
+type Serializable = Granola<ShardWith<Procedures>>;
 
-    /// How it is.
-    fn health(&self) -> Health;
+/// A replica of a comparison system on logs.
+type Baseline = quorate_baselines::Replica;
 
-    /// How many transactions are prepared here; those of one client only, if one is named.
-    fn load(&self, client: Option<ClientId>) -> usize;
-
-    /// True if it has nothing of clients under way.
-    fn is_idle(&self) -> bool;
-
-    /// How many transactions it has seen committed and aborted.
-    fn decided(&self) -> (u64, u64);
-
-    /// What a replica of a shard is told if those of its keyspace change.
-    fn change_groups(memberships: &Groups, shard: ShardId) -> Vec<Self::Command>;
-
-    /// What a replica is told if an operator says that another shard of its keyspace is lost for good; none if nobody waits for
-    /// votes of that shard for ever.
-    fn declare_lost(_: ShardId) -> Option<Self::Command> {
-        None
+/// Builds a replica of the protocol that its keyspace is run by, with the limits and time-outs of servers.
+pub(super) fn build(order: &Order, data: &DataDirectory, logs: &Logs) -> Result<Box<dyn Runs>, LogError> {
+    let (id, group) = (order.placement.replica, order.placement.founders);
+    let (boot, shards) = (Boot::Rejoin, Default::default());
+    match order.placement.protocol() {
+        Protocol::Tapir => {
+            let config = quorate_tapir::ReplicaConfig::new(id, group, boot);
+            Running::<Tapir>::build(config, order, data, logs)
+        }
+        Protocol::Granola => {
+            let config = quorate_granola::ReplicaConfig::new(id, group, shards);
+            Running::<Member<Serializable>>::build(on_log(order, config), order, data, logs)
+        }
+        Protocol::Configuration => {
+            let config = quorate_configuration::ReplicaConfig::new(id);
+            Running::<Member<Configuration>>::build(on_log(order, config), order, data, logs)
+        }
+        Protocol::Comparison(Rival::OnLog(system)) => {
+            let config = quorate_baselines::ReplicaConfig::new(id, group, shards, system);
+            Running::<Member<Baseline>>::build(on_log(order, config), order, data, logs)
+        }
+        Protocol::Comparison(Rival::QwStore) => {
+            let config = quorate_qwstore::ReplicaConfig::new(id, group, boot);
+            Running::<QwStore>::build(config, order, data, logs)
+        }
     }
+}
 
-    /// The shards that an operator has declared lost, as far as is durable here.
-    fn lost_shards(&self) -> Vec<ShardId> {
-        Vec::new()
+/// The settings of a machine and of the log that it stands on.
+fn on_log<C>(order: &Order, machine: C) -> Config<C> {
+    let log = order.log;
+    Config::unseated(log.timing, log.limits, log.snapshot_bytes, quorate_log::Rules::SOUND, machine)
+}
+
+/// How much a message of a client may be refused.
+pub(super) fn admission(message: &ProtocolMessage) -> Admission {
+    match message {
+        ProtocolMessage::Tapir(message) => Tapir::admission(message),
+        ProtocolMessage::Granola(message) => Member::<Serializable>::admission(message),
+        ProtocolMessage::Configuration(message) => Member::<Configuration>::admission(message),
+        ProtocolMessage::Baseline(message) => Member::<Baseline>::admission(message),
+        ProtocolMessage::QwStore(message) => QwStore::admission(message),
     }
-
-    /// What a replica is told if an operator compares what replicas hold; none if its protocol knows no point at which they are alike.
-    fn verify(request: Request) -> Option<Self::Command>;
-
-    /// What the operator is answered.
-    fn verified(&self, request: &Request) -> Answer;
-
-    /// What the node has to know of what the machine has said.
-    fn news(event: &Self::Event) -> Option<News>;
-}
-
-/// How a machine is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Health {
-    /// What it is doing.
-    pub(crate) activity: Activity,
-    /// Its view.
-    pub(crate) view: View,
-    /// True if it leads its group.
-    pub(crate) leads: bool,
-    /// The transactions that it holds prepared.
-    pub(crate) prepared: usize,
-    /// The transactions of which it knows something.
-    pub(crate) record_len: usize,
-    /// The transactions of silent coordinators that it is settling.
-    pub(crate) recoveries: usize,
-    /// By how many microseconds the clock of this node is ahead of those of a majority of the group, negative if it is behind; none if it
-    /// is not off as far as is known, or if the protocol compares no clocks.
-    pub(crate) clock_error_micros: Option<i64>,
-}
-
-/// What a machine is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Activity {
-    /// It takes part.
-    Normal,
-    /// It waits for a view to begin.
-    ViewChanging,
-    /// It learns what it has lost from the others.
-    Recovering,
-    /// Its group has gone on without it.
-    Retired,
-}
-
-/// What a machine says about itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    /// It takes part in this view.
-    Normal(View),
-    /// It waits for this view to begin.
-    ViewChanging(View),
-    /// It learns what it has lost from the others.
-    Recovering,
-    /// It leads this view.
-    Leading(View),
-    /// Somebody speaks under a later membership.
-    Outdated(Epoch),
-    /// It is no member of its group any more, and nobody needs it.
-    Retired,
-    /// So many replicas of its group have lost their records that it does not recover by itself.
-    Lost(usize),
-    /// Its clock is off by so many microseconds, or is so no longer.
-    Clock(Option<i64>),
 }

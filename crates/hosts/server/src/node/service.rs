@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::hosted::Status;
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{ReplicaId, ShardId, View};
 use quorate_runtime::{LinkId, Turn};
@@ -16,13 +17,12 @@ use super::Node;
 use super::building::{Order, Origin};
 use super::fate::Standing;
 use super::hosted::{Hosted, State};
-use super::served::Activity;
 
 impl Hosted {
     /// So many replicas of the group have lost their records, this one among them, that it does not recover by itself.
     pub(crate) fn lost(&self) -> Option<usize> {
         let State::Running(running) = &self.state else { return None };
-        running.facts().lost.filter(|_| running.health().activity == Activity::Recovering)
+        running.facts().lost.filter(|_| running.health().status == Status::Recovering)
     }
 
     /// What keeps the replica from serving until an operator acts, and what to do.

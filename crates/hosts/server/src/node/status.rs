@@ -1,11 +1,11 @@
 //! What operators, `bench` and dashboards are told.
 
+use quorate_core::hosted::{self, Health};
 use quorate_runtime::Turn;
 use quorate_wire::ReplicaReport;
 use serde::Serialize;
 
 use super::hosted::{Facts, Hosted, State};
-use super::served::{Activity, Health};
 use super::{FORGOTTEN, Node, ReplicaId};
 use crate::process;
 
@@ -268,7 +268,7 @@ impl Node {
                     replica: id,
                     epoch: running.epoch(),
                     arrived: running.facts().arrived,
-                    has_records: running.health().activity != Activity::Recovering,
+                    has_records: running.health().status != hosted::Status::Recovering,
                 },
                 State::Refused(_) => ReplicaReport { replica: id, epoch, arrived: None, has_records: false },
             }
@@ -335,15 +335,12 @@ fn replica(id: ReplicaId, hosted: &Hosted, data_directory: &str) -> ReplicaStatu
         log_lag_bytes: 0,
     };
     let State::Running(running) = &hosted.state else { return base };
-    let Health { activity, view, leads, prepared, record_len, recoveries, .. } = running.health();
+    let Health { status, view, leads, prepared, record_len, recoveries, .. } = running.health();
     let Facts { arrived, decided: (commits, aborts), records, held, log_lag_bytes, accepted_losses, .. } =
         running.facts();
-    let state = match activity {
-        Activity::Normal => "normal",
-        Activity::ViewChanging => "view-changing",
-        Activity::Recovering if hosted.lost().is_some() => "lost",
-        Activity::Recovering => "recovering",
-        Activity::Retired => "retired",
+    let state = match status {
+        hosted::Status::Recovering if hosted.lost().is_some() => "lost",
+        status => status.name(),
     };
     ReplicaStatus {
         state,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::Routes;
+use quorate_core::hosted::Shards;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{
     Address, ClientId, Epoch, GroupSize, KeyspaceId, Machine, NodeId, Random, ReplicaId, ReplicaIndex,
@@ -186,7 +187,7 @@ impl Deployment {
             Ok(membership) => membership,
             Err(error) => unreachable!("three replicas are a group: {error}"),
         };
-        let shards = (Self::shard(0), self.repositories as u32);
+        let shards = Shards { first: Self::shard(0), count: self.repositories as u32 };
         let locking = match self.coordination {
             Coordination::Timestamps | Coordination::Sinfonia => Locking::WhereNeeded,
             Coordination::Locking => Locking::Always,
@@ -206,7 +207,7 @@ impl Deployment {
             // Of the settings that were tried for logs in the model this is the best.
             limits: Limits { in_flight: 1_024, ..Limits::DEFAULT },
             snapshot_bytes: u64::MAX,
-            rules: quorate_log::Rules::CORRECT,
+            rules: quorate_log::Rules::SOUND,
             machine,
         };
         let server = world.add_server(Address::Replica(id), group * REPLICAS + replica, Disk::memory());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::{Command, Outcome};
+use quorate_core::hosted::Holdings;
 use quorate_core::{ShardId, TransactionId};
 use quorate_workloads::{Operation, Plan};
 
@@ -66,7 +67,7 @@ impl Clients {
                     let known = (0..cluster.world.servers())
                         .filter(|server| counts(transaction, cluster.replica(*server).shard))
                         .filter_map(|server| cluster.world.server(server))
-                        .find_map(|replica| S::outcome(replica, transaction));
+                        .find_map(|replica| replica.outcome(transaction));
                     self.on_undecided_resolved(transaction, known, cluster);
                 }
             }

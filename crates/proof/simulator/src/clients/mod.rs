@@ -15,13 +15,13 @@ use std::time::Duration;
 use quorate_checker::{MicroOp, Observed, RecordedTxn, Recorder};
 use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Invalid, Outcome};
 use quorate_core::hash::FixedMap;
+use quorate_core::hosted::StoredVersion;
 use quorate_core::{ClientId, Instant, Key, Random, ShardId, Timestamp, TransactionId, Value};
 use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
 
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
 use crate::fault::Fault;
 use crate::injector::{Ending, Strike};
-use crate::invariants::StoredVersion;
 use crate::system::System;
 use one_round::OneRound;
 use promise::Promises;

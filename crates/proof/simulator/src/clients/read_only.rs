@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::command::{Command, Committed, Failure, Freshness};
+use quorate_core::hosted::Holdings;
 use quorate_core::{Key, Timestamp, TransactionId, Value};
 use quorate_workloads::{Execution, Step};
 
@@ -116,7 +117,7 @@ impl Clients {
             return None;
         }
         let servers = (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server));
-        let in_use: Vec<Timestamp> = servers.flat_map(S::held).map(|held| held.timestamp).collect();
+        let in_use: Vec<Timestamp> = servers.flat_map(Holdings::held).map(|held| held.timestamp).collect();
         let at = self.random.index(in_use.len().max(1));
         in_use.get(at).copied()
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use quorate_core::command::Failure;
+use quorate_core::hosted::StoredVersion;
 use quorate_core::{ClockTime, Random, ShardId, TransactionId, Value};
 use quorate_granola::Class;
 use quorate_serializable_coordinator::{Command, Executed, NotExecuted};
@@ -20,7 +21,6 @@ use quorate_tpcc::{Generator, Scale, Transaction, key};
 
 use super::Clients;
 use crate::cluster::{Alarm, Cluster, KEYSPACE};
-use crate::invariants::StoredVersion;
 use crate::system::System;
 
 /// Small, because replicas hand it to each other in pages of a few hundred bytes.

@@ -12,8 +12,8 @@ use quorate_workloads::{Operation, Parameters, Plan, Popularity, Scan, WorkloadK
 
 use crate::clients::script::{Manner, Scripted};
 use crate::scenario::{Distance, SITES, Scenario};
+use crate::system::Settings;
 use crate::system::strict::Strict;
-use crate::system::strict::settings::Settings;
 use crate::world::costs::SyncTime;
 use crate::world::network::Misfortunes;
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use quorate_core::hosted::{Held, Holdings};
 use quorate_core::{Instant, TransactionId};
 
 use super::configuration::Configuration;
 use crate::cluster::Cluster;
 use crate::invariants::{self, Finding};
-use crate::system::{Held, System};
+use crate::system::System;
 
 /// Within so long after a crash, and after a server has come back, whatever a server holds is free again: two recovery
 /// time-outs; one more for each backup coordinator that is asked and cannot answer; and one for each node that is down,
@@ -55,7 +56,7 @@ impl Watch {
         let mut held = BTreeMap::new();
         for server in 0..cluster.world.servers() {
             let Some(replica) = cluster.world.server(server) else { continue };
-            for Held { id, .. } in S::held(replica) {
+            for Held { id, .. } in replica.held() {
                 let since = self.held_since.get(&(server, id)).copied().unwrap_or(now);
                 held.insert((server, id), since);
                 let Some(crashed_at) = self.crashed_at else { continue };

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use quorate_core::hosted::{Held, Holdings};
 use quorate_core::{Address, ClientId};
 
 use super::{Injector, Request, Step};
 use crate::cluster::Cluster;
-use crate::system::{Far, Held, System};
+use crate::system::{Far, System};
 use crate::world::disk::Crash;
 
 impl<S: System> Injector<S> {
@@ -20,7 +21,7 @@ impl<S: System> Injector<S> {
     pub(super) fn hunt(&mut self, cluster: &mut Cluster<S>, left: u32) -> bool {
         let leads = |server: &usize| {
             let replica = cluster.world.server(*server);
-            replica.is_some_and(S::settles)
+            replica.is_some_and(Holdings::settles)
         };
         let leaders: Vec<usize> = (0..cluster.world.servers())
             .filter(leads)
@@ -41,7 +42,7 @@ impl<S: System> Injector<S> {
     /// them to when it loses track; only those of its backup shard will. True if there is such a transaction.
     pub(super) fn await_duel(&mut self, cluster: &mut Cluster<S>, left: u32) -> bool {
         let servers = (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server));
-        let mut prepared: Vec<Held> = servers.flat_map(S::held).collect();
+        let mut prepared: Vec<Held> = servers.flat_map(Holdings::held).collect();
         if prepared.is_empty() {
             if left > 0 {
                 self.wait(cluster, Step::Duel { left: left - 1 });

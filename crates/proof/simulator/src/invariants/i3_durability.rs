@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use quorate_checker::{Key, Observed};
 use quorate_core::{ReplicaId, ShardId, Timestamp, Value};
 
-use super::{BROKEN_MAX, Broken, Finding, Invariant, StoredVersion, finding};
+use quorate_core::hosted::StoredVersion;
+
+use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
 
 /// A put that a client was told is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]

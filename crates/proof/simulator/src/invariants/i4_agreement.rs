@@ -6,12 +6,11 @@ use std::fmt::Debug;
 
 use quorate_core::command::Outcome;
 use quorate_core::verify::{Compared, Odd, judge};
-use quorate_core::{Key, ReplicaId, Timestamp, TransactionId, Value};
+use quorate_core::{ReplicaId, Timestamp, TransactionId};
+
+use quorate_core::hosted::StoredVersion;
 
 use super::{BROKEN_MAX, Broken, Finding, Invariant, finding};
-
-/// One version of one key: when it was written, and what.
-pub type StoredVersion = (Key, Timestamp, Option<Value>);
 
 /// No two replicas, of whatever shard, know different outcomes of one transaction, and none knows another than its client
 /// was told.
@@ -102,6 +101,8 @@ fn describe((key, timestamp, value): &StoredVersion) -> String {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::{Key, Value};
+
     use super::*;
     use quorate_core::{ClientId, ReplicaIndex, ShardId};
 

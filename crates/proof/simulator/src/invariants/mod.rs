@@ -31,7 +31,7 @@ pub use i1_isolation::{conditions_hold, isolation_holds, shows_too_little};
 pub use i2_timestamps::{timestamps_explain_reads, timestamps_follow_clocks, timestamps_order_versions};
 pub use i3_durability::{AcknowledgedPut, acknowledged_appends_survive, acknowledged_puts_survive};
 pub use i4_agreement::{
-    StoredVersion, above_floor, digests_agree, everything_is_in_order, outcomes_agree, replicas_agree_on_data,
+    above_floor, digests_agree, everything_is_in_order, outcomes_agree, replicas_agree_on_data,
 };
 pub use i6_liveness::{everything_ends, leaders_have_sound_clocks};
 pub use i7_memory::what_has_ended_is_forgotten;

@@ -8,7 +8,7 @@ use crate::world::Envelope;
 use crate::world::trace::TraceHash;
 
 /// What connections carry.
-pub(crate) trait Carried: Clone + Into<ProtocolMessage> + TryFrom<ProtocolMessage> {}
+pub trait Carried: Clone + Into<ProtocolMessage> + TryFrom<ProtocolMessage> {}
 
 impl<M: Clone + Into<ProtocolMessage> + TryFrom<ProtocolMessage>> Carried for M {}
 

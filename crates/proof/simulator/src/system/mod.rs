@@ -10,12 +10,13 @@
 //! | [`baselines`] | the systems that the papers compare themselves with, on replicated logs |
 //! | [`qwstore`] | the quorum store without transactions that it compares itself with |
 //! | [`configuration`] | the configuration service |
-//! | `on_log` | what systems on replicated logs have in common |
+//! | `on_log`, `on_ir` | the common parts of systems on replicated logs, and on inconsistent replication |
 //! | `frames` | messages as bytes, and damage to them |
 
 pub mod baselines;
 pub mod configuration;
-pub(crate) mod frames;
+pub mod frames;
+mod on_ir;
 mod on_log;
 pub mod qwstore;
 pub mod serializable;
@@ -24,25 +25,28 @@ pub mod strict;
 use std::fmt::{self, Debug};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use quorate_checker::Level;
-use quorate_core::command::{Command, Event, Outcome};
+use quorate_core::command::{Command, Event};
 use quorate_core::comparison::Rival;
+use quorate_core::hosted::{Held, Holdings, HostedReplica, Shards};
+use quorate_core::rules::{Bug, Hunt, Plants, Suited};
 use quorate_core::topology::Isolation;
-use quorate_core::verify::{Answer, Request};
-use quorate_core::{
-    ClientId, ClockTime, Epoch, GroupSize, Groups, Machine, Random, ReplicaId, ReplicaIndex, ShardId,
-    Timestamp, TransactionId, View,
-};
+use quorate_core::{ClientId, Epoch, GroupSize, Machine, Random, ReplicaIndex, ShardId, TransactionId, View};
 use quorate_serializable_coordinator::Event as Told;
+use quorate_wire::Wire;
 
-use crate::amnesia;
+use crate::amnesia::HostPlant;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
-use crate::invariants::{Broken, Finding, StoredVersion};
+use crate::invariants::{Broken, Finding};
 use crate::options::{Faults, Options};
-use crate::world::Protocol;
+use crate::world::costs::Work;
+use crate::world::trace::TraceHash;
+use crate::world::{Envelope, Protocol};
 use baselines::Baseline;
 use configuration::ConfigurationService;
+use frames::Carried;
 use qwstore::QwStore;
 use serializable::Serializable;
 use strict::Strict;
@@ -113,16 +117,35 @@ impl SystemKind {
         }
     }
 
+    /// A bug of its machines, as hunts have to know it.
+    ///
+    /// # Panics
+    /// If the bug is listed with faults that do not exist.
+    pub fn planted<P: Plants>(self, plant: P) -> Planted {
+        let Bug { id, section, what, hunt } = plant.bug();
+        let (is_hunted, suited) = match hunt {
+            Hunt::Scripted => (false, Suited::All),
+            Hunt::Seeds { system, faults } => (system.is_none_or(|name| name == self.name()), faults),
+        };
+        let suited_faults = match suited {
+            Suited::All => Faults::All,
+            Suited::None => Faults::None,
+            Suited::Named(names) => named(&names.iter().map(|name| fault_named(name)).collect::<Vec<_>>()),
+        };
+        Planted { system: self, id, what, section, is_hunted, suited_faults }
+    }
+
     /// The bugs that can be planted in it, and in its hosts.
     pub fn plants(self) -> Vec<Planted> {
-        let mut plants = match self {
-            SystemKind::Strict => strict::plants(),
-            SystemKind::Serializable => serializable::plants(),
-            SystemKind::Baseline(system) => baselines::plants_of(system),
-            SystemKind::QwStore => qwstore::plants(),
-            SystemKind::Configuration => configuration::plants(),
+        let own: fn(SystemKind) -> Vec<Planted> = match self {
+            SystemKind::Strict => listed::<quorate_tapir::Plant>,
+            SystemKind::Serializable => listed_on_log::<quorate_granola::Plant>,
+            SystemKind::Baseline(_) => listed_on_log::<quorate_baselines::Plant>,
+            SystemKind::QwStore => listed::<quorate_qwstore::Plant>,
+            SystemKind::Configuration => listed_on_log::<quorate_configuration::Plant>,
         };
-        plants.extend(amnesia::plants(self));
+        let mut plants = own(self);
+        plants.extend(listed::<HostPlant>(self));
         plants
     }
 }
@@ -151,6 +174,25 @@ pub struct Planted {
     pub suited_faults: Faults,
 }
 
+/// The bugs that can be planted in machines of one kind, as bugs of this system.
+fn listed<P: Plants>(system: SystemKind) -> Vec<Planted> {
+    P::LIST.iter().map(|plant| system.planted(*plant)).collect()
+}
+
+/// The same, with those of the log that the machines stand on.
+fn listed_on_log<P: Plants>(system: SystemKind) -> Vec<Planted> {
+    [listed::<P>(system), listed::<quorate_log::Plant>(system)].concat()
+}
+
+/// # Panics
+/// If there is no fault of this name.
+fn fault_named(name: &str) -> Fault {
+    match name.parse() {
+        Ok(fault) => fault,
+        Err(error) => panic!("a plant is hunted under faults that do not exist: {error}"),
+    }
+}
+
 /// What is known of a scenario when its machines are set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Sketch<'a> {
@@ -164,69 +206,105 @@ pub struct Sketch<'a> {
     pub round_trip: Duration,
 }
 
-/// Which replica a server is, and how it begins.
+/// How the machines of a system are set up.
 #[derive(Clone, Debug)]
-pub struct Seat {
-    /// The replica.
-    pub replica: ReplicaId,
-    /// True if it is new: that it has no records is as it should be.
-    pub is_new: bool,
-    /// Who the replicas are, as far as its host knows.
-    pub groups: Groups,
-    /// The shards of the keyspace.
-    pub shards: Shards,
+pub struct Settings<R, C> {
+    /// Replicas, at whatever seat.
+    pub replica: R,
+    /// Clients, in whatever name.
+    pub coordinator: C,
 }
 
-/// The shards of a keyspace, whose ids follow each other. Those of groups that hold none of its keys come next.
-#[derive(Clone, Copy, Debug)]
-pub struct Shards {
-    /// The first.
-    pub first: ShardId,
-    /// How many there are.
-    pub count: u32,
+/// How the machines of this system are set up.
+pub type SettingsOf<S> = Settings<<<S as Protocol>::Server as Machine>::Config, <S as System>::Coordinator>;
+
+/// The messages of a protocol, as far as they differ from those of others. All of them travel and are stored as servers do it.
+pub trait Messages: Sized {
+    /// The messages of its participants.
+    type Message: Carried + Debug + Wire;
+    /// The machine that keeps data.
+    type Server: Machine<Message = Self::Message, Timer: Debug, Record: Debug + Wire, Event: Debug, Command: Debug>;
+    /// The machine inside a client.
+    type Client: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
+
+    /// As [`Protocol::name`].
+    fn name(message: &Self::Message) -> String;
+
+    /// As [`Protocol::coordinates`].
+    fn coordinates(message: &Self::Message) -> bool;
+
+    /// As [`Protocol::digest`].
+    fn digest(message: &Self::Message, hash: &mut TraceHash) {
+        frames::digest(message, hash);
+    }
+
+    /// As [`Protocol::work`].
+    fn work(receiver: Option<&Self::Server>, message: &Self::Message) -> Work;
+
+    /// As [`Protocol::command_work`].
+    fn command_work(command: &<Self::Client as Machine>::Command) -> Work;
 }
 
-/// What a server tells of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
-    /// It takes part in its group, and has all of its records. The members have been as they are since this epoch.
-    Serves(Epoch),
-    /// So many replicas of its group have lost their records, it believes: more than may be.
-    Lost(usize),
-    /// Somebody speaks under a later membership.
-    Outdated,
-    /// It is no member any more, and nobody needs it.
-    Retired,
-    /// Something that makes no sense here.
-    Nonsense,
-    /// Something else.
-    Other,
-}
+impl<M: Messages> Protocol for M {
+    type Message = M::Message;
+    type Server = M::Server;
+    type Client = M::Client;
 
-/// A transaction whose keys a server holds.
-#[derive(Clone, Debug)]
-pub struct Held {
-    /// The transaction.
-    pub id: TransactionId,
-    /// Every shard that takes part in it.
-    pub participants: Vec<ShardId>,
-    /// Its timestamp.
-    pub timestamp: Timestamp,
-    /// It was not sent before.
-    pub not_before: Timestamp,
+    fn name(message: &M::Message) -> String {
+        <M as Messages>::name(message)
+    }
+
+    fn coordinates(message: &M::Message) -> bool {
+        <M as Messages>::coordinates(message)
+    }
+
+    fn digest(message: &M::Message, hash: &mut TraceHash) {
+        <M as Messages>::digest(message, hash);
+    }
+
+    fn carry(envelope: Envelope<M::Message>) -> Envelope<M::Message> {
+        frames::carry(envelope)
+    }
+
+    fn damage(envelope: &Envelope<M::Message>, random: &mut Random) {
+        frames::damage(envelope, random);
+    }
+
+    fn size(envelope: &Envelope<M::Message>) -> usize {
+        frames::size(envelope)
+    }
+
+    fn work(receiver: Option<&M::Server>, message: &M::Message) -> Work {
+        <M as Messages>::work(receiver, message)
+    }
+
+    fn command_work(command: &<M::Client as Machine>::Command) -> Work {
+        <M as Messages>::command_work(command)
+    }
+
+    fn encode_record(epoch: Epoch, record: &<M::Server as Machine>::Record, out: &mut BytesMut) {
+        quorate_wire::encode_record(epoch, record, out);
+    }
+
+    fn decode_record(bytes: &[u8]) -> <M::Server as Machine>::Record {
+        match quorate_wire::decode_record(bytes) {
+            Ok((_, record)) => record,
+            Err(error) => unreachable!("a record that a replica has written can be read: {error}"),
+        }
+    }
 }
 
 /// A protocol that can be simulated.
 pub trait System:
     Protocol<
-        Server: Machine<Command: Debug>,
+        Server: HostedReplica<Config: Clone + Debug, Command: Debug> + Holdings,
         Client: Machine<Command: From<Command>, Event: Into<Told> + TryInto<Event>>,
     > + Copy
     + Debug
     + 'static
 {
-    /// How its machines are set up.
-    type Settings: Clone + Debug;
+    /// How its clients are set up.
+    type Coordinator: Clone + Debug;
     /// A client that lies.
     type Hostile: Hostile<Self>;
     /// What has been seen of it while it runs.
@@ -251,56 +329,52 @@ pub trait System:
     /// True if transactions of one client may have one timestamp, and stand in the order of their names then.
     const ORDERS_BY_NAME: bool = false;
 
+    /// True if a replica may still say that too many have lost their records when one of them is back.
+    const REPEATS_LOSSES: bool = false;
+
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;
 
     /// Draws how its machines are set up.
-    fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Self::Settings;
+    fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> SettingsOf<Self>;
 
     /// Makes limits and time-outs as small as can be, each if `shrinks` says so, so that what is rare elsewhere happens all
     /// the time.
     ///
     /// Two bounds stay. No timer runs out so often that nothing else happens: a time-out is no less than a share of a round
     /// trip. And what others would undo gets the time that it takes.
-    fn shrink(settings: &mut Self::Settings, round_trip: Duration, shrinks: &mut dyn FnMut() -> bool);
+    fn shrink(settings: &mut SettingsOf<Self>, round_trip: Duration, shrinks: &mut dyn FnMut() -> bool);
 
     /// Which system it is that is set up like this.
-    fn kind(settings: &Self::Settings) -> SystemKind;
+    fn kind(settings: &SettingsOf<Self>) -> SystemKind;
 
     /// What histories are promised; none if nothing is. Then it is judged instead that acknowledged puts survive and that reads
     /// return what somebody has put, and what the levels find in its histories is reported and is no violation.
-    fn level(settings: &Self::Settings) -> Option<Level>;
+    fn level(settings: &SettingsOf<Self>) -> Option<Level>;
 
     /// The time-outs of its machines: links that fail in step with one of them are the worst.
-    fn timeouts(settings: &Self::Settings) -> Vec<Duration>;
+    fn timeouts(settings: &SettingsOf<Self>) -> Vec<Duration>;
 
     /// After so long others settle what a coordinator has left behind.
-    fn recovery_timeout(settings: &Self::Settings) -> Duration;
+    fn recovery_timeout(settings: &SettingsOf<Self>) -> Duration;
 
     /// True if a client that comes back goes by the same name as before: a planted bug.
-    fn reuses_client_ids(settings: &Self::Settings) -> bool;
+    fn reuses_client_ids(settings: &SettingsOf<Self>) -> bool;
 
     /// True if what has ended is forgotten while a simulation lasts.
-    fn collects(settings: &Self::Settings) -> bool;
-
-    /// Builds a server from what its disk holds.
-    fn server(
-        settings: &Self::Settings,
-        seat: Seat,
-        records: Vec<<Self::Server as Machine>::Record>,
-    ) -> Self::Server;
+    fn collects(settings: &SettingsOf<Self>) -> bool;
 
     /// Builds a client.
-    fn client(settings: &Self::Settings, id: ClientId, shards: Shards) -> Self::Client;
+    fn client(settings: &SettingsOf<Self>, id: ClientId, shards: Shards) -> Self::Client;
 
     /// Who runs the keyspace in place of its isolation's protocol, if it is a comparison system.
-    fn rival(settings: &Self::Settings) -> Option<Rival> {
+    fn rival(settings: &SettingsOf<Self>) -> Option<Rival> {
         let _ = settings;
         None
     }
 
     /// How many groups it has beside those that hold the keys of the keyspace.
-    fn services(settings: &Self::Settings) -> usize {
+    fn services(settings: &SettingsOf<Self>) -> usize {
         usize::from(Self::rival(settings).is_some_and(Rival::has_service))
     }
 
@@ -318,86 +392,20 @@ pub trait System:
         0
     }
 
-    /// What a server of a shard is told when the replicas of groups change; nothing if its system changes no groups.
-    fn change_groups(groups: &Groups, shard: ShardId) -> Vec<<Self::Server as Machine>::Command> {
-        let _ = (groups, shard);
-        Vec::new()
-    }
-
     /// True if whoever defines an epoch does not wait until the groups have arrived in the one before: a planted bug.
-    fn defines_epochs_early(settings: &Self::Settings) -> bool {
+    fn defines_epochs_early(settings: &SettingsOf<Self>) -> bool {
         let _ = settings;
-        false
-    }
-
-    /// What a server is told if an operator compares what replicas hold; none if they are alike at no point that could be named.
-    fn verify(request: Request) -> Option<<Self::Server as Machine>::Command> {
-        let _ = request;
-        None
-    }
-
-    /// What the operator is answered.
-    fn verified(server: &Self::Server, request: &Request) -> Answer {
-        let _ = (server, request);
-        Answer::unable("it is never asked")
-    }
-
-    /// What a server tells of itself.
-    fn news(event: &<Self::Server as Machine>::Event) -> News;
-
-    /// Up to where the timestamps of a server's group have come, where its leader chooses them by a clock.
-    fn reached(server: &Self::Server) -> Option<ClockTime> {
-        let _ = server;
-        None
-    }
-
-    /// True if a server leads its group.
-    fn leads(server: &Self::Server) -> bool {
-        let _ = server;
         false
     }
 
     /// How long a leader whose clock is off takes to hand over, beside some round trips; none if there are no leaders.
-    fn hands_over_within(settings: &Self::Settings) -> Option<Duration> {
+    fn hands_over_within(settings: &SettingsOf<Self>) -> Option<Duration> {
         let _ = settings;
         None
     }
 
-    /// What keeps a server from taking part in its group, in a few words; nothing, if it does take part.
-    fn ailment(server: &Self::Server) -> Option<String>;
-
-    /// The transactions whose keys it holds.
-    fn held(server: &Self::Server) -> Vec<Held>;
-
-    /// How many requests it lets wait.
-    fn waiting(server: &Self::Server) -> usize;
-
-    /// True if it settles what a coordinator has left behind.
-    fn settles(server: &Self::Server) -> bool;
-
-    /// What it knows of the outcome of a transaction.
-    fn outcome(server: &Self::Server, transaction: TransactionId) -> Option<Outcome>;
-
-    /// The outcomes that it knows.
-    fn outcomes(server: &Self::Server) -> Vec<(TransactionId, Outcome)>;
-
-    /// Below this timestamp versions may have been collected.
-    fn floor(server: &Self::Server) -> Timestamp;
-
-    /// The versions that it holds, ascending by key and timestamp.
-    fn versions(server: &Self::Server) -> Vec<StoredVersion>;
-
-    /// How many versions it holds.
-    fn version_count(server: &Self::Server) -> usize;
-
-    /// What it keeps although it has ended, by kind.
-    fn left(server: &Self::Server) -> Vec<(&'static str, usize)>;
-
-    /// How many transactions it keeps a record of.
-    fn recorded(server: &Self::Server) -> usize;
-
     /// How many bytes its log may take at rest; none if no simulation lasts long enough to tell.
-    fn log_bytes_max(settings: &Self::Settings, server: &Self::Server) -> Option<u64>;
+    fn log_bytes_max(settings: &SettingsOf<Self>, server: &Self::Server) -> Option<u64>;
 
     /// What a client that has lost track of a transaction asks its shards, so that they settle it; none if it cannot.
     fn ask_to_settle(held: &Held) -> Option<Self::Message>;

@@ -1,13 +1,16 @@
-//! What systems on replicated logs have in common.
+//! The common part of systems on replicated logs: how logs are set up, and how replicas speak of views.
 
 use std::time::Duration;
 
+use quorate_core::Random;
+use quorate_core::ReplicaIndex;
+use quorate_core::hosted::Holdings;
 use quorate_core::log::LogMachine;
-use quorate_core::{Epoch, Groups, Random, ReplicaIndex, ShardId};
-use quorate_log::member::MessageOf;
-use quorate_log::{Boot, LogCommand, LogEvent, Member, Membership, Part, Status, Timing};
+use quorate_log::member::{Config, MessageOf};
+use quorate_log::{Limits, Member, Part, Rules, Timing};
 
-use super::{Far, News, Seat};
+use super::{Far, Sketch, shrink_to};
+use crate::world::disk::Disk;
 
 /// A backup says that it has gone on to a later view. It could not come back, so that the leader has to follow; another backup
 /// takes it for a wish. In the leader's own name it would be a lie that does harm: it would end what backups have promised to it.
@@ -22,68 +25,88 @@ pub(super) fn hint_view<M: LogMachine>(
     is_backup.then_some(Part::Log(quorate_log::Message::StartViewChange { view, entered: true }))
 }
 
-/// How many bytes of entries go into a message at least, or of a state into a page: a log is handed to who has nothing message by
-/// message, each a round trip after the one before, and where sites are far apart that must end all the same.
+/// How many bytes of entries go into a message at least, or of a state into a page: a log is handed to a replica that has nothing
+/// message by message, each a round trip after the one before, and where sites are far apart that must end all the same.
 pub(super) fn page_bytes_min(round_trip: Duration) -> usize {
     if round_trip > Duration::from_millis(20) { 2_000 } else { 1 }
 }
 
-/// Who the replicas of a group are, as its log has it: counted by the epoch since which they are that.
-pub(super) fn membership(groups: &Groups, shard: ShardId) -> Membership {
-    let present = groups.succession(shard).present;
-    match Membership::new(present.since, present.members.iter().collect()) {
-        Ok(membership) => membership,
-        Err(error) => unreachable!("they are a group: {error}"),
-    }
-}
-
-/// How a replica begins.
-pub(super) fn boot(seat: &Seat) -> Boot {
-    let has_changed = seat.groups.succession(seat.replica.shard).present.since > Epoch::FIRST;
-    match (seat.is_new, has_changed) {
-        (true, false) => Boot::Initialise,
-        // Who has not begun by then has said nothing in the first group either.
-        (true, true) => Boot::Join,
-        (false, _) => Boot::Recover,
-    }
-}
-
-/// What a log is told when the replicas of groups change, if its own are others than at first.
-pub(super) fn change_group<C>(groups: &Groups, shard: ShardId) -> Option<Part<LogCommand, C>> {
-    let membership = membership(groups, shard);
-    (membership.epoch() > Epoch::FIRST).then_some(Part::Log(LogCommand::ChangeGroup(membership)))
-}
-
-/// What a log tells of itself.
-pub(super) fn news(event: LogEvent) -> News {
-    match event {
-        LogEvent::Normal { view } => News::Serves(view.epoch()),
-        LogEvent::HandedOver => News::Retired,
-        // Who has lost its records counts those that ask as it does, and may not hear at once that one of them is back.
-        LogEvent::Lost { .. }
-        | LogEvent::ViewChanging { .. }
-        | LogEvent::Recovering
-        | LogEvent::Leading { .. }
-        | LogEvent::Deposed
-        | LogEvent::Clock { .. }
-        | LogEvent::Retired { .. } => News::Other,
-    }
-}
-
 /// By how much clocks may differ from those of a majority; drawn apart from everything else, which stays what it was. Where it is little,
 /// clocks that are merely wrong make leaders hand over.
-pub(super) fn draw_clock_error_max(seed: u64) -> Duration {
+fn draw_clock_error_max(seed: u64) -> Duration {
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)]
         [Random::new(seed ^ 0x636c_6f63).index(4)]
 }
 
-/// How long a leader whose clock is off takes to notice, and to leave its view.
-pub(super) fn hands_over_within(timing: &Timing) -> Duration {
-    4 * timing.beat + timing.silence
+/// How the log of a system is set up, but for the machine that stands on it.
+pub(super) struct LogSettings {
+    timing: Timing,
+    limits: Limits,
+    snapshot_bytes: u64,
+    rules: Rules,
 }
 
-/// What keeps a log from taking part in its group, in a few words; nothing, if it does take part.
-pub(super) fn ailment<M: LogMachine>(server: &Member<M>) -> Option<String> {
-    let (status, view) = (server.replica().status(), server.replica().view());
-    (status != Status::Normal).then(|| format!("{status:?} in {view}"))
+impl LogSettings {
+    /// The settings of members, at whatever seat.
+    pub(super) fn with<C>(self, machine: C) -> Config<C> {
+        let LogSettings { timing, limits, snapshot_bytes, rules } = self;
+        Config::unseated(timing, limits, snapshot_bytes, rules, machine)
+    }
+}
+
+/// Draws how the log of a system is set up; messages take one of these many bytes of entries.
+pub(super) fn draw(sketch: &Sketch<'_>, message_bytes: [usize; 3], random: &mut Random) -> LogSettings {
+    let Sketch { options, round_trip, seed, .. } = *sketch;
+    let beat = Duration::from_millis(random.between(5, 100));
+    let silence = 2 * round_trip + 3 * beat + Duration::from_millis(random.between(20, 800));
+    let lease = silence.mul_f64(0.3 + 0.9 * random.unit());
+    let clock_error_max = draw_clock_error_max(seed);
+    LogSettings {
+        rules: Rules::with_id(options.plant_id()),
+        timing: Timing { beat, silence, lease, clock_error_max, ..Timing::DEFAULT },
+        limits: Limits {
+            message_bytes: message_bytes[random.index(3)].max(page_bytes_min(round_trip)),
+            in_flight: [1, 8, 4_096][random.index(3)],
+            kept: [0, 10, 4_096][random.index(3)],
+        },
+        snapshot_bytes: [4_096, 65_536, 1 << 40][random.index(3)],
+    }
+}
+
+/// Shrinks limits and time-outs of the log, leases to no less than this. A log gets the time that a view change takes.
+pub(super) fn shrink<C>(
+    log: &mut Config<C>,
+    round_trip: Duration,
+    lease: Duration,
+    shrinks: &mut dyn FnMut() -> bool,
+) {
+    let silence = round_trip.mul_f64(3.0) + Duration::from_millis(1);
+    let timing = &mut log.timing;
+    shrink_to(&mut timing.silence, silence + 3 * timing.beat, shrinks());
+    shrink_to(&mut timing.lease, lease, shrinks());
+    let limits = &mut log.limits;
+    shrink_to(&mut limits.in_flight, 1, shrinks());
+    // One entry for each round trip is less than is asked for, so either messages are few or entries go alone.
+    let message_bytes = if limits.in_flight < 8 { 2_000 } else { page_bytes_min(round_trip) };
+    shrink_to(&mut limits.message_bytes, message_bytes, shrinks());
+    shrink_to(&mut limits.kept, 0, shrinks());
+    shrink_to(&mut log.snapshot_bytes, 256, shrinks());
+}
+
+/// The time-outs of the log.
+pub(super) fn timeouts<C>(log: &Config<C>) -> Vec<Duration> {
+    vec![log.timing.silence, log.timing.beat, log.timing.lease]
+}
+
+/// How long a leader whose clock is off takes to notice, and to leave its view.
+pub(super) fn hands_over_within<C>(log: &Config<C>) -> Duration {
+    4 * log.timing.beat + log.timing.silence
+}
+
+/// The entries that make a snapshot worth it, twice, because they may have been appended while the last one was written;
+/// the snapshot; and the segments at both ends.
+pub(super) fn log_bytes_max<C>(log: &Config<C>, server: &impl Holdings) -> Option<u64> {
+    let is_shortened = log.snapshot_bytes <= 1024 * 1024;
+    let bytes = || 4 * log.snapshot_bytes + 4 * server.state_bytes();
+    is_shortened.then(|| bytes() + 4 * u64::from(Disk::SEGMENT_BYTES_MAX))
 }

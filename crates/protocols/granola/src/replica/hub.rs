@@ -78,8 +78,7 @@ impl<A: Application> Replica<A> {
         outbox: &mut Out<A>,
     ) {
         let Begin { transaction: id, parts, high, first } = begin;
-        let (begin_at, count) = self.config.shards;
-        let is_shard = |shard: &ShardId| shard.0.checked_sub(begin_at.0).is_some_and(|at| at < count);
+        let is_shard = |shard: &ShardId| self.config.shards.contains(*shard);
         if from != Address::Client(id.client) || parts.len() < 2 || !parts.keys().all(is_shard) {
             return;
         }

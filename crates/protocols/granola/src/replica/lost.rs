@@ -22,9 +22,8 @@ use crate::message::Message;
 impl<A: Application> Replica<A> {
     /// An operator says that a shard is lost.
     pub(super) fn declare_lost(&mut self, shard: ShardId, log: &mut impl Log<Entry>) {
-        let (first, count) = self.config.shards;
         let is_other = shard != self.config.replica.shard;
-        let is_known = shard.0.checked_sub(first.0).is_some_and(|at| at < count);
+        let is_known = self.config.shards.contains(shard);
         if is_other && is_known && !self.state.lost.contains(&shard) {
             self.append(Body::Lost(shard), Default::default(), log);
         }

@@ -122,14 +122,14 @@ impl<A: Application> Replica<A> {
     /// Asks the other shards up to where they have executed: a client may have seen there what is too far ahead here, if a clock was once, and
     /// then it may go on where all of them are.
     fn ask_elsewhere(&mut self, now: Instant, outbox: &mut Out<A>) {
-        let (own, (first, count)) = (self.config.replica.shard, self.config.shards);
+        let (own, shards) = (self.config.replica.shard, self.config.shards);
         let Some(leader) = &mut self.leader else { return };
         if now < leader.elsewhere_due {
             return;
         }
         leader.elsewhere_due = now + self.config.attention_interval;
         leader.floor_round += 1;
-        for shard in (0..count).map(|at| ShardId(first.0 + at)).filter(|shard| *shard != own) {
+        for shard in shards.ids().filter(|shard| *shard != own) {
             let index = self.config.groups.members(shard).at(leader.floor_round);
             outbox.send(ReplicaId { shard, index }, Message::AskFloor);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::Routes;
+use quorate_core::hosted::Shards;
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
 use quorate_core::{
@@ -49,7 +50,7 @@ impl Play for Cluster {
             locking: self.locking,
             hub: self.hub,
             vote_delay_max: self.vote_delay_max,
-            ..ReplicaConfig::new(id, groups.size, (ShardId(1), self.shards))
+            ..ReplicaConfig::new(id, groups.size, Shards { first: ShardId(1), count: self.shards })
         })
     }
 

@@ -7,7 +7,7 @@
 //! prepared or committed must be such that the rest of the cluster can settle it and live with it: it belongs to this
 //! shard, its participants exist, and its timestamp does not keep everybody else off its keys for ages.
 
-use quorate_core::topology::shard_position;
+use quorate_core::hosted::Shards;
 use quorate_core::transaction::TRANSACTION_ENTRIES_MAX;
 use quorate_core::{Ballot, ClientId, ClockTime, Key, ShardId, Timestamp, Transaction};
 use quorate_ir::{Message as Ir, OperationId};
@@ -16,33 +16,14 @@ use super::Replica;
 use crate::message::{Decision, Tapir};
 use crate::recovery::valid_participants;
 
-/// The shards of a keyspace, whose ids follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyspaceShards {
-    /// The first.
-    pub first: ShardId,
-    /// How many there are.
-    pub count: u32,
-}
-
-impl KeyspaceShards {
-    fn contains(self, shard: ShardId) -> bool {
-        shard.0.checked_sub(self.first.0).is_some_and(|position| position < self.count)
-    }
-
-    fn holds(self, shard: ShardId, key: &[u8]) -> bool {
-        self.first.0 + shard_position(key, self.count as usize) as u32 == shard.0
-    }
-}
-
 /// True if these can be the participants of a transaction of this keyspace, as far as that is known.
-pub(super) fn are_participants(shards: Option<KeyspaceShards>, participants: &[ShardId]) -> bool {
+pub(super) fn are_participants(shards: Option<Shards>, participants: &[ShardId]) -> bool {
     valid_participants(participants)
         && shards.is_none_or(|shards| participants.iter().all(|shard| shards.contains(*shard)))
 }
 
 /// True if this can be the part of a transaction that concerns a shard.
-fn is_part(shards: Option<KeyspaceShards>, shard: ShardId, transaction: &Transaction) -> bool {
+fn is_part(shards: Option<Shards>, shard: ShardId, transaction: &Transaction) -> bool {
     let holds = |key: &[u8]| shards.is_none_or(|shards| shards.holds(shard, key));
     are_participants(shards, &transaction.participants)
         && transaction.participants.binary_search(&shard).is_ok()
@@ -120,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_part_names_its_own_shard_and_only_shards_that_exist() {
-        let shards = Some(KeyspaceShards { first: ShardId(7), count: 2 });
+        let shards = Some(Shards { first: ShardId(7), count: 2 });
         let part = |participants: &[u32]| Transaction {
             participants: participants.iter().map(|shard| ShardId(*shard)).collect(),
             ..Transaction::default()
@@ -143,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_part_holds_only_keys_of_its_shard() {
-        let shards = KeyspaceShards { first: ShardId(7), count: 2 };
+        let shards = Shards { first: ShardId(7), count: 2 };
         for name in 0..20_u8 {
             let key = Key::copy_from_slice(&[name]);
             let transaction = Transaction {

@@ -48,22 +48,22 @@ mod watched;
 use std::collections::BTreeMap;
 
 use quorate_core::command::Outcome;
+use quorate_core::hosted::{Boot, Status};
 use quorate_core::machine::OutboxOf;
 use quorate_core::verify::{Request as Verify, Verification};
 use quorate_core::{
     Address, Context, Effect, Epoch, Groups, Input, Instant, Machine, Random, ReplicaIndex, Timestamp,
     Transaction, TransactionId, View,
 };
-use quorate_ir::{Fact, OperationId, Status, Upcalls};
+use quorate_ir::{Fact, OperationId, Upcalls};
 use quorate_store::{PreparedSet, Versions, WalkBelow};
 
-use crate::config::{Boot, ReplicaConfig};
+use crate::config::ReplicaConfig;
 use crate::message::{Decision, Message, Prepare, Supplement, Tapir};
 use crate::record::Record;
 use crate::recovery::Recoveries;
 use crate::rules::Plant;
 use agenda::{Agenda, Request, Wants};
-pub use authority::KeyspaceShards;
 use checkpoint::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_DECISION_MAX, Checkpoints};
 use currency::Currency;
 use desk::Desk;

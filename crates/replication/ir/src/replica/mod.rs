@@ -18,6 +18,7 @@ mod view_change;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use quorate_core::hosted::Status;
 use quorate_core::{
     Address, Ballot, Epoch, Members, ReplicaIndex, Succession, Timestamp, TransactionId, View,
 };
@@ -28,19 +29,6 @@ use crate::{Mistake, Operations};
 pub use operations::Answer;
 use parts::Received;
 use view_change::ViewChange;
-
-/// What a replica is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Serving.
-    Normal,
-    /// Silent until the next view has started.
-    ViewChanging,
-    /// Silent, without a record, until the others have passed theirs on.
-    Recovering,
-    /// No member any more; what it had f + 1 members have.
-    Retired,
-}
 
 /// Something that a replica must keep across a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@
 //! bound. See [`crate::clocks`].
 
 mod host;
+mod hosted;
 mod item;
 mod port;
 mod verifying;
@@ -65,7 +66,7 @@ pub struct Config<C> {
     pub limits: Limits,
     /// A snapshot begins after so many bytes of entries.
     pub snapshot_bytes: u64,
-    /// [`Rules::CORRECT`], but for tests and the simulator.
+    /// [`Rules::SOUND`], but for tests and the simulator.
     pub rules: Rules,
     /// From what the machine is built.
     pub machine: C,

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::bound::reasons;
+use quorate_core::hosted::Status;
 use quorate_core::log::Position;
 use quorate_core::{ClockTime, Epoch, Instant, ReplicaIndex, View};
 
@@ -36,19 +37,6 @@ use normal::Leading;
 use recovery::Recovery;
 use snapshot::Snapshots;
 use view_change::Changing;
-
-/// What a replica is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// It takes part in its view.
-    Normal,
-    /// It has left its view and waits for the next to begin.
-    ViewChanging,
-    /// It has lost its disk, or is new, and learns from the others. It takes no part until it knows enough.
-    Recovering,
-    /// The group has gone on without it.
-    Retired,
-}
 
 /// With what a replica begins that has no facts of earlier lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -369,7 +357,7 @@ impl<P: Payload> Replica<P> {
             me,
             timing,
             limits,
-            rules: Rules::CORRECT,
+            rules: Rules::SOUND,
             status: Status::Normal,
             entries: Entries::default(),
             stable: Position::START,

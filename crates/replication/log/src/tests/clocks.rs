@@ -26,7 +26,7 @@ fn leader(world: &World) -> Option<usize> {
 
 #[test]
 fn a_leader_whose_clock_is_off_hands_over_to_the_next_whose_clock_is_not() {
-    hand_over(Rules::CORRECT);
+    hand_over(Rules::SOUND);
 }
 
 /// Two of five have clocks that are off, and one of them leads.
@@ -52,7 +52,7 @@ pub(super) fn hand_over(rules: Rules) {
 
 #[test]
 fn a_group_hears_no_more_of_a_clock_that_is_right_again() {
-    let mut world = with_errors(3, Rules::CORRECT, &[(0, HOURS)]);
+    let mut world = with_errors(3, Rules::SOUND, &[(0, HOURS)]);
     world.pass(Duration::from_millis(200));
     let (led_by, view) = (leader(&world), world.replica(1).view());
     assert_eq!(led_by, Some(1));
@@ -65,7 +65,7 @@ fn a_group_hears_no_more_of_a_clock_that_is_right_again() {
 
 #[test]
 fn a_replica_goes_by_no_reading_of_an_earlier_view() {
-    let mut world = with_errors(3, Rules::CORRECT, &[(0, HOURS)]);
+    let mut world = with_errors(3, Rules::SOUND, &[(0, HOURS)]);
     world.pass(Duration::from_millis(200));
     assert_eq!(leader(&world), Some(1));
     // What was heard while a clock was off for a moment must not count with one that is off later.
@@ -75,7 +75,7 @@ fn a_replica_goes_by_no_reading_of_an_earlier_view() {
 #[test]
 fn a_leader_whose_clock_is_off_leads_on_if_no_sound_clock_is_heard() {
     // All three differ, and the one in the middle does not answer: of the two that are heard nobody knows which is off.
-    let mut world = with_errors(3, Rules::CORRECT, &[]);
+    let mut world = with_errors(3, Rules::SOUND, &[]);
     world.isolate(1);
     world.pass(Duration::from_millis(100));
     (world.processes[0].clock_error, world.processes[2].clock_error) = (HOURS, -HOURS);
@@ -99,7 +99,7 @@ pub(super) fn go_by_the_majority(rules: Rules) {
 
 #[test]
 fn a_group_goes_by_its_majority_while_one_clock_is_hours_off() {
-    go_by_the_majority(Rules::CORRECT);
+    go_by_the_majority(Rules::SOUND);
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn a_leader_with_nothing_to_do_goes_on_leading() {
 
 #[test]
 fn a_lease_counts_from_when_the_leader_spoke() {
-    outlast_with_a_late_answer(Rules::CORRECT);
+    outlast_with_a_late_answer(Rules::SOUND);
 }
 
 /// An answer from before the leader was cut off comes when the promises that it tells of have nearly ended.

@@ -300,7 +300,7 @@ impl World {
 
     /// A group in which nothing goes wrong, and time passes alike.
     fn calm(replicas: usize) -> Self {
-        World::calm_with(replicas, Rules::CORRECT)
+        World::calm_with(replicas, Rules::SOUND)
     }
 
     fn calm_with(replicas: usize, rules: Rules) -> Self {

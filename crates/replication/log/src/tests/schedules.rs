@@ -22,7 +22,7 @@ const CASES: u64 = 150;
 fn what_is_stable_stays_and_groups_recover() {
     let (mut stable, mut restored, mut transferred) = (0, 0, 0);
     for seed in 1..=CASES {
-        let world = run(seed, Rules::CORRECT, Habits::COMMON);
+        let world = run(seed, Rules::SOUND, Habits::COMMON);
         stable += world.stable.len() as u64;
         restored += world.restored as u64;
         transferred += world.transferred as u64;
@@ -35,14 +35,14 @@ fn what_is_stable_stays_and_groups_recover() {
 #[test]
 fn haste_does_no_harm() {
     for seed in 1..=50 {
-        run(seed, Rules::CORRECT, Habits::HASTY);
+        run(seed, Rules::SOUND, Habits::HASTY);
     }
 }
 
 /// Whatever it says would be forgotten with the rest, and it would begin anew in the same view.
 #[test]
 fn a_leader_says_nothing_before_its_disk_knows_that_the_group_has_begun() {
-    let mut world = World::with_rules(3, 1, Rules::CORRECT, Habits::COMMON);
+    let mut world = World::with_rules(3, 1, Rules::SOUND, Habits::COMMON);
     world.flying.clear();
     world.step(0, |replica, _| replica.append(0));
     assert!(world.flying.is_empty(), "it has not synced");

@@ -228,6 +228,7 @@ fn are_well_formed(parts: &[Arc<Transaction>], config: &ReplicaConfig) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::hosted::Shards;
     use quorate_core::{GroupSize, Key, ReplicaId, Write};
 
     use super::*;
@@ -243,7 +244,12 @@ mod tests {
         };
         let replica = |shard| ReplicaId { shard: ShardId(shard), index: ReplicaIndex(0) };
         let config = |shard, system| {
-            ReplicaConfig::new(replica(shard), GroupSize::new(3).unwrap(), (ShardId(1), 3), system)
+            ReplicaConfig::new(
+                replica(shard),
+                GroupSize::new(3).unwrap(),
+                Shards { first: ShardId(1), count: 3 },
+                system,
+            )
         };
         let coordinator = config(4, System::Sinfonia);
         let good = vec![part(&[1, 2], &["a"]), part(&[1, 2], &["b", "c"])];

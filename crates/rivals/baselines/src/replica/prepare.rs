@@ -310,6 +310,7 @@ pub(super) fn is_sound(part: &Transaction) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::hosted::Shards;
     use quorate_core::{GroupSize, Key, ReplicaId, ReplicaIndex, Write};
 
     use super::*;
@@ -326,7 +327,8 @@ mod tests {
         };
         let replica = ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) };
         let group = GroupSize::new(3).unwrap();
-        let config = ReplicaConfig::new(replica, group, (ShardId(1), 3), System::TxnOcc);
+        let config =
+            ReplicaConfig::new(replica, group, Shards { first: ShardId(1), count: 3 }, System::TxnOcc);
         let table = [
             (part(&[1, 2], &["a", "b"]), true),
             (part(&[1, 2, 3], &["a"]), true),

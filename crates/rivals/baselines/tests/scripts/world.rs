@@ -9,6 +9,7 @@ use quorate_baselines::{
     Rules, System,
 };
 use quorate_core::command::{Command, Event, Freshness, Routes};
+use quorate_core::hosted::Shards;
 use quorate_core::log::LogMachine;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard, shard_position};
 use quorate_core::{
@@ -48,7 +49,12 @@ impl Play for Cluster {
         Replica::new(ReplicaConfig {
             rules: self.rules,
             groups: groups.clone(),
-            ..ReplicaConfig::new(id, groups.size, (ShardId(1), self.shards), self.system)
+            ..ReplicaConfig::new(
+                id,
+                groups.size,
+                Shards { first: ShardId(1), count: self.shards },
+                self.system,
+            )
         })
     }
 

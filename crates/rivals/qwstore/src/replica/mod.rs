@@ -23,14 +23,15 @@ mod store;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use quorate_core::hosted::{Boot, Status};
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, Context, Effect, Epoch, Input, Machine, Random, ReplicaIndex, Timestamp, TransactionId, View,
 };
-use quorate_ir::{Fact, OperationId, Status, Upcalls};
+use quorate_ir::{Fact, OperationId, Upcalls};
 use quorate_store::Versions;
 
-use crate::config::{Boot, ReplicaConfig};
+use crate::config::ReplicaConfig;
 use crate::message::{Message, Put, QwStore};
 use crate::record::Record;
 use crate::rules::{Plant, mistake};

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use quorate_core::verify::{Digester, Item};
 use quorate_core::{Key, TransactionId, Value};
-use quorate_granola::{Answer as Answered, Application, Place, Prepared, Read};
+use quorate_granola::{Answer as Answered, Application, Keyed, Place, Prepared, Read};
 
 use crate::answer::{Answer, Refusal};
 use crate::library::{Library, NoProcedures};
@@ -245,6 +245,21 @@ impl<L: Library> ShardWith<L> {
             Ok(Operation::Infer(_)) => Touched { procedures: Some(Access::Read), ..Touched::default() },
             Err(_) => Touched::default(),
         }
+    }
+}
+
+impl<L: Library> Keyed for ShardWith<L> {
+    fn versions(&self) -> Vec<(Key, Place, Value)> {
+        let mut frozen = self.freeze(None);
+        let pages = std::iter::from_fn(|| Self::next_page(&mut frozen, usize::MAX));
+        let keys = pages.flat_map(|page| match page {
+            Page::Keys(keys) | Page::Procedures(keys) => keys,
+        });
+        keys.map(|(key, Version { place, value })| (key, place, value)).collect()
+    }
+
+    fn version_count(&self) -> usize {
+        self.len()
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use quorate_baselines::Message;
 use quorate_baselines::message::{Age, Standing, Wanted};
 use quorate_core::command::Outcome;
+use quorate_core::hosted::{Held, Holdings};
 use quorate_core::topology::shard_position;
 use quorate_core::{
     Address, ClientId, Key, KeyRange, Random, ReadVersion, ReplicaId, ReplicaIndex, ShardId, Timestamp,
@@ -15,7 +16,7 @@ use quorate_core::{
 use quorate_log::Part;
 
 use super::Baseline;
-use crate::system::{HOSTILE_KEYS, Held, System};
+use crate::system::HOSTILE_KEYS;
 
 type Cluster = crate::cluster::Cluster<Baseline>;
 
@@ -57,7 +58,7 @@ impl crate::system::Hostile<Baseline> for Hostile {
 impl Hostile {
     fn find_victim(&mut self, cluster: &Cluster) -> Option<Held> {
         let servers = (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server));
-        let mut held: Vec<Held> = servers.flat_map(Baseline::held).collect();
+        let mut held: Vec<Held> = servers.flat_map(Holdings::held).collect();
         held.retain(|held| held.id.client != self.id);
         (!held.is_empty()).then(|| held.swap_remove(self.random.index(held.len())))
     }
@@ -232,7 +233,7 @@ impl Hostile {
         for server in 0..cluster.world.servers() {
             let of_shard = cluster.replica(server).shard == shard;
             if let Some(server) = cluster.world.server(server).filter(|_| of_shard) {
-                keys.extend(Baseline::versions(server).into_iter().map(|(key, version, _)| (key, version)));
+                keys.extend(server.versions().into_iter().map(|(key, version, _)| (key, version)));
             }
         }
         keys.sort_unstable();

@@ -2,28 +2,15 @@
 
 use std::time::Duration;
 
-use quorate_baselines::{CoordinatorConfig, Plant, ReplicaConfig, Rules, System};
+use quorate_baselines::{CoordinatorConfig, ReplicaConfig, Rules, System};
 use quorate_core::{ClientId, Random};
-use quorate_log::{Limits, Timing};
+
+use quorate_log::member::Config;
 
 use crate::system::{Sketch, SystemKind, on_log, shrink_to};
 
-/// How logs, replicas and coordinators are set up.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The times that logs go by.
-    pub timing: Timing,
-    /// How much of what a replica of a log takes upon itself.
-    pub limits: Limits,
-    /// A snapshot begins after so many bytes of entries.
-    pub snapshot_bytes: u64,
-    /// The rules of the log, or a bug that is planted in it.
-    pub log_rules: quorate_log::Rules,
-    /// Time-outs of coordinators.
-    pub coordinator: CoordinatorConfig,
-    /// Time-outs of replicas.
-    pub replica: ReplicaConfig,
-}
+/// How the machines are set up.
+pub(super) type Settings = crate::system::Settings<Config<ReplicaConfig>, CoordinatorConfig>;
 
 /// Draws them.
 ///
@@ -34,22 +21,8 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let SystemKind::Baseline(system) = options.system else {
         unreachable!("{} is no comparison system", options.system)
     };
-    let plant = options.plant.as_ref().map(|planted| planted.id);
-    let of_log = quorate_log::Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
-    let log_rules = of_log.map_or(quorate_log::Rules::CORRECT, quorate_log::Rules::planted);
-    let plant = Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
-    let rules = plant.map_or(Rules::SOUND, Rules::planted);
-    let beat = Duration::from_millis(random.between(5, 100));
-    let silence = 2 * round_trip + 3 * beat + Duration::from_millis(random.between(20, 800));
-    let lease = silence.mul_f64(0.3 + 0.9 * random.unit());
-    let clock_error_max = on_log::draw_clock_error_max(sketch.seed);
-    let timing = Timing { beat, silence, lease, clock_error_max, ..Timing::DEFAULT };
-    let limits = Limits {
-        message_bytes: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
-        in_flight: [1, 8, 4_096][random.index(3)],
-        kept: [0, 10, 4_096][random.index(3)],
-    };
-    let snapshot_bytes = [4_096, 65_536, 1 << 40][random.index(3)];
+    let rules = Rules::with_id(options.plant_id());
+    let log = on_log::draw(sketch, [200, 2_000, 1024 * 1024], random);
     let coordinator = draw_coordinator(system, rules, round_trip, random);
     let initial = ReplicaConfig::new(Default::default(), group, Default::default(), system);
     // Without a floor, or with so many that clocks, late messages and recoveries meet it.
@@ -68,7 +41,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         ceiling_ahead: Duration::from_millis([1, 50, 500][random.index(3)]),
         ..initial
     };
-    Settings { timing, limits, snapshot_bytes, log_rules, coordinator, replica }
+    Settings { replica: log.with(replica), coordinator }
 }
 
 fn draw_coordinator(
@@ -96,22 +69,13 @@ fn draw_coordinator(
 /// Shrinks limits and time-outs. A log gets the time that a view change takes.
 pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks: impl FnMut() -> bool) {
     let moment = |share: f64| round_trip.mul_f64(share) + Duration::from_millis(1);
-    let timing = &mut settings.timing;
-    shrink_to(&mut timing.silence, moment(3.0) + 3 * timing.beat, shrinks());
-    shrink_to(&mut timing.lease, Duration::ZERO, shrinks());
-    let limits = &mut settings.limits;
-    shrink_to(&mut limits.in_flight, 1, shrinks());
-    // One entry for each round trip is less than is asked for, so either messages are few or entries go alone.
-    let message_bytes = if limits.in_flight < 8 { 2_000 } else { on_log::page_bytes_min(round_trip) };
-    shrink_to(&mut limits.message_bytes, message_bytes, shrinks());
-    shrink_to(&mut limits.kept, 0, shrinks());
-    shrink_to(&mut settings.snapshot_bytes, 256, shrinks());
+    on_log::shrink(&mut settings.replica, round_trip, Duration::ZERO, &mut shrinks);
     let coordinator = &mut settings.coordinator;
     shrink_to(&mut coordinator.read_timeout, moment(0.3), shrinks());
     shrink_to(&mut coordinator.resend_timeout, moment(0.3), shrinks());
     shrink_to(&mut coordinator.abandon_after, Duration::ZERO, shrinks());
     shrink_to(&mut coordinator.scan_page_max, 1, shrinks());
-    let replica = &mut settings.replica;
+    let replica = &mut settings.replica.machine;
     shrink_to(&mut replica.recovery_timeout, moment(4.0) + Duration::from_millis(10), shrinks());
     shrink_to(&mut replica.attention_interval, moment(1.0), shrinks());
     shrink_to(&mut replica.scan_page_max, 1, shrinks());

@@ -8,6 +8,7 @@ use std::time::Duration;
 use quorate_configuration::{
     Compare, ConditionalWrite, Consistency, LeaseId, Message, Put, Refusal, Revision, WriteResult,
 };
+use quorate_core::hosted::Holdings;
 use quorate_core::log::Position;
 use quorate_core::{
     Address, ClientId, Key, KeyRange, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId, Value, View,
@@ -15,7 +16,7 @@ use quorate_core::{
 use quorate_log::Part;
 
 use super::{Cluster, ConfigurationService};
-use crate::system::{HOSTILE_KEYS, System};
+use crate::system::HOSTILE_KEYS;
 
 /// A hostile client.
 #[derive(Debug)]
@@ -161,8 +162,7 @@ impl Hostile {
     /// Writes in the name of somebody else, and settles what is none of its business.
     fn meddle_with_writes(&mut self, cluster: &mut Cluster) {
         let servers = (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server));
-        let mut known: Vec<TransactionId> =
-            servers.flat_map(ConfigurationService::outcomes).map(|(id, _)| id).collect();
+        let mut known: Vec<TransactionId> = servers.flat_map(Holdings::outcomes).map(|(id, _)| id).collect();
         known.retain(|id| id.client != self.id);
         let Some(victim) = (!known.is_empty()).then(|| known[self.random.index(known.len())]) else { return };
         self.send_each(cluster, |this| {

@@ -3,52 +3,23 @@
 use std::time::Duration;
 
 use quorate_configuration::{
-    CoordinatorConfig, Limits as StateLimits, Plant, ReplicaConfig, Rules, SubscriberConfig,
+    CoordinatorConfig, Limits as StateLimits, ReplicaConfig, Rules, SubscriberConfig,
 };
-use quorate_core::{ClientId, GroupSize, Instant, Random};
-use quorate_log::{Limits, Timing};
+use quorate_core::{ClientId, Instant, Random};
+
+use quorate_log::member::Config;
 
 use super::session::{REQUESTS_FROM, SessionConfig};
 use crate::system::{Sketch, on_log, shrink_to};
 
-/// How logs, replicas and clients are set up.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The replicas.
-    pub group: GroupSize,
-    /// The times that the log goes by.
-    pub timing: Timing,
-    /// How much of what a replica of the log takes upon itself.
-    pub limits: Limits,
-    /// A snapshot begins after so many bytes of entries.
-    pub snapshot_bytes: u64,
-    /// The rules of the log, or a bug that is planted in it.
-    pub log_rules: quorate_log::Rules,
-    /// Time-outs and limits of replicas.
-    pub replica: ReplicaConfig,
-    /// Time-outs of clients, and what they do.
-    pub session: SessionConfig,
-}
+/// How the machines are set up.
+pub(super) type Settings = crate::system::Settings<Config<ReplicaConfig>, SessionConfig>;
 
 /// Draws them.
 pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
-    let Sketch { options, group, round_trip, .. } = *sketch;
-    let plant = options.plant.as_ref().map(|planted| planted.id);
-    let of_log = quorate_log::Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
-    let log_rules = of_log.map_or(quorate_log::Rules::CORRECT, quorate_log::Rules::planted);
-    let plant = Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
-    let rules = plant.map_or(Rules::SOUND, Rules::planted);
-    let beat = Duration::from_millis(random.between(5, 100));
-    let silence = 2 * round_trip + 3 * beat + Duration::from_millis(random.between(20, 800));
-    let lease = silence.mul_f64(0.3 + 0.9 * random.unit());
-    let clock_error_max = on_log::draw_clock_error_max(sketch.seed);
-    let timing = Timing { beat, silence, lease, clock_error_max, ..Timing::DEFAULT };
-    let limits = Limits {
-        message_bytes: [1_000, 5_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
-        in_flight: [1, 8, 4_096][random.index(3)],
-        kept: [0, 10, 4_096][random.index(3)],
-    };
-    let snapshot_bytes = [4_096, 65_536, 1 << 40][random.index(3)];
+    let Sketch { options, group: _, round_trip, .. } = *sketch;
+    let rules = Rules::with_id(options.plant_id());
+    let log = on_log::draw(sketch, [1_000, 5_000, 1024 * 1024], random);
     let replica = ReplicaConfig {
         rules,
         limits: StateLimits {
@@ -65,15 +36,7 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         page_bytes_max: [200, 2_000, 1024 * 1024][random.index(3)].max(on_log::page_bytes_min(round_trip)),
         ..ReplicaConfig::new(Default::default())
     };
-    Settings {
-        group,
-        timing,
-        limits,
-        snapshot_bytes,
-        log_rules,
-        replica,
-        session: draw_session(sketch, rules, random),
-    }
+    Settings { replica: log.with(replica), coordinator: draw_session(sketch, rules, random) }
 }
 
 fn draw_session(sketch: &Sketch<'_>, rules: Rules, random: &mut Random) -> SessionConfig {
@@ -115,17 +78,8 @@ fn draw_session(sketch: &Sketch<'_>, rules: Rules, random: &mut Random) -> Sessi
 /// Shrinks limits and time-outs. A log gets the time that a view change takes.
 pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks: impl FnMut() -> bool) {
     let moment = |share: f64| round_trip.mul_f64(share) + Duration::from_millis(1);
-    let timing = &mut settings.timing;
-    shrink_to(&mut timing.silence, moment(3.0) + 3 * timing.beat, shrinks());
-    shrink_to(&mut timing.lease, Duration::ZERO, shrinks());
-    let limits = &mut settings.limits;
-    shrink_to(&mut limits.in_flight, 1, shrinks());
-    // One entry for each round trip is less than is asked for, so either messages are few or entries go alone.
-    let message_bytes = if limits.in_flight < 8 { 2_000 } else { on_log::page_bytes_min(round_trip) };
-    shrink_to(&mut limits.message_bytes, message_bytes, shrinks());
-    shrink_to(&mut limits.kept, 0, shrinks());
-    shrink_to(&mut settings.snapshot_bytes, 256, shrinks());
-    let replica = &mut settings.replica;
+    on_log::shrink(&mut settings.replica, round_trip, Duration::ZERO, &mut shrinks);
+    let replica = &mut settings.replica.machine;
     shrink_to(&mut replica.limits.changes_max, 1, shrinks());
     shrink_to(&mut replica.limits.changes_bytes_max, 1, shrinks());
     shrink_to(&mut replica.limits.results_max, 4, shrinks());
@@ -133,7 +87,7 @@ pub(super) fn shrink(settings: &mut Settings, round_trip: Duration, mut shrinks:
     shrink_to(&mut replica.watch_timeout, moment(2.0), shrinks());
     shrink_to(&mut replica.scan_page_max, 1, shrinks());
     shrink_to(&mut replica.page_bytes_max, on_log::page_bytes_min(round_trip), shrinks());
-    let session = &mut settings.session;
+    let session = &mut settings.coordinator;
     shrink_to(&mut session.coordinator.read_timeout, moment(0.3), shrinks());
     shrink_to(&mut session.coordinator.resend_timeout, moment(0.3), shrinks());
     shrink_to(&mut session.coordinator.abandon_after, Duration::ZERO, shrinks());

@@ -3,25 +3,17 @@
 use std::time::Duration;
 
 use quorate_core::{ClientId, Random};
-use quorate_qwstore::{Boot, CoordinatorConfig, Plant, ReplicaConfig, Rules};
+use quorate_qwstore::{Boot, CoordinatorConfig, ReplicaConfig, Rules};
 
 use crate::system::{Sketch, shrink_to};
 
-/// How coordinators and replicas are set up.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Time-outs of coordinators.
-    pub coordinator: CoordinatorConfig,
-    /// Time-outs of replicas.
-    pub replica: ReplicaConfig,
-}
+/// How the machines are set up.
+pub(super) type Settings = crate::system::Settings<ReplicaConfig, CoordinatorConfig>;
 
 /// Draws them.
 pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let Sketch { options, group, round_trip, .. } = *sketch;
-    let plant = options.plant.as_ref().map(|planted| planted.id);
-    let plant = Plant::ALL.into_iter().find(|known| Some(known.id()) == plant);
-    let rules = plant.map_or(Rules::SOUND, Rules::planted);
+    let rules = Rules::with_id(options.plant_id());
     let mut times = |low: f64, high: f64| {
         let factor = low + (high - low) * random.unit();
         Duration::from_millis(2) + round_trip.mul_f64(factor)

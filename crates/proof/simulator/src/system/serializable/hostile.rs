@@ -2,6 +2,7 @@
 //!
 //! It knows the names of other clients' transactions, sends in its own name, and writes only keys of its own.
 
+use quorate_core::hosted::{Held, Holdings};
 use quorate_core::topology::shard_position;
 use quorate_core::{
     Address, ClientId, ClockTime, Key, Random, ReplicaId, ReplicaIndex, ShardId, TransactionId, Value, View,
@@ -12,7 +13,7 @@ use quorate_log::Part;
 use quorate_serializable_shard::operation::{Batch, Operation, Step};
 
 use super::Serializable;
-use crate::system::{HOSTILE_KEYS, Held, System};
+use crate::system::HOSTILE_KEYS;
 
 type Cluster = crate::cluster::Cluster<Serializable>;
 
@@ -51,7 +52,7 @@ impl crate::system::Hostile<Serializable> for Hostile {
 impl Hostile {
     fn find_victim(&mut self, cluster: &Cluster) -> Option<Held> {
         let servers = (0..cluster.world.servers()).filter_map(|server| cluster.world.server(server));
-        let mut held: Vec<Held> = servers.flat_map(Serializable::held).collect();
+        let mut held: Vec<Held> = servers.flat_map(Holdings::held).collect();
         held.retain(|held| held.id.client != self.id);
         (!held.is_empty()).then(|| held.swap_remove(self.random.index(held.len())))
     }

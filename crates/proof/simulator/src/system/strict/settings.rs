@@ -3,19 +3,13 @@
 use std::time::Duration;
 
 use quorate_core::{ClientId, GroupSize, Random};
-use quorate_tapir::{Boot, CoordinatorConfig, Plant, ReplicaConfig, Rules};
+use quorate_tapir::{Boot, CoordinatorConfig, ReplicaConfig, Rules};
 
 use crate::options::Options;
 use crate::system::{Sketch, shrink_to};
 
-/// How coordinators and replicas are set up.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Time-outs of coordinators, relative to the greatest round trip.
-    pub coordinator: CoordinatorConfig,
-    /// Time-outs of replicas.
-    pub replica: ReplicaConfig,
-}
+/// How the machines are set up.
+pub(super) type Settings = crate::system::Settings<ReplicaConfig, CoordinatorConfig>;
 
 /// Draws them.
 pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
@@ -34,12 +28,9 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
 
 /// Some seeds run the serializable variant. Drawn apart from everything else, as costs are.
 fn draw_rules(seed: u64, options: &Options) -> Rules {
-    let plant = options.plant.as_ref().map(|planted| planted.id);
-    if let Some(plant) = Plant::ALL.into_iter().find(|known| Some(known.id()) == plant) {
-        return Rules::planted(plant);
-    }
+    let rules = Rules::with_id(options.plant_id());
     let serializable = options.variants && Random::new(seed ^ 0x5e71_a100).chance(0.1);
-    if serializable { Rules::SERIALIZABLE } else { Rules::EXCLUSIVE }
+    if serializable && rules == Rules::EXCLUSIVE { Rules::SERIALIZABLE } else { rules }
 }
 
 fn draw_coordinator_config(round_trip: Duration, rules: Rules, random: &mut Random) -> CoordinatorConfig {

@@ -94,7 +94,7 @@ fn id(index: ReplicaIndex) -> ReplicaId {
 
 impl World {
     fn new(replicas: usize, seed: u64) -> Self {
-        World::with_limits(replicas, seed, LIMITS, Rules::CORRECT)
+        World::with_limits(replicas, seed, LIMITS, Rules::SOUND)
     }
 
     fn with_limits(replicas: usize, seed: u64, limits: Limits, rules: Rules) -> Self {
@@ -634,7 +634,7 @@ fn a_list_stays_linearizable_while_its_group_changes() {
     const CASES: u64 = 200;
     let (mut length, mut read, mut epochs) = (0, 0, 0);
     for seed in 1..=CASES {
-        let world = run_with_changes(seed, Rules::CORRECT);
+        let world = run_with_changes(seed, Rules::SOUND);
         length += world.list.len() as u64;
         read += world.read;
         epochs += world.memberships.len() as u64 - 1;
@@ -659,7 +659,7 @@ fn a_list_on_the_log_is_linearizable_under_random_schedules() {
 
 /// Three replicas of which the first leads, without faults.
 fn calm(limits: Limits) -> World {
-    let mut world = World::with_limits(3, 1, limits, Rules::CORRECT);
+    let mut world = World::with_limits(3, 1, limits, Rules::SOUND);
     (world.loss, world.calm) = (0.0, true);
     for process in &mut world.processes {
         process.rate_ppm = 0;

@@ -1,0 +1,345 @@
+//! What a protocol brings beside its machines, so that servers and the simulator can host its replicas without knowing it.
+//!
+//! ```text
+//!   a protocol:  Replica: Machine + HostedReplica + Holdings          on inconsistent replication
+//!                Replica: LogMachine + HostedOnLog + Holdings         on a log, which makes it a HostedReplica
+//!   a host:      knows these traits, and has one row that names the protocol
+//! ```
+//!
+//! | port | says | asked by |
+//! |---|---|---|
+//! | [`HostedReplica`] | how a replica begins, how it is, what it is told by operators, which messages may be refused | servers, the simulator |
+//! | [`HostedOnLog`] | the same, as far as it is not the log's | the log, for both |
+//! | [`Holdings`] | what a replica holds | the simulator, which judges it |
+//!
+//! All of it is pure: a host reads it between two steps.
+
+use std::fmt::Debug;
+
+use crate::command::Outcome;
+use crate::id::{ClientId, Epoch, ReplicaId, ShardId, TransactionId, View};
+use crate::key::Key;
+use crate::log::LogMachine;
+use crate::machine::Machine;
+use crate::members::Groups;
+use crate::time::ClockTime;
+use crate::timestamp::Timestamp;
+use crate::topology::shard_position;
+use crate::transaction::Value;
+use crate::verify::{Answer, Request};
+
+/// The shards of a keyspace, whose ids follow each other. Groups that hold none of its keys have ids above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shards {
+    /// The first.
+    pub first: ShardId,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl Shards {
+    /// Each of them.
+    pub fn ids(self) -> impl Iterator<Item = ShardId> {
+        (0..self.count).map(move |position| ShardId(self.first.0 + position))
+    }
+
+    /// True if the shard is one of them.
+    pub fn contains(self, shard: ShardId) -> bool {
+        shard.0.checked_sub(self.first.0).is_some_and(|position| position < self.count)
+    }
+
+    /// True if the key belongs to the shard.
+    pub fn holds(self, shard: ShardId, key: &[u8]) -> bool {
+        self.first.0 + shard_position(key, self.count as usize) as u32 == shard.0
+    }
+}
+
+/// How a replica that has no records begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// The replica is being created, by an explicit act, with its group or to join it: begin empty.
+    Initialise,
+    /// The group exists, so records are missing: the disk is empty or durability is memory. Learn everything from the
+    /// others before answering anybody.
+    Rejoin,
+}
+
+/// Which replica a machine is, and what its host knows when it builds it.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// The replica.
+    pub replica: ReplicaId,
+    /// The replicas of the keyspace's shards: those that it was created with if the replica has records, which know better, and else
+    /// those that the host knows. A replica that has records is told the present ones once it has started.
+    pub groups: Groups,
+    /// The shards of the keyspace; none if they are not known.
+    pub shards: Option<Shards>,
+    /// How the replica begins if there are no records of it.
+    pub boot: Boot,
+}
+
+/// What a replica is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It takes part in its view.
+    Normal,
+    /// It has left its view, and is silent until the next has begun.
+    ViewChanging,
+    /// It is new or has lost its records, and learns from the others. It takes no part until it knows enough.
+    Recovering,
+    /// Its group has gone on without it, and f + 1 members have what it had.
+    Retired,
+}
+
+impl Status {
+    /// The name, as operators read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Normal => "normal",
+            Status::ViewChanging => "view-changing",
+            Status::Recovering => "recovering",
+            Status::Retired => "retired",
+        }
+    }
+}
+
+/// How a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// What it is doing.
+    pub status: Status,
+    /// Its view.
+    pub view: View,
+    /// True if it leads its group.
+    pub leads: bool,
+    /// The transactions that it holds prepared.
+    pub prepared: usize,
+    /// The transactions, or keys, of which it knows something.
+    pub record_len: usize,
+    /// The transactions of silent coordinators that it is settling.
+    pub recoveries: usize,
+    /// By how many microseconds the clock of its node is ahead of those of a majority of the group, negative if it is behind; none if it
+    /// is not off as far as is known, or if the protocol compares no clocks.
+    pub clock_error_micros: Option<i64>,
+}
+
+/// What a replica says of itself, unasked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It takes part in this view.
+    Normal(View),
+    /// It waits for this view to begin.
+    ViewChanging(View),
+    /// It learns what it has lost from the others.
+    Recovering,
+    /// It leads this view.
+    Leading(View),
+    /// A sender speaks under a later membership.
+    Outdated(Epoch),
+    /// It is no member of its group any more, and is not needed.
+    Retired,
+    /// So many replicas of its group have lost their records, as far as it knows, that it does not recover by itself.
+    Lost(usize),
+    /// Its clock is off by so many microseconds, or is so no longer.
+    Clock(Option<i64>),
+}
+
+/// How much a message of a client may be refused while a server is overloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// It begins a transaction, or extends one that holds nothing yet.
+    Early,
+    /// It wants to hold keys for a transaction that has done its reading.
+    Prepare,
+    /// It frees what is held, or settles what became of it: never refused.
+    Always,
+}
+
+/// What a server has to know of a message of a client before it lets it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// How much it may be refused.
+    pub urgency: Urgency,
+    /// The client for which it wants to hold keys, if it does and its protocol counts them by client.
+    pub prepares_for: Option<ClientId>,
+    /// False if its transaction has only read, and takes next to no room.
+    pub writes: bool,
+}
+
+impl Admission {
+    /// A message that is no prepare of a client that is counted.
+    pub const fn of(urgency: Urgency) -> Self {
+        Admission { urgency, prepares_for: None, writes: true }
+    }
+}
+
+/// A replica that can be hosted.
+pub trait HostedReplica: Machine {
+    /// True if no replica can be built without knowing which the shards of its keyspace are.
+    const NEEDS_SHARDS: bool;
+
+    /// True if a group may go on without what it has lost with more replicas than it survives, if an operator accepts that.
+    const ACCEPTS_LOSS: bool;
+
+    /// The same limits, time-outs and rules at this seat. A machine that is restored from that and no records begins as the seat says.
+    fn seated(config: Self::Config, seat: &Seat) -> Self::Config;
+
+    /// The records of a replica that was created with its group and has slept since, and that takes part in no view up to this one:
+    /// what it may have said in an earlier life counts in no view to come. None if no view is left. Asked for only where losses can be
+    /// accepted.
+    fn asleep_since_creation(seat: &Seat, view: View) -> Option<Vec<Self::Record>>;
+
+    /// How it is.
+    fn health(&self) -> Health;
+
+    /// How many transactions are prepared here; those of one client only, if one is named.
+    fn load(&self, client: Option<ClientId>) -> usize;
+
+    /// True if it has nothing of clients under way.
+    fn is_idle(&self) -> bool;
+
+    /// How many transactions it has seen committed and aborted.
+    fn decided(&self) -> (u64, u64);
+
+    /// What a replica of a shard is told if those of its keyspace change; nothing if its groups never do.
+    fn change_groups(groups: &Groups, shard: ShardId) -> Vec<Self::Command>;
+
+    /// What a replica is told if an operator says that another shard of its keyspace is lost for good; none if no replica waits for
+    /// votes of that shard for ever.
+    fn declare_lost(_: ShardId) -> Option<Self::Command> {
+        None
+    }
+
+    /// The shards that an operator has declared lost, as far as is durable here.
+    fn lost_shards(&self) -> Vec<ShardId> {
+        Vec::new()
+    }
+
+    /// What a replica is told if an operator compares what replicas hold; none if its protocol knows no point at which they are alike.
+    fn verify(request: Request) -> Option<Self::Command>;
+
+    /// What the operator is answered.
+    fn verified(&self, request: &Request) -> Answer;
+
+    /// What its host has to know of what it has said.
+    fn news(event: &Self::Event) -> Option<News>;
+
+    /// How much a message of a client may be refused.
+    fn admission(message: &Self::Message) -> Admission;
+}
+
+/// A replica on a log that can be hosted: whatever is not the log's. The methods mean what those of [`HostedReplica`] mean.
+pub trait HostedOnLog: LogMachine {
+    /// As [`HostedReplica::NEEDS_SHARDS`].
+    const NEEDS_SHARDS: bool;
+
+    /// As [`HostedReplica::ACCEPTS_LOSS`].
+    const ACCEPTS_LOSS: bool;
+
+    /// The same limits, time-outs and rules at a seat.
+    fn seated(config: Self::Config, seat: &Seat) -> Self::Config;
+
+    /// How many transactions it holds prepared.
+    fn prepared(&self) -> usize;
+
+    /// Of how many transactions, or keys, it knows something.
+    fn record_len(&self) -> usize;
+
+    /// How many transactions of silent coordinators it is settling.
+    fn recoveries(&self) -> usize {
+        0
+    }
+
+    /// As [`HostedReplica::load`].
+    fn load(&self, client: Option<ClientId>) -> usize;
+
+    /// As [`HostedReplica::is_idle`].
+    fn is_idle(&self) -> bool;
+
+    /// As [`HostedReplica::decided`].
+    fn decided(&self) -> (u64, u64);
+
+    /// What the machine itself is told if the replicas of its keyspace change; none if it has to do with no other group.
+    fn change_groups(groups: &Groups) -> Option<Self::Command>;
+
+    /// As [`HostedReplica::declare_lost`].
+    fn declare_lost(_: ShardId) -> Option<Self::Command> {
+        None
+    }
+
+    /// As [`HostedReplica::lost_shards`].
+    fn lost_shards(&self) -> Vec<ShardId> {
+        Vec::new()
+    }
+
+    /// How much a message of a client may be refused.
+    fn admission(message: &Self::Message) -> Admission;
+}
+
+/// A transaction whose keys a replica holds.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The transaction.
+    pub id: TransactionId,
+    /// Every shard that takes part in it.
+    pub participants: Vec<ShardId>,
+    /// Its timestamp.
+    pub timestamp: Timestamp,
+    /// It was not sent before.
+    pub not_before: Timestamp,
+}
+
+/// A version of a key; none for a deletion.
+pub type StoredVersion = (Key, Timestamp, Option<Value>);
+
+/// What a replica holds, for those that judge it. Nothing here is asked for while a server works.
+pub trait Holdings: Debug {
+    /// The transactions whose keys it holds.
+    fn held(&self) -> Vec<Held> {
+        Vec::new()
+    }
+
+    /// How many requests it lets wait.
+    fn waiting(&self) -> usize {
+        0
+    }
+
+    /// True if it settles what a coordinator has left behind.
+    fn settles(&self) -> bool {
+        false
+    }
+
+    /// The outcomes that it knows.
+    fn outcomes(&self) -> Vec<(TransactionId, Outcome)>;
+
+    /// What it knows of the outcome of a transaction.
+    fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
+        let outcomes = self.outcomes().into_iter();
+        outcomes.filter(|(id, _)| *id == transaction).map(|(_, outcome)| outcome).next()
+    }
+
+    /// Below this timestamp versions may have been collected.
+    fn floor(&self) -> Timestamp;
+
+    /// Up to where the timestamps of its group have come, where its leader chooses them by a clock.
+    fn reached(&self) -> Option<ClockTime> {
+        None
+    }
+
+    /// The versions that it holds, ascending by key and timestamp.
+    fn versions(&self) -> Vec<StoredVersion>;
+
+    /// How many versions it holds.
+    fn version_count(&self) -> usize;
+
+    /// What it keeps although it has ended, by kind.
+    fn left(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
+    /// How many transactions it keeps a record of.
+    fn recorded(&self) -> usize;
+
+    /// About how many bytes its state takes in a snapshot; rather more.
+    fn state_bytes(&self) -> u64;
+}

@@ -1,0 +1,183 @@
+//! How a strict keyspace's replicas are hosted.
+
+use quorate_core::command::Outcome;
+use quorate_core::hosted::{
+    Admission, Health, Held, Holdings, HostedReplica, News, Seat, StoredVersion, Urgency,
+};
+use quorate_core::verify::{Answer, Request};
+use quorate_core::{ClientId, Groups, ShardId, Timestamp, TransactionId, View};
+use quorate_ir::Message as Ir;
+
+use crate::config::ReplicaConfig;
+use crate::message::Message;
+use crate::record::Record;
+use crate::replica::{Replica, ReplicaCommand, ReplicaEvent};
+
+impl HostedReplica for Replica {
+    const NEEDS_SHARDS: bool = false;
+    const ACCEPTS_LOSS: bool = true;
+
+    fn seated(config: ReplicaConfig, seat: &Seat) -> ReplicaConfig {
+        let Seat { replica, shards, boot, .. } = *seat;
+        ReplicaConfig { replica, shards, groups: seat.groups.clone(), boot, ..config }
+    }
+
+    fn asleep_since_creation(_: &Seat, view: View) -> Option<Vec<Record>> {
+        Some(vec![Record::Initialised, Record::ViewEntered { view }])
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            status: self.status(),
+            view: self.view(),
+            leads: false,
+            prepared: self.prepared().len(),
+            record_len: self.record_len(),
+            recoveries: self.recoveries(),
+            clock_error_micros: None,
+        }
+    }
+
+    fn load(&self, client: Option<ClientId>) -> usize {
+        client.map_or_else(|| self.prepared().len(), |client| self.prepared().len_of(client))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.prepared().is_empty()
+    }
+
+    fn decided(&self) -> (u64, u64) {
+        (self.committed(), self.aborted())
+    }
+
+    fn change_groups(groups: &Groups, _: ShardId) -> Vec<ReplicaCommand> {
+        vec![ReplicaCommand::ChangeGroups(groups.clone())]
+    }
+
+    fn verify(request: Request) -> Option<ReplicaCommand> {
+        Some(ReplicaCommand::Verify(request))
+    }
+
+    fn verified(&self, request: &Request) -> Answer {
+        Replica::verified(self, request)
+    }
+
+    fn news(event: &ReplicaEvent) -> Option<News> {
+        Some(match event {
+            ReplicaEvent::Normal { view } => News::Normal(*view),
+            ReplicaEvent::ViewChanging { view } => News::ViewChanging(*view),
+            ReplicaEvent::Outdated { epoch } => News::Outdated(*epoch),
+            ReplicaEvent::Lost { lost } => News::Lost(*lost),
+            ReplicaEvent::Retired => News::Retired,
+        })
+    }
+
+    fn admission(message: &Message) -> Admission {
+        match message {
+            Message::Read { .. }
+            | Message::ReadInTurn { .. }
+            | Message::ReadValidated { .. }
+            | Message::Scan { .. }
+            | Message::QuorumRead { .. }
+            | Message::QuorumScan { .. } => Admission::of(Urgency::Early),
+            Message::Ir(Ir::ProposeConsensus { id, operation }) => Admission {
+                urgency: Urgency::Prepare,
+                prepares_for: Some(id.transaction.client),
+                writes: !operation.transaction.writes.is_empty(),
+            },
+            _ => Admission::of(Urgency::Always),
+        }
+    }
+}
+
+impl Holdings for Replica {
+    fn held(&self) -> Vec<Held> {
+        let prepared = self.prepared();
+        let held = |id| {
+            let entry = prepared.entry(id)?;
+            let participants = entry.transaction.participants.clone();
+            Some(Held { id, participants, timestamp: entry.timestamp, not_before: entry.timestamp })
+        };
+        prepared.ids().into_iter().filter_map(held).collect()
+    }
+
+    fn waiting(&self) -> usize {
+        Replica::waiting(self)
+    }
+
+    fn settles(&self) -> bool {
+        self.recoveries() > 0
+    }
+
+    fn outcomes(&self) -> Vec<(TransactionId, Outcome)> {
+        Replica::outcomes(self)
+    }
+
+    fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
+        Replica::outcome(self, transaction)
+    }
+
+    fn floor(&self) -> Timestamp {
+        Replica::floor(self)
+    }
+
+    fn versions(&self) -> Vec<StoredVersion> {
+        Replica::versions(self).stored()
+    }
+
+    fn version_count(&self) -> usize {
+        Replica::versions(self).count()
+    }
+
+    fn left(&self) -> Vec<(&'static str, usize)> {
+        self.remains().left().collect()
+    }
+
+    fn recorded(&self) -> usize {
+        self.record_len()
+    }
+
+    fn state_bytes(&self) -> u64 {
+        Replica::versions(self).bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quorate_core::{KeyRange, Transaction};
+    use quorate_ir::OperationId;
+
+    use super::*;
+    use crate::message::{Decision, Prepare};
+
+    #[test]
+    fn messages_that_free_keys_are_never_refused() {
+        let (transaction, timestamp) = (TransactionId::default(), Timestamp::ZERO);
+        let range = KeyRange { from: "k".into(), to: None };
+        let id = OperationId { transaction, number: 1 };
+        let prepare = Prepare { transaction: Arc::new(Transaction::default()), timestamp, first: None };
+        let table = [
+            (Message::Read { transaction, key: "k".into() }, Urgency::Early),
+            (Message::ReadInTurn { transaction, key: "k".into() }, Urgency::Early),
+            (Message::ReadValidated { transaction, keys: vec![] }, Urgency::Early),
+            (Message::Scan { transaction, request: 1, range: range.clone(), limit: 1 }, Urgency::Early),
+            (
+                Message::QuorumRead { transaction, round: 1, timestamp, keys: vec![], in_turn: false },
+                Urgency::Early,
+            ),
+            (Message::QuorumScan { transaction, round: 1, timestamp, range, limit: 1 }, Urgency::Early),
+            (Message::Ir(Ir::ProposeConsensus { id, operation: prepare }), Urgency::Prepare),
+            (
+                Message::Ir(Ir::ProposeInconsistent { id, operation: Decision::Abort { last: timestamp } }),
+                Urgency::Always,
+            ),
+            (Message::Ir(Ir::FinalizeInconsistent { id }), Urgency::Always),
+            (Message::Recover { transaction, participants: vec![], timestamp }, Urgency::Always),
+        ];
+        for (message, urgency) in table {
+            assert_eq!(Replica::admission(&message).urgency, urgency, "{message:?}");
+        }
+    }
+}
