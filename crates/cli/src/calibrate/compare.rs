@@ -51,28 +51,38 @@ pub(super) struct Case {
 
 /// How a workload went.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Went {
-    pub(super) throughput_tps: f64,
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
-    pub(super) server_cpu_us_per_txn: f64,
-    pub(super) client_cpu_us_per_txn: f64,
-    pub(super) messages_per_write: f64,
-    /// How much of the cores the processes had, as a share.
-    pub(super) cores_used: f64,
-    /// And how much others had.
-    pub(super) cores_of_others: f64,
+pub(crate) struct Went {
+    /// Committed transactions per second.
+    pub(crate) throughput_tps: f64,
+    /// The median of latencies.
+    pub(crate) p50_us: f64,
+    /// The latency that one transaction of a hundred exceeds.
+    pub(crate) p99_us: f64,
+    /// The processor time of all servers for each transaction.
+    pub(crate) server_cpu_us_per_txn: f64,
+    /// The processor time of the client for each transaction.
+    pub(crate) client_cpu_us_per_txn: f64,
+    /// How many messages one write to a socket carried.
+    pub(crate) messages_per_write: f64,
+    /// The share of the cores that the processes had.
+    pub(crate) cores_used: f64,
+    /// The share of the cores that other processes had.
+    pub(crate) cores_of_others: f64,
 }
 
-/// The same twice.
+/// The same workload on real servers and in the simulator.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Compared {
-    pub(super) durability: &'static str,
-    pub(super) in_flight: u64,
-    /// True if something was fitted to this one, so that it says less.
-    pub(super) fitted: bool,
-    pub(super) real: Went,
-    pub(super) simulated: Went,
+pub(crate) struct Compared {
+    /// The name of the durability of the keyspace.
+    pub(crate) durability: &'static str,
+    /// How many transactions are in flight.
+    pub(crate) in_flight: u64,
+    /// True if a cost was fitted to this comparison, so that it says less.
+    pub(crate) fitted: bool,
+    /// The run on real servers.
+    pub(crate) real: Went,
+    /// The run in the simulator.
+    pub(crate) simulated: Went,
 }
 
 fn workload() -> Parameters {
@@ -165,13 +175,13 @@ pub(super) fn simulated(case: Case, costs: &Costs, sync_time: SyncTime, hop: Dur
     }
 }
 
-/// What no measurement of a part shows, in nanoseconds.
+/// The costs that no measurement of a part shows, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Remainder {
+pub(crate) struct Remainder {
     /// For each command: the tasks and channels of the client library, and the workload.
-    pub(super) library_ns: f64,
-    /// For each operation of a server: what hosts its machines, and caches that others use as well.
-    pub(super) hosting_ns: f64,
+    pub(crate) library_ns: f64,
+    /// For each operation of a server: the host of its machines, and caches that others use as well.
+    pub(crate) hosting_ns: f64,
 }
 
 impl Remainder {

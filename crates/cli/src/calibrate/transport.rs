@@ -180,9 +180,12 @@ fn keep_to_core(number: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn on_this_thread<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
+/// Runs a future to its end, on this thread.
+pub(super) fn on_this_thread<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("the async runtime cannot start: {error}")))?;
     Ok(runtime.block_on(work))
 }
 

@@ -1,5 +1,6 @@
 //! `quorate sim`: simulates whole clusters under faults, from seeds.
 
+mod calibrate;
 mod crash_points;
 mod panics;
 mod pins;
@@ -137,7 +138,7 @@ impl SimArguments {
             return crash_points::run_case(case, self.plant.as_ref(), self.trace.as_deref(), self.json);
         }
         if self.calibrate {
-            return crate::calibrate::run(self.json);
+            return calibrate::run(self.json);
         }
         if self.seed.is_none() && (self.trace.is_some() || self.history.is_some()) {
             return Err(Failure::usage("--trace and --history are about one seed: choose it with --seed"));
