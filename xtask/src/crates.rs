@@ -70,6 +70,10 @@ const CHECKER: &str = "quorate-checker";
 const WORKLOADS: &str = "quorate-workloads";
 const SIMULATOR: &str = "quorate-simulator";
 const EXPERIMENTS: &str = "quorate-experiments";
+const CLUSTER: &str = "quorate-cluster";
+const LOAD: &str = "quorate-load";
+const CALIBRATE: &str = "quorate-calibrate";
+const TORTURE: &str = "quorate-torture";
 const CLI: &str = "quorate-cli";
 const XTASK: &str = "xtask";
 
@@ -110,7 +114,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 30] = [
+pub(crate) const CRATES: [Crate; 34] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -379,25 +383,63 @@ pub(crate) const CRATES: [Crate; 30] = [
         kind: Kind::Deterministic,
     },
     Crate {
+        package: CLUSTER,
+        folder: "crates/proof/cluster",
+        what: "clusters on this machine, of threads or of processes; whether the replicas of a cluster hold the same",
+        may_import: &[CORE, CLIENT, SERVER],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: LOAD,
+        folder: "crates/proof/load",
+        what: "keeps workload transactions in flight on a real cluster, measures them and records what they saw",
+        may_import: &[CORE, CLIENT, CHECKER, WORKLOADS],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: CALIBRATE,
+        folder: "crates/proof/calibrate",
+        what: "what work costs on this machine, for processors in the simulator; the same workload on real servers and simulated",
+        may_import: &[
+            CORE,
+            STORAGE,
+            TAPIR,
+            WIRE,
+            RUNTIME,
+            CLIENT,
+            WORKLOADS,
+            SIMULATOR,
+            EXPERIMENTS,
+            CLUSTER,
+            LOAD,
+        ],
+        kind: Kind::Host,
+    },
+    Crate {
+        package: TORTURE,
+        folder: "crates/proof/torture",
+        what: "faults and scripted attacks on real server processes, judged",
+        may_import: &[CORE, WIRE, CLIENT, SERVER, CHECKER, WORKLOADS, CLUSTER, LOAD],
+        kind: Kind::Host,
+    },
+    Crate {
         package: CLI,
         folder: "crates/cli",
         what: "the binary `quorate`",
         may_import: &[
             CORE,
-            STORAGE,
             TAPIR,
-            GRANOLA,
-            BASELINES,
-            SERIALIZABLE_SHARD,
             TPCC,
-            WIRE,
-            RUNTIME,
             CLIENT,
             SERVER,
             CHECKER,
             WORKLOADS,
             SIMULATOR,
             EXPERIMENTS,
+            CLUSTER,
+            LOAD,
+            CALIBRATE,
+            TORTURE,
         ],
         kind: Kind::Host,
     },

@@ -1,7 +1,9 @@
 //! What a command comes to, and the exit code that says so.
 
-use std::fmt::Display;
 use std::process::ExitCode;
+
+/// A command that could not do its work, with a message for people: exit code 1, or 2 if it was asked for something that cannot be.
+pub(crate) use quorate_cluster::Failure;
 
 /// A command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,36 +18,6 @@ impl Verdict {
     /// Good if this holds.
     pub(crate) fn good_if(holds: bool) -> Self {
         if holds { Verdict::Good } else { Verdict::Bad }
-    }
-}
-
-/// A command that could not do its work, with a message for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// Something went wrong on the way: exit code 1.
-    Failed(String),
-    /// It was asked for something that cannot be: exit code 2.
-    Usage(String),
-}
-
-impl Failure {
-    /// Something went wrong on the way.
-    pub(crate) fn failed(message: impl Display) -> Self {
-        Failure::Failed(message.to_string())
-    }
-
-    /// It was asked for something that cannot be.
-    pub(crate) fn usage(message: impl Display) -> Self {
-        Failure::Usage(message.to_string())
-    }
-}
-
-impl From<quorate::Error> for Failure {
-    fn from(error: quorate::Error) -> Self {
-        match error {
-            quorate::Error::Invalid(invalid) => Failure::usage(invalid),
-            error => Failure::failed(error),
-        }
     }
 }
 

@@ -3,24 +3,18 @@
 //! | module | what it is about |
 //! |---|---|
 //! | [`command`] | one file per command |
-//! | [`calibrate`] | what work costs on this machine, for processors in the simulator |
-//! | [`cluster`] | clusters on this machine, of threads or of processes |
 //! | [`exit`] | what commands come to: 0 good, 1 bad, 2 wrongly used |
 //! | [`shell`] | the statements of `quorate shell` |
-//! | [`load`] | keeps workload transactions in flight and measures them |
-//! | [`torture`] | real processes under faults, and what came of it |
 //! | [`output`] | tables, progress |
+//!
+//! Commands choose and print. Clusters, loads, torture and calibration are crates below this one.
 
-mod calibrate;
-mod cluster;
 mod command;
 mod exit;
-mod load;
 mod output;
 mod parse;
 mod runtime;
 mod shell;
-mod torture;
 
 use std::process::ExitCode;
 

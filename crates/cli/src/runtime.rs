@@ -1,9 +1,8 @@
 //! What commands need of the world: an async runtime, signals, logs.
 
 use std::future::Future;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -43,37 +42,7 @@ pub(crate) fn log_to_stderr() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
-/// The processor time that this process has used, over all its threads.
-pub(crate) fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// How often this thread has gone to sleep until something would happen.
-pub(crate) fn thread_sleeps() -> Result<u64, Failure> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").map_err(Failure::failed)?;
-    let sleeps = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    let sleeps = sleeps.and_then(|count| count.trim().parse().ok());
-    sleeps.ok_or_else(|| Failure::failed("this system does not tell how often a thread has slept"))
-}
-
-/// For how long the processors of this machine have worked, all together, for whomever.
-pub(crate) fn machine_cpu_time() -> Result<Duration, Failure> {
-    let stat = std::fs::read_to_string("/proc/stat").map_err(Failure::failed)?;
-    // user, nice, system, idle, waiting for a disk, interrupts of both kinds, taken by other machines; in hundredths.
-    let all = stat.lines().next().and_then(|line| line.strip_prefix("cpu "));
-    let counts: Vec<u64> =
-        all.unwrap_or_default().split_whitespace().map_while(|count| count.parse().ok()).collect();
-    match counts[..] {
-        [user, nice, system, _, _, hard, soft, stolen, ..] => {
-            Ok(Duration::from_millis(10 * (user + nice + system + hard + soft + stolen)))
-        }
-        _ => Err(Failure::failed("this system does not tell how long its processors have worked")),
-    }
-}
-
-/// The processor time that this thread has used.
-pub(crate) fn thread_cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+/// The program that runs in this process, from which it starts further processes.
+pub(crate) fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(Failure::failed)
 }

@@ -1,5 +1,6 @@
 //! `quorate bench`: keeps transactions in flight and measures what comes of it.
 
+mod samples;
 mod tpcc;
 
 use std::collections::BTreeMap;
@@ -10,15 +11,16 @@ use std::time::Duration;
 
 use clap::Args;
 use quorate::{Database, DropOptions, Durability, Isolation, Keyspace, KeyspaceOptions, Options, Rival};
+use quorate_cluster::Embedded;
+use quorate_load::{Costs, HistoryLog, Load, Reading, Running, Tally};
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 use serde::Serialize;
 
-use crate::cluster::Embedded;
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::load::{Costs, HistoryLog, Load, Reading, Running, Samples, Tally};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::{exponent, positive};
-use crate::runtime::block_on;
+use crate::runtime::{block_on, program};
+use samples::Samples;
 
 /// Measure a workload on a cluster.
 #[derive(Debug, Args)]
@@ -203,7 +205,7 @@ impl BenchArguments {
         block_on(async {
             let progress = Progress::bar(self.seconds);
             let mut embedded = match &self.connect {
-                None => Some(Embedded::start(self.replicas, self.durability, self.log())?),
+                None => Some(Embedded::start(&program()?, self.replicas, self.durability, self.log())?),
                 Some(_) => None,
             };
             let options = self.options();
@@ -436,7 +438,7 @@ async fn measure<T>(
     const WARM_UP: Duration = Duration::from_secs(1);
     progress.now("warming up");
     tokio::time::sleep(WARM_UP).await;
-    let before = Reading::take(db).await?;
+    let before = Reading::take(db).await.map_err(Failure::failed)?;
     drop(take());
     for second in 1..=seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -446,7 +448,8 @@ async fn measure<T>(
         progress.now(format!("s, {} transactions/s{trouble}", thousands(committed / second)));
     }
     let counted = take();
-    Ok((counted, Reading::take(db).await?.since(&before)))
+    let after = Reading::take(db).await.map_err(Failure::failed)?;
+    Ok((counted, after.since(&before)))
 }
 
 fn say_trouble(tally: &Tally, progress: &Progress) {

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use quorate::wan::Matrix;
 use quorate::{Database, Durability, Isolation, KeyspaceOptions, Options};
-use quorate_checker::{Level, Report, check};
+use quorate_checker::{Report, check};
+use quorate_cluster::{Layout, Threads};
 use quorate_core::GroupSize;
+use quorate_load::{HistoryLog, Load, Running, Tally, level};
 use quorate_workloads::{Parameters, WorkloadKind};
 use serde::Serialize;
 
-use crate::cluster::{Layout, Threads};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::load::{HistoryLog, Load, Running, Tally};
 use crate::output::{Align, Progress, Table, micros, print_json, thousands};
 use crate::parse::positive;
 use crate::runtime::{block_on, stop_signal};
@@ -241,14 +241,6 @@ fn fast_quorum_round_trip(
         round_trips.get(needed - 1).copied().unwrap_or_default()
     };
     keyspace.shards.iter().map(of_shard).max().unwrap_or_default()
-}
-
-/// What an isolation promises, as the checker knows it.
-pub(crate) fn level(isolation: Isolation) -> Level {
-    match isolation {
-        Isolation::Strict => Level::StrictSerializable,
-        Isolation::Serializable => Level::SessionSerializable,
-    }
 }
 
 /// Which protocol keeps the promise.

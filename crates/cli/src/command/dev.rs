@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use quorate::Durability;
 use quorate::wan::Matrix;
+use quorate_cluster::{Layout, Threads};
 use serde::{Deserialize, Serialize};
 
 use super::DEFAULT_ADDRESS;
-use crate::cluster::{Layout, Threads};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Table};
 use crate::runtime::{block_on, log_to_stderr, stop_signal};

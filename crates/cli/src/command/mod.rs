@@ -2,8 +2,8 @@
 
 mod bench;
 mod check;
-pub(crate) mod cluster;
-pub(crate) mod demo;
+mod cluster;
+mod demo;
 mod dev;
 mod drops;
 mod experiment;

@@ -8,15 +8,16 @@ use std::time::Duration;
 use clap::Args;
 use quorate::{Durability, Isolation, System};
 use quorate_core::GroupSize;
+use quorate_torture::attacks::Attacks;
+use quorate_torture::{Fault, Faults, Moment, Options, Spread, Tortured};
 use quorate_workloads::WorkloadKind;
 use serde_json::{Map, Value, json};
 
+use super::cluster::verify::how_far;
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
 use crate::parse::positive;
-use crate::runtime::{block_on, stop_signal};
-use crate::torture::attacks::Attacks;
-use crate::torture::{self, Fault, Faults, Options, Spread, Tortured};
+use crate::runtime::{block_on, program, stop_signal};
 
 /// Kill, pause, cut off and rob real server processes while judged clients work, and judge what comes of it.
 #[derive(Debug, Args)]
@@ -107,6 +108,7 @@ impl TortureArguments {
         let nodes =
             GroupSize::new(self.nodes).map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
         let options = Options {
+            program: program()?,
             seed: self.seed,
             time: Duration::from_secs(self.seconds),
             faults: self.faults.clone(),
@@ -124,10 +126,11 @@ impl TortureArguments {
         }
         let progress = Progress::spinner();
         block_on(async {
+            let tell = |moment: Moment<'_>| say(moment, &progress);
             // If it is stopped, everything that it has started ends as it is dropped.
             let tortured = tokio::select! {
                 signal = stop_signal() => return signal.and(Err(Failure::failed("stopped"))),
-                tortured = torture::run(&options, &progress) => tortured?,
+                tortured = quorate_torture::run(&options, &tell) => tortured?,
             };
             drop(progress);
             if self.json {
@@ -212,6 +215,25 @@ impl TortureArguments {
             text.push_str(&format!("\nlogs, data and history are kept in {}", evidence.display()));
         }
         text
+    }
+}
+
+/// Says how far a run is: where its evidence lies stays, everything else is replaced by what comes next.
+fn say(moment: Moment<'_>, progress: &Progress) {
+    match moment {
+        Moment::Begins { processes, directory } => {
+            progress.say(format!("{processes} server processes, data and logs in {}", directory.display()));
+        }
+        Moment::Strikes { fault, lasts, left: None } => progress.now(format!("{fault} for {lasts:?}")),
+        Moment::Strikes { fault, lasts, left: Some(left) } => {
+            progress.now(format!("{fault} for {lasts:?}, {} s left", left.as_secs()));
+        }
+        Moment::Heals => progress.now("every fault ends"),
+        Moment::Compares => progress.now("comparing what replicas hold"),
+        Moment::Compared(far) => progress.now(how_far(far)),
+        Moment::Judges { committed } => {
+            progress.now(format!("judging what {} transactions saw", thousands(committed)));
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hdrhistogram::Histogram;
 use quorate::{Batch, Call, Database, Error, Keyspace, Refusal, ShardId};
 use quorate_core::Random;
+use quorate_load::{Costs, Tally};
 use quorate_tpcc::generator::Mix;
 use quorate_tpcc::population::{self, Items};
 use quorate_tpcc::procedures::INVALID_ITEM;
@@ -26,7 +27,6 @@ use tokio::task::JoinSet;
 
 use super::round;
 use crate::exit::Failure;
-use crate::load::{Costs, Tally};
 use crate::output::{Align, Progress, Table, micros, thousands};
 
 /// A key and its value.

@@ -5,7 +5,7 @@ mod declare_lost;
 pub(crate) mod replicas;
 mod status;
 mod survey;
-pub(crate) mod verify;
+pub(super) mod verify;
 
 use clap::{Args, Subcommand};
 use quorate::{Database, NodeId, ReplicaChange, ShardId};

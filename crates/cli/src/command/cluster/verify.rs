@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use quorate::topology::Keyspace as Definition;
-use quorate::{Database, Difference, DifferingKey, NodeId, ReplicaIndex, VerifiedShard, VerifyOptions};
+use quorate::{Database, Difference, DifferingKey, ReplicaIndex, VerifiedShard, VerifyOptions};
+use quorate_cluster::verify::{HowFar, Verified, node, remedy, verify};
 use serde_json::{Value, json};
 
 use crate::exit::{Failure, Outcome, Verdict};
@@ -22,13 +23,6 @@ pub(crate) struct VerifyArguments {
     /// How many seconds to wait for replicas that do not come to a common point, or do not answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
-}
-
-/// What has come of the comparison of a keyspace.
-#[derive(Clone, Debug)]
-pub(crate) struct Verified {
-    pub(crate) keyspace: String,
-    pub(crate) shards: Vec<VerifiedShard>,
 }
 
 /// Compares the replicas of each shard of some keyspaces, and says what has come of it: bad if any differ, or could not be compared.
@@ -65,29 +59,12 @@ pub(super) async fn run(db: &Database, arguments: &VerifyArguments, json: bool) 
     Ok(Verdict::good_if(is_ok))
 }
 
-/// Compares the replicas of each shard of a keyspace. `tell` is told how far it is.
-pub(crate) async fn verify(
-    db: &Database,
-    definition: &Definition,
-    options: VerifyOptions,
-    tell: &(dyn Fn(String) + Sync),
-) -> Verified {
-    let mut shards = Vec::new();
-    for shard in definition.groups() {
-        let name = &definition.name;
-        let progress =
-            |items| tell(format!("{name}, shard {}: {} versions were read", shard.id.0, thousands(items)));
-        shards.push(db.verify(shard, options, progress).await);
-    }
-    Verified { keyspace: definition.name.clone(), shards }
-}
-
 /// Does something that tells how far it is; once that takes long, says it on standard error.
-async fn telling<T>(wanted: &[&Definition], work: impl AsyncFnOnce(&(dyn Fn(String) + Sync)) -> T) -> T {
+async fn telling<T>(wanted: &[&Definition], work: impl AsyncFnOnce(&(dyn Fn(HowFar<'_>) + Sync)) -> T) -> T {
     let far = Mutex::new(format!("{} keyspaces are to be compared", wanted.len()));
-    let tell = |now: String| {
+    let tell = |now: HowFar<'_>| {
         if let Ok(mut far) = far.lock() {
-            *far = now;
+            *far = how_far(now);
         }
     };
     let mut work = std::pin::pin!(work(&tell));
@@ -103,76 +80,9 @@ async fn telling<T>(wanted: &[&Definition], work: impl AsyncFnOnce(&(dyn Fn(Stri
     }
 }
 
-impl Verified {
-    /// What is wrong, a line for each shard.
-    pub(crate) fn troubles(&self) -> Vec<String> {
-        self.shards.iter().flat_map(|shard| troubles(&self.keyspace, shard)).collect()
-    }
-}
-
-/// What is wrong with a shard.
-fn troubles(keyspace: &str, shard: &VerifiedShard) -> Vec<String> {
-    let id = shard.shard.0;
-    let mut troubles: Vec<String> = Vec::new();
-    for replica in &shard.replicas {
-        if let Err(reason) = &replica.held {
-            let node = replica.node.0;
-            troubles.push(format!(
-                "shard {id} of {keyspace}: the replica on node {node} was not compared: {reason}"
-            ));
-        }
-    }
-    if let Some(difference) = &shard.difference {
-        troubles.push(format!("shard {id} of {keyspace} differs: {}", describe(shard, difference)));
-    }
-    troubles
-}
-
-fn node(shard: &VerifiedShard, index: ReplicaIndex) -> NodeId {
-    let replica = shard.replicas.iter().find(|replica| replica.index == index);
-    replica.map_or(NodeId(0), |replica| replica.node)
-}
-
-/// Which replicas differ, in what, and what to do.
-fn describe(shard: &VerifiedShard, difference: &Difference) -> String {
-    let odd: Vec<String> =
-        difference.odd.iter().map(|index| format!("the replica on node {}", node(shard, *index).0)).collect();
-    let which = if odd.is_empty() {
-        "no majority of its replicas holds the same".to_owned()
-    } else {
-        format!("{} holds other data than the majority", odd.join(" and "))
-    };
-    let keys: Vec<String> = difference.keys.iter().map(|key| describe_key(shard, key)).collect();
-    let keys = match keys.is_empty() {
-        true => "; what differed first has been written again since, or could not be told apart".to_owned(),
-        false => format!("; for example {}", keys.join("; ")),
-    };
-    format!("{which}{keys}. {}", remedy(shard, difference))
-}
-
-fn describe_key(shard: &VerifiedShard, key: &DifferingKey) -> String {
-    let held = key.held.iter().map(|(index, held)| {
-        let held = held.as_ref().map_or("nothing".to_owned(), |held| {
-            format!("version {} ({})", held.version, &held.checksum[..8.min(held.checksum.len())])
-        });
-        format!("node {} {held}", node(shard, *index).0)
-    });
-    format!("key \"{}\": {}", key.key.escape_ascii(), held.collect::<Vec<_>>().join(", "))
-}
-
-/// What is to be done about a difference.
-fn remedy(shard: &VerifiedShard, difference: &Difference) -> String {
-    let Some(first) = difference.odd.first() else {
-        return "Keep all data directories as they are: the versions say which replica is behind".to_owned();
-    };
-    format!(
-        "If all other replicas of the shard serve, stop node {}, move replicas/shard-{}-r{}/log in its data directory away, and start \
-         it again: the replica learns everything anew from the others. Keep what was moved. With durability memory starting it \
-         again is enough",
-        node(shard, *first).0,
-        shard.shard.0,
-        first.0,
-    )
+/// How far a comparison is, for people.
+pub(crate) fn how_far(HowFar { keyspace, shard, versions }: HowFar<'_>) -> String {
+    format!("{keyspace}, shard {}: {} versions were read", shard.0, thousands(versions))
 }
 
 fn to_json(verified: &Verified) -> Value {

@@ -1,10 +1,11 @@
 //! `quorate sim --calibrate`: what work costs on this machine, and how far off a simulation is.
 
+use quorate_calibrate::{Compared, Report, STEPS, measure, name};
 use quorate_simulator::world::costs::Operation;
 
-use crate::calibrate::{Compared, Report, STEPS, measure, name};
 use crate::exit::{Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
+use crate::runtime::program;
 
 /// Measures, compares and prints.
 pub(super) fn run(json: bool) -> Outcome {
@@ -13,7 +14,7 @@ pub(super) fn run(json: bool) -> Outcome {
         progress.step_to(done);
         progress.now(what);
     };
-    let measurements = measure(&tell)?;
+    let measurements = measure(&program()?, &tell)?;
     drop(progress);
     let report = measurements.compare();
     if json {

@@ -1,23 +1,26 @@
 //! `quorate torture --attack`: scripted attacks, and what has come of them.
 
+use quorate_torture::attacks::{self, ATTACKS, Attack, Attacked, Attacks, Ended};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::output::{Align, Progress, Table, print_json, thousands};
-use crate::runtime::{block_on, stop_signal};
-use crate::torture::attacks::{self, ATTACKS, Attacked, Attacks, Ended};
+use crate::runtime::{block_on, program, stop_signal};
 
 /// How much of a trouble is printed.
 const TROUBLE_CHARACTERS: usize = 800;
 
 /// Plays attacks.
 pub(super) fn run(attacks: &Attacks, seed: u64, keep: bool, json: bool) -> Outcome {
-    let progress = Progress::spinner();
+    let (program, progress) = (program()?, Progress::spinner());
     block_on(async {
+        let tell = |attack: &Attack, scene: &str, ended: &Ended| {
+            progress.say(format!("{} {scene}: {} after {:.1} s", attack.name, ended.word(), ended.seconds));
+        };
         // If it is stopped, everything that it has started ends as it is dropped.
         let attacked = tokio::select! {
             signal = stop_signal() => return signal.and(Err(Failure::failed("stopped"))),
-            attacked = attacks::run(attacks, seed, keep, &progress) => attacked?,
+            attacked = attacks::run(attacks, &program, seed, keep, &tell) => attacked?,
         };
         drop(progress);
         let is_ok = attacked.iter().all(Attacked::is_ok);
@@ -34,7 +37,8 @@ pub(super) fn run(attacks: &Attacks, seed: u64, keep: bool, json: bool) -> Outco
 /// Lists the attacks.
 pub(super) fn list(json: bool) -> Outcome {
     if json {
-        let attack = |attack: &&attacks::Attack| json!({ "id": attack.name, "item": attack.item, "what": attack.what });
+        let attack =
+            |attack: &&Attack| json!({ "id": attack.name, "item": attack.item, "what": attack.what });
         print_json(&ATTACKS.iter().map(attack).collect::<Vec<_>>())?;
     } else {
         let mut table = Table::new(&[("attack", Align::Left), ("what", Align::Left)]);

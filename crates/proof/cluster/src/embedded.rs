@@ -1,0 +1,74 @@
+//! Server processes on loopback for one measurement.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use quorate::{Database, Durability, Options};
+
+use super::{Layout, Processes};
+use crate::Failure;
+
+/// How long servers that were just started may take until they answer.
+const START_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Server processes in a temporary directory.
+pub struct Embedded {
+    /// The processes.
+    pub processes: Processes,
+    /// Their configuration.
+    pub layout: Layout,
+    /// Removed when this is dropped.
+    _directory: tempfile::TempDir,
+}
+
+impl Embedded {
+    /// Starts a server for each replica, by this program. `log` says how replicated logs go by, where that is not as usual.
+    ///
+    /// # Errors
+    /// If there can be no group of so many replicas, or a process cannot be started.
+    pub fn start(
+        program: &Path,
+        replicas: usize,
+        durability: Durability,
+        log: BTreeMap<String, u64>,
+    ) -> Result<Embedded, Failure> {
+        quorate_core::GroupSize::new(replicas).map_err(Failure::usage)?;
+        let directory = tempfile::tempdir().map_err(Failure::failed)?;
+        let sites: Vec<String> = (1..=replicas).map(|number| format!("site{number}")).collect();
+        let mut layout = Layout {
+            cluster: u64::from(std::process::id()),
+            nodes: sites.iter().map(|site| (site.clone(), String::new())).collect(),
+            listen: Vec::new(),
+            http: Vec::new(),
+            sites,
+            directory: directory.path().to_owned(),
+            wan: None,
+            durability,
+            log,
+            limits: BTreeMap::new(),
+        };
+        let processes = Processes::start(program, &mut layout)?;
+        Ok(Embedded { processes, layout, _directory: directory })
+    }
+
+    /// Connects as soon as every server answers.
+    ///
+    /// # Errors
+    /// If a server ends or does not start in time, or the connection fails.
+    pub async fn connect(&mut self, options: Options) -> Result<Database, Failure> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        for address in self.layout.addresses() {
+            while tokio::net::TcpStream::connect(&address).await.is_err() {
+                if let Some(trouble) = self.processes.trouble() {
+                    return Err(Failure::failed(trouble));
+                }
+                if Instant::now() >= deadline {
+                    return Err(Failure::failed(format!("the server at {address} does not start")));
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        Ok(quorate::connect_with(self.layout.addresses(), options).await?)
+    }
+}

@@ -1,0 +1,151 @@
+//! The configuration of the nodes of a cluster on this machine.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use quorate::Durability;
+use quorate_server::Config;
+use serde::Serialize;
+
+use crate::Failure;
+
+/// A cluster on this machine: one node per entry of `nodes`.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Tells the cluster from others.
+    pub cluster: u64,
+    /// The names of the sites.
+    pub sites: Vec<String>,
+    /// For each node: the site it stands in, and where it is found.
+    pub nodes: Vec<(String, String)>,
+    /// For each node: where it listens, if that is not where it is found; empty if all are found where they listen.
+    pub listen: Vec<String>,
+    /// For each node: where it serves HTTP; empty if nowhere.
+    pub http: Vec<String>,
+    /// Under this directory each node has its own.
+    pub directory: PathBuf,
+    /// The delays to emulate: a built-in matrix or a file.
+    pub wan: Option<String>,
+    /// What acknowledged changes of the catalogue survive.
+    pub durability: Durability,
+    /// How replicated logs go by, where that is not as usual.
+    pub log: BTreeMap<String, u64>,
+    /// The bounds of nodes, where these are not as usual.
+    pub limits: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    node: usize,
+    data_directory: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<&'a str>,
+    sites: &'a [String],
+    cluster: FileCluster<'a>,
+    nodes: Vec<FileNode<'a>>,
+    system: FileSystem<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wan: Option<FileWan<'a>>,
+    log: &'a BTreeMap<String, u64>,
+    limits: &'a BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+struct FileCluster<'a> {
+    name: &'a str,
+    id: u64,
+}
+
+#[derive(Serialize)]
+struct FileNode<'a> {
+    site: &'a str,
+    address: &'a str,
+}
+
+#[derive(Serialize)]
+struct FileSystem<'a> {
+    durability: &'a str,
+}
+
+#[derive(Serialize)]
+struct FileWan<'a> {
+    matrix: &'a str,
+}
+
+impl Layout {
+    /// The data directory of a node.
+    pub fn data_directory(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("node-{node}"))
+    }
+
+    /// The configuration file of a node.
+    ///
+    /// # Errors
+    /// If the layout cannot be written as TOML.
+    pub fn config_text(&self, node: usize) -> Result<String, Failure> {
+        let data_directory = self.data_directory(node);
+        let nodes = self.nodes.iter().map(|(site, address)| FileNode { site, address }).collect();
+        let file = File {
+            node,
+            data_directory: &data_directory,
+            listen: self.listen.get(node).map(String::as_str),
+            http: self.http.get(node).map(String::as_str),
+            sites: &self.sites,
+            cluster: FileCluster { name: "local", id: self.cluster },
+            nodes,
+            system: FileSystem { durability: self.durability.name() },
+            wan: self.wan.as_deref().map(|matrix| FileWan { matrix }),
+            log: &self.log,
+            limits: &self.limits,
+        };
+        toml::to_string(&file).map_err(Failure::failed)
+    }
+
+    /// The configuration of a node.
+    ///
+    /// # Errors
+    /// If a server would refuse the configuration.
+    pub fn config(&self, node: usize) -> Result<Config, Failure> {
+        Config::parse(&self.config_text(node)?).map_err(Failure::usage)
+    }
+
+    /// The addresses of all nodes.
+    pub fn addresses(&self) -> Vec<String> {
+        self.nodes.iter().map(|(_, address)| address.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_is_a_configuration_that_servers_accept() {
+        let layout = Layout {
+            cluster: 7,
+            sites: vec!["north".into(), "east \"x\"".into(), "west".into()],
+            nodes: vec![
+                ("north".into(), "127.0.0.1:1".into()),
+                ("east \"x\"".into(), "127.0.0.1:2".into()),
+                ("west".into(), "127.0.0.1:3".into()),
+            ],
+            listen: vec!["127.0.0.1:5".into()],
+            http: vec!["127.0.0.1:4".into()],
+            directory: PathBuf::from("/tmp/a b"),
+            wan: None,
+            durability: Durability::Memory,
+            log: BTreeMap::from([("in_flight_max".into(), 3)]),
+            limits: BTreeMap::from([("free_bytes_low".into(), 4)]),
+        };
+        let config = layout.config(1).unwrap();
+        assert_eq!(config.own_site(), "east \"x\"");
+        assert_eq!((config.http.as_deref(), config.listen_address()), (None, "127.0.0.1:2"));
+        assert_eq!(layout.config(0).unwrap().listen_address(), "127.0.0.1:5");
+        assert_eq!(config.data_directory, Path::new("/tmp/a b/node-1"));
+        assert_eq!(config.system.shards[0].replicas.len(), 3);
+        assert_eq!(config.log.limits.in_flight, 3);
+        assert_eq!(layout.config(0).unwrap().http.as_deref(), Some("127.0.0.1:4"));
+    }
+}

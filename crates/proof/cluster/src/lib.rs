@@ -1,0 +1,23 @@
+//! Clusters on this machine, of threads or of processes, and whether the replicas of a cluster hold the same.
+//!
+//! | file | role |
+//! |---|---|
+//! | `layout` | the configuration of each node |
+//! | `threads` | nodes as threads of this process |
+//! | `processes` | nodes as processes, which can be killed, paused and started again |
+//! | `embedded` | such processes on loopback, for one measurement |
+//! | [`verify`] | the comparison of what replicas hold |
+//! | `failure` | the reason why something could not be done |
+
+mod embedded;
+mod failure;
+mod layout;
+mod processes;
+mod threads;
+pub mod verify;
+
+pub use embedded::Embedded;
+pub use failure::Failure;
+pub use layout::Layout;
+pub use processes::{Begin, Launch, Processes, free_addresses};
+pub use threads::Threads;

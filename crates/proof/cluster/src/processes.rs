@@ -1,0 +1,294 @@
+//! A cluster of processes: the program `quorate`, once per node, as `quorate server`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Layout;
+use crate::Failure;
+
+/// How long a server may take to drain before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Server processes on this machine. They end with this process: at the end of their standard input, and where the
+/// operating system knows how, also while they stand still.
+#[derive(Debug)]
+pub struct Processes {
+    program: PathBuf,
+    servers: Vec<Server>,
+}
+
+/// How the processes are started, beside their configuration.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The program `quorate`.
+    pub program: PathBuf,
+    /// For each node: a command that runs the server as its last argument; none if it is run directly.
+    pub wrappers: Vec<Vec<OsString>>,
+    /// True if each node writes what it logs to a file in the directory of the layout, and not to standard error.
+    pub log_to_files: bool,
+}
+
+impl Launch {
+    /// Servers of this program that run directly and log to standard error.
+    pub fn directly(program: &Path) -> Launch {
+        Launch { program: program.to_owned(), wrappers: Vec::new(), log_to_files: false }
+    }
+}
+
+/// How a server deals with its data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// It goes on with it.
+    Again,
+    /// It creates it: the node is new.
+    New,
+    /// It creates it: the node has lost its disk.
+    Replace,
+    /// It goes on with it, and its replicas that are missing learn everything from their groups.
+    Rejoin,
+}
+
+/// One of the servers, running or not.
+#[derive(Debug)]
+struct Server {
+    config: PathBuf,
+    wrapper: Vec<OsString>,
+    log: Option<PathBuf>,
+    child: Option<Child>,
+    /// True if it was asked to stop, so that its end is no surprise.
+    is_stopping: bool,
+}
+
+impl Processes {
+    /// Fills in the addresses of the layout with free ports, and starts every node, as a new one.
+    ///
+    /// # Errors
+    /// If there are too few ports, or a process cannot be started.
+    pub fn start(program: &Path, layout: &mut Layout) -> Result<Processes, Failure> {
+        let addresses = free_addresses(layout.nodes.len())?;
+        for ((_, address), free) in layout.nodes.iter_mut().zip(addresses) {
+            *address = free;
+        }
+        let mut processes = Processes::prepare(layout, Launch::directly(program))?;
+        for node in 0..processes.servers.len() {
+            processes.start_node(node, Begin::New)?;
+        }
+        Ok(processes)
+    }
+
+    /// Writes the configuration of every node, and starts none.
+    ///
+    /// # Errors
+    /// If a configuration cannot be written.
+    pub fn prepare(layout: &Layout, launch: Launch) -> Result<Processes, Failure> {
+        let mut servers = Vec::with_capacity(layout.nodes.len());
+        for node in 0..layout.nodes.len() {
+            let config = layout.directory.join(format!("node-{node}.toml"));
+            std::fs::write(&config, layout.config_text(node)?)
+                .map_err(|error| Failure::failed(format!("cannot write {}: {error}", config.display())))?;
+            let log = launch.log_to_files.then(|| layout.directory.join(format!("node-{node}.log")));
+            let wrapper = launch.wrappers.get(node).cloned().unwrap_or_default();
+            servers.push(Server { config, wrapper, log, child: None, is_stopping: false });
+        }
+        Ok(Processes { program: launch.program, servers })
+    }
+
+    /// The program that the servers are processes of.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Starts a node that does not run.
+    ///
+    /// # Errors
+    /// If its log cannot be opened, or the process cannot be started.
+    ///
+    /// # Panics
+    /// If the node runs.
+    pub fn start_node(&mut self, node: usize, begin: Begin) -> Result<(), Failure> {
+        let server = &mut self.servers[node];
+        assert!(server.child.is_none(), "a node runs once at a time");
+        let mut words = server.wrapper.iter().cloned().chain([self.program.clone().into_os_string()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).arg("server").arg("--config").arg(&server.config);
+        command.args(["--stop-with-input", "--die-with-parent"]);
+        match begin {
+            Begin::Again => &mut command,
+            Begin::New => command.arg("--initialise"),
+            Begin::Replace => command.arg("--initialise=replace"),
+            Begin::Rejoin => command.arg("--rejoin"),
+        };
+        if std::env::var_os("RUST_LOG").is_none() {
+            command.env("RUST_LOG", if server.log.is_some() { "info" } else { "warn" });
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        if let Some(log) = &server.log {
+            let open = File::options().create(true).append(true).open(log);
+            let failed = |error| Failure::failed(format!("cannot write {}: {error}", log.display()));
+            command.stderr(open.map_err(failed)?);
+        }
+        let failed = |error| Failure::failed(format!("cannot start {}: {error}", self.program.display()));
+        server.child = Some(command.spawn().map_err(failed)?);
+        server.is_stopping = false;
+        Ok(())
+    }
+
+    /// From its next start on, a node is run by this command, as its last arguments.
+    pub fn wrap_node(&mut self, node: usize, wrapper: Vec<OsString>) {
+        self.servers[node].wrapper = wrapper;
+    }
+
+    /// The ids of the processes of the nodes that run.
+    pub fn ids(&self) -> Vec<u32> {
+        self.servers.iter().filter_map(|server| server.child.as_ref()).map(Child::id).collect()
+    }
+
+    /// Kills a node, as a power failure would; one that does not run stays as it is.
+    ///
+    /// # Errors
+    /// If the operating system does not let it be killed.
+    pub fn kill_node(&mut self, node: usize) -> Result<(), Failure> {
+        let Some(mut child) = self.servers[node].child.take() else { return Ok(()) };
+        child.kill().and_then(|()| child.wait()).map_err(Failure::failed)?;
+        Ok(())
+    }
+
+    /// Lets a node stand still.
+    ///
+    /// # Errors
+    /// If the process cannot be signalled.
+    pub fn pause_node(&self, node: usize) -> Result<(), Failure> {
+        self.signal(node, Signal::STOP)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// If the process cannot be signalled.
+    pub fn resume_node(&self, node: usize) -> Result<(), Failure> {
+        self.signal(node, Signal::CONT)
+    }
+
+    /// Asks a node to stop in good order.
+    ///
+    /// # Errors
+    /// If the process cannot be signalled.
+    pub fn ask_node_to_stop(&mut self, node: usize) -> Result<(), Failure> {
+        self.servers[node].is_stopping = true;
+        self.signal(node, Signal::TERM)
+    }
+
+    /// The exit status of a node that was asked to stop, once it has ended.
+    ///
+    /// # Errors
+    /// If the operating system does not tell.
+    pub fn take_ended(&mut self, node: usize) -> Result<Option<ExitStatus>, Failure> {
+        let Some(child) = &mut self.servers[node].child else { return Ok(None) };
+        let ended = child.try_wait().map_err(Failure::failed)?;
+        if ended.is_some() {
+            self.servers[node].child = None;
+        }
+        Ok(ended)
+    }
+
+    fn signal(&self, node: usize, signal: Signal) -> Result<(), Failure> {
+        let Some(child) = &self.servers[node].child else { return Ok(()) };
+        kill_process(Pid::from_child(child), signal)
+            .map_err(|error| Failure::failed(format!("cannot signal server {node}: {error}")))
+    }
+
+    /// A message about a server that has ended by itself, if one has.
+    pub fn trouble(&mut self) -> Option<String> {
+        let running = self.servers.iter_mut().enumerate().filter(|(_, server)| !server.is_stopping);
+        let mut ended = running.filter_map(|(node, server)| {
+            let status = server.child.as_mut()?.try_wait().ok().flatten()?;
+            Some(format!("server {node} has ended by itself ({status})"))
+        });
+        ended.next()
+    }
+
+    /// Stops every server in good order. Names those that did not.
+    pub fn stop(mut self) -> Vec<String> {
+        for child in self.servers.iter_mut().filter_map(|server| server.child.as_mut()) {
+            drop(child.stdin.take());
+        }
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        let mut trouble = Vec::new();
+        for (node, server) in self.servers.iter_mut().enumerate() {
+            let Some(child) = &mut server.child else { continue };
+            loop {
+                match child.try_wait() {
+                    Ok(Some(status)) if status.success() => break,
+                    Ok(Some(status)) => trouble.push(format!("server {node} has stopped with {status}")),
+                    Ok(None) if Instant::now() < deadline => {
+                        std::thread::sleep(Duration::from_millis(10));
+                        continue;
+                    }
+                    Ok(None) => trouble.push(format!("server {node} does not stop within {STOP_TIMEOUT:?}")),
+                    Err(error) => trouble.push(format!("server {node}: {error}")),
+                }
+                break;
+            }
+        }
+        trouble
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for child in self.servers.iter_mut().filter_map(|server| server.child.as_mut()) {
+            // One that has ended already cannot be killed, which is no matter.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Where free ports are looked for: below those that systems give to whoever connects, of which one could be taken by a node that
+/// has started before the one that is to listen there.
+const PORTS: std::ops::Range<u16> = 10_000..32_000;
+
+/// The ports that this process has given away: a node that is down finds its own free when it comes back.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Addresses that are free at the moment, and that were not given before. Another process could take one before a server does; the
+/// server says so then.
+///
+/// # Errors
+/// If there are not so many.
+pub fn free_addresses(count: usize) -> Result<Vec<String>, Failure> {
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let drawn = getrandom::u64().map_err(|error| Failure::failed(format!("no random numbers: {error}")))?;
+    let start = (drawn % PORTS.len() as u64) as u16;
+    let ports = PORTS.map(|port| PORTS.start + (port - PORTS.start + start) % PORTS.len() as u16);
+    // All are held until the last is found, and none is given twice.
+    let free = ports.filter(|port| !given.contains(port));
+    let free = free.filter_map(|port| Some((port, TcpListener::bind(("127.0.0.1", port)).ok()?)));
+    let free: Vec<_> = free.take(count).collect();
+    if free.len() < count {
+        return Err(Failure::failed(format!("there are no {count} free ports on 127.0.0.1 among {PORTS:?}")));
+    }
+    given.extend(free.iter().map(|(port, _)| port));
+    Ok(free.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_addresses_are_different_ones_that_nobody_is_given_who_connects() {
+        let addresses = free_addresses(20).unwrap();
+        let port = |address: &String| address.strip_prefix("127.0.0.1:").unwrap().parse::<u16>().unwrap();
+        let ports: BTreeSet<u16> = addresses.iter().map(port).collect();
+        assert!(ports.len() == 20 && ports.iter().all(|port| PORTS.contains(port)), "{addresses:?}");
+    }
+}

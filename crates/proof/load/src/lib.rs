@@ -1,0 +1,148 @@
+//! Keeps workload transactions in flight on a real cluster, measures them, and records what they saw.
+//!
+//! A load is a closed loop: each of its clients runs one transaction at a time, to its end, and then the next. All
+//! clients of a load share one connection per node, as the transactions of an application do.
+//!
+//! | file | role |
+//! |---|---|
+//! | `client` | one client: one transaction after the other |
+//! | `history` | what the clients saw, for the checker |
+//! | `tally` | counts and latencies |
+//! | `meter` | processor time, messages, bytes and syncs |
+
+mod client;
+mod history;
+mod meter;
+mod tally;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use quorate::Keyspace;
+use quorate_workloads::Parameters;
+use tokio::task::JoinHandle;
+
+pub use history::{HistoryLog, level};
+pub use meter::{Costs, Reading, UnreadableStatus, cpu_time};
+pub use tally::Tally;
+
+/// A load: transactions of a workload in a keyspace, a number of them at a time.
+#[derive(Clone)]
+pub struct Load {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// The workload.
+    pub parameters: Parameters,
+    /// How many transactions are in flight.
+    pub clients: u64,
+    /// The number of the first client; different for every load that shares a history.
+    pub first_client: u64,
+    /// The site of the clients, for the history.
+    pub site: String,
+    /// The round trip to the farthest replica that a fast quorum needs, if delays are emulated.
+    pub round_trip: Option<Duration>,
+    /// The record of the transactions, if they are to be judged.
+    pub history: Option<HistoryLog>,
+    /// The seed of the transactions that the clients draw.
+    pub seed: u64,
+    /// How many generations of keys other clients have touched before: these clients begin with the last of them.
+    pub generations: u64,
+    /// The times of commits, if they are to be noted.
+    pub commits: Option<Commits>,
+    /// True if transactions that only read keys, which are known beforehand, read them all at once.
+    pub reads_at_once: bool,
+}
+
+/// The times at which transactions have committed, over all loads that note them here, ascending.
+#[derive(Clone, Debug, Default)]
+pub struct Commits(Arc<Mutex<Vec<Instant>>>);
+
+impl Commits {
+    fn note(&self) {
+        let mut commits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read with the lock held, so that they ascend.
+        commits.push(Instant::now());
+    }
+
+    /// Looks at the times.
+    pub fn with<R>(&self, look: impl FnOnce(&[Instant]) -> R) -> R {
+        look(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A load that runs.
+pub struct Running {
+    shared: Arc<Shared>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+/// What the clients of a load share.
+struct Shared {
+    load: Load,
+    stop: AtomicBool,
+    /// How many generations of keys the clients have touched, if the workload has generations.
+    generations: AtomicU64,
+    tally: Mutex<Tally>,
+}
+
+impl Shared {
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Load {
+    /// Starts the clients, as tasks on this runtime.
+    pub fn start(self) -> Running {
+        let (clients, generations) = (self.clients, self.generations);
+        let shared = Arc::new(Shared {
+            load: self,
+            stop: AtomicBool::new(false),
+            generations: AtomicU64::new(generations),
+            tally: Mutex::default(),
+        });
+        let clients =
+            (0..clients).map(|number| tokio::spawn(client::run(Arc::clone(&shared), number))).collect();
+        Running { shared, clients }
+    }
+}
+
+impl Running {
+    /// The counts since the start or the last call; counting begins anew.
+    pub fn take_tally(&self) -> Tally {
+        std::mem::take(&mut self.shared.tally())
+    }
+
+    /// Looks at the counts.
+    pub fn with_tally<R>(&self, look: impl FnOnce(&Tally) -> R) -> R {
+        look(&self.shared.tally())
+    }
+
+    /// Lets every client end once its transaction has.
+    pub fn begin_to_stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets every client end its transaction and waits for that; then reads all keys of a judged history once more, if
+    /// they are few, so that it says how each one ended.
+    pub async fn stop(mut self) -> Tally {
+        self.end().await;
+        client::read_everything(&self.shared).await;
+        std::mem::take(&mut self.shared.tally())
+    }
+
+    /// Lets every client end its transaction and waits for that.
+    pub async fn end(&mut self) {
+        self.begin_to_stop();
+        for client in self.clients.drain(..) {
+            // A client that panicked has said so already; its transactions stay unknown.
+            let _ = client.await;
+        }
+    }
+
+    /// How many generations of keys the clients have touched or may touch next.
+    pub fn generations(&self) -> u64 {
+        self.shared.generations.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,122 @@
+//! The counts of a load.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// Counts and latencies.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// User transactions that committed.
+    pub committed: u64,
+    /// Attempts that did not.
+    pub aborted: u64,
+    /// Transactions whose outcome could not be found out in time.
+    pub unknown: u64,
+    /// Transactions that were refused: unavailable or overloaded.
+    pub refused: u64,
+    /// Commits that were decided within one round trip.
+    pub fast: u64,
+    /// The latest error of another kind, for people.
+    pub trouble: Option<String>,
+    /// From the beginning of a transaction to its outcome, all attempts included, in nanoseconds.
+    latency: Histogram<u64>,
+    /// From the commit call of the successful attempt to the outcome, in thousandths of a round trip.
+    round_trips: Histogram<u64>,
+}
+
+/// Latencies up to a minute, to three digits.
+const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
+
+impl Default for Tally {
+    fn default() -> Self {
+        let histogram = |max| Histogram::new_with_bounds(1, max, 3).expect("the bounds are valid");
+        Tally {
+            committed: 0,
+            aborted: 0,
+            unknown: 0,
+            refused: 0,
+            fast: 0,
+            trouble: None,
+            latency: histogram(LATENCY_NANOS_MAX),
+            round_trips: histogram(1_000_000),
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a transaction that has committed.
+    pub fn on_commit(
+        &mut self,
+        latency: Duration,
+        commit: Duration,
+        round_trip: Option<Duration>,
+        fast: bool,
+    ) {
+        self.committed += 1;
+        self.fast += u64::from(fast);
+        self.latency.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+        if let Some(round_trip) = round_trip
+            && !round_trip.is_zero()
+        {
+            let thousandths = commit.as_secs_f64() / round_trip.as_secs_f64() * 1_000.0;
+            self.round_trips.saturating_record(thousandths.round() as u64);
+        }
+    }
+
+    /// The latency in microseconds that this share of the transactions stays below.
+    pub fn latency_us(&self, quantile: f64) -> u64 {
+        self.latency.value_at_quantile(quantile).div_ceil(1_000)
+    }
+
+    /// The median of round trips per commit; zero if none was measured.
+    pub fn rtts_per_commit(&self) -> f64 {
+        if self.round_trips.is_empty() {
+            0.0
+        } else {
+            self.round_trips.value_at_quantile(0.5) as f64 / 1_000.0
+        }
+    }
+
+    /// Aborted attempts out of all attempts that ended.
+    pub fn abort_rate(&self) -> f64 {
+        let ended = self.committed + self.aborted;
+        if ended == 0 { 0.0 } else { self.aborted as f64 / ended as f64 }
+    }
+
+    /// Adds the counts of another load.
+    pub fn add(&mut self, other: &Tally) {
+        self.committed += other.committed;
+        self.aborted += other.aborted;
+        self.unknown += other.unknown;
+        self.refused += other.refused;
+        self.fast += other.fast;
+        self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
+        self.latency += &other.latency;
+        self.round_trips += &other.round_trips;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_knows_its_medians_and_rates() {
+        let mut tally = Tally::default();
+        let round_trip = Some(Duration::from_millis(100));
+        for millis in [101, 103, 300] {
+            let took = Duration::from_millis(millis);
+            tally.on_commit(took * 2, took, round_trip, millis < 200);
+        }
+        tally.aborted = 1;
+        assert_eq!(tally.abort_rate(), 0.25);
+        assert!((1.02..1.04).contains(&tally.rtts_per_commit()), "{}", tally.rtts_per_commit());
+        assert!((205_000..207_000).contains(&tally.latency_us(0.5)), "{}", tally.latency_us(0.5));
+        let mut sum = Tally::default();
+        assert_eq!((sum.rtts_per_commit(), sum.abort_rate()), (0.0, 0.0));
+        sum.add(&tally);
+        assert_eq!((sum.committed, sum.aborted, sum.fast), (3, 1, 2));
+        assert_eq!(sum.latency_us(0.5), tally.latency_us(0.5));
+    }
+}

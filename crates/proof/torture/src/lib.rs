@@ -1,0 +1,551 @@
+//! Real processes under faults: servers are killed, paused, cut off, restarted and robbed of their disks while judged
+//! clients work, and in the end everything must serve and nothing that was acknowledged may be missing.
+//!
+//! ```text
+//!   one at a time     a fault strikes, ends, and everything serves again: how long that takes is measured
+//!   together          faults strike while others still last
+//!   healed            everything must serve, every client must commit, every transaction must end
+//!   judged            every key is read once more, and the checker judges the whole history
+//!   compared          the replicas of each shard must hold the same
+//! ```
+//!
+//! What strikes is drawn from a seed. When exactly it strikes, and what the processes do meanwhile, is up to the machine:
+//! the same seed gives the same faults in the same order, and not the same execution, which only the simulator does.
+//!
+//! | file | role |
+//! |---|---|
+//! | `fault`, `schedule` | what can strike, and what does |
+//! | `network` | links that can be cut, by proxies or in namespaces |
+//! | `arena` | the servers, and what is done to them |
+//! | `clients` | the clients of each site |
+//! | `operator` | who changes where replicas are |
+//! | `recovery` | how long there was no service |
+//! | `status` | what nodes say of themselves |
+//! | `attacks` | scripted attacks, each with servers of its own |
+
+mod arena;
+pub mod attacks;
+mod clients;
+mod fault;
+mod network;
+mod operator;
+mod recovery;
+mod schedule;
+mod status;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use quorate::{Durability, Isolation, Keyspace, KeyspaceOptions, Rival, System, VerifyOptions};
+use quorate_checker::{Report, check};
+use quorate_cluster::verify::{HowFar, verify};
+use quorate_cluster::{Failure, Launch, Layout, Processes, free_addresses};
+use quorate_core::GroupSize;
+use quorate_load::{HistoryLog, Tally, level};
+use quorate_workloads::{Parameters, WorkloadKind};
+
+use arena::{Arena, Request, Struck};
+use clients::{Clients, Task};
+pub use fault::{Fault, Faults};
+use network::{Namespaces, Network, Proxies, site_name};
+use operator::{Operator, SPARE_NODES};
+pub use recovery::{Recoveries, Spread};
+use schedule::Schedule;
+
+/// The name of the keyspace.
+const KEYSPACE: &str = "torture";
+
+/// How many transactions the clients of each site have in flight.
+const IN_FLIGHT: u64 = 4;
+
+/// How many keys workloads use that have no generations: few enough to be read once more, and to be in dispute.
+const KEYS: u64 = 500;
+
+/// The most sites that have clients.
+const CLIENT_SITES_MAX: usize = 3;
+
+/// How long clients may take to commit once everything serves.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many transactions must commit in all, so that the history shows something: clients go on until then.
+const COMMITS_MIN: usize = 500;
+
+/// How long transactions whose clients are gone may stay prepared: recovery is asked for after two seconds, and may
+/// have to be asked for again.
+const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long replicas may take to move once nothing keeps them from it, and how often somebody who waits for that looks.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
+const CHANGE_POLL: Duration = Duration::from_millis(10);
+
+/// How long replicas may take to come to a common point at which they are compared.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// After a run of so long everything that was written is compared in strict keyspaces, where what was written last is settled only after
+/// some fifteen seconds; after a shorter one what is settled when it ends.
+const FRESH_AFTER: Duration = Duration::from_secs(20);
+
+/// How often nodes without their data are looked after while faults strike together.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A run of torture.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program `quorate`, whose processes are tortured.
+    pub program: PathBuf,
+    /// The seed of the faults and of the transactions.
+    pub seed: u64,
+    /// How long faults strike.
+    pub time: Duration,
+    /// The faults that strike.
+    pub faults: Faults,
+    /// The workload of the clients.
+    pub workload: WorkloadKind,
+    /// How many nodes, each of which holds a replica of every shard at first.
+    pub nodes: GroupSize,
+    /// How many shards the keyspace has.
+    pub shards: usize,
+    /// The crashes that acknowledged writes survive.
+    pub durability: Durability,
+    /// The promise of the keyspace.
+    pub isolation: Isolation,
+    /// The comparison system that runs the keyspace, if one does.
+    pub baseline: Option<System>,
+    /// True for network namespaces, false for proxies.
+    pub namespaces: bool,
+    /// The file to write the history to.
+    pub history: Option<PathBuf>,
+}
+
+/// A moment of a run, told to people that wait for its end.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment<'a> {
+    /// So many server processes have begun, with data and logs in this directory.
+    Begins {
+        /// How many processes.
+        processes: usize,
+        /// Their directory.
+        directory: &'a Path,
+    },
+    /// A fault strikes.
+    Strikes {
+        /// The fault.
+        fault: Fault,
+        /// How long it lasts.
+        lasts: Duration,
+        /// For how long faults go on to strike together; none while they strike one after the other.
+        left: Option<Duration>,
+    },
+    /// Every fault ends.
+    Heals,
+    /// The replicas of each shard are compared.
+    Compares,
+    /// The comparison has come so far.
+    Compared(HowFar<'a>),
+    /// The history of so many committed transactions is judged.
+    Judges {
+        /// How many transactions.
+        committed: u64,
+    },
+}
+
+/// A listener to the moments of a run.
+pub type Tell<'a> = dyn Fn(Moment<'_>) + Sync + 'a;
+
+/// The outcome of a run.
+pub struct Tortured {
+    /// The faults that could strike, and how often each did.
+    pub strikes: BTreeMap<Fault, u64>,
+    /// How long there was no service.
+    pub recoveries: Recoveries,
+    /// The counts of the clients.
+    pub tally: Tally,
+    /// The judgement of the checker.
+    pub report: Report,
+    /// Everything that is wrong beside what the checker says.
+    pub troubles: Vec<String>,
+    /// The directory of logs and data, if something is wrong.
+    pub evidence: Option<PathBuf>,
+}
+
+impl Tortured {
+    /// True if nothing is wrong.
+    pub fn is_ok(&self) -> bool {
+        self.troubles.is_empty() && self.report.is_valid()
+    }
+}
+
+impl Options {
+    /// The faults that were asked for and that the network cannot inject: namespaces neither delay nor break.
+    pub fn impossible(&self) -> Vec<Fault> {
+        let is_impossible = |fault: &Fault| matches!(fault, Fault::DelaySpikes | Fault::BrokenConnections);
+        match &self.faults {
+            Faults::These(faults) if self.namespaces => {
+                faults.iter().copied().filter(is_impossible).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let is_survived_and_possible = |fault: &Fault| match fault {
+            // What is only in memory does not survive this.
+            Fault::PowerLoss => self.durability == Durability::Sync,
+            Fault::DelaySpikes | Fault::BrokenConnections => !self.namespaces,
+            _ => true,
+        };
+        match &self.faults {
+            Faults::All => Fault::ALL.into_iter().filter(is_survived_and_possible).collect(),
+            Faults::These(faults) => faults.clone(),
+        }
+    }
+
+    /// How many server processes there are: if replicas are to move, some that have none at first.
+    fn processes(&self) -> usize {
+        let spare = if self.faults().contains(&Fault::Membership) { SPARE_NODES } else { 0 };
+        self.nodes.replicas() + spare
+    }
+
+    fn parameters(&self, clients: u64) -> Parameters {
+        let mut parameters = Parameters::new(self.workload).for_clients(clients);
+        parameters.judged = true;
+        if self.workload != WorkloadKind::Lists {
+            parameters.keys = KEYS;
+        }
+        parameters
+    }
+
+    fn layout(&self, directory: PathBuf, network: &Network) -> Result<Layout, Failure> {
+        let addresses = network.addresses();
+        let http = match network {
+            Network::Proxies(_) => free_addresses(addresses.len())?,
+            // Everybody has all ports of an address of its own.
+            Network::Namespaces(_) => {
+                let host = |listen: &str| {
+                    listen.rsplit_once(':').map_or(listen.to_owned(), |(host, _)| host.to_owned())
+                };
+                addresses.iter().map(|address| format!("{}:7500", host(&address.listen))).collect()
+            }
+        };
+        Ok(Layout {
+            cluster: u64::from(std::process::id()),
+            sites: (0..self.nodes.replicas()).map(site_name).collect(),
+            nodes: addresses
+                .iter()
+                .enumerate()
+                .map(|(node, at)| (site_name(node % self.nodes.replicas()), at.found.clone()))
+                .collect(),
+            listen: addresses.iter().map(|address| address.listen.clone()).collect(),
+            http,
+            directory,
+            wan: None,
+            durability: self.durability,
+            log: BTreeMap::new(),
+            limits: BTreeMap::new(),
+        })
+    }
+}
+
+/// Tortures server processes and judges what comes of it. `tell` hears how far the run is.
+///
+/// # Errors
+/// If the processes or their network cannot be set up, or the history cannot be written or read. Trouble under torture is no error: it
+/// is part of the outcome.
+pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure> {
+    let directory = tempfile::tempdir().map_err(Failure::failed)?;
+    let network = if options.namespaces {
+        Network::Namespaces(Namespaces::start(options.processes())?)
+    } else {
+        Network::Proxies(Proxies::start(options.processes())?)
+    };
+    let layout = options.layout(directory.path().to_owned(), &network)?;
+    let launch =
+        Launch { program: options.program.clone(), wrappers: network.wrappers(), log_to_files: true };
+    let processes = Processes::prepare(&layout, launch)?;
+    let addresses = layout.addresses();
+    let mut arena = Arena::start(layout, processes, network, options.nodes)?;
+    arena.serve().await?;
+    let db = quorate::connect(addresses.clone()).await?;
+    let keyspace_options = KeyspaceOptions {
+        durability: options.durability,
+        shards: options.shards,
+        replicas: Some(options.nodes.replicas()),
+        comparison: options.baseline.map(Rival::from),
+        ..KeyspaceOptions::new(options.isolation)
+    };
+    tell(Moment::Begins { processes: options.processes(), directory: directory.path() });
+    let keyspace = db.create_keyspace(KEYSPACE, keyspace_options).await?;
+    arena.expect_replicas(operator::placed(&db).await?);
+    arena.serve().await?;
+
+    let sites = options.nodes.replicas().min(CLIENT_SITES_MAX);
+    let parameters = options.parameters(sites as u64 * IN_FLIGHT);
+    let history = HistoryLog::new();
+    let task = Task {
+        addresses,
+        keyspace: KEYSPACE.to_owned(),
+        parameters,
+        in_flight: IN_FLIGHT,
+        history: history.clone(),
+        seed: options.seed,
+    };
+    let clients = Clients::start(task, sites)?;
+    let schedule = Schedule::new(options.seed, options.faults(), options.processes(), sites);
+    let operator = Operator::new(db.clone(), options.nodes.replicas());
+    let recoveries = Recoveries::default();
+    let mut torture = Torture { arena, clients, operator, schedule, recoveries, tell };
+
+    let mut troubles = Vec::new();
+    if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = torture.strike_all(options.time).await {
+        troubles.push(reason);
+    } else {
+        troubles.extend(torture.settle(keyspace).await);
+        troubles.extend(compare_replicas(&db, options, tell).await?);
+    }
+    let Torture { mut arena, mut clients, recoveries, .. } = torture;
+    if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = clients.end() {
+        troubles.push(reason);
+    }
+    db.close().await;
+    let strikes = options.faults().into_iter().map(|fault| (fault, arena.strikes(fault))).collect();
+    troubles.extend(arena.trouble());
+    troubles.extend(arena.stop());
+
+    let tally = clients.tally().clone();
+    tell(Moment::Judges { committed: tally.committed });
+    let report = check(&history.to_history().map_err(Failure::failed)?, level(options.isolation));
+    if report.vacuous {
+        troubles.push("the history has too few conflicts to show anything".to_owned());
+    }
+    if let Some(path) = &options.history {
+        write_history(path, &history)?;
+    }
+    let mut tortured = Tortured { strikes, recoveries, tally, report, troubles, evidence: None };
+    if !tortured.is_ok() {
+        write_history(&directory.path().join("history.jsonl"), &history)?;
+        tortured.evidence = Some(directory.keep());
+    }
+    Ok(tortured)
+}
+
+/// Compares what the replicas of each shard hold, and tells which differ or could not be compared.
+async fn compare_replicas(
+    db: &quorate::Database,
+    options: &Options,
+    tell: &Tell<'_>,
+) -> Result<Vec<String>, Failure> {
+    tell(Moment::Compares);
+    let is_fresh = options.time >= FRESH_AFTER;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let not_below = if is_fresh { since_1970.as_micros() as u64 } else { 0 };
+    let how = VerifyOptions { patience: VERIFY_TIMEOUT, not_below };
+    let mut troubles = Vec::new();
+    for definition in db.definitions().await? {
+        // Its replicas are alike at no point that anybody could name.
+        if definition.comparison.as_ref().is_none_or(|comparison| comparison.rival != Rival::QwStore) {
+            troubles
+                .extend(verify(db, &definition, how, &|far| tell(Moment::Compared(far))).await.troubles());
+        }
+    }
+    Ok(troubles)
+}
+
+fn write_history(path: &Path, history: &HistoryLog) -> Result<(), Failure> {
+    let write = || history.write_json(std::fs::File::create(path)?);
+    write().map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// A run under way.
+struct Torture<'a> {
+    arena: Arena,
+    clients: Clients,
+    operator: Operator,
+    schedule: Schedule,
+    recoveries: Recoveries,
+    tell: &'a Tell<'a>,
+}
+
+impl Torture<'_> {
+    /// Lets faults strike, half of the time one after the other, but each at least once, and then together.
+    async fn strike_all(&mut self, time: Duration) -> Result<(), Failure> {
+        let begin = Instant::now();
+        self.wait_for_commits(begin).await?;
+        let mut struck = 0;
+        while (begin.elapsed() < time / 2 || struck < self.schedule.round_len())
+            && self.strike_alone().await?
+        {
+            struck += 1;
+        }
+        self.strike_together(begin + time).await
+    }
+
+    /// Lets one fault strike, and waits until everything serves again. False if there are no faults.
+    async fn strike_alone(&mut self) -> Result<bool, Failure> {
+        let Some(strike) = self.schedule.draw() else { return Ok(false) };
+        let began = Instant::now();
+        let Struck::Yes(request) = self.arena.strike(&strike)? else { return Ok(true) };
+        (self.tell)(Moment::Strikes { fault: strike.fault, lasts: strike.lasts, left: None });
+        self.fulfil(request)?;
+        while let Some(end) = self.arena.next_ending() {
+            tokio::time::sleep_until(end.into()).await;
+            self.end_what_is_due()?;
+        }
+        self.wait_for_operator().await?;
+        for restart in self.arena.serve().await? {
+            self.recoveries.add_restart(restart.fault, restart.took);
+        }
+        let recovered = Instant::now();
+        self.wait_for_commits(recovered).await?;
+        let gap = recovery::longest_gap(&self.clients.commits(), began, recovered);
+        self.recoveries.add_gap(strike.fault, gap);
+        Ok(true)
+    }
+
+    /// Lets faults strike while others last.
+    async fn strike_together(&mut self, end: Instant) -> Result<(), Failure> {
+        let (mut next_strike, mut next_look) = (Instant::now(), Instant::now());
+        while Instant::now() < end {
+            let now = Instant::now();
+            self.end_what_is_due()?;
+            if now >= next_strike {
+                let Some(strike) = self.schedule.draw() else {
+                    next_strike = end;
+                    continue;
+                };
+                next_strike = now + strike.pause;
+                if let Struck::Yes(request) = self.arena.strike(&strike)? {
+                    let left = Some(end.saturating_duration_since(now));
+                    (self.tell)(Moment::Strikes { fault: strike.fault, lasts: strike.lasts, left });
+                    self.fulfil(request)?;
+                }
+            }
+            if now >= next_look {
+                self.look_after_operator()?;
+                self.arena.look_after_lost().await;
+                next_look = Instant::now() + LOOK_INTERVAL;
+            }
+            if let Some(trouble) = self.arena.trouble() {
+                return Err(Failure::failed(trouble));
+            }
+            let wake = [Some(next_strike), Some(next_look), Some(end), self.arena.next_ending()];
+            if let Some(wake) = wake.into_iter().flatten().min() {
+                tokio::time::sleep_until(wake.into()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every fault; then everything must serve, every client must commit and every transaction must end. Tells what
+    /// does not.
+    async fn settle(&mut self, keyspace: Keyspace) -> Vec<String> {
+        let mut troubles = Vec::new();
+        (self.tell)(Moment::Heals);
+        if let Err(Failure::Failed(reason) | Failure::Usage(reason)) = self.heal().await {
+            troubles.push(reason);
+            return troubles;
+        }
+        let (generations, last) = self.clients.read_everything(keyspace).await;
+        if last.committed < generations {
+            troubles.push(format!(
+                "only {} of {generations} final reads committed: {}",
+                last.committed,
+                last.trouble.unwrap_or_else(|| "conflicts".to_owned())
+            ));
+        }
+        let deadline = Instant::now() + LEFTOVERS_TIMEOUT;
+        loop {
+            let left = self.arena.prepared().await;
+            if left == Some(0) {
+                break;
+            }
+            if Instant::now() >= deadline {
+                let left = left.map_or("an unknown number of".to_owned(), |left| left.to_string());
+                troubles.push(format!(
+                    "{left} prepares are still open {LEFTOVERS_TIMEOUT:?} after the last client"
+                ));
+                break;
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        troubles
+    }
+
+    async fn heal(&mut self) -> Result<(), Failure> {
+        self.arena.hurry();
+        while let Some(end) = self.arena.next_ending() {
+            tokio::time::sleep_until(end.into()).await;
+            self.end_what_is_due()?;
+        }
+        self.wait_for_operator().await?;
+        self.arena.serve().await?;
+        let healed = Instant::now();
+        self.wait_for_commits(healed).await?;
+        while self.clients.commits().len() < COMMITS_MIN && healed.elapsed() < COMMIT_TIMEOUT {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        self.clients.end()
+    }
+
+    fn end_what_is_due(&mut self) -> Result<(), Failure> {
+        for request in self.arena.end_what_is_due(Instant::now())? {
+            self.fulfil(Some(request))?;
+        }
+        Ok(())
+    }
+
+    fn fulfil(&mut self, request: Option<Request>) -> Result<(), Failure> {
+        match request {
+            Some(Request::Vanish(site)) => self.clients.vanish(site).map(|_| ()),
+            Some(Request::Start(site)) => self.clients.start_site(site),
+            Some(Request::Change(wish)) => {
+                self.operator.begin(wish);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Looks whether replicas have moved that were to.
+    fn look_after_operator(&mut self) -> Result<(), Failure> {
+        if let Some(replicas) = self.operator.take_fulfilled()? {
+            self.arena.expect_replicas(replicas);
+        }
+        Ok(())
+    }
+
+    /// Waits until replicas have moved that are to.
+    async fn wait_for_operator(&mut self) -> Result<(), Failure> {
+        let deadline = Instant::now() + CHANGE_TIMEOUT;
+        while self.operator.is_changing() {
+            self.look_after_operator()?;
+            if Instant::now() >= deadline {
+                return Err(Failure::failed(format!("replicas do not move within {CHANGE_TIMEOUT:?}")));
+            }
+            if let Some(trouble) = self.arena.trouble() {
+                return Err(Failure::failed(trouble));
+            }
+            tokio::time::sleep(CHANGE_POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until the clients of every site have committed something since then.
+    async fn wait_for_commits(&mut self, since: Instant) -> Result<(), Failure> {
+        let deadline = Instant::now() + COMMIT_TIMEOUT;
+        loop {
+            let committed = self.clients.have_committed_since(since);
+            let Some(idle) = committed.iter().position(|has| !has) else { return Ok(()) };
+            if Instant::now() >= deadline {
+                let site = site_name(idle);
+                return Err(Failure::failed(format!(
+                    "the clients of {site} commit nothing for {COMMIT_TIMEOUT:?} although everything serves"
+                )));
+            }
+            if let Some(trouble) = self.arena.trouble() {
+                return Err(Failure::failed(trouble));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
