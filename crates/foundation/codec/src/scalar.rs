@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorate_core::command::Class;
 use quorate_core::comparison::{Rival, System};
 use quorate_core::lives::Incarnation;
 use quorate_core::log::Position;
@@ -123,6 +124,12 @@ macro_rules! choices {
 choices!(Isolation {
     1 "strict" [Isolation::Strict],
     2 "serializable" [Isolation::Serializable],
+});
+
+choices!(Class {
+    1 "read-only" [Class::ReadOnly],
+    2 "independent" [Class::Independent],
+    3 "coordinated" [Class::Coordinated],
 });
 
 choices!(Durability {

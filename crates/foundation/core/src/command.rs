@@ -1,12 +1,22 @@
-//! What a client tells the coordinator of its transactions, and what the coordinator tells the client: the same for every
-//! protocol. One that lacks something refuses it with [`Failure::Invalid`].
+//! The vocabulary between a client and the coordinators of its transactions, the same for every protocol.
+//!
+//! | part | commands | events |
+//! |---|---|---|
+//! | all protocols | [`Command::Begin`] to [`Command::Resolve`] | [`Event::Got`] to [`Event::Resolved`] |
+//! | one-round transactions | [`Command::Execute`], [`Command::Recall`], [`Command::Observe`] | [`Event::Executed`] |
+//!
+//! A coordinator whose protocol lacks a part answers with [`Command::refused`] and [`Invalid::Unsupported`]: a command is never passed over in silence, and never
+//! taken for one of another protocol. Each new part is a row of this table; milestones that come after [`Event::Finished`] are events
+//! of their own, so that a client that does not wait for them need not know them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::{KeyspaceId, ReplicaId, ReplicaIndex, ShardId, TransactionId};
 use crate::key::Key;
 use crate::members::Members;
+use crate::time::ClockTime;
 use crate::timestamp::Timestamp;
 use crate::topology::Keyspace;
 use crate::transaction::{KeyRange, Value};
@@ -162,6 +172,74 @@ pub enum Command {
         /// By when the client wants an answer.
         patience: Duration,
     },
+    /// Execute a transaction in one round: the client knows beforehand what it does at each shard. Answered by [`Event::Executed`].
+    Execute {
+        /// Its name. The previous attempt of the same transaction must have ended, and not as unknown.
+        transaction: TransactionId,
+        /// The keyspace of all shards that take part in it.
+        keyspace: KeyspaceId,
+        /// What it does at each of them, in the encoding of the application that runs there.
+        parts: BTreeMap<ShardId, Value>,
+        /// What they have to agree on. A client that says [`Class::Independent`] vouches for it that no shard refuses its part while another
+        /// does not.
+        class: Class,
+        /// What the clock showed when the client named it: it is not sent as if that had been earlier.
+        not_before: ClockTime,
+        /// By when the client wants an answer, whatever it is.
+        patience: Duration,
+    },
+    /// Find out what became of a one-round transaction, and what it has answered. Where it has not been heard of by then, it is executed
+    /// nowhere. Answered by [`Event::Executed`].
+    Recall {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Every shard that took part in it, sorted.
+        participants: Vec<ShardId>,
+        /// As in [`Command::Execute`].
+        not_before: ClockTime,
+        /// By when the client wants an answer.
+        patience: Duration,
+    },
+    /// Another client has seen this timestamp: whatever this one executes from here on comes after what that one has seen. Answered by
+    /// nothing; a protocol whose clients have no sessions passes it over.
+    Observe {
+        /// The timestamp.
+        timestamp: ClockTime,
+    },
+}
+
+impl Command {
+    /// The answer of a coordinator that cannot do it, for this reason; none if the command is not answered.
+    pub fn refused(&self, reason: Invalid) -> Option<Event> {
+        let failure = Failure::Invalid(reason);
+        match *self {
+            Command::Route(_) | Command::Reachable { .. } | Command::Observe { .. } => None,
+            Command::Begin { transaction, .. }
+            | Command::Get { transaction, .. }
+            | Command::Scan { transaction, .. }
+            | Command::Put { transaction, .. }
+            | Command::Commit { transaction }
+            | Command::ReadOnly { transaction, .. }
+            | Command::ReadOnlyScan { transaction, .. }
+            | Command::Abort { transaction } => Some(Event::Finished { transaction, result: Err(failure) }),
+            Command::Resolve { transaction, .. } => Some(Event::Resolved { transaction, outcome: None }),
+            Command::Execute { transaction, .. } | Command::Recall { transaction, .. } => {
+                Some(Event::Executed { transaction, result: Err(NotExecuted::Failed(failure)) })
+            }
+        }
+    }
+}
+
+/// How much the participants of a one-round transaction have to agree on (Granola, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// It changes nothing anywhere: a snapshot of the shards that take part in it.
+    ReadOnly,
+    /// Every participant executes its part whatever happens at the others, and would refuse it if any of them would. All that one
+    /// shard alone takes part in is of this class, too.
+    Independent,
+    /// It is executed if all participants vote for it, and nowhere if one votes against it.
+    Coordinated,
 }
 
 /// What the coordinator tells the client.
@@ -209,6 +287,53 @@ pub enum Event {
         /// Its fate.
         outcome: Option<Outcome>,
     },
+    /// A one-round transaction is over, as far as the client is concerned.
+    Executed {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What it has come to.
+        result: Result<Executed, NotExecuted>,
+    },
+}
+
+/// A one-round transaction that was executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// Where it stands in the serial order.
+    pub timestamp: Timestamp,
+    /// What each shard has answered, in the encoding of the application that runs there.
+    pub answers: BTreeMap<ShardId, Value>,
+}
+
+/// Why a one-round transaction was not, or perhaps was not, executed; or why it is not known what it has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotExecuted {
+    /// It has failed as any transaction may. After [`Failure::Unknown`], [`Command::Recall`] tells more.
+    Failed(Failure),
+    /// A shard refuses its part. It has changed nothing anywhere, and will not.
+    Refused {
+        /// The shard; the first one, if all have refused their parts.
+        shard: ShardId,
+        /// Why, in the encoding of the application that runs there.
+        reason: Value,
+    },
+    /// It has no parts, or a part for a shard that is none of its keyspace's. Surely not executed.
+    NoSuchShard(Option<ShardId>),
+    /// It was executed, and what some shards have answered could not be found out.
+    AnswersLost {
+        /// Where it stands in the serial order.
+        timestamp: Timestamp,
+        /// The shards.
+        missing: Vec<ShardId>,
+    },
+    /// It was sent so long ago that no shard knows any more what has become of it.
+    Forgotten,
+}
+
+impl From<Failure> for NotExecuted {
+    fn from(failure: Failure) -> Self {
+        NotExecuted::Failed(failure)
+    }
 }
 
 /// A committed transaction.
@@ -259,6 +384,9 @@ pub enum Invalid {
     /// The coordinator has no such keyspace.
     #[error("{0} is not known here: it was dropped, or the client's directory is stale")]
     UnknownKeyspace(KeyspaceId),
+    /// The protocol of the keyspace has no such transactions.
+    #[error("the protocol of this keyspace has no such transactions: use a keyspace of another isolation")]
+    Unsupported,
     /// The keyspace states no bound of clocks to read by.
     #[error("{0} states no bound of clocks")]
     NoClockBound(KeyspaceId),

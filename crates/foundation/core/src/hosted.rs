@@ -11,12 +11,13 @@
 //! | [`HostedReplica`] | how a replica begins, how it is, what it is told by operators, which messages may be refused | servers, the simulator |
 //! | [`HostedOnLog`] | the same, as far as it is not the log's | the log, for both |
 //! | [`Holdings`] | what a replica holds | the simulator, which judges it |
+//! | [`HostedCoordinator`] | whether a coordinator is idle, and how far its client has seen | the client |
 //!
 //! All of it is pure: a host reads it between two steps.
 
 use std::fmt::Debug;
 
-use crate::command::Outcome;
+use crate::command::{Command, Event, Outcome};
 use crate::id::{ClientId, Epoch, ReplicaId, ShardId, TransactionId, View};
 use crate::key::Key;
 use crate::log::LogMachine;
@@ -342,4 +343,16 @@ pub trait Holdings: Debug {
 
     /// About how many bytes its state takes in a snapshot; rather more.
     fn state_bytes(&self) -> u64;
+}
+
+/// A coordinator that a client can host. Its messages are those of its protocol's replicas.
+pub trait HostedCoordinator: Machine<Command = Command, Event = Event> {
+    /// True if it has nothing to do and nothing to tell.
+    fn is_idle(&self) -> bool;
+
+    /// The greatest timestamp that its client has seen, where the order of sessions is promised by that; another client that is told
+    /// with [`Command::Observe`] is ordered after it.
+    fn seen(&self) -> ClockTime {
+        ClockTime::default()
+    }
 }

@@ -6,8 +6,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use quorate_core::command::Command;
 use quorate_core::{Key, Value};
-use quorate_serializable_coordinator::Command;
 use quorate_serializable_shard::arithmetic::{appended, incremented};
 use quorate_serializable_shard::{Condition, Division, Found, FoundKey, NoAnswer, Refusal, Step, StepFault};
 

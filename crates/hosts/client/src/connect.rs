@@ -94,7 +94,7 @@ pub async fn connect_with(addresses: impl Into<Addresses>, options: Options) -> 
     let site_id = options.site.as_ref().map(|site| site_named(&topology, site)).transpose()?;
 
     let (settled, stale) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let coordinators = Coordinators::new(client, options.coordinator(client));
+    let coordinators = Coordinators::new(options.coordinator(client));
     let host = ClientHost::new(client, coordinators, &topology, Arc::clone(&settled), Arc::clone(&stale));
     let mut transport_options = transport::Options::new(cluster, Peer::Client(client), site.clone());
     transport_options.delays = options.delays.clone().map(Arc::new);

@@ -1,25 +1,25 @@
-//! The coordinators of one client: one of TAPIR and one of Granola for all keyspaces that these run, one of the configuration
-//! service, which holds the catalogue, and one for each keyspace that a comparison system runs.
+//! The coordinators of one client: one row for each protocol, everything else goes through the port [`HostedCoordinator`].
 //!
-//! A command finds its coordinator by the keyspace, replica or transaction that it names, a message by its protocol and the
-//! shard that it comes from.
+//! A command finds its coordinator by the keyspace, replica or transaction that it names, a message by the shard that it comes
+//! from. A command that names nothing that is known is refused here: no protocol takes over for another.
 
 use std::convert::Infallible;
 
 use quorate_baselines::{Coordinator as Baseline, CoordinatorConfig, Replica};
-use quorate_core::command::{Command as Common, Event as Told, Routes};
+use quorate_core::command::{Command, Event, Invalid, Routes};
 use quorate_core::comparison::Rival;
 use quorate_core::hash::FixedMap;
-use quorate_core::machine::InputOf;
-use quorate_core::topology::Isolation;
+use quorate_core::hosted::HostedCoordinator;
+use quorate_core::topology::{Isolation, Keyspace};
 use quorate_core::{
-    Address, ClientId, ClockTime, Epoch, Input, Instant, KeyspaceId, Machine, Random, ShardId, TransactionId,
+    Address, ClientId, ClockTime, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, Random, ShardId,
+    TransactionId,
 };
 use quorate_log::Guest;
 use quorate_runtime::clock::Time;
 use quorate_runtime::{Carrier, Driver, Kept, log_ignored};
-use quorate_serializable_coordinator::{Command, Event, Interactive};
-use quorate_tapir::Coordinator;
+use quorate_serializable_coordinator::Interactive;
+use quorate_tapir::Coordinator as Tapir;
 use quorate_wire::ProtocolMessage;
 use quorate_wire::catalogue::{SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
 use quorate_wire::packet::Serializable;
@@ -33,106 +33,219 @@ pub(crate) trait World {
     fn tell(&mut self, event: Event);
 }
 
-/// The coordinator of the configuration, and one of a comparison system, speaking as members of a log do.
-type Configuration = Guest<quorate_configuration::Coordinator, quorate_configuration::Replica>;
-type Comparison = Guest<Baseline, Replica>;
-
-/// The coordinator of serializable keyspaces.
-type Granola = Guest<Interactive, Serializable>;
-
-/// One of the coordinators.
+/// The protocol that runs a keyspace, as far as coordinators of one client differ by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
-    Tapir,
-    Granola,
+enum Protocol {
+    Strict,
+    Serializable,
     Configuration,
+    /// One coordinator for each keyspace: each has a service of its own.
+    OnLog(quorate_core::comparison::System, Option<(ShardId, GroupSize)>),
     QwStore,
-    /// The one of a comparison system on replicated logs, by its place.
-    Comparison(usize),
 }
+
+impl Protocol {
+    /// Those of which a client has one coordinator for all keyspaces.
+    const SHARED: [Protocol; 4] =
+        [Protocol::Strict, Protocol::Serializable, Protocol::Configuration, Protocol::QwStore];
+
+    fn of(keyspace: &Keyspace) -> Protocol {
+        match (&keyspace.comparison, keyspace.isolation) {
+            (None, _) if keyspace.id == SYSTEM_KEYSPACE_ID => Protocol::Configuration,
+            (None, Isolation::Strict) => Protocol::Strict,
+            (None, Isolation::Serializable) => Protocol::Serializable,
+            (Some(comparison), _) => match comparison.rival {
+                Rival::QwStore => Protocol::QwStore,
+                Rival::OnLog(system) => {
+                    let service = comparison.service.as_ref();
+                    Protocol::OnLog(system, service.map(|group| (group.id, group.group_size())))
+                }
+            },
+        }
+    }
+
+    /// A coordinator of this protocol, with time-outs as the client wants them.
+    fn coordinator(self, wanted: &quorate_tapir::CoordinatorConfig, random: Random) -> Box<dyn Runs> {
+        let (client, read_timeout, resend_timeout) =
+            (wanted.client, wanted.read_timeout, wanted.resend_timeout);
+        match self {
+            Protocol::Strict => Running::<Tapir>::boxed(wanted.clone(), random),
+            Protocol::Serializable => {
+                let initial = quorate_granola::CoordinatorConfig::new(client);
+                let config = quorate_granola::CoordinatorConfig { resend_timeout, ..initial };
+                Running::<Guest<Interactive, Serializable>>::boxed(config, random)
+            }
+            Protocol::Configuration => {
+                let initial = quorate_configuration::CoordinatorConfig::new(client);
+                let config =
+                    quorate_configuration::CoordinatorConfig { read_timeout, resend_timeout, ..initial };
+                Running::<Guest<quorate_configuration::Coordinator, quorate_configuration::Replica>>::boxed(
+                    config, random,
+                )
+            }
+            Protocol::OnLog(system, service) => {
+                let config = CoordinatorConfig { service, ..CoordinatorConfig::new(client, system) };
+                Running::<Guest<Baseline, Replica>>::boxed(config, random)
+            }
+            Protocol::QwStore => {
+                let config = quorate_qwstore::CoordinatorConfig::new(client);
+                Running::<quorate_qwstore::Coordinator>::boxed(config, random)
+            }
+        }
+    }
+}
+
+/// A coordinator that runs, whatever its protocol.
+trait Runs: Send {
+    fn start(&mut self, time: Time, world: &mut dyn World);
+    fn command(&mut self, time: Time, command: Command, world: &mut dyn World);
+    /// Gives it a message. One of another protocol is lost.
+    fn on_message(
+        &mut self,
+        time: Time,
+        from: Address,
+        epoch: Epoch,
+        message: ProtocolMessage,
+        world: &mut dyn World,
+    );
+    fn fire_timers(&mut self, time: Time, world: &mut dyn World);
+    fn next_deadline(&mut self) -> Option<Instant>;
+    fn is_idle(&self) -> bool;
+    fn seen(&self) -> ClockTime;
+}
+
+/// A coordinator that runs.
+struct Running<C: Machine> {
+    driver: Driver<C>,
+}
+
+impl<C> Running<C>
+where
+    C: HostedCoordinator<Message: Into<ProtocolMessage> + TryFrom<ProtocolMessage>, Record = Infallible>,
+    Running<C>: Send + 'static,
+{
+    fn boxed(config: C::Config, random: Random) -> Box<dyn Runs> {
+        Box::new(Running { driver: Driver::new(C::restore(config, []), random) })
+    }
+}
+
+impl<C> Runs for Running<C>
+where
+    C: HostedCoordinator<Message: Into<ProtocolMessage> + TryFrom<ProtocolMessage>, Record = Infallible>,
+    Running<C>: Send,
+{
+    fn start(&mut self, time: Time, world: &mut dyn World) {
+        self.driver.step(time, Input::Start, &mut Carries { world });
+    }
+
+    fn command(&mut self, time: Time, command: Command, world: &mut dyn World) {
+        self.driver.step(time, Input::Command(command), &mut Carries { world });
+    }
+
+    fn on_message(
+        &mut self,
+        time: Time,
+        from: Address,
+        epoch: Epoch,
+        message: ProtocolMessage,
+        world: &mut dyn World,
+    ) {
+        let Ok(message) = message.try_into() else {
+            return log_ignored("a message of another protocol than its shard's");
+        };
+        self.driver.step(time, Input::Message { from, epoch, message }, &mut Carries { world });
+    }
+
+    fn fire_timers(&mut self, time: Time, world: &mut dyn World) {
+        self.driver.fire_timers(time, &mut Carries { world });
+    }
+
+    fn next_deadline(&mut self) -> Option<Instant> {
+        self.driver.next_deadline()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.driver.machine().is_idle()
+    }
+
+    fn seen(&self) -> ClockTime {
+        self.driver.machine().seen()
+    }
+}
+
+/// A coordinator, by its place.
+type Slot = usize;
 
 /// All coordinators of one client.
 pub(crate) struct Coordinators {
-    client: ClientId,
-    tapir: Driver<Coordinator>,
-    granola: Driver<Granola>,
-    configuration: Driver<Configuration>,
-    qwstore: Driver<quorate_qwstore::Coordinator>,
-    comparisons: Vec<Driver<Comparison>>,
-    // Whose something is; what is not here is TAPIR's.
-    keyspaces: FixedMap<KeyspaceId, Whose>,
-    shards: FixedMap<ShardId, Whose>,
-    open: FixedMap<TransactionId, Whose>,
+    wanted: quorate_tapir::CoordinatorConfig,
+    running: Vec<(Protocol, Box<dyn Runs>)>,
+    keyspaces: FixedMap<KeyspaceId, Slot>,
+    shards: FixedMap<ShardId, Slot>,
+    open: FixedMap<TransactionId, Slot>,
 }
 
 impl Coordinators {
-    /// The coordinators of a client that knows no keyspace yet.
-    pub(crate) fn new(client: ClientId, tapir: quorate_tapir::CoordinatorConfig) -> Self {
-        let configuration = quorate_configuration::CoordinatorConfig {
-            read_timeout: tapir.read_timeout,
-            resend_timeout: tapir.resend_timeout,
-            ..quorate_configuration::CoordinatorConfig::new(client)
-        };
-        let granola = quorate_granola::CoordinatorConfig {
-            resend_timeout: tapir.resend_timeout,
-            ..quorate_granola::CoordinatorConfig::new(client)
-        };
-        let qwstore = quorate_qwstore::CoordinatorConfig::new(client);
-        let random = || Random::new(client.0);
-        Coordinators {
-            client,
-            tapir: Driver::new(Coordinator::restore(tapir, []), random()),
-            granola: Driver::new(Guest::restore(granola, []), random()),
-            configuration: Driver::new(Guest::restore(configuration, []), random()),
-            qwstore: Driver::new(quorate_qwstore::Coordinator::restore(qwstore, []), random()),
-            comparisons: Vec::new(),
-            keyspaces: FixedMap::from_iter([(SYSTEM_KEYSPACE_ID, Whose::Configuration)]),
-            shards: FixedMap::from_iter([(SYSTEM_SHARD, Whose::Configuration)]),
+    /// The coordinators of a client that knows no keyspace yet but the built-in one.
+    pub(crate) fn new(wanted: quorate_tapir::CoordinatorConfig) -> Self {
+        let mut coordinators = Coordinators {
+            wanted,
+            running: Vec::new(),
+            keyspaces: FixedMap::default(),
+            shards: FixedMap::default(),
             open: FixedMap::default(),
+        };
+        for protocol in Protocol::SHARED {
+            let slot = coordinators.add(protocol);
+            if protocol == Protocol::Configuration {
+                coordinators.keyspaces.insert(SYSTEM_KEYSPACE_ID, slot);
+                coordinators.shards.insert(SYSTEM_SHARD, slot);
+            }
         }
+        coordinators
+    }
+
+    fn add(&mut self, protocol: Protocol) -> Slot {
+        let slot = self.running.len();
+        let ClientId(client) = self.wanted.client;
+        let running = protocol.coordinator(&self.wanted, Random::new(client ^ slot as u64));
+        self.running.push((protocol, running));
+        slot
     }
 
     /// Starts them.
     pub(crate) fn start(&mut self, time: Time, world: &mut impl World) {
-        self.tapir.step(time, Input::Start, &mut Carries { world, open: None });
-        self.step_granola(time, Input::Start, world);
-        self.step_configuration(time, Input::Start, world);
-        self.step_qwstore(time, Input::Start, world);
+        for (_, coordinator) in &mut self.running {
+            coordinator.start(time, world);
+        }
     }
 
-    /// The greatest timestamp that was seen of serializable keyspaces.
+    /// The greatest timestamp that the client has seen.
     pub(crate) fn seen(&self) -> ClockTime {
-        self.granola.machine().machine().seen()
+        self.running.iter().map(|(_, coordinator)| coordinator.seen()).max().unwrap_or_default()
     }
 
     /// True if they have nothing to do and nothing to tell.
     pub(crate) fn is_idle(&self) -> bool {
-        self.tapir.machine().is_empty()
-            && self.granola.machine().machine().is_empty()
-            && self.configuration.machine().machine().is_empty()
-            && self.qwstore.machine().is_empty()
-            && self.comparisons.iter().all(|coordinator| coordinator.machine().machine().is_empty())
+        self.running.iter().all(|(_, coordinator)| coordinator.is_idle())
     }
 
     /// Gives a command to the coordinator that it is for.
     pub(crate) fn command(&mut self, time: Time, command: Command, world: &mut impl World) {
-        let command = match command {
-            Command::Common(command) => command,
-            // No other protocol runs a transaction in one round.
-            command => return self.step_granola(time, Input::Command(command), world),
-        };
-        match self.whose(time, &command, world) {
-            Whose::Tapir => {
-                self.tapir.step(time, Input::Command(command), &mut Carries { world, open: None })
+        match self.slot_of(time, &command, world) {
+            Ok(slot) => {
+                self.running[slot].1.command(time, command, &mut Watches { world, open: &mut self.open })
             }
-            Whose::Granola => self.step_granola(time, Input::Command(command.into()), world),
-            Whose::Configuration => self.step_configuration(time, Input::Command(command), world),
-            Whose::QwStore => self.step_qwstore(time, Input::Command(command), world),
-            Whose::Comparison(slot) => self.step_comparison(time, slot, Input::Command(command), world),
+            Err(None) => {
+                for (_, coordinator) in &mut self.running {
+                    coordinator.command(time, command.clone(), &mut Watches { world, open: &mut self.open });
+                }
+            }
+            Err(Some(reason)) => command.refused(reason).into_iter().for_each(|event| world.tell(event)),
         }
     }
 
-    /// Gives a message to the coordinator that it is for.
+    /// Gives a message to the coordinator that it is for. One of a shard that is not known is lost, as any message may be.
     pub(crate) fn on_message(
         &mut self,
         time: Time,
@@ -141,157 +254,120 @@ impl Coordinators {
         message: ProtocolMessage,
         world: &mut impl World,
     ) {
-        match message {
-            ProtocolMessage::Tapir(message) => {
-                let input = Input::Message { from, epoch, message };
-                self.tapir.step(time, input, &mut Carries { world, open: None });
-            }
-            ProtocolMessage::Baseline(message) => {
-                let Address::Replica(replica) = from else { return };
-                if let Some(Whose::Comparison(slot)) = self.shards.get(&replica.shard).copied() {
-                    self.step_comparison(time, slot, Input::Message { from, epoch, message }, world);
-                }
-            }
-            ProtocolMessage::Granola(message) => {
-                self.step_granola(time, Input::Message { from, epoch, message }, world);
-            }
-            ProtocolMessage::Configuration(message) => {
-                self.step_configuration(time, Input::Message { from, epoch, message }, world);
-            }
-            ProtocolMessage::QwStore(message) => {
-                self.step_qwstore(time, Input::Message { from, epoch, message }, world);
-            }
-        }
+        let Address::Replica(replica) = from else { return log_ignored("a message that no replica says") };
+        let Some(slot) = self.shards.get(&replica.shard).copied() else {
+            return log_ignored("a message of a shard that is not known");
+        };
+        let world = &mut Watches { world, open: &mut self.open };
+        self.running[slot].1.on_message(time, from, epoch, message, world);
     }
 
     /// Fires the timers that are due.
     pub(crate) fn fire_timers(&mut self, time: Time, world: &mut impl World) {
-        self.tapir.fire_timers(time, &mut Carries { world, open: None });
-        self.granola.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
-        self.configuration.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
-        self.qwstore.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
-        for coordinator in &mut self.comparisons {
-            coordinator.fire_timers(time, &mut Carries { world, open: Some(&mut self.open) });
+        for (_, coordinator) in &mut self.running {
+            coordinator.fire_timers(time, &mut Watches { world, open: &mut self.open });
         }
     }
 
     /// When the next timer is due.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
-        let comparisons = self.comparisons.iter_mut().filter_map(Driver::next_deadline);
-        let configuration = self.configuration.next_deadline();
-        comparisons
-            .chain(self.tapir.next_deadline())
-            .chain(self.granola.next_deadline())
-            .chain(configuration)
-            .chain(self.qwstore.next_deadline())
-            .min()
+        self.running.iter_mut().filter_map(|(_, coordinator)| coordinator.next_deadline()).min()
     }
 
-    /// Whose a command is. A transaction that does not begin with TAPIR is noted.
-    fn whose(&mut self, time: Time, command: &Common, world: &mut impl World) -> Whose {
-        let known = match command {
-            Common::Route(routes) => Some(self.learn(time, routes, world)),
-            Common::Reachable { replica, .. } => self.shards.get(&replica.shard).copied(),
-            Common::Begin { transaction, keyspace, .. } => {
-                let whose = self.keyspaces.get(keyspace).copied();
-                self.open.extend(whose.map(|whose| (*transaction, whose)));
-                whose
+    /// The coordinator that a command is for, and notes a transaction that begins.
+    ///
+    /// # Errors
+    /// The command is for none, for this reason; or, without a reason, for all.
+    fn slot_of(
+        &mut self,
+        time: Time,
+        command: &Command,
+        world: &mut impl World,
+    ) -> Result<Slot, Option<Invalid>> {
+        match command {
+            Command::Route(routes) => Ok(self.learn(time, routes, world)),
+            Command::Observe { .. } => Err(None),
+            Command::Reachable { replica, .. } => {
+                self.shards.get(&replica.shard).copied().ok_or(Some(Invalid::Unsupported))
             }
-            Common::ReadOnly { keyspace, .. } | Common::ReadOnlyScan { keyspace, .. } => {
-                self.keyspaces.get(keyspace).copied()
+            Command::Begin { transaction, keyspace, .. } => {
+                let slot = self.slot_of_keyspace(*keyspace)?;
+                self.open.insert(*transaction, slot);
+                Ok(slot)
             }
-            Common::Get { transaction, .. }
-            | Common::Scan { transaction, .. }
-            | Common::Put { transaction, .. }
-            | Common::Commit { transaction }
-            | Common::Abort { transaction } => self.open.get(transaction).copied(),
-            Common::Resolve { participants, .. } => {
-                participants.first().and_then(|shard| self.shards.get(shard)).copied()
+            Command::ReadOnly { keyspace, .. }
+            | Command::ReadOnlyScan { keyspace, .. }
+            | Command::Execute { keyspace, .. } => self.slot_of_keyspace(*keyspace),
+            Command::Get { transaction, .. }
+            | Command::Scan { transaction, .. }
+            | Command::Put { transaction, .. }
+            | Command::Commit { transaction }
+            | Command::Abort { transaction } => {
+                self.open.get(transaction).copied().ok_or(Some(Invalid::NotOpen(*transaction)))
             }
-        };
-        known.unwrap_or(Whose::Tapir)
+            Command::Resolve { transaction, participants, .. }
+            | Command::Recall { transaction, participants, .. } => {
+                let slot = participants.first().and_then(|shard| self.shards.get(shard)).copied();
+                slot.ok_or(Some(Invalid::NotOpen(*transaction)))
+            }
+        }
     }
 
-    /// Who runs a keyspace. A comparison system on replicated logs gets a coordinator when it is first heard of.
-    fn learn(&mut self, time: Time, routes: &Routes, world: &mut impl World) -> Whose {
+    fn slot_of_keyspace(&self, keyspace: KeyspaceId) -> Result<Slot, Option<Invalid>> {
+        self.keyspaces.get(&keyspace).copied().ok_or(Some(Invalid::UnknownKeyspace(keyspace)))
+    }
+
+    /// The coordinator of a keyspace. A protocol whose keyspaces each have one gets it when the keyspace is first heard of.
+    fn learn(&mut self, time: Time, routes: &Routes, world: &mut impl World) -> Slot {
         let keyspace = &routes.keyspace;
-        let known = self.keyspaces.get(&keyspace.id).copied();
-        let whose = match (known, &keyspace.comparison) {
-            (Some(whose), _) => whose,
-            (None, None) => match keyspace.isolation {
-                Isolation::Strict => return Whose::Tapir,
-                Isolation::Serializable => {
-                    self.keyspaces.insert(keyspace.id, Whose::Granola);
-                    Whose::Granola
-                }
-            },
-            (None, Some(comparison)) => {
-                let Rival::OnLog(system) = comparison.rival else {
-                    self.keyspaces.insert(keyspace.id, Whose::QwStore);
-                    return self.learn(time, routes, world);
-                };
-                let service = comparison.service.as_ref().map(|group| (group.id, group.group_size()));
-                let config = CoordinatorConfig { service, ..CoordinatorConfig::new(self.client, system) };
-                let slot = self.comparisons.len();
-                let random = Random::new(self.client.0 ^ slot as u64);
-                self.comparisons.push(Driver::new(Guest::restore(config, []), random));
-                self.keyspaces.insert(keyspace.id, Whose::Comparison(slot));
-                self.step_comparison(time, slot, Input::Start, world);
-                Whose::Comparison(slot)
-            }
-        };
-        self.shards.extend(keyspace.groups().map(|group| (group.id, whose)));
-        whose
-    }
-
-    fn step_granola(&mut self, time: Time, input: InputOf<Granola>, world: &mut impl World) {
-        self.granola.step(time, input, &mut Carries { world, open: Some(&mut self.open) });
-    }
-
-    fn step_configuration(&mut self, time: Time, input: InputOf<Configuration>, world: &mut impl World) {
-        self.configuration.step(time, input, &mut Carries { world, open: Some(&mut self.open) });
-    }
-
-    fn step_qwstore(
-        &mut self,
-        time: Time,
-        input: InputOf<quorate_qwstore::Coordinator>,
-        world: &mut impl World,
-    ) {
-        self.qwstore.step(time, input, &mut Carries { world, open: Some(&mut self.open) });
-    }
-
-    fn step_comparison(
-        &mut self,
-        time: Time,
-        slot: usize,
-        input: InputOf<Comparison>,
-        world: &mut impl World,
-    ) {
-        self.comparisons[slot].step(time, input, &mut Carries { world, open: Some(&mut self.open) });
+        let slot = self.keyspaces.get(&keyspace.id).copied().unwrap_or_else(|| {
+            let protocol = Protocol::of(keyspace);
+            let shared = self.running.iter().position(|(known, _)| *known == protocol);
+            shared.filter(|_| Protocol::SHARED.contains(&protocol)).unwrap_or_else(|| {
+                let slot = self.add(protocol);
+                self.running[slot].1.start(time, world);
+                slot
+            })
+        });
+        self.keyspaces.insert(keyspace.id, slot);
+        self.shards.extend(keyspace.groups().map(|group| (group.id, slot)));
+        slot
     }
 }
 
-/// Carries out what a coordinator wants, and forgets which one a transaction belongs to when that ends.
-struct Carries<'a, W> {
+/// Forgets which coordinator a transaction belongs to when that has ended.
+struct Watches<'a, W> {
     world: &'a mut W,
-    open: Option<&'a mut FixedMap<TransactionId, Whose>>,
+    open: &'a mut FixedMap<TransactionId, Slot>,
 }
 
-impl<W, C> Carrier<C> for Carries<'_, W>
+impl<W: World> World for Watches<'_, W> {
+    fn send(&mut self, to: Address, epoch: Epoch, message: ProtocolMessage) {
+        self.world.send(to, epoch, message);
+    }
+
+    fn tell(&mut self, event: Event) {
+        if let Event::Finished { transaction, .. } = &event {
+            self.open.remove(transaction);
+        }
+        self.world.tell(event);
+    }
+}
+
+/// Carries out what a coordinator wants.
+struct Carries<'a> {
+    world: &'a mut dyn World,
+}
+
+impl<C> Carrier<C> for Carries<'_>
 where
-    W: World,
-    C: Machine<Message: Into<ProtocolMessage>, Record = Infallible, Event: Into<Event>>,
+    C: Machine<Message: Into<ProtocolMessage>, Record = Infallible, Event = Event>,
 {
     fn send(&mut self, to: Address, epoch: Epoch, message: C::Message) {
         self.world.send(to, epoch, message.into());
     }
 
-    fn emit(&mut self, event: C::Event) {
-        let event = event.into();
-        if let (Some(open), Event::Common(Told::Finished { transaction, .. })) = (&mut self.open, &event) {
-            open.remove(transaction);
-        }
+    fn emit(&mut self, event: Event) {
         self.world.tell(event);
     }
 
@@ -301,5 +377,138 @@ where
 
     fn ignored(&mut self, reason: &'static str) {
         log_ignored(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quorate_core::command::Failure;
+    use quorate_core::comparison::{Comparison, System};
+    use quorate_core::topology::{Durability, Shard};
+    use quorate_core::{Key, NodeId};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Vec<(Address, ProtocolMessage)>, Vec<Event>);
+
+    impl World for Heard {
+        fn send(&mut self, to: Address, _: Epoch, message: ProtocolMessage) {
+            self.0.push((to, message));
+        }
+
+        fn tell(&mut self, event: Event) {
+            self.1.push(event);
+        }
+    }
+
+    fn time() -> Time {
+        Time { now: Instant::START, clock: ClockTime::from_micros(1) }
+    }
+
+    fn keyspace(id: u32, isolation: Isolation, rival: Option<Rival>) -> Keyspace {
+        let comparison = rival.map(|rival| Comparison { rival, service: None });
+        Keyspace {
+            id: KeyspaceId(id),
+            name: format!("k{id}"),
+            isolation,
+            durability: Durability::Sync,
+            shards: vec![Shard::new(ShardId(10 * id), vec![NodeId(0)])],
+            epoch: Epoch::FIRST,
+            clock_bound: None,
+            comparison,
+        }
+    }
+
+    fn coordinators(keyspaces: impl IntoIterator<Item = Keyspace>) -> (Coordinators, Heard) {
+        let mut coordinators = Coordinators::new(quorate_tapir::CoordinatorConfig::new(ClientId(7)));
+        let mut heard = Heard::default();
+        coordinators.start(time(), &mut heard);
+        for keyspace in keyspaces {
+            let nearest = vec![vec![quorate_core::ReplicaIndex(0)]];
+            let routes = Command::Route(Arc::new(Routes { keyspace, nearest }));
+            coordinators.command(time(), routes, &mut heard);
+        }
+        assert!(heard.1.is_empty(), "{:?}", heard.1);
+        heard.0.clear();
+        (coordinators, heard)
+    }
+
+    const ID: TransactionId = TransactionId { client: ClientId(7), sequence: 1, attempt: 0 };
+
+    fn begin(keyspace: u32) -> [Command; 2] {
+        let (transaction, keyspace) = (ID, KeyspaceId(keyspace));
+        let patience = std::time::Duration::from_secs(1);
+        [
+            Command::Begin { transaction, keyspace, patience },
+            Command::Get { transaction, key: Key::from("k") },
+        ]
+    }
+
+    #[test]
+    fn each_protocol_is_asked_for_its_own_keyspaces() {
+        let on_log = Some(Rival::OnLog(System::TxnLock));
+        let all = [
+            keyspace(1, Isolation::Strict, None),
+            keyspace(2, Isolation::Serializable, None),
+            keyspace(3, Isolation::Strict, on_log),
+            keyspace(4, Isolation::Strict, Some(Rival::QwStore)),
+        ];
+        for (id, is_right) in [
+            (1, (|message| matches!(message, ProtocolMessage::Tapir(_))) as fn(&ProtocolMessage) -> bool),
+            (2, |message| matches!(message, ProtocolMessage::Granola(_))),
+            (3, |message| matches!(message, ProtocolMessage::Baseline(_))),
+            (4, |message| matches!(message, ProtocolMessage::QwStore(_))),
+        ] {
+            let (mut coordinators, mut heard) = coordinators(all.clone());
+            begin(id).into_iter().for_each(|command| coordinators.command(time(), command, &mut heard));
+            assert!(!heard.0.is_empty() && heard.0.iter().all(|(_, message)| is_right(message)), "{id}");
+            assert!(!coordinators.is_idle());
+        }
+    }
+
+    #[test]
+    fn commands_that_name_nothing_known_are_refused_and_reach_no_protocol() {
+        let (mut coordinators, mut heard) = coordinators([keyspace(1, Isolation::Strict, None)]);
+        let commands = begin(2).into_iter().chain([
+            Command::Put { transaction: ID, key: Key::from("k"), value: None },
+            Command::Commit { transaction: ID },
+            Command::Resolve {
+                transaction: ID,
+                participants: vec![ShardId(99)],
+                timestamp: Default::default(),
+                patience: std::time::Duration::from_secs(1),
+            },
+        ]);
+        commands.for_each(|command| coordinators.command(time(), command, &mut heard));
+        let finished = |reason| Event::Finished { transaction: ID, result: Err(Failure::Invalid(reason)) };
+        let not_open = || finished(Invalid::NotOpen(ID));
+        let expected = [
+            finished(Invalid::UnknownKeyspace(KeyspaceId(2))),
+            not_open(),
+            not_open(),
+            not_open(),
+            Event::Resolved { transaction: ID, outcome: None },
+        ];
+        assert_eq!(heard.1, expected);
+        assert!(heard.0.is_empty() && coordinators.is_idle());
+    }
+
+    #[test]
+    fn a_protocol_that_lacks_one_round_transactions_says_so() {
+        let (mut coordinators, mut heard) = coordinators([keyspace(1, Isolation::Strict, None)]);
+        let command = Command::Execute {
+            transaction: ID,
+            keyspace: KeyspaceId(1),
+            parts: Default::default(),
+            class: quorate_core::command::Class::Independent,
+            not_before: ClockTime::default(),
+            patience: std::time::Duration::from_secs(1),
+        };
+        coordinators.command(time(), command, &mut heard);
+        let failed = Failure::Invalid(Invalid::Unsupported).into();
+        assert_eq!(heard.1, [Event::Executed { transaction: ID, result: Err(failed) }]);
     }
 }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::Outcome;
+use quorate_core::command::{Command, Outcome};
 use quorate_core::topology::{Keyspace as Definition, Topology};
 use quorate_core::{ClientId, NodeId, ReplicaId, ShardId, View};
 use quorate_runtime::transport::{Counters, Transport};
-use quorate_serializable_coordinator::Command;
 use tokio::sync::oneshot;
 
 use crate::catalogue;

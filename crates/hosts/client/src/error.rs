@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use quorate_core::topology::Isolation;
 use quorate_core::topology::{ChangeError, MoveError, PlacementError};
 use quorate_core::transaction::LimitExceeded;
 use quorate_core::{NodeId, ReplicaId, ShardId, Timestamp};
@@ -188,6 +189,16 @@ pub enum Invalid {
     OpenTransactions {
         /// The limit.
         max: usize,
+    },
+    /// The protocol of the keyspace has no such transactions.
+    #[error(
+        "keyspaces that are {isolation} have no such transactions, and {name:?} is one: use a keyspace of another isolation"
+    )]
+    Unsupported {
+        /// The keyspace.
+        name: String,
+        /// Its isolation.
+        isolation: Isolation,
     },
     /// There is no such keyspace.
     #[error("there is no keyspace {name:?}; there are: {}", none_or_list(existing))]

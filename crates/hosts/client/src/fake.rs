@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorate_core::command::{Command as Common, Committed, Event as Told, Failure, Outcome};
+use quorate_core::command::{Command, Committed, Event, Executed, Failure, NotExecuted, Outcome};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Node, Shard, Topology};
 use quorate_core::{
     ClientId, ClockTime, Epoch, Key, KeyRange, KeyspaceId, NodeId, ShardId, SiteId, Timestamp, TransactionId,
@@ -12,7 +12,6 @@ use quorate_core::{
 };
 use quorate_granola::{Answer, Application, Place};
 use quorate_procedure::{Answer as Done, Footprint, Procedure, Stop, Store};
-use quorate_serializable_coordinator::{Command, Event, Executed, NotExecuted};
 use quorate_serializable_shard::{Library, Operation, ShardWith};
 use tokio::time::Instant;
 
@@ -34,6 +33,8 @@ struct State {
     data: BTreeMap<Key, Value>,
     open: BTreeMap<TransactionId, BTreeMap<Key, Option<Value>>>,
     heard: Vec<Command>,
+    /// How often the coordinator was visited.
+    visits: usize,
     ends: VecDeque<End>,
     outcomes: VecDeque<Option<Outcome>>,
     /// What the shards of a serializable keyspace hold.
@@ -163,16 +164,21 @@ impl Fake {
     pub(crate) fn heard(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         let told = state.heard.iter().filter_map(|command| match command {
-            Command::Common(Common::Begin { transaction, .. }) => Some(format!("begin {transaction}")),
-            Command::Common(Common::Commit { transaction }) => Some(format!("commit {transaction}")),
-            Command::Common(Common::Abort { transaction }) => Some(format!("abort {transaction}")),
-            Command::Common(Common::Resolve { transaction, .. }) => Some(format!("resolve {transaction}")),
+            Command::Begin { transaction, .. } => Some(format!("begin {transaction}")),
+            Command::Commit { transaction } => Some(format!("commit {transaction}")),
+            Command::Abort { transaction } => Some(format!("abort {transaction}")),
+            Command::Resolve { transaction, .. } => Some(format!("resolve {transaction}")),
             Command::Execute { transaction, class, .. } => Some(format!("execute {transaction} {class:?}")),
             Command::Recall { transaction, .. } => Some(format!("recall {transaction}")),
             Command::Observe { timestamp } => Some(format!("observe {}", timestamp.as_micros())),
-            Command::Common(_) => None,
+            _ => None,
         });
         told.collect()
+    }
+
+    /// How often the coordinator was visited.
+    pub(crate) fn visits(&self) -> usize {
+        self.state.lock().unwrap().visits
     }
 
     pub(crate) fn value(&self, key: &'static str) -> Option<Value> {
@@ -187,13 +193,16 @@ impl Fake {
 impl Port for Fake {
     fn with(&self, call: &mut dyn FnMut(&mut Waiters, &mut Vec<Command>)) {
         let mut state = self.state.lock().unwrap();
+        state.visits += 1;
         let mut commands = Vec::new();
         call(&mut state.waiters, &mut commands);
         for command in commands {
             state.heard.push(command.clone());
             let told = match command {
-                Command::Common(command) => state.on_command(command).map(Event::from),
-                command => state.on_one_round(command),
+                Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. } => {
+                    state.on_one_round(command)
+                }
+                command => state.on_command(command),
             };
             if let Some(event) = told {
                 state.waiters.deliver(event);
@@ -205,46 +214,46 @@ impl Port for Fake {
 }
 
 impl State {
-    fn on_command(&mut self, command: Common) -> Option<Told> {
+    fn on_command(&mut self, command: Command) -> Option<Event> {
         match command {
-            Common::Begin { transaction, .. } => {
+            Command::Begin { transaction, .. } => {
                 self.open.insert(transaction, BTreeMap::new());
                 None
             }
-            Common::Get { transaction, key } => {
+            Command::Get { transaction, key } => {
                 let own = self.open[&transaction].get(&key).cloned();
                 let value = own.unwrap_or_else(|| self.data.get(&key).cloned());
-                Some(Told::Got { transaction, key, value })
+                Some(Event::Got { transaction, key, value })
             }
-            Common::Scan { transaction, range, limit } => Some(self.scan(transaction, &range, limit)),
-            Common::Put { transaction, key, value } => {
+            Command::Scan { transaction, range, limit } => Some(self.scan(transaction, &range, limit)),
+            Command::Put { transaction, key, value } => {
                 self.open.get_mut(&transaction).expect("puts follow a begin").insert(key, value);
                 None
             }
-            Common::Commit { transaction } => self.on_commit(transaction),
-            Common::Abort { transaction } => {
+            Command::Commit { transaction } => self.on_commit(transaction),
+            Command::Abort { transaction } => {
                 self.open.remove(&transaction);
-                Some(Told::Finished { transaction, result: Err(Failure::Aborted) })
+                Some(Event::Finished { transaction, result: Err(Failure::Aborted) })
             }
-            Common::Resolve { .. } if self.forgets_who_asks => None,
-            Common::Resolve { transaction, .. } => {
-                Some(Told::Resolved { transaction, outcome: self.outcomes.pop_front().flatten() })
+            Command::Resolve { .. } if self.forgets_who_asks => None,
+            Command::Resolve { transaction, .. } => {
+                Some(Event::Resolved { transaction, outcome: self.outcomes.pop_front().flatten() })
             }
-            Common::ReadOnly { transaction, keys, .. } => {
+            Command::ReadOnly { transaction, keys, .. } => {
                 for key in keys {
                     let value = self.data.get(&key).cloned();
-                    self.waiters.deliver(Told::Got { transaction, key, value }.into());
+                    self.waiters.deliver(Event::Got { transaction, key, value });
                 }
                 self.open.insert(transaction, BTreeMap::new());
                 self.on_commit(transaction)
             }
-            Common::ReadOnlyScan { transaction, range, limit, .. } => {
+            Command::ReadOnlyScan { transaction, range, limit, .. } => {
                 let scanned = self.scan(transaction, &range, limit);
-                self.waiters.deliver(scanned.into());
+                self.waiters.deliver(scanned);
                 self.open.insert(transaction, BTreeMap::new());
                 self.on_commit(transaction)
             }
-            Common::Route(_) | Common::Reachable { .. } => None,
+            _ => None,
         }
     }
 
@@ -271,7 +280,7 @@ impl State {
                 let never = Err(NotExecuted::Failed(Failure::Conflict));
                 (transaction, self.one_rounds.pop_front().map_or(executed.unwrap_or(never), Err))
             }
-            Command::Observe { .. } | Command::Common(_) => return None,
+            _ => return None,
         };
         Some(Event::Executed { transaction, result })
     }
@@ -300,7 +309,7 @@ impl State {
         Ok(Executed { timestamp, answers })
     }
 
-    fn scan(&self, transaction: TransactionId, range: &KeyRange, limit: u32) -> Told {
+    fn scan(&self, transaction: TransactionId, range: &KeyRange, limit: u32) -> Event {
         let mut data = self.data.clone();
         for (key, value) in self.open.get(&transaction).into_iter().flatten() {
             match value {
@@ -312,10 +321,10 @@ impl State {
         let taken = found.by_ref().take(limit as usize);
         let entries = taken.map(|(key, value)| (key.clone(), value.clone())).collect();
         let next = found.next().map(|(key, _)| key.clone());
-        Told::Scanned { transaction, entries, next }
+        Event::Scanned { transaction, entries, next }
     }
 
-    fn on_commit(&mut self, transaction: TransactionId) -> Option<Told> {
+    fn on_commit(&mut self, transaction: TransactionId) -> Option<Event> {
         let writes = self.open.remove(&transaction).expect("a commit follows a begin");
         let result = match self.ends.pop_front().unwrap_or(End::Commit) {
             End::Commit => {
@@ -332,6 +341,6 @@ impl State {
             End::Fail(failure) => Err(failure),
             End::Never => return None,
         };
-        Some(Told::Finished { transaction, result })
+        Some(Event::Finished { transaction, result })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::command::{Command as Common, Event as Told, Routes};
+use quorate_core::command::{Command, Event, Routes};
 use quorate_core::hash::FixedMap;
 use quorate_core::topology::Topology;
 use quorate_core::verify::{Answer, Request};
@@ -16,7 +16,6 @@ use quorate_core::{
 };
 use quorate_runtime::clock::Time;
 use quorate_runtime::transport::{DialId, Host, LinkId, Remote, Target, Transport, Turn, Violation};
-use quorate_serializable_coordinator::{Command, Event};
 use quorate_wire::{Directory, Envelope, Packet, Peer, ProtocolMessage, ReplicaReport};
 use tokio::sync::{Notify, oneshot};
 
@@ -183,9 +182,9 @@ impl ClientHost {
     pub(crate) fn learn(&mut self, routes: Arc<Routes>, turn: &mut Turn<'_>) {
         let unreachable = self.nodes.learn(&routes, &self.waiters);
         self.waiters.set_current(routes.keyspace.id);
-        self.command(Common::Route(routes).into(), turn);
+        self.command(Command::Route(routes).into(), turn);
         for replica in unreachable {
-            self.command(Common::Reachable { replica, reachable: false }.into(), turn);
+            self.command(Command::Reachable { replica, reachable: false }.into(), turn);
         }
     }
 
@@ -307,7 +306,7 @@ impl ClientHost {
     fn set_reachable(&mut self, node: NodeId, reachable: bool, turn: &mut Turn<'_>) {
         let Some(known) = self.nodes.nodes.get(usize::from(node.0)) else { return };
         for replica in known.replicas.clone() {
-            self.command(Common::Reachable { replica, reachable }.into(), turn);
+            self.command(Command::Reachable { replica, reachable }.into(), turn);
         }
     }
 }
@@ -374,7 +373,7 @@ impl World for ToWorld<'_, '_> {
     }
 
     fn tell(&mut self, event: Event) {
-        if matches!(event, Event::Common(Told::Outdated { .. })) {
+        if matches!(event, Event::Outdated { .. }) {
             self.stale.notify_one();
         }
         self.waiters.deliver(event);
@@ -432,7 +431,7 @@ impl Host for ClientHost {
                 self.waiters.set_problem(node, replica, problem);
                 // One of a keyspace that is not known yet counts as soon as that is.
                 if self.nodes.hosted.contains_key(&replica) {
-                    self.command(Common::Reachable { replica, reachable }.into(), turn);
+                    self.command(Command::Reachable { replica, reachable }.into(), turn);
                 }
             }
             Packet::AcceptLossReply { replica, refused } | Packet::DeclareLostReply { replica, refused } => {

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::Failure;
+use quorate_core::command::{Executed, Failure, NotExecuted};
 use quorate_core::topology::Keyspace as Definition;
 use quorate_core::{ShardId, Timestamp, TransactionId, Value};
 use quorate_granola::Class;
-use quorate_serializable_coordinator::{Executed, NotExecuted};
 use tokio::time::Instant;
 
 use crate::error::{Error, Invalid, Result};

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorate_core::command::{Command as Common, Failure, Freshness};
+use quorate_core::command::{Command, Failure, Freshness};
 use quorate_core::topology::Keyspace;
 use quorate_core::{
     ClientId, ClockTime, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId, Value,
 };
 use quorate_granola::Class;
-use quorate_serializable_coordinator::Command;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use crate::waiters::{ExecutedAnswer, FinishAnswer, OpenError, OutcomeAnswer, ScanAnswer, Waiters};
@@ -112,11 +111,11 @@ impl Session {
     }
 
     /// Forgets a transaction after giving a last command about it, if any.
-    pub(crate) fn forget(&self, transaction: TransactionId, last: Option<Common>) {
+    pub(crate) fn forget(&self, transaction: TransactionId, last: Option<Command>) {
         let mut last = last;
         self.port.with(&mut |waiters, commands| {
             waiters.forget(transaction);
-            commands.extend(last.take().map(Command::from));
+            commands.extend(last.take());
         });
     }
 
@@ -143,17 +142,17 @@ impl Session {
         found
     }
 
-    /// Asks for a key. This and the next two begin the transaction first, if that is asked for.
+    /// Asks for a key. This, scans and commits give other commands about the transaction first.
     pub(crate) fn get(
         &self,
         transaction: TransactionId,
-        begin: Option<Common>,
+        before: Vec<Command>,
         key: &Key,
     ) -> Option<oneshot::Receiver<Option<Value>>> {
         self.ask(
-            begin,
+            before,
             |waiters, sender| waiters.expect_get(transaction, key.clone(), sender),
-            || Common::Get { transaction, key: key.clone() },
+            || Command::Get { transaction, key: key.clone() },
         )
     }
 
@@ -161,29 +160,15 @@ impl Session {
     pub(crate) fn scan(
         &self,
         transaction: TransactionId,
-        begin: Option<Common>,
+        before: Vec<Command>,
         range: &KeyRange,
         limit: u32,
     ) -> Option<oneshot::Receiver<ScanAnswer>> {
         self.ask(
-            begin,
+            before,
             |waiters, sender| waiters.expect_scan(transaction, sender),
-            || Common::Scan { transaction, range: range.clone(), limit },
+            || Command::Scan { transaction, range: range.clone(), limit },
         )
-    }
-
-    /// Writes or deletes a key, in the coordinator's memory.
-    pub(crate) fn put(
-        &self,
-        transaction: TransactionId,
-        begin: Option<Common>,
-        key: Key,
-        value: Option<Value>,
-    ) {
-        let mut both = [begin, Some(Common::Put { transaction, key, value })];
-        self.port.with(&mut |_, commands| {
-            commands.extend(both.iter_mut().filter_map(Option::take).map(Command::from))
-        });
     }
 
     /// Asks for keys in a read-only transaction; gives who answers for each key, and for the whole.
@@ -197,7 +182,7 @@ impl Session {
     ) -> Option<ReadOnlyReceivers> {
         let mut values = Vec::with_capacity(keys.len());
         let finish = self.ask(
-            None,
+            Vec::new(),
             |waiters, sender| {
                 for key in keys {
                     let (sender, receiver) = oneshot::channel();
@@ -206,7 +191,7 @@ impl Session {
                 }
                 waiters.expect_finish(transaction, sender)
             },
-            || Common::ReadOnly { transaction, keyspace, keys: keys.to_vec(), freshness, patience },
+            || Command::ReadOnly { transaction, keyspace, keys: keys.to_vec(), freshness, patience },
         )?;
         Some((values, finish))
     }
@@ -224,7 +209,7 @@ impl Session {
         let (page, receiver) = oneshot::channel();
         let mut page = Some(page);
         let finish = self.ask(
-            None,
+            Vec::new(),
             |waiters, sender| {
                 if let Some(page) = page.take() {
                     waiters.expect_scan(transaction, page);
@@ -233,27 +218,31 @@ impl Session {
             },
             || {
                 let range = range.clone();
-                Common::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
+                Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience }
             },
         )?;
         Some((receiver, finish))
     }
 
     /// Asks to commit.
-    pub(crate) fn commit(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
+    pub(crate) fn commit(
+        &self,
+        transaction: TransactionId,
+        before: Vec<Command>,
+    ) -> Option<oneshot::Receiver<FinishAnswer>> {
         self.ask(
-            None,
+            before,
             |waiters, sender| waiters.expect_finish(transaction, sender),
-            || Common::Commit { transaction },
+            || Command::Commit { transaction },
         )
     }
 
     /// Asks to drop a transaction.
     pub(crate) fn abort(&self, transaction: TransactionId) -> Option<oneshot::Receiver<FinishAnswer>> {
         self.ask(
-            None,
+            Vec::new(),
             |waiters, sender| waiters.expect_finish(transaction, sender),
-            || Common::Abort { transaction },
+            || Command::Abort { transaction },
         )
     }
 
@@ -263,9 +252,14 @@ impl Session {
         let transaction = token.transaction;
         let timestamp = Timestamp::new(token.began, ClientId(0));
         let receiver = self.ask(
-            None,
+            Vec::new(),
             |waiters, sender| waiters.expect_outcome(transaction, sender),
-            || Common::Resolve { transaction, participants: token.participants.clone(), timestamp, patience },
+            || Command::Resolve {
+                transaction,
+                participants: token.participants.clone(),
+                timestamp,
+                patience,
+            },
         )?;
         match tokio::time::timeout(patience.saturating_add(COORDINATOR_GRACE), receiver).await {
             Ok(answer) => answer.ok(),
@@ -320,9 +314,9 @@ impl Session {
     /// without an answer if the transaction or the session ends.
     fn ask<Answer>(
         &self,
-        mut first: Option<Common>,
+        mut before: Vec<Command>,
         mut expect: impl FnMut(&mut Waiters, oneshot::Sender<Answer>) -> bool,
-        command: impl Fn() -> Common,
+        command: impl Fn() -> Command,
     ) -> Option<oneshot::Receiver<Answer>> {
         let (sender, receiver) = oneshot::channel();
         let mut sender = Some(sender);
@@ -331,8 +325,8 @@ impl Session {
             if let Some(sender) = sender.take()
                 && expect(waiters, sender)
             {
-                commands.extend(first.take().map(Command::from));
-                commands.push(command().into());
+                commands.append(&mut before);
+                commands.push(command());
                 given = true;
             }
         });
@@ -345,8 +339,8 @@ impl Session {
     }
 
     /// Gives a command whose answer nobody waits for.
-    pub(crate) fn tell(&self, command: impl Into<Command>) {
-        let mut command = Some(command.into());
+    pub(crate) fn tell(&self, command: Command) {
+        let mut command = Some(command);
         self.port.with(&mut |_, commands| commands.extend(command.take()));
     }
 

@@ -142,6 +142,7 @@ async fn dropping_a_transaction_aborts_it() {
     let accounts = fake.keyspace(Options::default());
     let txn = accounts.begin().await.unwrap();
     txn.put("alice", "1").unwrap();
+    txn.get("bob").await.unwrap();
     drop(txn);
     drop(accounts.begin().await.unwrap());
     let mut txn = accounts.begin().await.unwrap();
@@ -290,4 +291,40 @@ async fn a_handle_that_outlives_its_closure_can_do_nothing() {
     assert!(matches!(kept.get("alice").await, Err(Error::Invalid(Invalid::TransactionOver))));
     assert!(matches!(kept.commit().await, Err(Error::Invalid(Invalid::TransactionOver))));
     assert_eq!(fake.value("alice"), Some(Value::from("1")));
+}
+
+#[tokio::test]
+async fn writes_wait_in_the_handle_for_the_next_read_or_the_commit() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let mut txn = accounts.begin().await.unwrap();
+    let begun = fake.visits();
+    txn.put("alice", "1").unwrap();
+    txn.put("bob", "2").unwrap();
+    txn.delete("bob").unwrap();
+    assert_eq!(txn.get("alice").await.unwrap(), Some(Value::from("1")));
+    assert_eq!(txn.get("bob").await.unwrap(), None);
+    assert_eq!(fake.visits(), begun, "nobody was asked for what the transaction has written itself");
+    assert!(fake.heard().is_empty());
+    let page = txn.scan("a", "", 10).await.unwrap();
+    assert_eq!(page.entries, [(Key::from("alice"), Value::from("1"))], "a scan sees what was written before");
+    txn.put("carol", "3").unwrap();
+    assert_eq!(txn.get("dave").await.unwrap(), None);
+    assert_eq!(fake.visits(), begun + 2, "one visit for each read");
+    txn.put("erin", "5").unwrap();
+    txn.commit().await.unwrap();
+    assert_eq!(fake.visits(), begun + 3, "and one for the commit");
+    assert_eq!(["alice", "carol", "erin"].map(|key| fake.value(key).is_some()), [true; 3]);
+    assert_eq!(fake.value("bob"), None);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_before_it_reads_is_told_to_nobody() {
+    let fake = Fake::default();
+    let accounts = fake.keyspace(Options::default());
+    let txn = accounts.begin().await.unwrap();
+    txn.put("alice", "1").unwrap();
+    drop(txn);
+    assert!(fake.heard().is_empty());
+    assert_eq!((fake.open_count(), fake.value("alice")), (0, None));
 }

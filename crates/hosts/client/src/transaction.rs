@@ -1,6 +1,6 @@
 //! One attempt at one transaction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -52,6 +52,16 @@ struct Inner {
 struct Progress {
     stage: Stage,
     footprint: Footprint,
+    /// What it writes and the coordinator has not been told: that goes along with the next read, or with the commit.
+    writes: BTreeMap<Key, Option<Value>>,
+}
+
+/// The answer to a read.
+enum Read {
+    /// The transaction has written the key itself, and nobody need be asked.
+    Own(Option<Value>),
+    /// The coordinator was asked.
+    Asked(oneshot::Receiver<Option<Value>>),
 }
 
 /// When to try again if the window of commits in flight is full.
@@ -180,8 +190,8 @@ impl Transaction {
     /// # Errors
     /// [`Invalid`] for an empty or overlong key, [`Error::Unavailable`] if no replica answers.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let receiver = self.inner.ask_for(Key::copy_from_slice(key.as_ref()))?;
-        self.inner.answer(receiver).await
+        let read = self.inner.ask_for(Key::copy_from_slice(key.as_ref()))?;
+        self.inner.read(read).await
     }
 
     /// Reads several keys at once, in one round trip; the values are in the order of the keys.
@@ -193,10 +203,10 @@ impl Transaction {
         keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Result<Vec<Option<Value>>> {
         let ask = |key: &[u8]| self.inner.ask_for(Key::copy_from_slice(key));
-        let receivers = keys.into_iter().map(|key| ask(key.as_ref())).collect::<Result<Vec<_>>>()?;
-        let mut values = Vec::with_capacity(receivers.len());
-        for receiver in receivers {
-            values.push(self.inner.answer(receiver).await?);
+        let reads = keys.into_iter().map(|key| ask(key.as_ref())).collect::<Result<Vec<_>>>()?;
+        let mut values = Vec::with_capacity(reads.len());
+        for read in reads {
+            values.push(self.inner.read(read).await?);
         }
         Ok(values)
     }
@@ -263,22 +273,36 @@ impl Inner {
         Token { transaction: self.id, began: self.began, participants }
     }
 
-    /// Notes an access; if it is the first, gives the command that tells the coordinator of the transaction.
+    /// Notes an access.
     fn access(
         &self,
         note: impl FnOnce(&mut Footprint) -> Result<(), LimitExceeded>,
-    ) -> Result<Option<Command>> {
+    ) -> Result<MutexGuard<'_, Progress>> {
         let mut progress = self.progress();
         if progress.stage >= Stage::Ending {
             return Err(Invalid::TransactionOver.into());
         }
         note(&mut progress.footprint)?;
-        if progress.stage == Stage::Begun {
-            return Ok(None);
-        }
-        progress.stage = Stage::Begun;
-        let patience = self.deadline.saturating_duration_since(Instant::now());
-        Ok(Some(Command::Begin { transaction: self.id, keyspace: self.keyspace.id, patience }))
+        Ok(progress)
+    }
+
+    /// What the coordinator has to be told before it is asked for anything: of the transaction itself, and what that has written since.
+    fn untold(&self, stage: Stage, writes: BTreeMap<Key, Option<Value>>) -> Vec<Command> {
+        let (transaction, keyspace) = (self.id, self.keyspace.id);
+        let begin = || {
+            let patience = self.deadline.saturating_duration_since(Instant::now());
+            Command::Begin { transaction, keyspace, patience }
+        };
+        let begin = (stage == Stage::Idle).then(begin);
+        let puts = writes.into_iter().map(|(key, value)| Command::Put { transaction, key, value });
+        begin.into_iter().chain(puts).collect()
+    }
+
+    /// The same of a transaction that goes on: from here on the coordinator works on it. The progress stays locked until the coordinator
+    /// has been told, so that no other call of this transaction comes in between.
+    fn tell(&self, progress: &mut Progress) -> Vec<Command> {
+        let stage = std::mem::replace(&mut progress.stage, Stage::Begun);
+        self.untold(stage, std::mem::take(&mut progress.writes))
     }
 
     /// Nobody waits for answers that cannot come.
@@ -291,22 +315,39 @@ impl Inner {
         if missing.is_empty() { Ok(()) } else { Err(self.unavailable(&missing)) }
     }
 
-    fn ask_for(&self, key: Key) -> Result<oneshot::Receiver<Option<Value>>> {
+    fn ask_for(&self, key: Key) -> Result<Read> {
         self.require_served(std::iter::once(self.keyspace.shard_of(&key).id))?;
-        let begin = self.access(|footprint| footprint.read(&key, self.keyspace.shard_of(&key).id))?;
-        self.shared.session.get(self.id, begin, &key).ok_or_else(|| self.ended())
+        let mut progress = self.access(|footprint| footprint.read(&key, self.keyspace.shard_of(&key).id))?;
+        if let Some(own) = progress.writes.get(&key) {
+            return Ok(Read::Own(own.clone()));
+        }
+        let before = self.tell(&mut progress);
+        let asked = self.shared.session.get(self.id, before, &key);
+        drop(progress);
+        asked.map(Read::Asked).ok_or_else(|| self.ended())
+    }
+
+    async fn read(&self, read: Read) -> Result<Option<Value>> {
+        match read {
+            Read::Own(value) => Ok(value),
+            Read::Asked(receiver) => self.answer(receiver).await,
+        }
     }
 
     async fn scan(&self, range: KeyRange, limit: u32) -> Result<Page> {
         let _only = self.scanning.lock().await;
         let shards = self.keyspace.shards_of_range(&range).iter().map(|shard| shard.id);
         self.require_served(shards.clone())?;
-        let begin = self.access(|footprint| footprint.scan(&range, shards))?;
-        let receiver = self.shared.session.scan(self.id, begin, &range, limit).ok_or_else(|| self.ended())?;
+        let asked = {
+            let mut progress = self.access(|footprint| footprint.scan(&range, shards))?;
+            let before = self.tell(&mut progress);
+            self.shared.session.scan(self.id, before, &range, limit)
+        };
+        let receiver = asked.ok_or_else(|| self.ended())?;
         let (entries, next) = self.answer(receiver).await?;
-        self.access(|footprint| {
+        drop(self.access(|footprint| {
             entries.iter().try_for_each(|(key, _)| footprint.read(key, self.keyspace.shard_of(key).id))
-        })?;
+        })?);
         Ok(Page { entries, next })
     }
 
@@ -319,18 +360,19 @@ impl Inner {
             return Err(Error::NoSpace { reason: reason.clone() });
         }
         let bytes = value.as_deref().unwrap_or_default();
-        let begin = self.access(|footprint| footprint.write(&key, bytes, shard))?;
-        self.shared.session.put(self.id, begin, key, value);
+        let mut progress = self.access(|footprint| footprint.write(&key, bytes, shard))?;
+        progress.writes.insert(key, value);
         Ok(())
     }
 
-    /// Lets nothing more be added, and says how far the transaction had come.
-    fn end(&self) -> Result<Stage> {
+    /// Lets nothing more be added, and says how far the transaction had come, and what it has written since the coordinator was told.
+    fn end(&self) -> Result<(Stage, BTreeMap<Key, Option<Value>>)> {
         let mut progress = self.progress();
         if progress.stage >= Stage::Ending {
             return Err(Invalid::TransactionOver.into());
         }
-        Ok(std::mem::replace(&mut progress.stage, Stage::Ending))
+        let stage = std::mem::replace(&mut progress.stage, Stage::Ending);
+        Ok((stage, std::mem::take(&mut progress.writes)))
     }
 
     /// Waits for how it ends; none if nobody says so in time.
@@ -352,12 +394,12 @@ impl Inner {
     }
 
     async fn commit(&self) -> Result<Receipt> {
-        let stage = self.end()?;
+        let (stage, writes) = self.end()?;
         let receipt = |timestamp, fast| {
             let attempts = self.id.attempt + 1;
             Ok(Receipt { token: self.token(), timestamp, fast, attempts })
         };
-        if stage == Stage::Idle {
+        if stage == Stage::Idle && writes.is_empty() {
             return receipt(Timestamp::ZERO, true);
         }
         let session = &self.shared.session;
@@ -365,11 +407,13 @@ impl Inner {
             Ok(Some(permit)) => permit,
             Ok(None) => return Err(Error::Closed),
             Err(_) => {
-                session.tell(Command::Abort { transaction: self.id });
+                if stage == Stage::Begun {
+                    session.tell(Command::Abort { transaction: self.id });
+                }
                 return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER });
             }
         };
-        let receiver = session.commit(self.id).ok_or_else(|| self.ended())?;
+        let receiver = session.commit(self.id, self.untold(stage, writes)).ok_or_else(|| self.ended())?;
         match self.ending(receiver).await {
             Some(Ok(committed)) => receipt(committed.timestamp, committed.fast),
             Some(Err(failure)) => Err(self.error(failure)),
@@ -378,7 +422,7 @@ impl Inner {
     }
 
     async fn abort(&self) -> Result<()> {
-        if self.end()? == Stage::Begun
+        if self.end()?.0 == Stage::Begun
             && let Some(receiver) = self.shared.session.abort(self.id)
         {
             // However this ends, the transaction is gone.

@@ -7,11 +7,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_core::command::{Committed, Event as Told, Failure, Outcome};
+use quorate_core::command::{Committed, Event, Executed, Failure, NotExecuted, Outcome};
 use quorate_core::hash::{FixedMap, FixedSet};
 use quorate_core::topology::{Durability, Keyspace, Shard};
 use quorate_core::{Key, KeyspaceId, NodeId, ReplicaId, ShardId, TransactionId, Value};
-use quorate_serializable_coordinator::{Event, Executed, NotExecuted};
 use quorate_wire::catalogue::SYSTEM_KEYSPACE_ID;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -263,37 +262,33 @@ impl Waiters {
 
     /// Hands an event of the coordinator to the call that waits for it. A call that no longer waits misses nothing.
     pub(crate) fn deliver(&mut self, event: Event) {
-        let told = match event {
-            Event::Common(told) => told,
+        match event {
             Event::Executed { transaction, result } => {
                 if let Some(sender) = self.executing.remove(&transaction) {
                     let _ = sender.send(result);
                 }
-                return;
             }
-        };
-        match told {
-            Told::Got { transaction, key, value } => {
+            Event::Got { transaction, key, value } => {
                 let Some(slot) = self.slots.get_mut(&transaction) else { return };
                 if let Some(position) = slot.gets.iter().position(|(wanted, _)| *wanted == key) {
                     let _ = slot.gets.swap_remove(position).1.send(value);
                 }
             }
-            Told::Scanned { transaction, entries, next } => {
+            Event::Scanned { transaction, entries, next } => {
                 if let Some(sender) = self.slots.get_mut(&transaction).and_then(|slot| slot.scan.take()) {
                     let _ = sender.send((entries, next));
                 }
             }
-            Told::Finished { transaction, result } => self.deliver_end(transaction, result),
-            Told::Outdated { keyspace } => {
+            Event::Finished { transaction, result } => self.deliver_end(transaction, result),
+            Event::Outdated { keyspace } => {
                 self.outdated.insert(keyspace);
             }
-            Told::Resolved { transaction, outcome } => {
+            Event::Resolved { transaction, outcome } => {
                 for sender in self.resolving.remove(&transaction).into_iter().flatten() {
                     let _ = sender.send(Ok(outcome));
                 }
             }
-            Told::Forgotten { transaction } => {
+            Event::Forgotten { transaction } => {
                 for sender in self.resolving.remove(&transaction).into_iter().flatten() {
                     let _ = sender.send(Err(Forgotten));
                 }
@@ -341,8 +336,8 @@ mod tests {
         TransactionId { client: ClientId(1), sequence, attempt: 0 }
     }
 
-    fn got(key: &'static str, value: &'static str) -> Told {
-        Told::Got { transaction: transaction(1), key: Key::from(key), value: Some(Value::from(value)) }
+    fn got(key: &'static str, value: &'static str) -> Event {
+        Event::Got { transaction: transaction(1), key: Key::from(key), value: Some(Value::from(value)) }
     }
 
     #[test]
@@ -368,7 +363,7 @@ mod tests {
         let (sender, mut receiver) = oneshot::channel();
         waiters.expect_get(transaction(1), Key::from("a"), sender);
         let failure = Failure::Unavailable { missing: Vec::new() };
-        waiters.deliver(Told::Finished { transaction: transaction(1), result: Err(failure.clone()) }.into());
+        waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure.clone()) }.into());
         assert_eq!(receiver.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(waiters.failure(transaction(1)), Some(failure));
         let (sender, mut receiver) = oneshot::channel();
@@ -382,7 +377,7 @@ mod tests {
         waiters.open(transaction(1), KEYSPACE, 10).unwrap();
         let not_open = Failure::Invalid(quorate_core::command::Invalid::NotOpen(transaction(1)));
         for failure in [Failure::Conflict, not_open] {
-            waiters.deliver(Told::Finished { transaction: transaction(1), result: Err(failure) }.into());
+            waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure) }.into());
         }
         assert_eq!(waiters.failure(transaction(1)), Some(Failure::Conflict), "it may be tried again");
     }
@@ -394,7 +389,7 @@ mod tests {
         let (sender, mut receiver) = oneshot::channel();
         assert!(waiters.expect_finish(transaction(1), sender));
         waiters
-            .deliver(Told::Finished { transaction: transaction(1), result: Err(Failure::Conflict) }.into());
+            .deliver(Event::Finished { transaction: transaction(1), result: Err(Failure::Conflict) }.into());
         assert_eq!(receiver.try_recv(), Ok(Err(Failure::Conflict)));
         assert_eq!(waiters.open_count(), 0);
     }
@@ -412,7 +407,7 @@ mod tests {
     #[test]
     fn nothing_begins_under_a_membership_that_is_over() {
         let mut waiters = Waiters::default();
-        waiters.deliver(Told::Outdated { keyspace: KEYSPACE }.into());
+        waiters.deliver(Event::Outdated { keyspace: KEYSPACE }.into());
         assert_eq!(waiters.open(transaction(1), KEYSPACE, 2), Err(OpenError::Outdated));
         waiters.set_current(KEYSPACE);
         waiters.open(transaction(1), KEYSPACE, 2).unwrap();
@@ -495,7 +490,7 @@ mod tests {
         let (sender, mut second) = oneshot::channel();
         waiters.expect_outcome(transaction(5), sender);
         waiters
-            .deliver(Told::Resolved { transaction: transaction(5), outcome: Some(Outcome::Aborted) }.into());
+            .deliver(Event::Resolved { transaction: transaction(5), outcome: Some(Outcome::Aborted) }.into());
         assert_eq!(first.try_recv().unwrap(), Ok(Some(Outcome::Aborted)));
         assert_eq!(second.try_recv().unwrap(), Ok(Some(Outcome::Aborted)));
     }

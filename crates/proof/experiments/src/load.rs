@@ -210,11 +210,7 @@ impl Load {
     fn run_until<S: System>(&mut self, end: Instant, cluster: &mut Cluster<S>) {
         while let Some(happening) = cluster.world.advance(end) {
             match happening {
-                Happening::Client(_, event) => {
-                    if let Ok(event) = event.try_into() {
-                        self.on_event(event, cluster);
-                    }
-                }
+                Happening::Client(_, event) => self.on_event(event, cluster),
                 Happening::Alarm(Alarm::Session(session)) => self.begin_attempt(session, cluster),
                 // No faults are injected, and replicas have nothing to tell here.
                 Happening::Alarm(

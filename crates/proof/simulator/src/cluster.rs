@@ -198,17 +198,6 @@ impl<S: System> Cluster<S> {
         &self.keyspace
     }
 
-    /// Asks a client for something about a one-round transaction.
-    ///
-    /// # Panics
-    /// If the system has none.
-    pub fn one_round(&mut self, client: usize, command: quorate_serializable_coordinator::Command) {
-        let Some(command) = S::one_round(command) else {
-            unreachable!("only systems are asked for one-round transactions that run them")
-        };
-        self.world.command(client, command);
-    }
-
     /// Which replica a server is.
     pub fn replica(&self, server: usize) -> ReplicaId {
         self.replicas[server]

@@ -19,7 +19,6 @@ use quorate_checker::{Level, Recorder, Verdict, check, check_timestamps, cross_c
 use quorate_core::command::Event;
 use quorate_core::hosted::{Holdings, HostedReplica, News, StoredVersion};
 use quorate_core::{Instant, Machine, ReplicaId};
-use quorate_serializable_coordinator::Event as Told;
 
 use crate::clients::Clients;
 use crate::clock_watch::ClockWatch;
@@ -262,15 +261,10 @@ impl<S: System> Simulation<S> {
                 Happening::Crashed(party, crash) => self.on_crashed(party, crash),
                 Happening::Stopped(server) => self.cluster.on_stopped(server),
                 Happening::Fenced(node, life) => self.cluster.hear_fence(node, life),
-                Happening::Client(client, event) => match event.into() {
-                    Told::Common(Event::Outdated { .. }) if self.cluster.has_changed() => {
-                        self.cluster.tell_client(client)
-                    }
-                    Told::Common(event) => self.clients.on_event(event, &mut self.cluster),
-                    Told::Executed { transaction, result } => {
-                        self.clients.on_executed(transaction, result, &mut self.cluster);
-                    }
-                },
+                Happening::Client(client, Event::Outdated { .. }) if self.cluster.has_changed() => {
+                    self.cluster.tell_client(client);
+                }
+                Happening::Client(_, event) => self.clients.on_event(event, &mut self.cluster),
                 Happening::Alarm(Alarm::Session(session)) => self.clients.wake(session, &mut self.cluster),
                 Happening::Alarm(Alarm::Trader(trader)) => {
                     self.clients.wake_trader(trader, &mut self.cluster);

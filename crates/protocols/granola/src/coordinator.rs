@@ -24,11 +24,11 @@ use quorate_core::{
 };
 
 use crate::application::Answer;
-use crate::class::Class;
 use crate::config::CoordinatorConfig;
 use crate::entry::{Outcome, Refusal};
 use crate::message::{Begin, Message, Reply, Request};
 use crate::rules::Plant;
+use quorate_core::command::Class;
 
 type Out = OutboxOf<Coordinator>;
 

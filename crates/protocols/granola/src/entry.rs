@@ -5,8 +5,8 @@ use std::sync::Arc;
 use quorate_core::{ClockTime, ShardId, TransactionId, Value};
 
 use crate::application::Answer;
-use crate::class::Class;
 use crate::place::Place;
+use quorate_core::command::Class;
 
 /// An entry of the log of a shard.
 ///

@@ -5,11 +5,11 @@ use quorate_core::hosted::{Admission, Held, Holdings, HostedOnLog, Seat, StoredV
 use quorate_core::{ClientId, ClockTime, Groups, ShardId, Timestamp, TransactionId};
 
 use crate::application::{Answer, Application, Keyed};
-use crate::class::Class;
 use crate::config::ReplicaConfig;
 use crate::entry::{self, Ended, Pending};
 use crate::message::Message;
 use crate::replica::{Replica, ReplicaCommand};
+use quorate_core::command::Class;
 
 impl<A: Application> HostedOnLog for Replica<A> {
     const NEEDS_SHARDS: bool = true;

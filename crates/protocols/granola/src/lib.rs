@@ -52,7 +52,7 @@
 //! agree on every outcome and on the state. I6 every transaction ends. I7 what has ended is forgotten.
 
 pub mod application;
-pub mod class;
+
 pub mod config;
 pub mod coordinator;
 pub mod entry;
@@ -64,11 +64,11 @@ pub mod rules;
 mod wire;
 
 pub use application::{Answer, Application, Keyed, Prepared, Read};
-pub use class::Class;
 pub use config::{CoordinatorConfig, Locking, ReplicaConfig};
 pub use coordinator::{Command, Coordinator, CoordinatorTimer, Event, Executed, Failure};
 pub use entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
 pub use message::{Begin, Message, Reply, Request};
 pub use place::Place;
+pub use quorate_core::command::Class;
 pub use replica::{Frozen, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

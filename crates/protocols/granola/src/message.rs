@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use quorate_core::{ClockTime, ReplicaIndex, ShardId, TransactionId, Value};
 
 use crate::application::Answer;
-use crate::class::Class;
 use crate::entry::{Ending, Outcome, Vote};
+use quorate_core::command::Class;
 
 /// What the participants of a transaction say to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! The field numbers of Granola.
 
 use quorate_codec::field::{Fixed64, Map, Nested, Optional, Packed, PlainBytes, Repeated, Varint};
-use quorate_codec::{Fault, Wire, alternatives, bytes_kind, choices, list, message, pair};
+use quorate_codec::{Fault, Wire, alternatives, bytes_kind, list, message, pair};
 use quorate_core::transaction::{TRANSACTION_BYTES_MAX, Value};
 use quorate_core::{ShardId, TransactionId};
 
+use crate::Place;
 use crate::application::Answer;
 use crate::entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
 use crate::message::{Begin, Message, Reply, Request};
-use crate::{Class, Place};
 
 bytes_kind!(
     /// What a transaction does at one shard. It is told in an entry of a log as well, so it is limited: an entry cannot be
@@ -22,12 +22,6 @@ bytes_kind!(
         Ok(())
     }
 );
-
-choices!(Class {
-    1 "read-only" [Class::ReadOnly],
-    2 "independent" [Class::Independent],
-    3 "coordinated" [Class::Coordinated],
-});
 
 alternatives!(Message, "granola.Message",
     messages {

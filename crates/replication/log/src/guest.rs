@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::log::LogMachine;
 use quorate_core::machine::{Context, Effect, Input, InputOf, Machine, OutboxOf};
-use quorate_core::{Address, Epoch};
+use quorate_core::{Address, ClockTime, Epoch};
 
 use crate::Part;
 use crate::member::MessageOf;
@@ -72,5 +73,19 @@ where
                 Effect::Truncate => outbox.truncate(),
             }
         }
+    }
+}
+
+impl<C, M> HostedCoordinator for Guest<C, M>
+where
+    C: HostedCoordinator + Machine<Message = M::Message, Record = Infallible>,
+    M: LogMachine,
+{
+    fn is_idle(&self) -> bool {
+        self.machine.is_idle()
+    }
+
+    fn seen(&self) -> ClockTime {
+        self.machine.seen()
     }
 }

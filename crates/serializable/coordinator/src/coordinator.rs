@@ -5,19 +5,17 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Command as Common, Committed, Event as CommonEvent, Failure, Invalid, Routes};
+use quorate_core::command::{Class, Command, Committed, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedMap;
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::machine::{Effect, InputOf, OutboxOf};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, ShardId,
     Timestamp, TransactionId, Value,
 };
 use quorate_granola::coordinator::{Command as Order, Event as Told};
-use quorate_granola::{
-    Class, Coordinator, CoordinatorConfig, CoordinatorTimer, Executed, Failure as Refused,
-};
+use quorate_granola::{Coordinator, CoordinatorConfig, CoordinatorTimer, Executed, Failure as Refused};
 
-use crate::command::{Command, Event};
 use crate::execution::{Execution, Scanning};
 use crate::read_only::{Reading, Wanted};
 use crate::resolve::on_resolved;
@@ -102,18 +100,17 @@ impl Machine for Interactive {
     }
 }
 
-impl Interactive {
-    /// True if it has nothing to do and nothing to tell.
-    pub fn is_empty(&self) -> bool {
+impl HostedCoordinator for Interactive {
+    fn is_idle(&self) -> bool {
         self.executing.is_empty() && self.asked.is_empty()
     }
 
-    /// The greatest timestamp that this client has seen: what another client executes is ordered after all that this one has seen, once
-    /// that one is told with [`Command::Observe`].
-    pub fn seen(&self) -> ClockTime {
+    fn seen(&self) -> ClockTime {
         self.one_round.seen()
     }
+}
 
+impl Interactive {
     /// How often participants differed in what they have executed: something that was durable is lost, or a client has vouched for a
     /// transaction that was not independent.
     pub fn disagreements(&self) -> u64 {
@@ -122,7 +119,41 @@ impl Interactive {
 
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
         match command {
-            Command::Common(command) => self.on_common(command, context, outbox),
+            Command::Route(routes) => {
+                self.keyspaces.insert(routes.keyspace.id, Arc::clone(&routes));
+                self.order(Input::Command(Order::Route(routes)), context, outbox);
+            }
+            Command::Reachable { replica, reachable } => {
+                let order = Order::Reachable { replica, reachable };
+                self.order(Input::Command(order), context, outbox);
+            }
+            Command::Begin { transaction, keyspace, patience } => {
+                self.on_begin(transaction, keyspace, patience, context, outbox);
+            }
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox);
+            }
+            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+                let wanted = Wanted::Keys(keys);
+                self.on_read_only(transaction, keyspace, wanted, (freshness, patience), context, outbox);
+            }
+            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+                let wanted = Wanted::Range(range, limit);
+                self.on_read_only(transaction, keyspace, wanted, (freshness, patience), context, outbox);
+            }
+            Command::Abort { transaction } => {
+                let failure = match self.executing.remove(&transaction) {
+                    Some(_) => Failure::Aborted,
+                    None => Failure::Invalid(Invalid::NotOpen(transaction)),
+                };
+                finish(outbox, transaction, Err(failure));
+            }
+            Command::Resolve { transaction, participants, timestamp, patience } => {
+                self.on_resolve(transaction, participants, timestamp, patience, context, outbox);
+            }
             Command::Execute { transaction, keyspace, parts, class, not_before, patience } => {
                 let (what, when) = ((parts, class), (not_before, patience));
                 self.on_execute(transaction, keyspace, what, when, context, outbox);
@@ -132,46 +163,6 @@ impl Interactive {
             }
             Command::Observe { timestamp } => {
                 self.order(Input::Command(Order::Observe { timestamp }), context, outbox);
-            }
-        }
-    }
-
-    fn on_common(&mut self, command: Common, context: &mut Context<'_>, outbox: &mut Out) {
-        match command {
-            Common::Route(routes) => {
-                self.keyspaces.insert(routes.keyspace.id, Arc::clone(&routes));
-                self.order(Input::Command(Order::Route(routes)), context, outbox);
-            }
-            Common::Reachable { replica, reachable } => {
-                let order = Order::Reachable { replica, reachable };
-                self.order(Input::Command(order), context, outbox);
-            }
-            Common::Begin { transaction, keyspace, patience } => {
-                self.on_begin(transaction, keyspace, patience, context, outbox);
-            }
-            Common::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
-            Common::Scan { transaction, range, limit } => {
-                self.on_scan(transaction, range, limit, context, outbox);
-            }
-            Common::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
-            Common::Commit { transaction } => self.on_commit(transaction, context, outbox),
-            Common::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
-                let wanted = Wanted::Keys(keys);
-                self.on_read_only(transaction, keyspace, wanted, (freshness, patience), context, outbox);
-            }
-            Common::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
-                let wanted = Wanted::Range(range, limit);
-                self.on_read_only(transaction, keyspace, wanted, (freshness, patience), context, outbox);
-            }
-            Common::Abort { transaction } => {
-                let failure = match self.executing.remove(&transaction) {
-                    Some(_) => Failure::Aborted,
-                    None => Failure::Invalid(Invalid::NotOpen(transaction)),
-                };
-                finish(outbox, transaction, Err(failure));
-            }
-            Common::Resolve { transaction, participants, timestamp, patience } => {
-                self.on_resolve(transaction, participants, timestamp, patience, context, outbox);
             }
         }
     }
@@ -253,7 +244,7 @@ impl Interactive {
 
     fn on_told(&mut self, event: Told, outbox: &mut Out) {
         let (transaction, result) = match event {
-            Told::Outdated { keyspace } => return outbox.emit(CommonEvent::Outdated { keyspace }.into()),
+            Told::Outdated { keyspace } => return outbox.emit(Event::Outdated { keyspace }),
             Told::Finished { transaction, result } => (transaction, result),
         };
         if let Err(Refused::Disagreement { .. }) = &result {
@@ -322,7 +313,7 @@ pub(crate) fn ahead(ahead_micros: u64) -> Failure {
 }
 
 pub(crate) fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
-    outbox.emit(CommonEvent::Finished { transaction, result }.into());
+    outbox.emit(Event::Finished { transaction, result });
 }
 
 /// How a client is told when a transaction has committed.

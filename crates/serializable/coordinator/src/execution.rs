@@ -88,7 +88,7 @@ impl Interactive {
             return self.exceed(id, limit, outbox);
         }
         if let Some(value) = execution.buffer.value(&key) {
-            return outbox.emit(Event::Got { transaction: id, key, value }.into());
+            return outbox.emit(Event::Got { transaction: id, key, value });
         }
         let shard = execution.routes.keyspace.shard_of(&key).id;
         let patience = patience(execution.deadline, context.now);
@@ -124,7 +124,7 @@ impl Interactive {
             None => (language::ABSENT, None),
         };
         match execution.buffer.read(&key, short, value) {
-            Ok(value) => outbox.emit(Event::Got { transaction: id, key, value }.into()),
+            Ok(value) => outbox.emit(Event::Got { transaction: id, key, value }),
             Err(limit) => self.exceed(id, limit, outbox),
         }
     }
@@ -196,7 +196,7 @@ impl Interactive {
             let before = Place::after(executed.timestamp);
             execution.scanned.push(Scanned { shard, range: covered.clone(), before, keys });
         }
-        outbox.emit(Event::Scanned { transaction: id, entries, next }.into());
+        outbox.emit(Event::Scanned { transaction: id, entries, next });
     }
 
     pub(crate) fn on_put(&mut self, id: TransactionId, key: Key, value: Option<Value>, outbox: &mut Out) {

@@ -26,7 +26,6 @@
 //!
 //! | file | role |
 //! |---|---|
-//! | [`command`] | what a client may ask for, and what it is told |
 //! | [`coordinator`] | the machine: what is open, and what it waits for |
 //! | `execution` | reads, and writes that are noted |
 //! | `commit` | what is compared, and what is written |
@@ -35,7 +34,6 @@
 //! | `resolve` | what became of a transaction |
 //! | `language` | what shards are asked, and what they answer |
 
-pub mod command;
 mod commit;
 pub mod coordinator;
 mod execution;
@@ -46,5 +44,4 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, Event, Executed, NotExecuted};
 pub use coordinator::Interactive;

@@ -9,8 +9,8 @@ use quorate_core::{ClockTime, Context, Input, KeyspaceId, ShardId, TransactionId
 use quorate_granola::coordinator::Command as Order;
 use quorate_granola::{Answer, Class, Failure as Refused};
 
-use crate::command::{Event, Executed, NotExecuted};
 use crate::coordinator::{Asked, Interactive, OneRound, OneRoundResult, Out, committed};
+use quorate_core::command::{Event, Executed, NotExecuted};
 
 impl Interactive {
     pub(crate) fn on_execute(

@@ -21,7 +21,7 @@ impl Interactive {
         outbox: &mut Out,
     ) {
         if self.is_open(id) {
-            return outbox.emit(Event::Resolved { transaction: id, outcome: None }.into());
+            return outbox.emit(Event::Resolved { transaction: id, outcome: None });
         }
         let not_before = ClockTime::from_micros(timestamp.micros);
         let inquiry =
@@ -37,7 +37,7 @@ pub(crate) fn on_resolved(id: TransactionId, result: OneRoundResult, outbox: &mu
         Ok(executed) if executed.answers.values().any(is_refused) => Some(Outcome::Aborted),
         Ok(executed) => Some(Outcome::Committed(committed(id, executed.timestamp).timestamp)),
         Err(Refused::Conflict | Refused::Aborted(_) | Refused::Lost { .. }) => Some(Outcome::Aborted),
-        Err(Refused::Forgotten) => return outbox.emit(Event::Forgotten { transaction: id }.into()),
+        Err(Refused::Forgotten) => return outbox.emit(Event::Forgotten { transaction: id }),
         Err(
             Refused::Unknown { .. }
             | Refused::ClockAhead { .. }
@@ -47,5 +47,5 @@ pub(crate) fn on_resolved(id: TransactionId, result: OneRoundResult, outbox: &mu
             | Refused::InUse,
         ) => None,
     };
-    outbox.emit(Event::Resolved { transaction: id, outcome }.into());
+    outbox.emit(Event::Resolved { transaction: id, outcome });
 }

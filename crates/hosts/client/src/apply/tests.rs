@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use quorate_core::command::Failure;
+use quorate_core::command::{Failure, NotExecuted};
 use quorate_core::topology::Isolation;
 use quorate_core::transaction::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use quorate_core::{ClientId, Key, ShardId, Timestamp};
-use quorate_serializable_coordinator::NotExecuted;
 
 use crate::fake::Fake;
 use crate::{Applied, Batch, Error, Invalid, Keyspace, Options, StepAnswer, Value};

@@ -55,7 +55,7 @@ impl Clients {
                 Some(participants) if self.undecided[at].attempt.one_round.is_some() => {
                     let patience = Duration::from_secs(20);
                     let order = recall(&self.undecided[at].attempt, participants, patience);
-                    cluster.one_round(client, order);
+                    cluster.world.command(client, order);
                 }
                 Some(participants) => {
                     let patience = Duration::from_secs(20);

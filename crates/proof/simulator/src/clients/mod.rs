@@ -624,6 +624,7 @@ impl Clients {
             }
             Event::Finished { transaction, result } => self.on_finished(transaction, result, cluster),
             Event::Resolved { transaction, outcome } => self.on_resolved(transaction, outcome, cluster),
+            Event::Executed { transaction, result } => self.on_executed(transaction, result, cluster),
             Event::Outdated { keyspace } => {
                 self.nonsense
                     .push(format!("the membership of {keyspace} has changed, and nobody changed it"));

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use quorate_core::command::{Failure, Outcome};
+use quorate_core::command::{Command, Executed, Failure, NotExecuted, Outcome};
 use quorate_core::topology::Keyspace;
 use quorate_core::{ClockTime, Key, ShardId, Timestamp, TransactionId, Value};
 use quorate_granola::{Answer, Class};
-use quorate_serializable_coordinator::{Executed, NotExecuted};
 use quorate_serializable_shard::answer::{Found, Refusal};
 use quorate_serializable_shard::operation::{Batch, Condition, Step};
 use quorate_serializable_shard::{Division, NoAnswer};
@@ -222,7 +221,7 @@ impl Clients {
         if let Some(shard) = one_round.refusing {
             self.promises.note_refusing(attempt.id, shard);
         }
-        let order = quorate_serializable_coordinator::Command::Execute {
+        let order = Command::Execute {
             transaction: attempt.id,
             keyspace: KEYSPACE,
             parts: one_round.division.operations(),
@@ -230,7 +229,7 @@ impl Clients {
             not_before: ClockTime::from_micros(attempt.began.micros),
             patience,
         };
-        cluster.one_round(client, order);
+        cluster.world.command(client, order);
     }
 }
 
@@ -253,20 +252,22 @@ impl Clients {
         *self.happened.entry("session moved").or_default() += 1;
         self.sessions[session].slot = to;
         let timestamp = ClockTime::from_micros(seen.micros);
-        cluster.one_round(
-            self.slots[to].client,
-            quorate_serializable_coordinator::Command::Observe { timestamp },
-        );
+        cluster.world.command(self.slots[to].client, Command::Observe { timestamp });
         Some(to)
     }
 }
 
 /// The coordinator's answer.
-type Told = Result<Executed, NotExecuted>;
+type ExecutedAnswer = Result<Executed, NotExecuted>;
 
 impl Clients {
     /// A coordinator has answered for a one-round transaction.
-    pub fn on_executed<S: System>(&mut self, id: TransactionId, told: Told, cluster: &mut Cluster<S>) {
+    pub fn on_executed<S: System>(
+        &mut self,
+        id: TransactionId,
+        told: ExecutedAnswer,
+        cluster: &mut Cluster<S>,
+    ) {
         if self.on_traded(id, &told, cluster) {
             return;
         }
@@ -296,7 +297,7 @@ impl Clients {
                     // An answer that only some shards give would say that nothing has changed.
                     Some(attempt) if recalls && !attempt.resolving && !attempt.manner.breaks_promise => {
                         attempt.resolving = true;
-                        cluster.one_round(client, recall(attempt, participants, patience));
+                        cluster.world.command(client, recall(attempt, participants, patience));
                     }
                     _ => self.end_unknown(session, Some(participants), cluster),
                 }
@@ -327,7 +328,12 @@ impl Clients {
     }
 
     /// What became of an attempt is known that had been given up.
-    fn on_undecided_recalled<S: System>(&mut self, id: TransactionId, told: Told, cluster: &mut Cluster<S>) {
+    fn on_undecided_recalled<S: System>(
+        &mut self,
+        id: TransactionId,
+        told: ExecutedAnswer,
+        cluster: &mut Cluster<S>,
+    ) {
         let Some(undecided) = self.undecided.iter_mut().find(|undecided| undecided.attempt.id == id) else {
             return self.nonsense.push(format!("{id} was executed, and nobody had asked: {told:?}"));
         };
@@ -391,18 +397,9 @@ fn see(attempt: &mut Attempt, executed: Executed) -> Option<String> {
 }
 
 /// How a client asks what became of an attempt.
-pub(super) fn recall(
-    attempt: &Attempt,
-    participants: Vec<ShardId>,
-    patience: Duration,
-) -> quorate_serializable_coordinator::Command {
+pub(super) fn recall(attempt: &Attempt, participants: Vec<ShardId>, patience: Duration) -> Command {
     let not_before = ClockTime::from_micros(attempt.began.micros);
-    quorate_serializable_coordinator::Command::Recall {
-        transaction: attempt.id,
-        participants,
-        not_before,
-        patience,
-    }
+    Command::Recall { transaction: attempt.id, participants, not_before, patience }
 }
 
 #[cfg(test)]

@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use quorate_core::command::Failure;
+use quorate_core::command::{Command, Executed, Failure, NotExecuted};
 use quorate_core::hosted::StoredVersion;
 use quorate_core::{ClockTime, Random, ShardId, TransactionId, Value};
 use quorate_granola::Class;
-use quorate_serializable_coordinator::{Command, Executed, NotExecuted};
 use quorate_serializable_shard::answer::Refusal;
 use quorate_serializable_shard::operation::{Batch, Call, Operation, Step};
 use quorate_tpcc::generator::Mix;
@@ -215,7 +214,8 @@ impl Clients {
                 let (transaction, participants, not_before) =
                     (open.id, open.participants.clone(), open.began);
                 cluster
-                    .one_round(client, Command::Recall { transaction, participants, not_before, patience });
+                    .world
+                    .command(client, Command::Recall { transaction, participants, not_before, patience });
             }
             Some(_) => {}
             None => {
@@ -231,10 +231,10 @@ impl Clients {
                 let participants = parts.keys().copied().collect();
                 trade.traders[slot].open =
                     Some(Open { id, participants, began: clock, what, is_lost: false });
-                cluster.one_round(client, Command::Observe { timestamp: trade.populated });
+                cluster.world.command(client, Command::Observe { timestamp: trade.populated });
                 let (transaction, keyspace, not_before) = (id, KEYSPACE, clock);
                 let execute = Command::Execute { transaction, keyspace, parts, class, not_before, patience };
-                cluster.one_round(client, execute);
+                cluster.world.command(client, execute);
             }
         }
     }

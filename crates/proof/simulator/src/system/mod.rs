@@ -27,13 +27,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quorate_checker::Level;
-use quorate_core::command::{Command, Event};
 use quorate_core::comparison::Rival;
-use quorate_core::hosted::{Held, Holdings, HostedReplica, Shards};
+use quorate_core::hosted::{Held, Holdings, HostedCoordinator, HostedReplica, Shards};
 use quorate_core::rules::{Bug, Hunt, Plants, Suited};
 use quorate_core::topology::Isolation;
 use quorate_core::{ClientId, Epoch, GroupSize, Machine, Random, ReplicaIndex, ShardId, TransactionId, View};
-use quorate_serializable_coordinator::Event as Told;
 use quorate_wire::Wire;
 
 use crate::amnesia::HostPlant;
@@ -298,7 +296,7 @@ impl<M: Messages> Protocol for M {
 pub trait System:
     Protocol<
         Server: HostedReplica<Config: Clone + Debug, Command: Debug> + Holdings,
-        Client: Machine<Command: From<Command>, Event: Into<Told> + TryInto<Event>>,
+        Client: HostedCoordinator,
     > + Copy
     + Debug
     + 'static
@@ -376,14 +374,6 @@ pub trait System:
     /// How many groups it has beside those that hold the keys of the keyspace.
     fn services(settings: &SettingsOf<Self>) -> usize {
         usize::from(Self::rival(settings).is_some_and(Rival::has_service))
-    }
-
-    /// How a coordinator is asked for something about a one-round transaction; none if there are no such transactions.
-    fn one_round(
-        command: quorate_serializable_coordinator::Command,
-    ) -> Option<<Self::Client as Machine>::Command> {
-        let _ = command;
-        None
     }
 
     /// How often a client has found out that participants of a transaction differ in what they have executed.

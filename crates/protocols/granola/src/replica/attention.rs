@@ -7,12 +7,12 @@ use super::leader::{Hold, Stranger};
 use super::requests::Refused;
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::Application;
-use crate::class::Class;
 use crate::config::Locking;
 use crate::entry::{Body, Ending, Entry, Final, Outcome, Vote};
 use crate::message::{Message, Reply};
 use crate::place::Place;
 use crate::rules::Plant;
+use quorate_core::command::Class;
 
 /// Votes that do not come are asked for after a time that doubles so often.
 const DOUBLINGS_MAX: u32 = 4;

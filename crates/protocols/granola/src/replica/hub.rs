@@ -20,9 +20,9 @@ use quorate_core::{Address, ClockTime, Context, ReplicaId, ReplicaIndex, ShardId
 use super::votes::not_executed;
 use super::{Out, Replica};
 use crate::application::{Answer, Application};
-use crate::class::Class;
 use crate::entry::{Ending, Entry, Outcome, Refusal, Vote};
 use crate::message::{Begin, Message, Reply, Request};
+use quorate_core::command::Class;
 
 /// What is known of a transaction that this group coordinates.
 #[derive(Clone, Debug)]

@@ -6,9 +6,9 @@ use quorate_core::{Address, ClockTime, Context, ShardId, TransactionId};
 use super::requests::{Known, Refused};
 use super::{Out, Replica};
 use crate::application::Application;
-use crate::class::Class;
 use crate::entry::{Entry, Vote};
 use crate::message::Message;
+use quorate_core::command::Class;
 
 impl<A: Application> Replica<A> {
     pub(super) fn on_inquire(

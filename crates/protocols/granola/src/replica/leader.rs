@@ -8,10 +8,10 @@ use quorate_core::{Address, ClockTime, Instant, ReplicaIndex, ShardId, Transacti
 use super::delays::VoteDelays;
 use super::hub::Gathering;
 use crate::application::Answer;
-use crate::class::Class;
 use crate::entry::{Ending, Final, Pending, Vote};
 use crate::message::Message;
 use crate::place::Place;
+use quorate_core::command::Class;
 
 /// The volatile state of a leader.
 #[derive(Debug)]

@@ -27,10 +27,10 @@ use quorate_core::TransactionId;
 use super::leader::{Hold, Leader};
 use super::{Out, Replica};
 use crate::application::{Answer, Application, Prepared};
-use crate::class::Class;
 use crate::config::Locking;
 use crate::place::Place;
 use crate::rules::Plant;
+use quorate_core::command::Class;
 
 /// So often the votes of a shard are asked for before it counts as one that does not vote for long.
 pub(super) const ASKS_BEFORE_LOCKING: u32 = 2;

@@ -12,11 +12,11 @@ use super::leader::{Hold, Open, Reading};
 use super::votes::not_executed;
 use super::{Out, Replica};
 use crate::application::{Answer, Application, Prepared};
-use crate::class::Class;
 use crate::entry::{Body, Entry, Outcome, Vote, Voted};
 use crate::message::{Message, Reply, Request};
 use crate::place::Place;
 use crate::rules::Plant;
+use quorate_core::command::Class;
 
 impl<A: Application> Replica<A> {
     pub(super) fn on_request(

@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
     use crate::application::{Prepared, Read};
-    use crate::class::Class;
+    use quorate_core::command::Class;
 
     /// An application that counts what runs.
     #[derive(Debug, Default)]

@@ -8,10 +8,10 @@ use quorate_core::{Address, ClockTime, Context, ReplicaId, ReplicaIndex, ShardId
 use super::leader::{Hold, Open, Reading, Stranger};
 use super::{Out, Replica};
 use crate::application::Application;
-use crate::class::Class;
 use crate::entry::{Ending, Entry, Final, Outcome, Refusal, Vote, Voted};
 use crate::message::{Message, Reply};
 use crate::rules::Plant;
+use quorate_core::command::Class;
 
 /// A vote, as it comes from another shard.
 #[derive(Debug)]

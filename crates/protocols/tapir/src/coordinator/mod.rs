@@ -41,6 +41,7 @@ use std::sync::Arc;
 use quorate_coordinator::Wakeups;
 use quorate_core::command::Outcome;
 use quorate_core::hash::{FixedMap, FixedSet};
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, ClockTime, Context, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, Members, ReplicaId,
@@ -183,15 +184,16 @@ impl Machine for Coordinator {
     }
 }
 
+impl HostedCoordinator for Coordinator {
+    fn is_idle(&self) -> bool {
+        self.transactions.is_empty()
+    }
+}
+
 impl Coordinator {
     /// How many transactions it has not forgotten: those of the client, and those whose outcome is still being told.
     pub fn len(&self) -> usize {
         self.transactions.len()
-    }
-
-    /// True if it has nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.transactions.is_empty()
     }
 
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
@@ -220,6 +222,9 @@ impl Coordinator {
             Command::Resolve { transaction, participants, timestamp, patience } => {
                 let deadline = context.now + patience;
                 self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
+            }
+            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
         }
     }

@@ -344,6 +344,7 @@ pub(super) fn event(event: &Event) -> String {
             };
             format!("{} {result}", transaction(*id))
         }
+        Event::Executed { transaction: id, .. } => format!("{} has no one round", transaction(*id)),
         Event::Outdated { keyspace } => format!("the membership of {keyspace} has changed"),
         Event::Forgotten { transaction: id } => format!("{} resolved: forgotten", transaction(*id)),
         Event::Resolved { transaction: id, outcome: known } => {

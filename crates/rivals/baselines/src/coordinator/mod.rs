@@ -41,6 +41,7 @@ use std::time::Duration;
 use quorate_coordinator::{Leaders, Wakeups};
 use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Outcome, Routes};
 use quorate_core::hash::FixedMap;
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, ClockTime, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, Timestamp,
@@ -166,15 +167,16 @@ impl Machine for Coordinator {
     }
 }
 
+impl HostedCoordinator for Coordinator {
+    fn is_idle(&self) -> bool {
+        self.transactions.is_empty()
+    }
+}
+
 impl Coordinator {
     /// How many transactions it has not forgotten.
     pub fn len(&self) -> usize {
         self.transactions.len()
-    }
-
-    /// True if it has nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.transactions.is_empty()
     }
 
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
@@ -202,6 +204,9 @@ impl Coordinator {
             Command::Resolve { transaction, participants, timestamp, patience } => {
                 let deadline = context.now + patience;
                 self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
+            }
+            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
         }
     }

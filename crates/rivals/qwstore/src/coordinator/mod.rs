@@ -28,6 +28,7 @@ use std::time::Duration;
 use quorate_coordinator::{Buffer, Wakeups};
 use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Invalid, Routes};
 use quorate_core::hash::FixedMap;
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
     Address, ClockTime, Context, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine, ReplicaId,
@@ -149,15 +150,16 @@ impl Machine for Coordinator {
     }
 }
 
+impl HostedCoordinator for Coordinator {
+    fn is_idle(&self) -> bool {
+        self.transactions.is_empty()
+    }
+}
+
 impl Coordinator {
     /// How many transactions it has not forgotten.
     pub fn len(&self) -> usize {
         self.transactions.len()
-    }
-
-    /// True if it has nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.transactions.is_empty()
     }
 
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
@@ -188,6 +190,9 @@ impl Coordinator {
             Command::Abort { transaction } => self.on_abort(transaction, outbox),
             // Replicas know puts, and not which transaction they belong to.
             Command::Resolve { transaction, .. } => outbox.emit(Event::Forgotten { transaction }),
+            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
+            }
         }
     }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Command, Event, Failure, Freshness, Routes};
+use quorate_core::command::{Command, Event, Executed, Failure, Freshness, NotExecuted, Routes};
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::machine::{Effect, OutboxOf};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard as Group};
 use quorate_core::{
@@ -17,14 +18,14 @@ use quorate_granola::{
 };
 use quorate_serializable_shard::Shard;
 
-use crate::{Executed, Interactive, NotExecuted};
+use crate::Interactive;
 
 mod one_round;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 const CLIENT: ClientId = ClientId(7);
 
-type In = Input<Message, CoordinatorTimer, crate::Command>;
+type In = Input<Message, CoordinatorTimer, Command>;
 
 fn shard_of(address: Address) -> ShardId {
     let Address::Replica(replica) = address else { panic!("clients are not asked") };
@@ -83,7 +84,7 @@ impl Stage {
     }
 
     /// Gives a command, and everything that follows; gives what the client is told.
-    fn tell(&mut self, command: impl Into<crate::Command>) -> Vec<Event> {
+    fn tell(&mut self, command: impl Into<Command>) -> Vec<Event> {
         self.input(Input::Command(command.into()))
     }
 
@@ -112,8 +113,8 @@ impl Stage {
                         let reply = reply.or_insert(Reply::Ended(Outcome::Conflict)).clone();
                         inputs.extend(self.reply(to, transaction, reply));
                     }
-                    Effect::Emit(crate::Event::Common(event)) => told.push(event),
-                    Effect::Emit(crate::Event::Executed { result, .. }) => self.executed.push(result),
+                    Effect::Emit(Event::Executed { result, .. }) => self.executed.push(result),
+                    Effect::Emit(event) => told.push(event),
                     _ => {}
                 }
             }
@@ -249,7 +250,7 @@ fn what_is_sent_is_the_cheapest_that_will_do() {
     assert_eq!(stage.get(writes, "a"), Some(Value::from("mine")), "it sees what it has written");
     stage.commit(writes).expect("nothing has changed");
     assert_eq!(stage.asked.pop(), Some((Class::Coordinated, 3)));
-    assert!(stage.client.is_empty() && stage.client.disagreements() == 0);
+    assert!(stage.client.is_idle() && stage.client.disagreements() == 0);
 }
 
 #[test]

@@ -32,13 +32,13 @@ impl Stage {
     fn run(&mut self, transaction: TransactionId, parts: BTreeMap<ShardId, Value>, class: Class) {
         let (keyspace, not_before) = (KEYSPACE, ClockTime::from_micros(1_000));
         let execute =
-            crate::Command::Execute { transaction, keyspace, parts, class, not_before, patience: PATIENCE };
+            Command::Execute { transaction, keyspace, parts, class, not_before, patience: PATIENCE };
         assert_eq!(self.tell(execute), [], "it is told in its own way");
     }
 
     fn recall(&mut self, transaction: TransactionId, participants: Vec<ShardId>) {
         let not_before = ClockTime::from_micros(1_000);
-        let recall = crate::Command::Recall { transaction, participants, not_before, patience: PATIENCE };
+        let recall = Command::Recall { transaction, participants, not_before, patience: PATIENCE };
         assert_eq!(self.tell(recall), []);
     }
 
@@ -75,7 +75,7 @@ fn each_class_is_sent_as_it_was_named_and_answered_by_every_shard() {
     assert_eq!(found[1], [2, 1, 1, 1, 1, 1].map(Found::Number));
     let is_there = |found: &Found| matches!(found, Found::Value(Some(_)));
     assert_eq!(found[2].iter().filter(|found| is_there(found)).count(), KEYS.len());
-    assert!(stage.client.is_empty());
+    assert!(stage.client.is_idle());
     assert_eq!(stage.client.seen(), ClockTime::from_micros(1_030));
 }
 
@@ -104,7 +104,7 @@ fn what_cannot_be_is_told_at_once_and_nothing_is_sent() {
     assert_eq!(stage.told(), Err(NotExecuted::NoSuchShard(None)));
     stage.run(name(1, 0), parts(&[1, 9]), Class::Independent);
     assert_eq!(stage.told(), Err(NotExecuted::NoSuchShard(Some(ShardId(9)))));
-    let elsewhere = crate::Command::Execute {
+    let elsewhere = Command::Execute {
         transaction: name(1, 0),
         keyspace: KeyspaceId(2),
         parts: parts(&[1]),
@@ -120,7 +120,7 @@ fn what_cannot_be_is_told_at_once_and_nothing_is_sent() {
     assert_eq!(stage.told(), Err(NotExecuted::Failed(Failure::Invalid(Invalid::NotOpen(open)))));
     // The clock was turned back by more than clocks are.
     stage.clock = 0;
-    let late = crate::Command::Execute {
+    let late = Command::Execute {
         transaction: name(3, 0),
         keyspace: KEYSPACE,
         parts: parts(&[1]),
@@ -236,7 +236,7 @@ fn what_only_reads_is_unavailable_rather_than_unknown() {
 fn what_another_client_has_seen_comes_before() {
     let mut stage = Stage::new();
     let timestamp = ClockTime::from_micros(9_000);
-    assert_eq!(stage.tell(crate::Command::Observe { timestamp }), []);
+    assert_eq!(stage.tell(Command::Observe { timestamp }), []);
     assert_eq!(stage.client.seen(), timestamp);
 }
 

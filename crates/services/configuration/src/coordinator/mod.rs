@@ -30,6 +30,7 @@ use std::time::Duration;
 use quorate_coordinator::Wakeups;
 use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedMap;
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::log::Position;
 use quorate_core::machine::OutboxOf;
 use quorate_core::{
@@ -136,15 +137,16 @@ impl Machine for Coordinator {
     }
 }
 
+impl HostedCoordinator for Coordinator {
+    fn is_idle(&self) -> bool {
+        self.transactions.is_empty()
+    }
+}
+
 impl Coordinator {
     /// How many transactions it has not forgotten.
     pub fn len(&self) -> usize {
         self.transactions.len()
-    }
-
-    /// True if it has nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.transactions.is_empty()
     }
 
     fn on_command(&mut self, command: Command, context: &Context<'_>, outbox: &mut Out) {
@@ -175,6 +177,9 @@ impl Coordinator {
             },
             Command::Resolve { transaction, participants, patience, .. } => {
                 self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
+            }
+            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Outcome, Routes};
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::log::Position;
 use quorate_core::machine::Effect;
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
@@ -173,7 +174,7 @@ fn reads_are_stale_and_commit_relies_on_what_they_found() {
     assert_eq!((write.puts.len(), &write.puts[0].value), (1, &None));
     let (_, told) = world.hear(0, reply(*request, WriteResult::Written { revision: Revision(10) }));
     assert_eq!(told, [finished(transaction, Ok(Timestamp { micros: 10, client: ME }))]);
-    assert!(world.coordinator.is_empty() && world.coordinator.requests.is_empty());
+    assert!(world.coordinator.is_idle() && world.coordinator.requests.is_empty());
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn what_may_have_been_written_is_unknown_until_it_is_settled() {
     let refused = Message::Refused { request: sent[0].1.request(), refusal: Refusal::TooOld };
     let (_, told) = world.hear(0, refused);
     assert_eq!(told[0], Event::Forgotten { transaction: theirs });
-    assert!(world.coordinator.is_empty());
+    assert!(world.coordinator.is_idle());
 }
 
 #[test]

@@ -15,6 +15,7 @@ use quorate_configuration::{
     SubscriberTimer, Watched, WriteResult,
 };
 use quorate_core::command::{Command, Event};
+use quorate_core::hosted::HostedCoordinator;
 use quorate_core::log::Position;
 use quorate_core::machine::{Effect, OutboxOf};
 use quorate_core::{
@@ -297,6 +298,12 @@ impl Session {
 /// The key of a container. Nobody else writes it.
 fn container_key(container: u64) -> Key {
     Key::from(format!("{}container/{container}", char::from(HOSTILE_KEYS)))
+}
+
+impl HostedCoordinator for Session {
+    fn is_idle(&self) -> bool {
+        self.coordinator.is_idle()
+    }
 }
 
 impl Machine for Session {

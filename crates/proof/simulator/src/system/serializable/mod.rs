@@ -18,13 +18,14 @@ mod work;
 use std::time::Duration;
 
 use quorate_checker::Level;
+use quorate_core::command::Command;
 use quorate_core::hosted::{Held, Shards};
 use quorate_core::topology::Isolation;
 use quorate_core::{ClientId, ClockTime, Machine, Random, ReplicaIndex};
 use quorate_granola::{CoordinatorConfig, Replica};
 use quorate_log::member::MessageOf;
 use quorate_log::{Guest, Member, Part};
-use quorate_serializable_coordinator::{Command, Interactive};
+use quorate_serializable_coordinator::Interactive;
 use quorate_serializable_library::Hosted;
 use quorate_serializable_shard::ShardWith;
 
@@ -129,10 +130,6 @@ impl System for Serializable {
 
     fn client(settings: &Settings, id: ClientId, _: Shards) -> Client {
         Guest::restore(quorate_granola::CoordinatorConfig { client: id, ..settings.coordinator.clone() }, [])
-    }
-
-    fn one_round(command: Command) -> Option<Command> {
-        Some(command)
     }
 
     fn alarms(client: &Client) -> u64 {

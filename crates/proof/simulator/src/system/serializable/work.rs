@@ -1,13 +1,12 @@
 //! What messages and commands make their receivers do, for processors that take their time.
 
 use quorate_core::Value;
-use quorate_core::command::Command as Common;
+use quorate_core::command::Command;
 use quorate_granola::entry::{Body, Vote};
 use quorate_granola::message::{Message, Reply};
 use quorate_granola::{Class, Outcome};
 use quorate_log::Part;
 use quorate_log::member::{Item, MessageOf};
-use quorate_serializable_coordinator::Command;
 use quorate_serializable_shard::operation::Operation as Asked;
 use quorate_wire::packet::Serializable;
 
@@ -62,8 +61,8 @@ fn keys_of(operation: &Value) -> usize {
 /// What a coordinator does for a command.
 pub(super) fn of_command(command: &Command) -> Work {
     match command {
-        Command::Common(Common::ReadOnly { keys, .. }) => Work::new(Operation::Command, keys.len()),
-        Command::Common(Common::Route(_) | Common::Reachable { .. }) | Command::Observe { .. } => {
+        Command::ReadOnly { keys, .. } => Work::new(Operation::Command, keys.len()),
+        Command::Route(_) | Command::Reachable { .. } | Command::Observe { .. } => {
             Work::new(Operation::Control, 0)
         }
         Command::Execute { parts, .. } => Work::new(Operation::Command, parts.values().map(keys_of).sum()),
