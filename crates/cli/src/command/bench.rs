@@ -263,7 +263,7 @@ impl BenchArguments {
             return Err(Failure::usage("--two is an option of counters"));
         }
         match self.baseline {
-            Some(rival @ Rival::QwStore) if !self.log.is_empty() => {
+            Some(rival) if rival.on_log().is_none() && !self.log.is_empty() => {
                 Err(Failure::usage(format!("--log tunes replicated logs, and {rival} stands on none")))
             }
             _ => Ok(()),

@@ -9,7 +9,7 @@ use quorate::{Database, Durability, Isolation, KeyspaceOptions, Options};
 use quorate_checker::{Report, check};
 use quorate_cluster::{Layout, Threads};
 use quorate_core::GroupSize;
-use quorate_load::{HistoryLog, Load, Running, Tally, level};
+use quorate_load::{HistoryLog, Load, Running, Tally};
 use quorate_workloads::{Parameters, WorkloadKind};
 use serde::Serialize;
 
@@ -183,10 +183,10 @@ async fn run(
         progress.say(format!("{isolation}: some transactions were refused: {trouble}"));
     }
     progress.now(format!("{isolation}: judging what {} transactions saw", thousands(tally.committed)));
-    let report = check(&history.to_history().map_err(Failure::failed)?, level(isolation));
+    let report = check(&history.to_history().map_err(Failure::failed)?, quorate_workloads::level(isolation));
     Ok(Row {
         isolation: isolation.name(),
-        protocol: protocol(isolation),
+        protocol: isolation.protocol(),
         level: report.level,
         verdict: report.verdict.name(),
         vacuous: report.vacuous,
@@ -241,14 +241,6 @@ fn fast_quorum_round_trip(
         round_trips.get(needed - 1).copied().unwrap_or_default()
     };
     keyspace.shards.iter().map(of_shard).max().unwrap_or_default()
-}
-
-/// Which protocol keeps the promise.
-fn protocol(isolation: Isolation) -> &'static str {
-    match isolation {
-        Isolation::Strict => "TAPIR",
-        Isolation::Serializable => "Granola",
-    }
 }
 
 /// The result for people.

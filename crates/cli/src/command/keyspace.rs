@@ -112,9 +112,7 @@ enum Action {
 pub(crate) struct CreateArguments {
     /// Its name: letters, digits, `-`, `_` and `.`, beginning with a letter.
     pub(crate) name: String,
-    /// What its transactions are promised: `strict` is strict serializability; `serializable` is one serial order, which agrees
-    /// with that of each session.
-    #[arg(long, default_value_t = Isolation::Strict)]
+    #[arg(long, default_value_t = Isolation::Strict, help = format!("What its transactions are promised. {}", Isolation::described()))]
     isolation: Isolation,
     /// Into how many shards its keys are divided.
     #[arg(long, default_value_t = 1)]
@@ -276,12 +274,10 @@ pub(crate) fn definition_lines(db: &Database, definition: &Definition) -> String
 
 /// What it promises, and what runs it if that is not the protocol of its isolation.
 fn isolation(definition: &Definition) -> String {
-    match &definition.comparison {
+    match definition.comparison.as_ref().map(|comparison| comparison.rival) {
         None => definition.isolation.to_string(),
-        Some(comparison) => match comparison.rival {
-            Rival::OnLog(system) => format!("{} ({system})", definition.isolation),
-            Rival::QwStore => "none (qwstore)".to_owned(),
-        },
+        Some(rival) if rival.is_transactional() => format!("{} ({rival})", definition.isolation),
+        Some(rival) => format!("none ({rival})"),
     }
 }
 

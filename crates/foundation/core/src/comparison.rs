@@ -148,6 +148,21 @@ impl Rival {
         }
     }
 
+    /// True if it has transactions, and keeps the promise of the isolation of its keyspace.
+    pub const fn is_transactional(self) -> bool {
+        matches!(self, Rival::OnLog(_))
+    }
+
+    /// True if the replicas of its groups can be replaced while it runs.
+    pub const fn changes_groups(self) -> bool {
+        matches!(self, Rival::OnLog(_))
+    }
+
+    /// True if it keeps enough to say at which point replicas must hold the same.
+    pub const fn compares_replicas(self) -> bool {
+        matches!(self, Rival::OnLog(_))
+    }
+
     /// True if a group without keys belongs to each keyspace that it runs.
     pub const fn has_service(self) -> bool {
         matches!(self, Rival::OnLog(system) if system.has_service())

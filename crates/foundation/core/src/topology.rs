@@ -28,13 +28,60 @@ impl Isolation {
     /// Every isolation that this version can run.
     pub const ALL: [Isolation; 2] = [Isolation::Strict, Isolation::Serializable];
 
-    /// The name that users write.
-    pub const fn name(self) -> &'static str {
+    /// The row of this isolation in the one table of them: a new isolation is described here, and nowhere else.
+    const fn row(self) -> Row {
         match self {
-            Isolation::Strict => "strict",
-            Isolation::Serializable => "serializable",
+            Isolation::Strict => Row {
+                name: "strict",
+                protocol: "TAPIR",
+                promises: "strict serializability: one serial order, which agrees with real time",
+                waits_for: "one round trip to a fast quorum of each shard",
+            },
+            Isolation::Serializable => Row {
+                name: "serializable",
+                protocol: "Granola",
+                promises: "serializability: one serial order, which agrees with that of each session",
+                waits_for: "a stable entry in the log of each shard, and one exchange of votes",
+            },
         }
     }
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The protocol that keeps the promise.
+    pub const fn protocol(self) -> &'static str {
+        self.row().protocol
+    }
+
+    /// The promise, in a few words.
+    pub const fn promises(self) -> &'static str {
+        self.row().promises
+    }
+
+    /// What a commit waits for, in a few words.
+    pub const fn waits_for(self) -> &'static str {
+        self.row().waits_for
+    }
+
+    /// All of them, each with its promise and what a commit waits for, in a sentence for the help of an option.
+    pub fn described() -> String {
+        let each = Isolation::ALL.map(|isolation| {
+            let Row { name, promises, waits_for, .. } = isolation.row();
+            format!("`{name}` is {promises}; a commit waits for {waits_for}")
+        });
+        each.join(". ")
+    }
+}
+
+/// What is said of an isolation.
+struct Row {
+    name: &'static str,
+    protocol: &'static str,
+    promises: &'static str,
+    waits_for: &'static str,
 }
 
 impl fmt::Display for Isolation {

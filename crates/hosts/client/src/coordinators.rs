@@ -21,8 +21,8 @@ use quorate_runtime::{Carrier, Driver, Kept, log_ignored};
 use quorate_serializable_coordinator::Interactive;
 use quorate_tapir::Coordinator as Tapir;
 use quorate_wire::ProtocolMessage;
+use quorate_wire::Serializable;
 use quorate_wire::catalogue::{SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
-use quorate_wire::packet::Serializable;
 
 /// What coordinators speak to.
 pub(crate) trait World {

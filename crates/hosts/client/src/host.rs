@@ -182,9 +182,9 @@ impl ClientHost {
     pub(crate) fn learn(&mut self, routes: Arc<Routes>, turn: &mut Turn<'_>) {
         let unreachable = self.nodes.learn(&routes, &self.waiters);
         self.waiters.set_current(routes.keyspace.id);
-        self.command(Command::Route(routes).into(), turn);
+        self.command(Command::Route(routes), turn);
         for replica in unreachable {
-            self.command(Command::Reachable { replica, reachable: false }.into(), turn);
+            self.command(Command::Reachable { replica, reachable: false }, turn);
         }
     }
 
@@ -306,7 +306,7 @@ impl ClientHost {
     fn set_reachable(&mut self, node: NodeId, reachable: bool, turn: &mut Turn<'_>) {
         let Some(known) = self.nodes.nodes.get(usize::from(node.0)) else { return };
         for replica in known.replicas.clone() {
-            self.command(Command::Reachable { replica, reachable }.into(), turn);
+            self.command(Command::Reachable { replica, reachable }, turn);
         }
     }
 }
@@ -431,7 +431,7 @@ impl Host for ClientHost {
                 self.waiters.set_problem(node, replica, problem);
                 // One of a keyspace that is not known yet counts as soon as that is.
                 if self.nodes.hosted.contains_key(&replica) {
-                    self.command(Command::Reachable { replica, reachable }.into(), turn);
+                    self.command(Command::Reachable { replica, reachable }, turn);
                 }
             }
             Packet::AcceptLossReply { replica, refused } | Packet::DeclareLostReply { replica, refused } => {

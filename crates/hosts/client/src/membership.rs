@@ -16,7 +16,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use quorate_core::comparison::Rival;
 use quorate_core::topology::{Keyspace as Definition, Moves, Node, Placing, Shard};
 use quorate_core::{NodeId, ReplicaId, ReplicaIndex, ShardId};
 use quorate_wire::ReplicaReport;
@@ -213,9 +212,8 @@ impl Database {
         keyspaces: &[Definition],
         change: &ReplicaChange,
     ) -> Result<Moves, Invalid> {
-        let is_quorum_store =
-            present.comparison.as_ref().is_some_and(|comparison| comparison.rival == Rival::QwStore);
-        if is_quorum_store && *change != ReplicaChange::Nothing {
+        let stays = present.comparison.as_ref().is_some_and(|comparison| !comparison.rival.changes_groups());
+        if stays && *change != ReplicaChange::Nothing {
             return Err(Invalid::QuorumStoreStays { name: present.name.clone() });
         }
         let directory = self.shared().places.directory();

@@ -348,12 +348,12 @@ mod tests {
         let (sender_b, mut b) = oneshot::channel();
         assert!(waiters.expect_get(transaction(1), Key::from("a"), sender_a));
         assert!(waiters.expect_get(transaction(1), Key::from("b"), sender_b));
-        waiters.deliver(got("b", "2").into());
+        waiters.deliver(got("b", "2"));
         assert_eq!(b.try_recv().unwrap(), Some(Value::from("2")));
         assert!(a.try_recv().is_err());
-        waiters.deliver(got("a", "1").into());
+        waiters.deliver(got("a", "1"));
         assert_eq!(a.try_recv().unwrap(), Some(Value::from("1")));
-        waiters.deliver(got("a", "again").into());
+        waiters.deliver(got("a", "again"));
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
         let (sender, mut receiver) = oneshot::channel();
         waiters.expect_get(transaction(1), Key::from("a"), sender);
         let failure = Failure::Unavailable { missing: Vec::new() };
-        waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure.clone()) }.into());
+        waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure.clone()) });
         assert_eq!(receiver.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(waiters.failure(transaction(1)), Some(failure));
         let (sender, mut receiver) = oneshot::channel();
@@ -377,7 +377,7 @@ mod tests {
         waiters.open(transaction(1), KEYSPACE, 10).unwrap();
         let not_open = Failure::Invalid(quorate_core::command::Invalid::NotOpen(transaction(1)));
         for failure in [Failure::Conflict, not_open] {
-            waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure) }.into());
+            waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(failure) });
         }
         assert_eq!(waiters.failure(transaction(1)), Some(Failure::Conflict), "it may be tried again");
     }
@@ -388,8 +388,7 @@ mod tests {
         waiters.open(transaction(1), KEYSPACE, 10).unwrap();
         let (sender, mut receiver) = oneshot::channel();
         assert!(waiters.expect_finish(transaction(1), sender));
-        waiters
-            .deliver(Event::Finished { transaction: transaction(1), result: Err(Failure::Conflict) }.into());
+        waiters.deliver(Event::Finished { transaction: transaction(1), result: Err(Failure::Conflict) });
         assert_eq!(receiver.try_recv(), Ok(Err(Failure::Conflict)));
         assert_eq!(waiters.open_count(), 0);
     }
@@ -407,7 +406,7 @@ mod tests {
     #[test]
     fn nothing_begins_under_a_membership_that_is_over() {
         let mut waiters = Waiters::default();
-        waiters.deliver(Event::Outdated { keyspace: KEYSPACE }.into());
+        waiters.deliver(Event::Outdated { keyspace: KEYSPACE });
         assert_eq!(waiters.open(transaction(1), KEYSPACE, 2), Err(OpenError::Outdated));
         waiters.set_current(KEYSPACE);
         waiters.open(transaction(1), KEYSPACE, 2).unwrap();
@@ -489,8 +488,7 @@ mod tests {
         waiters.expect_outcome(transaction(5), sender);
         let (sender, mut second) = oneshot::channel();
         waiters.expect_outcome(transaction(5), sender);
-        waiters
-            .deliver(Event::Resolved { transaction: transaction(5), outcome: Some(Outcome::Aborted) }.into());
+        waiters.deliver(Event::Resolved { transaction: transaction(5), outcome: Some(Outcome::Aborted) });
         assert_eq!(first.try_recv().unwrap(), Ok(Some(Outcome::Aborted)));
         assert_eq!(second.try_recv().unwrap(), Ok(Some(Outcome::Aborted)));
     }

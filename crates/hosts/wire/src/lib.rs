@@ -22,13 +22,13 @@
 pub mod catalogue;
 pub mod frame;
 pub mod packet;
+mod protocols;
 pub mod record;
 mod schema;
 
 pub use frame::{FRAME_BYTES_MAX, FrameError, FrameReader, FrameWriter};
-pub use packet::{
-    Directory, Envelope, Hello, KnownLife, Packet, Peer, ProtocolMessage, ReplicaReport, Setting, Welcome,
-};
+pub use packet::{Directory, Envelope, Hello, KnownLife, Packet, Peer, ReplicaReport, Setting, Welcome};
+pub use protocols::{EachProtocol, ProtocolMessage, Serializable, each_protocol};
 pub use quorate_codec::{DecodeError, Fault, Malformed, Wire, decode, encode};
 pub use record::{decode_record, encode_record};
 pub use schema::schema;

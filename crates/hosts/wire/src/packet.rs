@@ -7,10 +7,11 @@ use quorate_core::lives::{Life, Remembered};
 use quorate_core::topology::{Keyspace, Topology};
 use quorate_core::verify::{Answer, Request};
 use quorate_core::{Address, ClientId, Epoch, NodeId, ReplicaId, ShardId, View};
-use quorate_log::member::Said;
 
 use quorate_codec::field::{Fixed64, Nested, Optional, PlainBytes, Repeated, Text, Varint};
 use quorate_codec::{alternatives, message};
+
+use crate::protocols::ProtocolMessage;
 
 /// One thing said on a connection. Several travel in one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,109 +197,6 @@ pub struct Envelope {
     pub message: ProtocolMessage,
 }
 
-/// A message of one of the protocols.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProtocolMessage {
-    /// A message of TAPIR.
-    Tapir(quorate_tapir::Message),
-    /// A message of a comparison system that stands on a replicated log.
-    Baseline(Said<quorate_baselines::Replica>),
-    /// A message of the configuration service.
-    Configuration(Said<quorate_configuration::Replica>),
-    /// A message of the quorum store without transactions.
-    QwStore(quorate_qwstore::Message),
-    /// A message of Granola.
-    Granola(Said<Serializable>),
-}
-
-/// A replica of a serializable keyspace, as far as its entries, pages and messages go: they are the same whichever procedures it has.
-pub type Serializable = quorate_granola::Replica<quorate_serializable_shard::Shard>;
-
-impl From<quorate_tapir::Message> for ProtocolMessage {
-    fn from(message: quorate_tapir::Message) -> Self {
-        ProtocolMessage::Tapir(message)
-    }
-}
-
-impl TryFrom<ProtocolMessage> for quorate_tapir::Message {
-    type Error = ProtocolMessage;
-
-    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
-        match message {
-            ProtocolMessage::Tapir(message) => Ok(message),
-            other => Err(other),
-        }
-    }
-}
-
-impl TryFrom<ProtocolMessage> for Said<quorate_baselines::Replica> {
-    type Error = ProtocolMessage;
-
-    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
-        match message {
-            ProtocolMessage::Baseline(message) => Ok(message),
-            other => Err(other),
-        }
-    }
-}
-
-impl From<Said<quorate_baselines::Replica>> for ProtocolMessage {
-    fn from(message: Said<quorate_baselines::Replica>) -> Self {
-        ProtocolMessage::Baseline(message)
-    }
-}
-
-impl TryFrom<ProtocolMessage> for Said<quorate_configuration::Replica> {
-    type Error = ProtocolMessage;
-
-    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
-        match message {
-            ProtocolMessage::Configuration(message) => Ok(message),
-            other => Err(other),
-        }
-    }
-}
-
-impl From<Said<quorate_configuration::Replica>> for ProtocolMessage {
-    fn from(message: Said<quorate_configuration::Replica>) -> Self {
-        ProtocolMessage::Configuration(message)
-    }
-}
-
-impl TryFrom<ProtocolMessage> for quorate_qwstore::Message {
-    type Error = ProtocolMessage;
-
-    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
-        match message {
-            ProtocolMessage::QwStore(message) => Ok(message),
-            other => Err(other),
-        }
-    }
-}
-
-impl From<quorate_qwstore::Message> for ProtocolMessage {
-    fn from(message: quorate_qwstore::Message) -> Self {
-        ProtocolMessage::QwStore(message)
-    }
-}
-
-impl TryFrom<ProtocolMessage> for Said<Serializable> {
-    type Error = ProtocolMessage;
-
-    fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
-        match message {
-            ProtocolMessage::Granola(message) => Ok(message),
-            other => Err(other),
-        }
-    }
-}
-
-impl From<Said<Serializable>> for ProtocolMessage {
-    fn from(message: Said<Serializable>) -> Self {
-        ProtocolMessage::Granola(message)
-    }
-}
-
 /// The first packet of whoever connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -395,14 +293,6 @@ message!(Envelope, "Envelope", {
     2 to: Nested,
     3 message: Nested,
     4 epoch: Varint,
-});
-
-alternatives!(ProtocolMessage, "ProtocolMessage", fields {
-    1 Tapir: Nested,
-    2 Baseline: Nested,
-    3 Configuration: Nested,
-    4 QwStore: Nested,
-    5 Granola: Nested,
 });
 
 message!(Hello, "Hello", {

@@ -6,23 +6,18 @@ use quorate_codec::scalar::Scalar;
 use quorate_codec::schema::{Field, Kind, Label, Schema};
 use quorate_core::Epoch;
 use quorate_core::topology::{Keyspace, Node, Shard};
-use quorate_log::Fact;
-use quorate_log::member::Item;
 
 use crate::catalogue::{Deployment, Dropped};
 use crate::frame::PACKET_FIELD;
-use crate::packet::{Packet, Serializable};
+use crate::packet::Packet;
+use crate::protocols::{EachProtocol, each_protocol};
 use crate::record::EPOCH_FIELD;
 
 /// The payload of a frame, the records of replicas, the values of the catalogue, and the messages that they hold.
 pub fn schema() -> Schema {
     let mut schema = Schema::new();
     schema.enter("Payload".to_owned(), None, payload, |_| Vec::new());
-    record::<quorate_tapir::Record>(&mut schema);
-    record::<quorate_qwstore::Record>(&mut schema);
-    record::<Fact<Item<quorate_baselines::Replica>>>(&mut schema);
-    record::<Fact<Item<quorate_configuration::Replica>>>(&mut schema);
-    record::<Fact<Item<Serializable>>>(&mut schema);
+    each_protocol(&mut Records(&mut schema));
     Keyspace::describe(&mut schema);
     Node::describe(&mut schema);
     Shard::describe(&mut schema);
@@ -36,9 +31,15 @@ fn payload(schema: &mut Schema) -> Vec<Field> {
     vec![Field { number: PACKET_FIELD, name: "packets", label: Label::Repeated { max: ENTRIES_MAX }, kind }]
 }
 
-/// A record has its epoch beside its alternatives.
-fn record<R: Wire>(schema: &mut Schema) {
-    R::describe(schema);
-    let kind = Kind::Varint(Epoch::NUMBER);
-    schema.add(&R::name(), Field { number: EPOCH_FIELD, name: "epoch", label: Label::Plain, kind });
+/// Enters the records of each protocol. A record has its epoch beside its alternatives.
+struct Records<'a>(&'a mut Schema);
+
+impl EachProtocol for Records<'_> {
+    fn message<M: Wire>(&mut self) {}
+
+    fn record<R: Wire>(&mut self) {
+        R::describe(self.0);
+        let kind = Kind::Varint(Epoch::NUMBER);
+        self.0.add(&R::name(), Field { number: EPOCH_FIELD, name: "epoch", label: Label::Plain, kind });
+    }
 }

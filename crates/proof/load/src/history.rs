@@ -4,8 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use quorate::Isolation;
-use quorate_checker::{History, Level, MicroOp, ReadError, RecordedTxn, Recorder};
+use quorate_checker::{History, MicroOp, ReadError, RecordedTxn, Recorder};
 
 /// A history that is being recorded. Clones record into the same one.
 #[derive(Clone)]
@@ -99,13 +98,5 @@ impl Inner {
     /// Read with the lock held, so that times never go back in the order of events.
     fn now(&self) -> i64 {
         i64::try_from(self.start.elapsed().as_nanos()).unwrap_or(i64::MAX)
-    }
-}
-
-/// The level of the checker that an isolation promises.
-pub fn level(isolation: Isolation) -> Level {
-    match isolation {
-        Isolation::Strict => Level::StrictSerializable,
-        Isolation::Serializable => Level::SessionSerializable,
     }
 }

@@ -23,7 +23,7 @@ use quorate::Keyspace;
 use quorate_workloads::Parameters;
 use tokio::task::JoinHandle;
 
-pub use history::{HistoryLog, level};
+pub use history::HistoryLog;
 pub use meter::{Costs, Reading, UnreadableStatus, cpu_time};
 pub use tally::Tally;
 

@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_hunt_ends_with_the_first_seed_that_catches_the_plant() {
         let options = Options { faults: Faults::None, ..Options::new(1..=20) };
-        let hunt = hunt(&SystemKind::Strict.planted(Plant::AbstainIsSuccess), &options, |run| run());
+        let hunt = hunt(&SystemKind::STRICT.planted(Plant::AbstainIsSuccess), &options, |run| run());
         let caught = hunt.caught.expect("lost updates are noticed");
         assert_eq!(hunt.seeds, caught.seed);
         assert!(caught.repeat.ends_with("--faults none --plant T21"), "{}", caught.repeat);

@@ -26,7 +26,7 @@ pub struct ListedSystem {
     /// The option of `quorate sim` that chooses it.
     pub option: String,
     /// What it is, in a few words.
-    pub what: &'static str,
+    pub what: String,
 }
 
 /// Every system.

@@ -86,7 +86,7 @@ impl Options {
     /// All faults, no plant, any workload, and every fifth seed repeated.
     pub fn new(seeds: RangeInclusive<u64>) -> Self {
         Options {
-            system: SystemKind::Strict,
+            system: SystemKind::STRICT,
             seeds,
             faults: Faults::All,
             plant: None,
@@ -146,17 +146,13 @@ pub fn plant_named(id: &str) -> Result<Planted, UnknownName> {
 /// # Errors
 /// There is none.
 pub fn baseline_named(name: &str) -> Result<SystemKind, UnknownName> {
-    let is_baseline = |system: &SystemKind| matches!(system, SystemKind::Baseline(_) | SystemKind::QwStore);
-    let baselines = || SystemKind::all().filter(is_baseline);
-    baselines().find(|system| system.name() == name).ok_or_else(|| UnknownName {
-        what: "comparison system",
-        given: name.to_owned(),
-        choices: baselines().map(SystemKind::name).collect::<Vec<_>>().join(", "),
-    })
+    name.parse().map(SystemKind::Rival)
 }
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::comparison::Rival;
+
     use super::*;
 
     #[test]
@@ -175,8 +171,11 @@ mod tests {
     fn what_a_system_cannot_do_is_no_fault_of_it() {
         let options = |system: SystemKind| Options { system, ..Options::new(1..=1) };
         let possible = |system| options(system).possible_faults().contains(&Fault::Membership);
-        assert!(possible(SystemKind::Strict) && !possible(SystemKind::QwStore));
-        assert_eq!(options(SystemKind::Strict).possible_faults(), Fault::ALL);
+        assert!(possible(SystemKind::STRICT));
+        for rival in Rival::ALL {
+            assert_eq!(possible(SystemKind::Rival(rival)), rival.changes_groups());
+        }
+        assert_eq!(options(SystemKind::STRICT).possible_faults(), Fault::ALL);
     }
 
     #[test]
@@ -189,8 +188,8 @@ mod tests {
         let expected = "sim --isolation strict --seed 4 --faults loss,pauses --plant T21 --workload lists";
         assert_eq!(options.repeat_arguments(4), expected);
         assert!(plant_named("T99").is_err());
-        options = Options { system: baseline_named("qwstore").unwrap(), ..Options::new(1..=9) };
-        assert_eq!(options.repeat_arguments(4), "sim --baseline qwstore --seed 4 --faults all");
+        options = Options { system: baseline_named("span-occ").unwrap(), ..Options::new(1..=9) };
+        assert_eq!(options.repeat_arguments(4), "sim --baseline span-occ --seed 4 --faults all");
         assert!(baseline_named("strict").is_err());
     }
 }

@@ -32,12 +32,7 @@ use crate::operator::Operator;
 use crate::options::Options;
 use crate::report::{Report, SeedReport};
 use crate::scenario::Scenario;
-use crate::system::baselines::Baseline;
-use crate::system::configuration::ConfigurationService;
-use crate::system::qwstore::QwStore;
-use crate::system::serializable::Serializable;
-use crate::system::strict::Strict;
-use crate::system::{Hostile, System, SystemKind, is_hostile_key};
+use crate::system::{ForSystem, Hostile, System, is_hostile_key};
 use crate::world::Happening;
 use crate::world::disk::Crash;
 use crate::world::network::Network;
@@ -79,15 +74,16 @@ pub fn run_seed(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedR
 }
 
 fn run_once(seed: u64, options: &Options, trace: Option<TraceText>) -> SeedRun {
-    match options.system {
-        SystemKind::Strict => run_scenario(Scenario::<Strict>::derive(seed, options), trace),
-        SystemKind::Serializable => run_scenario(Scenario::<Serializable>::derive(seed, options), trace),
-        SystemKind::Baseline(_) => run_scenario(Scenario::<Baseline>::derive(seed, options), trace),
-        SystemKind::QwStore => run_scenario(Scenario::<QwStore>::derive(seed, options), trace),
-        SystemKind::Configuration => {
-            run_scenario(Scenario::<ConfigurationService>::derive(seed, options), trace)
+    struct RunOnce<'a>(u64, &'a Options, Option<TraceText>);
+    impl ForSystem for RunOnce<'_> {
+        type Output = SeedRun;
+
+        fn run<S: System>(self) -> SeedRun {
+            let RunOnce(seed, options, trace) = self;
+            run_scenario(Scenario::<S>::derive(seed, options), trace)
         }
     }
+    options.system.visit(RunOnce(seed, options, trace))
 }
 
 /// Runs a scenario that may be like that of no seed.
@@ -289,7 +285,7 @@ impl<S: System> Simulation<S> {
             News::Normal(view) => self.cluster.on_normal(server, view.epoch()),
             // Never more than f records of a group are lost at a time, so no operator should be called. A replica of a log that has lost
             // its records counts those that ask as it does, and may not hear at once that one of them is back.
-            News::Lost(lost) if !S::REPEATS_LOSSES => {
+            News::Lost(lost) if !S::STANDS_ON_LOG => {
                 let told = format!("{name} says that {lost} replicas have lost their records");
                 self.clients.nonsense.push(told);
             }

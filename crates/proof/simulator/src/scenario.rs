@@ -618,7 +618,7 @@ mod tests {
     #[test]
     fn a_plant_changes_the_rules_and_nothing_else() {
         let planted = Options {
-            plant: Some(SystemKind::Strict.planted(Plant::AbstainIsSuccess)),
+            plant: Some(SystemKind::STRICT.planted(Plant::AbstainIsSuccess)),
             ..Options::new(1..=1)
         };
         let (planted, sound) = (scenarios(&planted).remove(0), scenarios(&Options::new(1..=1)).remove(0));

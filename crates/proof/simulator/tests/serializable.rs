@@ -16,13 +16,13 @@ fn told(report: &Report) -> Vec<String> {
 
 #[test]
 fn the_rules_hold_without_faults() {
-    let options = Options { system: SystemKind::Serializable, faults: Faults::None, ..Options::new(1..=10) };
+    let options = Options { system: SystemKind::SERIALIZABLE, faults: Faults::None, ..Options::new(1..=10) };
     assert_eq!(violations(&options), [""; 0]);
 }
 
 #[test]
 fn the_rules_survive_all_faults() {
-    let options = Options { system: SystemKind::Serializable, ..Options::new(1..=30) };
+    let options = Options { system: SystemKind::SERIALIZABLE, ..Options::new(1..=30) };
     let report = run(&options, |_| true);
     assert_eq!(told(&report), [""; 0]);
     let expected = [
@@ -60,7 +60,7 @@ fn plants_are_caught() {
         ("G21", 40),
     ];
     for (id, seeds) in within {
-        let plant = SystemKind::Serializable.plants().into_iter().find(|plant| plant.id == id);
+        let plant = SystemKind::SERIALIZABLE.plants().into_iter().find(|plant| plant.id == id);
         let plant = plant.expect("it is one of Granola's");
         let faults = plant.suited_faults.clone();
         let hunt = hunt(&plant, &Options { faults, ..Options::new(1..=seeds) }, |run| run());

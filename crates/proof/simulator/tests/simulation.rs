@@ -61,7 +61,7 @@ fn plants_are_caught() {
     for (plant, faults, seeds) in table {
         let faults = faults.parse().expect("these faults exist");
         let hunt =
-            hunt(&SystemKind::Strict.planted(plant), &Options { faults, ..Options::new(1..=seeds) }, |run| {
+            hunt(&SystemKind::STRICT.planted(plant), &Options { faults, ..Options::new(1..=seeds) }, |run| {
                 run()
             });
         assert!(hunt.caught.is_some(), "{} was not caught within {seeds} seeds", plant.id());

@@ -42,7 +42,7 @@ use quorate_checker::{Report, check};
 use quorate_cluster::verify::{HowFar, verify};
 use quorate_cluster::{Failure, Launch, Layout, Processes, free_addresses};
 use quorate_core::GroupSize;
-use quorate_load::{HistoryLog, Tally, level};
+use quorate_load::{HistoryLog, Tally};
 use quorate_workloads::{Parameters, WorkloadKind};
 
 use arena::{Arena, Request, Struck};
@@ -314,7 +314,8 @@ pub async fn run(options: &Options, tell: &Tell<'_>) -> Result<Tortured, Failure
 
     let tally = clients.tally().clone();
     tell(Moment::Judges { committed: tally.committed });
-    let report = check(&history.to_history().map_err(Failure::failed)?, level(options.isolation));
+    let report =
+        check(&history.to_history().map_err(Failure::failed)?, quorate_workloads::level(options.isolation));
     if report.vacuous {
         troubles.push("the history has too few conflicts to show anything".to_owned());
     }
@@ -343,7 +344,7 @@ async fn compare_replicas(
     let mut troubles = Vec::new();
     for definition in db.definitions().await? {
         // Its replicas are alike at no point that anybody could name.
-        if definition.comparison.as_ref().is_none_or(|comparison| comparison.rival != Rival::QwStore) {
+        if definition.comparison.as_ref().is_none_or(|comparison| comparison.rival.compares_replicas()) {
             troubles
                 .extend(verify(db, &definition, how, &|far| tell(Moment::Compared(far))).await.troubles());
         }

@@ -39,3 +39,14 @@ pub use unique::UniqueValues;
 pub use value::{Content, Undecodable};
 pub use workload::{Parameters, Workload, WorkloadKind};
 pub use zipf::{Distribution, Popularity};
+
+use quorate_checker::Level;
+use quorate_core::topology::Isolation;
+
+/// The level at which the histories of keyspaces of an isolation are judged. The checker itself knows no isolations.
+pub const fn level(isolation: Isolation) -> Level {
+    match isolation {
+        Isolation::Strict => Level::StrictSerializable,
+        Isolation::Serializable => Level::SessionSerializable,
+    }
+}

@@ -166,7 +166,7 @@ impl Interactive {
             }
         };
         let result = reading.read(id, &executed).map(|events| {
-            events.into_iter().for_each(|event| outbox.emit(event.into()));
+            events.into_iter().for_each(|event| outbox.emit(event));
             committed(id, executed.timestamp)
         });
         finish(outbox, id, result);

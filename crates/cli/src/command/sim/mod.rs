@@ -148,7 +148,7 @@ impl SimArguments {
         options.system = match self.baseline {
             _ if self.configuration => SystemKind::Configuration,
             Some(baseline) => baseline,
-            None => system_of(self.isolation),
+            None => SystemKind::Keyspace(self.isolation),
         };
         options.faults = self.faults.clone().unwrap_or(Faults::All);
         options.plant = self.plant.map(|plant| of_system(&plant, options.system)).transpose()?;
@@ -317,14 +317,6 @@ fn coverage(report: &Report) -> String {
         format!("not covered: {}", uncovered.join(", "))
     };
     format!("{table}\n{verdict}")
-}
-
-/// The system that gives this guarantee.
-fn system_of(isolation: Isolation) -> SystemKind {
-    match isolation {
-        Isolation::Strict => SystemKind::Strict,
-        Isolation::Serializable => SystemKind::Serializable,
-    }
 }
 
 /// The same bug in the system that is simulated.

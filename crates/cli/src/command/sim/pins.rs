@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_system_whose_bugs_were_hunted_has_only_the_new_pins() {
         let mut pins = Pins::parse("strict T1 16\nspan-lock D1 7\n").unwrap();
-        pins.set(SystemKind::Strict, &[]);
+        pins.set(SystemKind::STRICT, &[]);
         assert_eq!(pins, Pins::parse("span-lock D1 7").unwrap());
     }
 }

@@ -15,12 +15,13 @@ use quorate_core::{
     Epoch, Key, Random, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
     Write,
 };
-use quorate_log::member::{Item, MessageOf};
+use quorate_log::member::Item;
 use quorate_log::message::Offer;
 use quorate_log::{Membership, Run, Shape};
 use quorate_tapir::Message;
-use quorate_wire::packet::Serializable;
-use quorate_wire::{DecodeError, Fault, FrameReader, Packet, Wire, decode, decode_record, encode};
+use quorate_wire::{
+    DecodeError, EachProtocol, Fault, FrameReader, Packet, Wire, decode, decode_record, each_protocol, encode,
+};
 
 use crate::allocation::peak_of;
 use crate::roots::{self, Root};
@@ -36,18 +37,23 @@ const AMPLIFICATION_MAX: usize = 64;
 /// What an error and the smallest containers take in any case.
 const OVERHEAD_BYTES: usize = 4 * 1024;
 
+/// Decodes bytes as messages and as records of each protocol.
+struct Decodes<'a>(&'a [u8]);
+
+impl EachProtocol for Decodes<'_> {
+    fn message<M: Wire>(&mut self) {
+        drop(decode::<M>(self.0));
+    }
+
+    fn record<R: Wire>(&mut self) {
+        drop(decode_record::<R>(self.0));
+    }
+}
+
 fn decode_everything(bytes: &[u8]) {
     let ((), peak) = peak_of(|| {
         drop(decode::<Packet>(bytes));
-        drop(decode_record::<quorate_tapir::Record>(bytes));
-        drop(decode_record::<Fact>(bytes));
-        drop(decode::<MessageOf<Replica>>(bytes));
-        drop(decode_record::<quorate_log::Fact<Item<quorate_configuration::Replica>>>(bytes));
-        drop(decode::<MessageOf<quorate_configuration::Replica>>(bytes));
-        drop(decode_record::<quorate_log::Fact<Item<Serializable>>>(bytes));
-        drop(decode::<MessageOf<Serializable>>(bytes));
-        drop(decode::<quorate_qwstore::Message>(bytes));
-        drop(decode_record::<quorate_qwstore::Record>(bytes));
+        each_protocol(&mut Decodes(bytes));
         drop(decode::<Keyspace>(bytes));
         drop(decode::<Transaction>(bytes));
     });

@@ -5,11 +5,10 @@ use std::fmt::Debug;
 use bytes::BytesMut;
 use quorate_core::Epoch;
 use quorate_core::topology::{Keyspace, Node, Shard};
-use quorate_log::Fact;
-use quorate_log::member::{Item, Said};
 use quorate_wire::catalogue::{Deployment, Dropped};
-use quorate_wire::packet::Serializable;
-use quorate_wire::{DecodeError, Packet, Wire, decode, decode_record, encode, encode_record};
+use quorate_wire::{
+    DecodeError, EachProtocol, Packet, Wire, decode, decode_record, each_protocol, encode, encode_record,
+};
 
 /// A message that stands by itself: in a frame, in a log, or as a value of the catalogue.
 pub(crate) struct Root {
@@ -19,28 +18,38 @@ pub(crate) struct Root {
     pub(crate) again: fn(&[u8]) -> Result<Vec<u8>, DecodeError>,
 }
 
+/// The messages and records of the protocols.
+#[derive(Default)]
+struct OfProtocols {
+    messages: Vec<Root>,
+    records: Vec<Root>,
+}
+
+impl EachProtocol for OfProtocols {
+    fn message<M: Wire + Clone + Debug + PartialEq + 'static>(&mut self) {
+        self.messages.push(message::<M>());
+    }
+
+    fn record<R: Wire + Clone + Debug + PartialEq + 'static>(&mut self) {
+        self.records.push(record::<R>());
+    }
+}
+
+fn of_protocols() -> OfProtocols {
+    let mut found = OfProtocols::default();
+    each_protocol(&mut found);
+    found
+}
+
 /// Those that travel, and parts of them which a packet holds too seldom.
 pub(crate) fn messages() -> Vec<Root> {
-    vec![
-        message::<Packet>(),
-        message::<quorate_tapir::Message>(),
-        message::<quorate_qwstore::Message>(),
-        message::<Said<quorate_baselines::Replica>>(),
-        message::<Said<quorate_configuration::Replica>>(),
-        message::<Said<Serializable>>(),
-        message::<quorate_core::verify::Answer>(),
-    ]
+    let others = [message::<Packet>(), message::<quorate_core::verify::Answer>()];
+    of_protocols().messages.into_iter().chain(others).collect()
 }
 
 /// Those of logs.
 pub(crate) fn records() -> Vec<Root> {
-    vec![
-        record::<quorate_tapir::Record>(),
-        record::<quorate_qwstore::Record>(),
-        record::<Fact<Item<quorate_baselines::Replica>>>(),
-        record::<Fact<Item<quorate_configuration::Replica>>>(),
-        record::<Fact<Item<Serializable>>>(),
-    ]
+    of_protocols().records
 }
 
 /// Those of the catalogue.

@@ -50,69 +50,93 @@ use serializable::Serializable;
 use strict::Strict;
 
 /// A system that can be simulated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SystemKind {
-    /// The keyspaces whose isolation is `strict`.
-    #[default]
-    Strict,
-    /// The keyspaces whose isolation is `serializable`.
-    Serializable,
+    /// The keyspaces of an isolation.
+    Keyspace(Isolation),
     /// A comparison system.
-    Baseline(quorate_baselines::System),
-    /// The quorum store without transactions.
-    QwStore,
+    Rival(Rival),
     /// The configuration service.
     Configuration,
 }
 
+impl Default for SystemKind {
+    fn default() -> Self {
+        SystemKind::STRICT
+    }
+}
+
+/// Something that is done for a system, whatever its protocol.
+pub(crate) trait ForSystem {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn run<S: System>(self) -> Self::Output;
+}
+
 impl SystemKind {
+    /// The keyspaces whose isolation is `strict`.
+    pub const STRICT: SystemKind = SystemKind::Keyspace(Isolation::Strict);
+
+    /// The keyspaces whose isolation is `serializable`.
+    pub const SERIALIZABLE: SystemKind = SystemKind::Keyspace(Isolation::Serializable);
+
+    /// Does something for this system: the one row of each protocol.
+    pub(crate) fn visit<F: ForSystem>(self, work: F) -> F::Output {
+        match self {
+            SystemKind::Keyspace(Isolation::Strict) => work.run::<Strict>(),
+            SystemKind::Keyspace(Isolation::Serializable) => work.run::<Serializable>(),
+            SystemKind::Rival(Rival::OnLog(_)) => work.run::<Baseline>(),
+            SystemKind::Rival(Rival::QwStore) => work.run::<QwStore>(),
+            SystemKind::Configuration => work.run::<ConfigurationService>(),
+        }
+    }
+
     /// Every system.
     pub fn all() -> impl Iterator<Item = SystemKind> {
-        let baselines = quorate_baselines::System::ALL.map(SystemKind::Baseline);
-        let others = [SystemKind::QwStore, SystemKind::Configuration];
-        [SystemKind::Strict, SystemKind::Serializable].into_iter().chain(baselines).chain(others)
+        let keyspaces = Isolation::ALL.into_iter().map(SystemKind::Keyspace);
+        keyspaces.chain(Rival::ALL.into_iter().map(SystemKind::Rival)).chain([SystemKind::Configuration])
     }
 
     /// Its name: that of the isolation, or of the comparison system.
     pub const fn name(self) -> &'static str {
         match self {
-            SystemKind::Strict => "strict",
-            SystemKind::Serializable => "serializable",
-            SystemKind::Baseline(system) => system.name(),
-            SystemKind::QwStore => Rival::QwStore.name(),
+            SystemKind::Keyspace(isolation) => isolation.name(),
+            SystemKind::Rival(rival) => rival.name(),
             SystemKind::Configuration => "configuration",
         }
     }
 
     /// What it is, in a few words.
-    pub const fn what(self) -> &'static str {
+    pub fn what(self) -> String {
         match self {
-            SystemKind::Strict => "strict keyspaces: TAPIR",
-            SystemKind::Serializable => "serializable keyspaces: Granola",
-            SystemKind::Baseline(system) => system.what(),
-            SystemKind::QwStore => Rival::QwStore.what(),
-            SystemKind::Configuration => "the configuration service",
+            SystemKind::Keyspace(isolation) => format!("{isolation} keyspaces: {}", isolation.protocol()),
+            SystemKind::Rival(rival) => rival.what().to_owned(),
+            SystemKind::Configuration => "the configuration service".to_owned(),
         }
     }
 
     /// The option of `quorate sim` that chooses it.
     pub fn option(self) -> String {
         match self {
-            SystemKind::Strict | SystemKind::Serializable => format!("--isolation {self}"),
-            SystemKind::Baseline(_) | SystemKind::QwStore => format!("--baseline {self}"),
+            SystemKind::Keyspace(_) => format!("--isolation {self}"),
+            SystemKind::Rival(_) => format!("--baseline {self}"),
             SystemKind::Configuration => "--configuration".to_owned(),
         }
     }
 
     /// True if the replicas of its groups are replaced while it is simulated.
-    pub const fn changes_groups(self) -> bool {
-        match self {
-            SystemKind::Strict => Strict::CHANGES_GROUPS,
-            SystemKind::Serializable => Serializable::CHANGES_GROUPS,
-            SystemKind::Baseline(_) => Baseline::CHANGES_GROUPS,
-            SystemKind::QwStore => QwStore::CHANGES_GROUPS,
-            SystemKind::Configuration => ConfigurationService::CHANGES_GROUPS,
+    pub fn changes_groups(self) -> bool {
+        struct ChangesGroups;
+        impl ForSystem for ChangesGroups {
+            type Output = bool;
+
+            fn run<S: System>(self) -> bool {
+                S::CHANGES_GROUPS
+            }
         }
+        self.visit(ChangesGroups)
     }
 
     /// A bug of its machines, as hunts have to know it.
@@ -135,14 +159,16 @@ impl SystemKind {
 
     /// The bugs that can be planted in it, and in its hosts.
     pub fn plants(self) -> Vec<Planted> {
-        let own: fn(SystemKind) -> Vec<Planted> = match self {
-            SystemKind::Strict => listed::<quorate_tapir::Plant>,
-            SystemKind::Serializable => listed_on_log::<quorate_granola::Plant>,
-            SystemKind::Baseline(_) => listed_on_log::<quorate_baselines::Plant>,
-            SystemKind::QwStore => listed::<quorate_qwstore::Plant>,
-            SystemKind::Configuration => listed_on_log::<quorate_configuration::Plant>,
-        };
-        let mut plants = own(self);
+        struct OwnPlants(SystemKind);
+        impl ForSystem for OwnPlants {
+            type Output = Vec<Planted>;
+
+            fn run<S: System>(self) -> Vec<Planted> {
+                let of_log = if S::STANDS_ON_LOG { listed::<quorate_log::Plant>(self.0) } else { Vec::new() };
+                [listed::<S::Plant>(self.0), of_log].concat()
+            }
+        }
+        let mut plants = self.visit(OwnPlants(self));
         plants.extend(listed::<HostPlant>(self));
         plants
     }
@@ -175,11 +201,6 @@ pub struct Planted {
 /// The bugs that can be planted in machines of one kind, as bugs of this system.
 fn listed<P: Plants>(system: SystemKind) -> Vec<Planted> {
     P::LIST.iter().map(|plant| system.planted(*plant)).collect()
-}
-
-/// The same, with those of the log that the machines stand on.
-fn listed_on_log<P: Plants>(system: SystemKind) -> Vec<Planted> {
-    [listed::<P>(system), listed::<quorate_log::Plant>(system)].concat()
 }
 
 /// # Panics
@@ -303,6 +324,8 @@ pub trait System:
 {
     /// How its clients are set up.
     type Coordinator: Clone + Debug;
+    /// The bugs that can be planted in its machines.
+    type Plant: Plants;
     /// A client that lies.
     type Hostile: Hostile<Self>;
     /// What has been seen of it while it runs.
@@ -327,8 +350,9 @@ pub trait System:
     /// True if transactions of one client may have one timestamp, and stand in the order of their names then.
     const ORDERS_BY_NAME: bool = false;
 
-    /// True if a replica may still say that too many have lost their records when one of them is back.
-    const REPEATS_LOSSES: bool = false;
+    /// True if its replicas are those of replicated logs. Such a replica may still say that too many have lost their records when one of
+    /// them is back.
+    const STANDS_ON_LOG: bool = false;
 
     /// True if clients can ask for transactions that run in one round.
     const RUNS_ONE_ROUND: bool = false;

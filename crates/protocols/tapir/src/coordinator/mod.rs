@@ -191,11 +191,6 @@ impl HostedCoordinator for Coordinator {
 }
 
 impl Coordinator {
-    /// How many transactions it has not forgotten: those of the client, and those whose outcome is still being told.
-    pub fn len(&self) -> usize {
-        self.transactions.len()
-    }
-
     fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
         match command {
             Command::Route(routes) => self.on_route(routes, context, outbox),

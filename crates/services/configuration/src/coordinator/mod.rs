@@ -144,11 +144,6 @@ impl HostedCoordinator for Coordinator {
 }
 
 impl Coordinator {
-    /// How many transactions it has not forgotten.
-    pub fn len(&self) -> usize {
-        self.transactions.len()
-    }
-
     fn on_command(&mut self, command: Command, context: &Context<'_>, outbox: &mut Out) {
         match command {
             Command::Route(routes) => self.on_route(routes),

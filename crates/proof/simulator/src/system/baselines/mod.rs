@@ -76,13 +76,14 @@ const FLOOR_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 impl System for Baseline {
     type Coordinator = CoordinatorConfig;
+    type Plant = quorate_baselines::Plant;
     type Hostile = Hostile;
     type Inspector = ();
 
     const TIMESTAMPS_EXPLAIN_READS: bool = false;
     const CHANGES_GROUPS: bool = true;
 
-    const REPEATS_LOSSES: bool = true;
+    const STANDS_ON_LOG: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
@@ -93,7 +94,7 @@ impl System for Baseline {
     }
 
     fn kind(settings: &Settings) -> SystemKind {
-        SystemKind::Baseline(settings.coordinator.system)
+        SystemKind::Rival(Rival::OnLog(settings.coordinator.system))
     }
 
     fn level(_: &Settings) -> Option<Level> {

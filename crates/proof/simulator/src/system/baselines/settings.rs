@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quorate_baselines::{CoordinatorConfig, ReplicaConfig, Rules, System};
+use quorate_core::comparison::Rival;
 use quorate_core::{ClientId, Random};
 
 use quorate_log::member::Config;
@@ -18,7 +19,7 @@ pub(super) type Settings = crate::system::Settings<Config<ReplicaConfig>, Coordi
 /// If another system is asked for.
 pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     let Sketch { options, group, round_trip, .. } = *sketch;
-    let SystemKind::Baseline(system) = options.system else {
+    let SystemKind::Rival(Rival::OnLog(system)) = options.system else {
         unreachable!("{} is no comparison system", options.system)
     };
     let rules = Rules::with_id(options.plant_id());

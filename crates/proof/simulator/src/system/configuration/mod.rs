@@ -83,6 +83,7 @@ impl Messages for ConfigurationService {
 
 impl System for ConfigurationService {
     type Coordinator = SessionConfig;
+    type Plant = quorate_configuration::Plant;
     type Hostile = Hostile;
     type Inspector = Inspector;
 
@@ -91,7 +92,7 @@ impl System for ConfigurationService {
     const CHANGES_GROUPS: bool = true;
     const NUMBERS_APART: u64 = 2;
 
-    const REPEATS_LOSSES: bool = true;
+    const STANDS_ON_LOG: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)

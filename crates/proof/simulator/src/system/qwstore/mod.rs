@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use quorate_checker::Level;
 use quorate_core::command::Command;
+use quorate_core::comparison::Rival;
 use quorate_core::hosted::{Held, Shards};
 use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
 use quorate_qwstore::{Coordinator, CoordinatorConfig, Message, Plant, Replica};
@@ -59,6 +60,7 @@ impl Messages for QwStore {
 
 impl System for QwStore {
     type Coordinator = CoordinatorConfig;
+    type Plant = quorate_qwstore::Plant;
     type Hostile = Hostile;
     type Inspector = ();
 
@@ -73,7 +75,7 @@ impl System for QwStore {
     }
 
     fn kind(_: &Settings) -> SystemKind {
-        SystemKind::QwStore
+        SystemKind::Rival(Rival::QwStore)
     }
 
     fn level(_: &Settings) -> Option<Level> {

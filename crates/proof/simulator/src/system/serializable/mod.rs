@@ -79,6 +79,7 @@ const FLOOR_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 impl System for Serializable {
     type Coordinator = CoordinatorConfig;
+    type Plant = quorate_granola::Plant;
     type Hostile = Hostile;
     type Inspector = Modes;
 
@@ -88,7 +89,7 @@ impl System for Serializable {
     const RUNS_ONE_ROUND: bool = true;
     const ISOLATION: Isolation = Isolation::Serializable;
 
-    const REPEATS_LOSSES: bool = true;
+    const STANDS_ON_LOG: bool = true;
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)
@@ -99,11 +100,11 @@ impl System for Serializable {
     }
 
     fn kind(_: &Settings) -> SystemKind {
-        SystemKind::Serializable
+        SystemKind::SERIALIZABLE
     }
 
     fn level(_: &Settings) -> Option<Level> {
-        Some(Level::SessionSerializable)
+        Some(quorate_workloads::level(Self::ISOLATION))
     }
 
     fn timeouts(settings: &Settings) -> Vec<Duration> {

@@ -8,7 +8,7 @@ use quorate_granola::{Class, Outcome};
 use quorate_log::Part;
 use quorate_log::member::{Item, MessageOf};
 use quorate_serializable_shard::operation::Operation as Asked;
-use quorate_wire::packet::Serializable;
+use quorate_wire::Serializable;
 
 use crate::world::costs::{Operation, Work};
 

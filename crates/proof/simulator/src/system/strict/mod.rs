@@ -80,6 +80,7 @@ const CHECKPOINT_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 impl System for Strict {
     type Coordinator = CoordinatorConfig;
+    type Plant = quorate_tapir::Plant;
     type Hostile = Hostile;
     type Inspector = ();
 
@@ -95,7 +96,7 @@ impl System for Strict {
     }
 
     fn kind(_: &Settings) -> SystemKind {
-        SystemKind::Strict
+        SystemKind::STRICT
     }
 
     fn level(settings: &Settings) -> Option<Level> {

@@ -1,0 +1,72 @@
+//! The protocols whose messages travel and whose records are stored: one row for each.
+
+use std::fmt::Debug;
+
+use quorate_codec::field::Nested;
+use quorate_codec::{Wire, alternatives};
+use quorate_log::Fact;
+use quorate_log::member::{Item, Said};
+
+/// A replica of a serializable keyspace, as far as its entries, pages and messages go: they are the same whichever procedures it has.
+pub type Serializable = quorate_granola::Replica<quorate_serializable_shard::Shard>;
+
+/// Something that is done with the types of every protocol.
+pub trait EachProtocol {
+    /// With its messages.
+    fn message<M: Wire + Clone + Debug + PartialEq + 'static>(&mut self);
+
+    /// With its records.
+    fn record<R: Wire + Clone + Debug + PartialEq + 'static>(&mut self);
+}
+
+macro_rules! protocols {
+    ($($(#[$doc:meta])* $number:literal $name:ident: $message:ty, $record:ty;)+) => {
+        /// A message of one of the protocols.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum ProtocolMessage {
+            $($(#[$doc])* $name($message),)+
+        }
+
+        $(
+            impl From<$message> for ProtocolMessage {
+                fn from(message: $message) -> Self {
+                    ProtocolMessage::$name(message)
+                }
+            }
+
+            impl TryFrom<ProtocolMessage> for $message {
+                type Error = ProtocolMessage;
+
+                fn try_from(message: ProtocolMessage) -> Result<Self, ProtocolMessage> {
+                    match message {
+                        ProtocolMessage::$name(message) => Ok(message),
+                        other => Err(other),
+                    }
+                }
+            }
+        )+
+
+        alternatives!(ProtocolMessage, "ProtocolMessage", fields { $($number $name: Nested,)+ });
+
+        /// Does something with the types of each protocol, in the order of their numbers.
+        pub fn each_protocol(work: &mut impl EachProtocol) {
+            $(
+                work.message::<$message>();
+                work.record::<$record>();
+            )+
+        }
+    };
+}
+
+protocols! {
+    /// A message of TAPIR.
+    1 Tapir: quorate_tapir::Message, quorate_tapir::Record;
+    /// A message of a comparison system that stands on a replicated log.
+    2 Baseline: Said<quorate_baselines::Replica>, Fact<Item<quorate_baselines::Replica>>;
+    /// A message of the configuration service.
+    3 Configuration: Said<quorate_configuration::Replica>, Fact<Item<quorate_configuration::Replica>>;
+    /// A message of the quorum store without transactions.
+    4 QwStore: quorate_qwstore::Message, quorate_qwstore::Record;
+    /// A message of Granola.
+    5 Granola: Said<Serializable>, Fact<Item<Serializable>>;
+}
