@@ -14,6 +14,7 @@ use crate::error::{DecodeError, Fault};
 use crate::reader::{Reader, WireType};
 use crate::scalar::Scalar;
 use crate::schema::{self, Label, Schema};
+use crate::table::Through;
 use crate::writer::Writer;
 use crate::{Wire, varint};
 
@@ -426,6 +427,43 @@ impl<T: Wire> Kind<T> for Nested {
 
     fn describe(schema: &mut Schema) -> schema::Kind {
         T::describe(schema)
+    }
+}
+
+/// A message in a message, of a type that stands for the value: for values of other crates, which [`through!`](crate::through)
+/// cannot be used for, and of those that are written in two ways.
+pub struct Via<O>(PhantomData<O>);
+
+impl<T, O: Through<T>> Kind<T> for Via<O> {
+    const WIRE_TYPE: WireType = WireType::Delimited;
+
+    #[inline]
+    fn value_len(value: &T) -> usize {
+        Nested::value_len(&O::of(value))
+    }
+
+    #[inline]
+    fn put(value: &T, writer: &mut Writer<'_>) {
+        Nested::put(&O::of(value), writer);
+    }
+
+    #[inline]
+    fn take(reader: &mut Reader<'_>) -> Result<T, DecodeError> {
+        let other: O = Nested::take(reader)?;
+        Ok(other.restore()?)
+    }
+
+    fn default() -> Option<T> {
+        None
+    }
+
+    #[inline]
+    fn is_default(_: &T) -> bool {
+        false
+    }
+
+    fn describe(schema: &mut Schema) -> schema::Kind {
+        O::describe(schema)
     }
 }
 

@@ -43,7 +43,7 @@ use bytes::{Bytes, BytesMut};
 
 pub use error::{DecodeError, Fault, Malformed};
 pub use schema::Schema;
-pub use table::Through;
+pub use table::{OneOf, Through};
 pub use writer::Writer;
 
 /// A type with an encoding as a protocol-buffers message.

@@ -59,6 +59,19 @@ scalar!(u8, u16, u32, u64;
     SiteId(u16), NodeId(u16), KeyspaceId(u32), ShardId(u32), ReplicaIndex(u8), View(u64), Ballot(u32), Epoch(u32), ClientId(u64), Position(u64),
     Incarnation(u64));
 
+/// The sign is the lowest bit, so that numbers near zero are short.
+impl Scalar for i64 {
+    const NUMBER: Number = Number { proto: "sint64", ..Number::up_to(u64::MAX) };
+
+    fn to_u64(&self) -> u64 {
+        ((self << 1) ^ (self >> 63)) as u64
+    }
+
+    fn from_u64(number: u64) -> Option<Self> {
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+}
+
 impl Scalar for bool {
     const NUMBER: Number = Number { proto: "bool", ..Number::up_to(1) };
 

@@ -1,22 +1,29 @@
 //! The tables: `message!` for structs, `alternatives!` for enums, `through!` for the few types whose encoding differs from
 //! their shape in memory, and `foreign!`, `pair!` and `list!` for types of other crates.
 //!
-//! The first three implement [`Wire`](crate::Wire) for a type of the crate that holds the table. A type with parameters names
+//! The first three implement [`Wire`] for a type of the crate that holds the table. A type with parameters names
 //! them after `where`: `message!(Entry<P> where [P: Wire], "log.Entry", { … })`. If its fields differ from one protocol to the
 //! other, `of` names a type that tells the protocol: `where [P: Wire] of P`. The others declare a kind of field, which
 //! stands in tables where the type itself would be `Nested`.
+
+use crate::Wire;
+use crate::error::{DecodeError, Fault};
+use crate::reader::{Reader, WireType};
+use crate::schema::{self, Schema};
 
 /// Declares the variables of the fields in a table and fills them from bytes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! take_fields {
-    ($bytes:expr, $name:expr, { $($number:literal $field:ident: $kind:ty),* }) => {
+    ($bytes:expr, $name:expr, { $($number:literal $field:ident: $kind:ty),* } $(, one of $one:ident: $one_type:ty)?) => {
         $(let mut $field = None;)*
+        $(let mut $one = None;)?
         let mut reader = $crate::reader::Reader::new($bytes);
         while let Some((number, wire_type)) = reader.tag().map_err(|error| error.within($name, ""))? {
             match number {
                 $($number => <$kind as $crate::field::Field<_>>::merge(&mut $field, wire_type, &mut reader)
                     .map_err(|error| error.within($name, stringify!($field)))?,)*
+                $(_ if <$one_type as $crate::OneOf>::merge(&mut $one, number, wire_type, &mut reader)? => {})?
                 _ => reader.skip(wire_type).map_err(|error| error.within($name, ""))?,
             }
         }
@@ -26,6 +33,7 @@ macro_rules! take_fields {
                 $crate::error::DecodeError::new($name, stringify!($field), $crate::error::Fault::Missing)
             })?,
         };)*
+        $(let $one: $one_type = $crate::table::present($one, $name)?;)?
     };
 }
 
@@ -70,25 +78,41 @@ macro_rules! describe_fields {
     };
 }
 
-/// A struct: `message!(Type, "name", { 1 field: Kind, … }, check function)`.
+/// The alternatives of a table that may have some, for a schema.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! describe_alternatives {
+    ($schema:ident) => {
+        vec![]
+    };
+    ($schema:ident, $type:ty) => {
+        <$type as $crate::OneOf>::alternatives($schema)
+    };
+}
+
+/// A struct: `message!(Type, "name", { 1 field: Kind, … }, one of field: Type, check function)`. The alternatives of an enum stand
+/// among the fields of the message, behind the others and under numbers of their own; the enum has the message's name.
 #[macro_export]
 macro_rules! message {
-    ($type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $name:literal, { $($number:literal $field:ident: $kind:ty),* $(,)? } $(, check $check:path)?) => {
+    ($type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $name:literal, { $($number:literal $field:ident: $kind:ty),* $(,)? }
+        $(, one of $one:ident: $one_type:ty)? $(, check $check:path)?) => {
         impl$(<$($parameters)*>)? $crate::Wire for $type {
             #[inline]
             fn encoded_len(&self) -> usize {
                 0 $(+ <$kind as $crate::field::Field<_>>::encoded_len($number, &self.$field))*
+                    $(+ $crate::Wire::encoded_len(&self.$one))?
             }
 
             #[inline]
             fn write(&self, writer: &mut $crate::Writer<'_>) {
+                $($crate::Wire::write(&self.$one, writer);)?
                 $crate::write_fields!(writer, [] $($number (&self.$field, $kind))*);
             }
 
             #[inline]
             fn decode(bytes: &[u8]) -> Result<Self, $crate::error::DecodeError> {
-                $crate::take_fields!(bytes, $name, { $($number $field: $kind),* });
-                let message = Self { $($field),* };
+                $crate::take_fields!(bytes, $name, { $($number $field: $kind),* } $(, one of $one: $one_type)?);
+                let message = Self { $($field,)* $($one)? };
                 $($check(&message).map_err(|fault| $crate::error::DecodeError::from(fault).within($name, ""))?;)?
                 Ok(message)
             }
@@ -102,22 +126,35 @@ macro_rules! message {
                     <Self as $crate::Wire>::name(),
                     None,
                     |_schema| $crate::describe_fields!(_schema, Self, { $($number $field: $kind),* }),
-                    |_| vec![],
+                    |_schema| $crate::describe_alternatives!(_schema $(, $one_type)?),
                 )
             }
         }
     };
 }
 
+/// A variant around one value, as a pattern and as an expression.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! around {
+    ($variant:ident, $value:ident) => {
+        Self::$variant($value)
+    };
+    ($variant:ident, $value:ident, $field:ident) => {
+        Self::$variant { $field: $value }
+    };
+}
+
 /// An enum, of which exactly one alternative is present. `messages` are variants with named fields or none, each a
-/// nested message of its own; `fields` are variants around one value; `through` are encoded by way of another type.
+/// nested message of its own; `fields` are variants around one value, which `Variant.field` names if it has a name;
+/// `through` are encoded by way of another type.
 #[macro_export]
 macro_rules! alternatives {
     ($type:ty $(where [$($parameters:tt)*] $(of $scope:ty)?)?, $name:literal
         $(, messages { $($number:literal $variant:ident {
             $($field_number:literal $field:ident: $kind:ty),* $(,)?
         })* })?
-        $(, fields { $($value_number:literal $value_variant:ident: $value_kind:ty),* $(,)? })?
+        $(, fields { $($value_number:literal $value_variant:ident $(. $value_field:ident)?: $value_kind:ty),* $(,)? })?
         $(, through { $($other_number:literal $other_variant:ident: $other:ty),* $(,)? })?
     ) => {
         impl$(<$($parameters)*>)? $crate::Wire for $type {
@@ -131,7 +168,7 @@ macro_rules! alternatives {
                             + $crate::varint::len(length as u64)
                             + length
                     })*)?
-                    $($(Self::$value_variant(value) => {
+                    $($($crate::around!($value_variant, value $(, $value_field)?) => {
                         $crate::field::present_len::<_, $value_kind>($value_number, value)
                     })*)?
                     $($(Self::$other_variant { .. } => {
@@ -150,7 +187,7 @@ macro_rules! alternatives {
                         writer.put_varint((before - writer.free()) as u64);
                         $crate::field::put_tag($number, $crate::reader::WireType::Delimited, writer);
                     })*)?
-                    $($(Self::$value_variant(value) => {
+                    $($($crate::around!($value_variant, value $(, $value_field)?) => {
                         $crate::field::put_present::<_, $value_kind>($value_number, value, writer);
                     })*)?
                     $($(Self::$other_variant { .. } => {
@@ -166,39 +203,7 @@ macro_rules! alternatives {
 
             #[inline]
             fn decode(bytes: &[u8]) -> Result<Self, $crate::error::DecodeError> {
-                let mut reader = $crate::reader::Reader::new(bytes);
-                let mut found = None;
-                while let Some((number, wire_type)) = reader.tag().map_err(|error| error.within($name, ""))? {
-                    match number {
-                        $($($number => {
-                            let body = $crate::field::take_body(wire_type, &mut reader)
-                                .map_err(|error| error.within($name, stringify!($variant)))?;
-                            $crate::take_fields!(
-                                body,
-                                concat!($name, ".", stringify!($variant)),
-                                { $($field_number $field: $kind),* }
-                            );
-                            found = Some(Self::$variant { $($field),* });
-                        })*)?
-                        $($($value_number => {
-                            let value = $crate::field::take_present::<_, $value_kind>(wire_type, &mut reader)
-                                .map_err(|error| error.within($name, stringify!($value_variant)))?;
-                            found = Some(Self::$value_variant(value));
-                        })*)?
-                        $($($other_number => {
-                            let body = $crate::field::take_body(wire_type, &mut reader)
-                                .map_err(|error| error.within($name, stringify!($other_variant)))?;
-                            let other = <$other as $crate::Wire>::decode(body)?;
-                            let value = $crate::Through::<Self>::restore(other)
-                                .map_err(|fault| $crate::error::DecodeError::from(fault).within($name, ""))?;
-                            found = Some(value);
-                        })*)?
-                        _ => reader.skip(wire_type).map_err(|error| error.within($name, ""))?,
-                    }
-                }
-                found.ok_or_else(|| {
-                    $crate::error::DecodeError::new($name, "", $crate::error::Fault::UnknownAlternative)
-                })
+                $crate::table::decode_one_of(bytes, $name)
             }
 
             fn name() -> String {
@@ -206,15 +211,56 @@ macro_rules! alternatives {
             }
 
             fn describe(schema: &mut $crate::Schema) -> $crate::schema::Kind {
-                let own = <Self as $crate::Wire>::name();
-                schema.enter(own.clone(), None, |_| vec![], |schema| vec![
+                schema.enter(<Self as $crate::Wire>::name(), None, |_| vec![], <Self as $crate::OneOf>::alternatives)
+            }
+        }
+
+        impl$(<$($parameters)*>)? $crate::OneOf for $type {
+            #[inline]
+            fn merge(
+                found: &mut Option<Self>,
+                number: u32,
+                wire_type: $crate::reader::WireType,
+                reader: &mut $crate::reader::Reader<'_>,
+            ) -> Result<bool, $crate::error::DecodeError> {
+                match number {
+                    $($($number => {
+                        let body = $crate::field::take_body(wire_type, reader)
+                            .map_err(|error| error.within($name, stringify!($variant)))?;
+                        $crate::take_fields!(
+                            body,
+                            concat!($name, ".", stringify!($variant)),
+                            { $($field_number $field: $kind),* }
+                        );
+                        *found = Some(Self::$variant { $($field),* });
+                    })*)?
+                    $($($value_number => {
+                        let value = $crate::field::take_present::<_, $value_kind>(wire_type, reader)
+                            .map_err(|error| error.within($name, stringify!($value_variant)))?;
+                        *found = Some($crate::around!($value_variant, value $(, $value_field)?));
+                    })*)?
+                    $($($other_number => {
+                        let body = $crate::field::take_body(wire_type, reader)
+                            .map_err(|error| error.within($name, stringify!($other_variant)))?;
+                        let other = <$other as $crate::Wire>::decode(body)?;
+                        let value = $crate::Through::<Self>::restore(other)
+                            .map_err(|fault| $crate::error::DecodeError::from(fault).within($name, ""))?;
+                        *found = Some(value);
+                    })*)?
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+
+            fn alternatives(schema: &mut $crate::Schema) -> Vec<$crate::schema::Field> {
+                vec![
                     $($($crate::schema::Field {
                         number: $number,
                         name: stringify!($variant),
                         label: $crate::schema::Label::Required,
                         kind: schema.enter(
-                            format!("{own}.{}", stringify!($variant)),
-                            Some(&own),
+                            format!("{}.{}", <Self as $crate::Wire>::name(), stringify!($variant)),
+                            Some(&<Self as $crate::Wire>::name()),
                             |_schema| vec![$($crate::field::described::<Self, _, $kind>(
                                 $field_number,
                                 stringify!($field),
@@ -231,7 +277,7 @@ macro_rules! alternatives {
                         $value_number,
                         stringify!($value_variant),
                         |value| match value {
-                            Self::$value_variant(value) => value,
+                            $crate::around!($value_variant, value $(, $value_field)?) => value,
                             _ => unreachable!("only the type of the field is asked for"),
                         },
                         schema,
@@ -242,7 +288,7 @@ macro_rules! alternatives {
                         label: $crate::schema::Label::Required,
                         kind: <$other as $crate::Wire>::describe(schema),
                     },)*)?
-                ])
+                ]
             }
         }
     };
@@ -393,8 +439,40 @@ macro_rules! through {
     };
 }
 
+/// An enum of which exactly one alternative is present.
+pub trait OneOf: Wire {
+    /// Reads a field, after its tag, if it is one of the alternatives: the last one counts. False if it is none.
+    ///
+    /// # Errors
+    /// The bytes are not such an alternative, or it exceeds a limit.
+    fn merge(
+        found: &mut Option<Self>,
+        number: u32,
+        wire_type: WireType,
+        reader: &mut Reader<'_>,
+    ) -> Result<bool, DecodeError>;
+
+    /// The alternatives, for a schema.
+    fn alternatives(schema: &mut Schema) -> Vec<schema::Field>;
+}
+
+/// Reads the alternative that is present.
+#[doc(hidden)]
+#[inline]
+pub fn decode_one_of<T: OneOf>(bytes: &[u8], name: &'static str) -> Result<T, DecodeError> {
+    take_fields!(bytes, name, {}, one of found: T);
+    Ok(found)
+}
+
+/// The alternative that was found.
+#[doc(hidden)]
+#[inline]
+pub fn present<T>(found: Option<T>, name: &'static str) -> Result<T, DecodeError> {
+    found.ok_or_else(|| DecodeError::new(name, "", Fault::UnknownAlternative))
+}
+
 /// A type that stands for another on the wire.
-pub trait Through<T>: crate::Wire {
+pub trait Through<T>: Wire {
     /// The message that stands for a value.
     fn of(value: &T) -> Self;
 
@@ -402,5 +480,5 @@ pub trait Through<T>: crate::Wire {
     ///
     /// # Errors
     /// It stands for none.
-    fn restore(self) -> Result<T, crate::error::Fault>;
+    fn restore(self) -> Result<T, Fault>;
 }

@@ -190,7 +190,8 @@ fn holds(condition: &Condition, found: Option<&Value>) -> bool {
 impl From<Found> for StepAnswer {
     fn from(found: Found) -> Self {
         match found {
-            Found::Value(held) => StepAnswer::Value(held.map(|held| held.value)),
+            Found::Held(held) => StepAnswer::Value(Some(held.value)),
+            Found::Absent => StepAnswer::Value(None),
             Found::Done => StepAnswer::Done,
             Found::Number(number) => StepAnswer::Number(number),
             Found::Length(length) => StepAnswer::Length(length),

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use quorate_codec::field::Nested;
-use quorate_codec::{Wire, alternatives};
+use quorate_codec::{OneOf, Wire, alternatives};
 use quorate_log::Fact;
 use quorate_log::member::{Item, Said};
 
@@ -16,7 +16,7 @@ pub trait EachProtocol {
     fn message<M: Wire + Clone + Debug + PartialEq + 'static>(&mut self);
 
     /// With its records.
-    fn record<R: Wire + Clone + Debug + PartialEq + 'static>(&mut self);
+    fn record<R: OneOf + Wire + Clone + Debug + PartialEq + 'static>(&mut self);
 }
 
 macro_rules! protocols {

@@ -1,11 +1,12 @@
 //! Every message of the wire format as data, from which `docs/wire-format.proto` is written.
 
-use quorate_codec::Wire;
 use quorate_codec::field::ENTRIES_MAX;
 use quorate_codec::scalar::Scalar;
 use quorate_codec::schema::{Field, Kind, Label, Schema};
+use quorate_codec::{OneOf, Wire};
 use quorate_core::Epoch;
 use quorate_core::topology::{Keyspace, Node, Shard};
+use quorate_serializable_shard::{Answer, Operation, Refusal};
 
 use crate::catalogue::{Deployment, Dropped};
 use crate::frame::PACKET_FIELD;
@@ -13,7 +14,8 @@ use crate::packet::Packet;
 use crate::protocols::{EachProtocol, each_protocol};
 use crate::record::EPOCH_FIELD;
 
-/// The payload of a frame, the records of replicas, the values of the catalogue, and the messages that they hold.
+/// The payload of a frame, the records of replicas, the values of the catalogue, what shards of serializable keyspaces are asked
+/// and answer, and the messages that all these hold.
 pub fn schema() -> Schema {
     let mut schema = Schema::new();
     schema.enter("Payload".to_owned(), None, payload, |_| Vec::new());
@@ -23,6 +25,9 @@ pub fn schema() -> Schema {
     Shard::describe(&mut schema);
     Deployment::describe(&mut schema);
     Dropped::describe(&mut schema);
+    Operation::describe(&mut schema);
+    Answer::describe(&mut schema);
+    Refusal::describe(&mut schema);
     schema
 }
 
@@ -37,9 +42,9 @@ struct Records<'a>(&'a mut Schema);
 impl EachProtocol for Records<'_> {
     fn message<M: Wire>(&mut self) {}
 
-    fn record<R: Wire>(&mut self) {
-        R::describe(self.0);
+    fn record<R: OneOf>(&mut self) {
         let kind = Kind::Varint(Epoch::NUMBER);
-        self.0.add(&R::name(), Field { number: EPOCH_FIELD, name: "epoch", label: Label::Plain, kind });
+        let epoch = Field { number: EPOCH_FIELD, name: "epoch", label: Label::Plain, kind };
+        self.0.enter(R::name(), None, |_| vec![epoch], R::alternatives);
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn found(answer: &Answer, steps: usize) -> Result<Vec<Found>, Failure
 /// What a get has found.
 pub(crate) fn held(found: Found) -> Option<Held> {
     match found {
-        Found::Value(held) => held,
+        Found::Held(held) => Some(held),
         _ => None,
     }
 }

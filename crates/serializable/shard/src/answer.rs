@@ -5,7 +5,6 @@ use std::fmt;
 use quorate_core::{Key, Value};
 use quorate_granola::Place;
 
-use crate::encoding;
 use crate::operation::{Declared, Malformed};
 
 /// What an operation has come to that was carried out.
@@ -34,8 +33,10 @@ pub struct Inferred {
 /// What a step of a batch has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Of a get: what the key holds, if it is there.
-    Value(Option<Held>),
+    /// Of a get: what the key holds.
+    Held(Held),
+    /// Of a get: the key is not there.
+    Absent,
     /// Of a put or a delete: it is done.
     Done,
     /// Of an increment: the number that it has led to.
@@ -134,7 +135,7 @@ pub enum StepFault {
 impl Answer {
     /// Its bytes, as they stand in [`quorate_granola::Answer::Done`].
     pub fn encode(&self) -> Value {
-        encoding::answer::encode_answer(self)
+        quorate_codec::encode(self)
     }
 
     /// Reads an answer.
@@ -142,7 +143,7 @@ impl Answer {
     /// # Errors
     /// The bytes are no answer.
     pub fn decode(bytes: &Value) -> Result<Self, Malformed> {
-        encoding::answer::decode_answer(bytes)
+        Ok(quorate_codec::decode(bytes)?)
     }
 }
 
@@ -150,7 +151,7 @@ impl Refusal {
     /// Its bytes, as they stand in [`quorate_granola::Answer::Refused`] and in the reason of a vote against a
     /// transaction.
     pub fn encode(&self) -> Value {
-        encoding::answer::encode_refusal(self)
+        quorate_codec::encode(self)
     }
 
     /// Reads a refusal.
@@ -158,7 +159,7 @@ impl Refusal {
     /// # Errors
     /// The bytes are no refusal.
     pub fn decode(bytes: &Value) -> Result<Self, Malformed> {
-        encoding::answer::decode_refusal(bytes)
+        Ok(quorate_codec::decode(bytes)?)
     }
 }
 

@@ -12,7 +12,7 @@
 //! | [`divide`] | the client's side: parts for shards, classes, and answers from theirs |
 //! | [`library`] | where procedures come from |
 //! | [`arithmetic`] | what increments and appends lead to |
-//! | `encoding` | the bytes of all that; `docs/wire-format.md` lists them |
+//! | `wire` | the field numbers of all that |
 //!
 //! # Serializable with places
 //! Every write stands at the [`Place`](quorate_granola::Place) of its transaction, and what it has
@@ -24,7 +24,6 @@
 pub mod answer;
 pub mod arithmetic;
 pub mod divide;
-mod encoding;
 pub mod library;
 pub mod operation;
 pub mod shard;

@@ -6,7 +6,7 @@ use quorate_core::transaction::{
 use quorate_core::{Key, KeyRange, Value};
 use quorate_granola::Place;
 
-use crate::encoding;
+use crate::wire::DEPLOY_TAG;
 
 /// The longest name of a procedure, in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
@@ -193,7 +193,7 @@ impl Malformed {
 impl Operation {
     /// Its bytes.
     pub fn encode(&self) -> Value {
-        encoding::operation::encode(self)
+        quorate_codec::encode(self)
     }
 
     /// Reads an operation, and checks it as [`Operation::validate`] does.
@@ -201,7 +201,7 @@ impl Operation {
     /// # Errors
     /// The bytes are no operation, or one that goes beyond a limit.
     pub fn decode(bytes: &Value) -> Result<Self, Malformed> {
-        let operation = encoding::operation::decode(bytes)?;
+        let operation: Operation = quorate_codec::decode(bytes)?;
         operation.validate()?;
         Ok(operation)
     }
@@ -338,8 +338,11 @@ fn validate_name(name: &str) -> Result<(), Malformed> {
 
 /// The code that an operation brings, if it deploys a procedure. Of anything else it looks at one byte.
 pub fn code_of(operation: &Value) -> Option<Value> {
-    match encoding::operation::may_deploy(operation).then(|| Operation::decode(operation)) {
-        Some(Ok(Operation::Deploy(Deploy { code, .. }))) => Some(code),
+    if operation.first() != Some(&DEPLOY_TAG) {
+        return None;
+    }
+    match Operation::decode(operation) {
+        Ok(Operation::Deploy(Deploy { code, .. })) => Some(code),
         _ => None,
     }
 }

@@ -107,14 +107,14 @@ fn steps_as_a_table() {
     let keys = |keys: &[FoundKey], more| Found::Keys { keys: keys.to_vec(), more };
     let (a, b) = (found("a", held(10, "7")), found("b", held(20, "x")));
     let table = [
-        (vec![get("a"), get("c")], Ok(vec![Found::Value(Some(held(10, "7"))), Found::Value(None)])),
-        (vec![put("a", "8"), get("a")], Ok(vec![Found::Done, Found::Value(Some(own("8")))])),
-        (vec![Step::Delete { key: key("a") }, get("a")], Ok(vec![Found::Done, Found::Value(None)])),
+        (vec![get("a"), get("c")], Ok(vec![Found::Held(held(10, "7")), Found::Absent])),
+        (vec![put("a", "8"), get("a")], Ok(vec![Found::Done, Found::Held(own("8"))])),
+        (vec![Step::Delete { key: key("a") }, get("a")], Ok(vec![Found::Done, Found::Absent])),
         (vec![increment("a", -8), increment("d", 5)], Ok(vec![Found::Number(-1), Found::Number(5)])),
         (vec![put("a", "1"), increment("b", 1)], Err((1, StepFault::NotANumber))),
         (vec![increment("a", i64::MAX)], Err((0, StepFault::Overflow))),
         (vec![append("b", "yz"), append("d", "")], Ok(vec![Found::Length(3), Found::Length(0)])),
-        (vec![append("b", "yz"), get("b")], Ok(vec![Found::Length(3), Found::Value(Some(own("xyz")))])),
+        (vec![append("b", "yz"), get("b")], Ok(vec![Found::Length(3), Found::Held(own("xyz"))])),
         (vec![scan(5, false)], Ok(vec![keys(&[a.clone(), b.clone()], false)])),
         (vec![scan(2, true)], Ok(vec![keys(&[b.clone(), a.clone()], false)])),
         (vec![scan(1, true)], Ok(vec![keys(std::slice::from_ref(&b), true)])),

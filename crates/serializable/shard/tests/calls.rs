@@ -251,11 +251,11 @@ fn what_was_prepared_on_what_was_undone_is_not_committed() {
 }
 
 #[test]
-fn a_call_that_declares_too_much_is_refused_before_anything_is_made_of_it() {
+fn a_call_that_declares_too_much_is_refused() {
     let declared = |count| Declared { keys: vec![key("x"); count], ranges: vec![range("", "x")] };
     let mut shard = TestedShard::default();
     let answer = run(&mut shard, 1, &call("count", 0, "", Some(declared(100_000))));
-    let text = "more than 100000 keys and ranges are declared".to_owned();
+    let text = "100001 keys and ranges are declared; the limit is 100000".to_owned();
     assert_eq!(answer, Err(Refusal::Malformed { text }));
     assert_eq!(
         run(&mut shard, 2, &call("count", 0, "", Some(declared(99_999)))),

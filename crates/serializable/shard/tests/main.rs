@@ -3,7 +3,7 @@
 mod batches;
 mod calls;
 mod divide;
-mod encoding;
+mod golden;
 mod library;
 mod model;
 mod sandboxed;

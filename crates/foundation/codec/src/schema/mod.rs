@@ -157,15 +157,6 @@ impl Schema {
         Kind::Message(name)
     }
 
-    /// Adds a field that stands outside of the table of a message.
-    ///
-    /// # Panics
-    /// If there is no such message.
-    pub fn add(&mut self, name: &str, field: Field) {
-        let message = self.messages.iter_mut().find(|message| message.name == name);
-        message.expect("the message was described").fields.push(field);
-    }
-
     /// True if there can be no such value, because a part without which it is incomplete can have none.
     pub fn is_never(&self, kind: &Kind) -> bool {
         match kind {

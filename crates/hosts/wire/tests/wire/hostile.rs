@@ -12,12 +12,13 @@ use quorate_core::transaction::{
     KEY_BYTES_MAX, LimitExceeded, TRANSACTION_BYTES_MAX, TRANSACTION_ENTRIES_MAX, VALUE_BYTES_MAX,
 };
 use quorate_core::{
-    Epoch, Key, Random, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction, TransactionId, View,
-    Write,
+    ClientId, ClockTime, Epoch, Key, Random, ReadVersion, ReplicaIndex, ShardId, Timestamp, Transaction,
+    TransactionId, View, Write,
 };
 use quorate_log::member::Item;
 use quorate_log::message::Offer;
 use quorate_log::{Membership, Run, Shape};
+use quorate_serializable_shard::{Answer, Declared, Found, Operation, Refusal, Shard, code_of, read_answer};
 use quorate_tapir::Message;
 use quorate_wire::{
     DecodeError, EachProtocol, Fault, FrameReader, Packet, Wire, decode, decode_record, each_protocol, encode,
@@ -56,6 +57,9 @@ fn decode_everything(bytes: &[u8]) {
         each_protocol(&mut Decodes(bytes));
         drop(decode::<Keyspace>(bytes));
         drop(decode::<Transaction>(bytes));
+        drop(decode::<Operation>(bytes));
+        drop(decode::<Answer>(bytes));
+        drop(decode::<Refusal>(bytes));
     });
     let allowed = OVERHEAD_BYTES + AMPLIFICATION_MAX * bytes.len();
     assert!(peak <= allowed, "{peak} bytes were allocated for {} bytes of input", bytes.len());
@@ -105,6 +109,48 @@ fn mutated_records_are_harmless() {
 #[test]
 fn mutated_values_of_the_catalogue_are_harmless() {
     mutants_are_harmless(&roots::values());
+}
+
+#[test]
+fn mutated_operations_and_answers_are_harmless() {
+    mutants_are_harmless(&roots::operations());
+}
+
+/// Whatever a shard is asked, it answers, and refuses as malformed what is no operation.
+#[test]
+fn a_shard_that_is_asked_mutants_is_unharmed() {
+    use quorate_granola::{Application, Place};
+    let place = |sequence| Place {
+        timestamp: ClockTime::from_micros(sequence),
+        transaction: TransactionId { client: ClientId(1), sequence, attempt: 0 },
+    };
+    let name = roots::operations().remove(0).name;
+    cases(3_000, |random| {
+        let mut bytes = generate::write(&name, &generate::message(&name, random));
+        if random.chance(0.7) {
+            mutate(&mut bytes, random);
+        }
+        let bytes = Bytes::from(bytes);
+        let operation = Operation::decode(&bytes);
+        let code = match &operation {
+            Ok(Operation::Deploy(deploy)) if bytes[0] == 0x1a => Some(deploy.code.clone()),
+            _ => None,
+        };
+        assert_eq!(code_of(&bytes), code);
+        let mut shard = Shard::default();
+        let answer = shard.run(place(1), &bytes).expect("nothing is locked");
+        let answer = read_answer(&answer).expect("what it answers can be read");
+        assert_eq!(operation.is_err(), matches!(answer, Err(Refusal::Malformed { .. })), "{operation:?}");
+        shard.prepare(place(2).transaction, &bytes);
+        shard.force_prepare(place(3).transaction, &bytes);
+        shard.read(place(9), &bytes);
+        shard.abort(place(3).transaction);
+        shard.commit(place(2));
+        // What can be read can be read again: fields that are not known are left out.
+        if let Ok(operation) = operation {
+            assert_eq!(Operation::decode(&operation.encode()), Ok(operation));
+        }
+    });
 }
 
 #[test]
@@ -208,33 +254,35 @@ fn lists_of_tiny_entries_are_bounded() {
     assert!(matches!(error.fault, Fault::Entries { .. }), "{error}");
 }
 
+/// A list of so many of an entry is refused before it takes much.
+fn refuse<T: Wire>(what: &str, entry: &[u8]) {
+    refuse_bytes::<T>(what, &entry.repeat((1 << 20) + 1));
+}
+
+/// The list is a message, and a field of another one.
+fn refuse_within<T: Wire>(what: &str, field: u8, entry: &[u8]) {
+    let list = entry.repeat((1 << 20) + 1);
+    let mut bytes = vec![field << 3 | 2];
+    let mut length = list.len();
+    while length >= 0x80 {
+        bytes.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+    bytes.extend(list);
+    refuse_bytes::<T>(what, &bytes);
+}
+
+fn refuse_bytes<T: Wire>(what: &str, bytes: &[u8]) {
+    let (result, peak) = peak_of(|| decode::<T>(bytes).map(drop));
+    let error = result.unwrap_err();
+    assert!(matches!(error.fault, Fault::Entries { .. }), "{what}: {error}");
+    assert!(peak <= AMPLIFICATION_MAX * bytes.len(), "{what}: {peak} for {}", bytes.len());
+}
+
 /// The lists of the log and of what stands on it, full of the shortest entries that there can be.
 #[test]
 fn lists_of_tiny_entries_on_a_log_are_bounded() {
-    fn refuse<T: Wire>(what: &str, entry: &[u8]) {
-        refuse_bytes::<T>(what, &entry.repeat((1 << 20) + 1));
-    }
-
-    /// The list is a message, and a field of another one.
-    fn refuse_within<T: Wire>(what: &str, field: u8, entry: &[u8]) {
-        let list = entry.repeat((1 << 20) + 1);
-        let mut bytes = vec![field << 3 | 2];
-        let mut length = list.len();
-        while length >= 0x80 {
-            bytes.push(length as u8 | 0x80);
-            length >>= 7;
-        }
-        bytes.push(length as u8);
-        bytes.extend(list);
-        refuse_bytes::<T>(what, &bytes);
-    }
-
-    fn refuse_bytes<T: Wire>(what: &str, bytes: &[u8]) {
-        let (result, peak) = peak_of(|| decode::<T>(bytes).map(drop));
-        let error = result.unwrap_err();
-        assert!(matches!(error.fault, Fault::Entries { .. }), "{what}: {error}");
-        assert!(peak <= AMPLIFICATION_MAX * bytes.len(), "{what}: {peak} for {}", bytes.len());
-    }
     // Entry { payload: Item { own: { ceiling: {} } } }
     refuse_within::<Fact>("entries", 1, &[0x0a, 6, 0x12, 4, 0x0a, 2, 0x2a, 0]);
     // Shape.runs
@@ -253,6 +301,20 @@ fn lists_of_tiny_entries_on_a_log_are_bounded() {
     let (result, peak) = peak_of(|| decode::<Offer>(&bytes));
     assert_eq!(result.unwrap().lives, BTreeMap::from([(ReplicaIndex(0), 7)]));
     assert!(peak <= OVERHEAD_BYTES, "lives: {peak}");
+}
+
+/// The same for what shards of serializable keyspaces are asked and answer.
+#[test]
+fn lists_of_tiny_entries_in_operations_are_bounded() {
+    // { absent: {} } and { get: {} }
+    refuse_within::<Operation>("conditions", 1, &[0x0a, 2, 0x12, 0]);
+    refuse_within::<Operation>("steps", 1, &[0x12, 2, 0x12, 0]);
+    refuse::<Declared>("keys", &[0x0a, 1, b'k']);
+    refuse::<Declared>("ranges", &[0x12, 0]);
+    // { done: {} }
+    refuse_within::<Answer>("found", 1, &[0x0a, 2, 0x1a, 0]);
+    // { key: "k", held: {} }
+    refuse_within::<Found>("keys", 6, &[0x0a, 5, 0x0a, 1, b'k', 0x12, 0]);
 }
 
 /// What replicas that compare logs and count majorities rely on.

@@ -91,6 +91,29 @@ fn a_put_says_what_it_means() {
     );
 }
 
+/// The key stands beside the alternatives, and the lowest bit of a number is its sign.
+#[test]
+fn a_batch_says_what_it_means() {
+    use quorate_granola::Place;
+    use quorate_serializable_shard::{Batch, Condition, Operation, Step};
+    let transaction = TransactionId { client: ClientId(1), sequence: 2, attempt: 3 };
+    let version = Place { timestamp: ClockTime::from_micros(4), transaction };
+    let batch = Batch {
+        conditions: vec![Condition::Version { key: "a".into(), version }],
+        steps: vec![
+            Step::Increment { key: "b".into(), by: -150 },
+            Step::Increment { key: "c".into(), by: i64::MAX },
+            Step::Delete { key: "d".into() },
+        ],
+    };
+    assert_eq!(
+        read(&Operation::Batch(batch)),
+        "batch { conditions { key: \"a\" version { timestamp: 4 client: 1 sequence: 2 attempt: 3 } } \
+         steps { key: \"b\" increment: -150 } steps { key: \"c\" increment: 9223372036854775807 } \
+         steps { key: \"d\" delete {} } }"
+    );
+}
+
 #[test]
 fn an_entry_on_its_way_to_a_log_says_what_it_means() {
     use quorate_baselines::entry::Prepared;

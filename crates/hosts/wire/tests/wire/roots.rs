@@ -5,12 +5,13 @@ use std::fmt::Debug;
 use bytes::BytesMut;
 use quorate_core::Epoch;
 use quorate_core::topology::{Keyspace, Node, Shard};
+use quorate_serializable_shard::{Answer, Operation, Refusal};
 use quorate_wire::catalogue::{Deployment, Dropped};
 use quorate_wire::{
     DecodeError, EachProtocol, Packet, Wire, decode, decode_record, each_protocol, encode, encode_record,
 };
 
-/// A message that stands by itself: in a frame, in a log, or as a value of the catalogue.
+/// A message that stands by itself: in a frame, in a log, as a value of the catalogue, or as bytes in another message.
 pub(crate) struct Root {
     /// Its name in the schema.
     pub(crate) name: String,
@@ -63,9 +64,14 @@ pub(crate) fn values() -> Vec<Root> {
     ]
 }
 
+/// Those that stand as bytes in messages: what shards of serializable keyspaces are asked, and what they answer.
+pub(crate) fn operations() -> Vec<Root> {
+    vec![message::<Operation>(), message::<Answer>(), message::<Refusal>()]
+}
+
 /// All of them.
 pub(crate) fn all() -> Vec<Root> {
-    messages().into_iter().chain(records()).chain(values()).collect()
+    messages().into_iter().chain(records()).chain(values()).chain(operations()).collect()
 }
 
 fn message<T: Wire + Debug + PartialEq>() -> Root {

@@ -29,3 +29,8 @@ fn every_record_is_read_and_written_again() {
 fn every_value_of_the_catalogue_is_read_and_written_again() {
     are_read_and_written_again(&roots::values());
 }
+
+#[test]
+fn every_operation_and_every_answer_is_read_and_written_again() {
+    are_read_and_written_again(&roots::operations());
+}

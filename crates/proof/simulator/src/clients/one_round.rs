@@ -142,7 +142,8 @@ fn key_of(operation: &Operation) -> Option<&Key> {
 /// What an operation has seen by its first step.
 fn seen_in(operation: &Operation, found: Found) -> SeenAtOnce {
     match (operation, found) {
-        (_, Found::Value(held)) => SeenAtOnce::Value(held.map(|held| held.value)),
+        (_, Found::Held(held)) => SeenAtOnce::Value(Some(held.value)),
+        (_, Found::Absent) => SeenAtOnce::Value(None),
         (Operation::Scan(_), Found::Keys { keys, more }) => {
             let after = |last: &Key| Key::from([last.as_slice(), b"\0"].concat());
             let next = keys.last().filter(|_| more).map(|last| after(&last.key));

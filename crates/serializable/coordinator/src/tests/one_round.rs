@@ -73,7 +73,7 @@ fn each_class_is_sent_as_it_was_named_and_answered_by_every_shard() {
         .collect();
     assert_eq!(found[0], [Found::Number(1)]);
     assert_eq!(found[1], [2, 1, 1, 1, 1, 1].map(Found::Number));
-    let is_there = |found: &Found| matches!(found, Found::Value(Some(_)));
+    let is_there = |found: &Found| matches!(found, Found::Held(_));
     assert_eq!(found[2].iter().filter(|found| is_there(found)).count(), KEYS.len());
     assert!(stage.client.is_idle());
     assert_eq!(stage.client.seen(), ClockTime::from_micros(1_030));

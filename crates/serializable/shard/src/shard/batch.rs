@@ -7,9 +7,8 @@ use super::End;
 use super::locks::{Access, Touched};
 use super::versions::Seen;
 use super::work::{ENTRY_BYTES, Work};
-use crate::answer::{Held, Refusal};
+use crate::answer::{Answer, Found, FoundKey, Held, Refusal};
 use crate::arithmetic::{appended, incremented};
-use crate::encoding::writer::{AnswerWriter, KeysWriter};
 use crate::operation::{Batch, Condition, Step};
 
 /// A scan ends once it has found about so much.
@@ -20,11 +19,9 @@ pub(super) fn execute(work: &mut Work<'_>, batch: Batch) -> Result<Value, End> {
     for (which, condition) in (0..).zip(&batch.conditions) {
         check(work, which, condition)?;
     }
-    let mut answer = AnswerWriter::new();
-    for (which, step) in (0..).zip(batch.steps) {
-        take(work, which, step, &mut answer)?;
-    }
-    Ok(answer.finish())
+    let steps = (0..).zip(batch.steps);
+    let found = steps.map(|(which, step)| take(work, which, step)).collect::<Result<_, End>>()?;
+    Ok(Answer::Batch(found).encode())
 }
 
 /// Whatever a batch may touch, whatever it finds.
@@ -96,55 +93,46 @@ fn check_range(
     Ok(())
 }
 
-fn take(work: &mut Work<'_>, which: u32, step: Step, answer: &mut AnswerWriter) -> Result<(), End> {
+fn take(work: &mut Work<'_>, which: u32, step: Step) -> Result<Found, End> {
     let fault = |fault| End::Refused(Refusal::Step { step: which, fault });
-    match step {
-        Step::Get { key } => answer.value(work.read(&key)?),
+    Ok(match step {
+        Step::Get { key } => work.read(&key)?.map_or(Found::Absent, |seen| Found::Held(held(seen))),
         Step::Put { key, value } => {
             work.write(key, Some(value))?;
-            answer.done();
+            Found::Done
         }
         Step::Delete { key } => {
             work.write(key, None)?;
-            answer.done();
+            Found::Done
         }
         Step::Increment { key, by } => {
             let seen = work.read(&key)?;
             let number = incremented(seen.map(|seen| seen.value.as_ref()), by).map_err(fault)?;
             work.write(key, Some(Value::from(number.to_string())))?;
-            answer.number(number);
+            Found::Number(number)
         }
         Step::Append { key, value } => {
             let seen = work.read(&key)?;
             let whole = appended(seen.map(|seen| seen.value.as_ref()), &value).map_err(fault)?;
             let length = whole.len();
             work.write(key, Some(whole))?;
-            answer.length(length as u64);
+            Found::Length(length as u64)
         }
-        Step::Scan { range, limit, descending } => scan(work, &range, limit, descending, answer)?,
-    }
-    Ok(())
+        Step::Scan { range, limit, descending } => scan(work, &range, limit, descending)?,
+    })
 }
 
-fn scan(
-    work: &mut Work<'_>,
-    range: &KeyRange,
-    limit: u32,
-    descending: bool,
-    answer: &mut AnswerWriter,
-) -> Result<(), End> {
-    let (mut keys, mut count, mut bytes) = (KeysWriter::default(), 0, 0);
+fn scan(work: &mut Work<'_>, range: &KeyRange, limit: u32, descending: bool) -> Result<Found, End> {
+    let (mut keys, mut bytes) = (Vec::new(), 0);
     let more = work.scan(range, descending, |key: &Key, seen| {
-        if count >= limit || bytes >= SCAN_BYTES {
+        if keys.len() >= limit as usize || bytes >= SCAN_BYTES {
             return false;
         }
-        count += 1;
         bytes += ENTRY_BYTES + key.len() + seen.value.len();
-        keys.push(key, &seen);
+        keys.push(FoundKey { key: key.clone(), held: held(seen) });
         true
     })?;
-    answer.keys(keys, more);
-    Ok(())
+    Ok(Found::Keys { keys, more })
 }
 
 fn held(seen: Seen<'_>) -> Held {

@@ -35,7 +35,6 @@ use crate::operation::{Malformed, Operation};
 pub(crate) use batch::SCAN_BYTES;
 use locks::{Access, Locks, Touched};
 use procedures::{Change, Procedures};
-pub(crate) use versions::Seen;
 pub use versions::Version;
 use versions::{Versions, Writes};
 pub(crate) use work::ENTRY_BYTES;

@@ -145,7 +145,10 @@ impl State {
     fn step(&mut self, place: Place, step: &Step) -> std::result::Result<Found, StepFault> {
         let value = |key: &[u8]| self.keys.get(key).map(|held| held.value.to_vec());
         Ok(match step {
-            Step::Get { key } => Found::Value(self.keys.get(&key.to_vec()).map(|found| held(place, found))),
+            Step::Get { key } => match self.keys.get(&key.to_vec()) {
+                Some(found) => Found::Held(held(place, found)),
+                None => Found::Absent,
+            },
             Step::Put { key, value } => {
                 self.put(place, key, value.to_vec());
                 Found::Done

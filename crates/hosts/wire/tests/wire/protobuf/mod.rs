@@ -53,6 +53,8 @@ pub(crate) enum ValueType {
     Bool,
     Uint32,
     Uint64,
+    /// The sign is the lowest bit.
+    Sint64,
     Fixed64,
     Bytes,
     Text,

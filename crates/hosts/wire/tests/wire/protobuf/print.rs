@@ -26,6 +26,11 @@ impl File {
                         }
                         text + " }"
                     }
+                    (Value::Varint(number), ValueType::Sint64) => {
+                        let magnitude = (number >> 1) as i64;
+                        let signed = if number & 1 == 0 { magnitude } else { -1 - magnitude };
+                        format!("{}: {signed}", field.name)
+                    }
                     (value, _) => format!("{}: {}", field.name, scalar(value)),
                 });
             }

@@ -98,7 +98,7 @@ fn field(words: &mut Words<'_>, first: &str, mut label: Label, message: &mut Typ
     words.expect("=");
     let number: u32 = words.word().parse().expect("the number of a field");
     let is_number =
-        matches!(of, ValueType::Bool | ValueType::Uint32 | ValueType::Uint64 | ValueType::Fixed64);
+        !matches!(of, ValueType::Bytes | ValueType::Text | ValueType::Message(_) | ValueType::Pair(_));
     if label == Label::Repeated && is_number {
         label = Label::Packed;
     }
@@ -121,6 +121,7 @@ fn value_type(word: &str) -> ValueType {
         "bool" => ValueType::Bool,
         "uint32" => ValueType::Uint32,
         "uint64" => ValueType::Uint64,
+        "sint64" => ValueType::Sint64,
         "fixed64" => ValueType::Fixed64,
         "bytes" => ValueType::Bytes,
         "string" => ValueType::Text,
