@@ -15,7 +15,12 @@ use crate::{arrows, build, determinism, licences, shell, simulation, testing, ti
 
 const STAGES: [Stage; 12] = [
     Stage { name: "format", what: "rustfmt finds nothing to change", budget: 5, run: format },
-    Stage { name: "tidy", what: "size of files, leftovers, machine paths", budget: 5, run: tidy::run },
+    Stage {
+        name: "tidy",
+        what: "size of files, leftovers, machine paths, the index of decisions",
+        budget: 5,
+        run: tidy::run,
+    },
     Stage {
         name: "determinism",
         what: "no clocks, threads, randomness, I/O or hash order in deterministic crates",

@@ -12,6 +12,7 @@
 //! | [`determinism`], [`hash_order`] | what deterministic crates must not use |
 //! | [`licences`] | what dependencies ask for |
 //! | [`tidy`] | size of files, leftovers, machine paths |
+//! | [`decisions`] | compares the index of decisions with their pages |
 //! | [`build`] | what the stages run that run something |
 //! | [`wasm`], [`simulation`], [`torture`], [`testing`] | the stages that need more than one command |
 //!
@@ -21,6 +22,7 @@ mod arrows;
 mod build;
 mod check;
 mod crates;
+mod decisions;
 mod determinism;
 mod hash_order;
 mod licences;

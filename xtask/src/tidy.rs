@@ -1,8 +1,9 @@
-//! Style that neither rustfmt nor clippy knows: the size of files, leftovers, paths of somebody's machine.
+//! Style that neither rustfmt nor clippy knows: the size of files, leftovers, paths of somebody's machine, the index of decisions.
 
 use std::path::Path;
 
 use crate::crates::CRATES;
+use crate::decisions;
 use crate::source::{File, code_only, files, has_word};
 use crate::stage::{Outcome, judge};
 
@@ -80,6 +81,10 @@ pub(crate) fn run(root: &Path) -> Outcome {
         }
     }
     complaints.extend(manifest_complaints(root));
+    match decisions::complaints(root) {
+        Ok(found) => complaints.extend(found),
+        Err(reason) => return Outcome::failed(reason),
+    }
     let note = match questions {
         0 => String::new(),
         1 => "1 question of size".to_owned(),
