@@ -3,6 +3,8 @@
 //! | module | what it is about |
 //! |---|---|
 //! | [`command`] | one file per command |
+//! | [`parse`] | values of options that need more than the standard parsers |
+//! | [`runtime`] | the world that commands need: an async runtime, signals, logs |
 //! | [`exit`] | what commands come to: 0 good, 1 bad, 2 wrongly used |
 //! | [`shell`] | the statements of `quorate shell` |
 //! | [`output`] | tables, progress |

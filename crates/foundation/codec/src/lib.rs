@@ -17,8 +17,12 @@
 //! | [`table`] | the macros that declare tables |
 //! | [`field`] | the kinds of fields |
 //! | [`scalar`] | the types that are numbers |
+//! | [`reader`], [`writer`], [`varint`] | the bytes: read from a slice that nobody has checked, written from the end to the beginning |
+//! | [`error`] | why bytes are not a message |
 //! | [`schema`] | the tables as data, and as the text of a `.proto` file |
-//! | [`vocabulary`] | the kinds of pairs that several protocols have |
+//! | [`vocabulary`] | the tables of ids, addresses, timestamps and transactions, and the kinds of pairs that several protocols have |
+//! | `topology`, `groups` | the tables of nodes, keyspaces and shards, and of the members of groups |
+//! | `lives`, `verify` | the tables of the lives of nodes, and of comparing replicas |
 
 #[macro_use]
 pub mod table;

@@ -28,6 +28,13 @@
 //! whatever order the disk forgets names, is ignored and removed later. So a segment that is missing without such a word
 //! is still noticed.
 //!
+//! # Decay
+//! A [`Scrubber`] reads again what is durable, while the log is used, and finds what opening the log would find.
+//!
+//! # Where a log lies
+//! A log lies in a [`Directory`]: one of the file system ([`Files`]), or one of the simulator, which tears, loses and decays what
+//! was written.
+//!
 //! # First boot
 //! A log is created by an explicit act, [`Log::create`], and never because it is missing: an empty disk in place of a
 //! lost log would forget promises. [`Log::open`] refuses a missing log and [`Log::create`] an existing one.

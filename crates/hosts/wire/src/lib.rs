@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The encoding is protocol buffers, declared as tables over the types that the machines use: there is no second set of
-//! structs and no copy between them. `docs/wire-format.md` lists every frame, packet and field number.
+//! structs and no copy between them. `docs/wire-format.md` has the frames and the rules, and `docs/wire-format.proto` every message.
 //!
 //! The tables are those of [`quorate_codec`], and stand in the crates of the types that they encode: the vocabulary's in the
 //! codec, each protocol's in its folder. This crate joins them: frames, packets, records and the catalogue.
@@ -17,7 +17,8 @@
 //! | [`frame`] | cutting a stream into checked frames, and batching packets into them |
 //! | [`packet`] | what one end of a connection says to the other |
 //! | [`record`] | what a replica writes to its log |
-//! | [`catalogue`] | how the built-in keyspace `_system` stores the other keyspaces |
+//! | [`catalogue`] | what the configuration service keeps, which clients see as the built-in keyspace `_system` |
+//! | `schema` | all messages as data, from which `docs/wire-format.proto` is written |
 
 pub mod catalogue;
 pub mod frame;

@@ -11,6 +11,8 @@
 //! | judge | [`check`]`(&history, `[`Level`]`)`, in time about linear in the size of the history unless much is left open |
 //! | judge server-side facts | [`check_timestamps`], [`check_snapshots`], [`check_vectors`], [`check_speculation`], [`cross_check`], white-box |
 //! | print | [`Report`] is `Display` for people and `Serialize` for machines |
+//! | explain a verdict | [`explain`]: sentences, a picture, and the smallest part of a history that still fails |
+//! | hear a second opinion | [`export`]: the formats of other checkers |
 //! | judge tiny histories slowly | [`oracle`], straight from the definitions |
 //!
 //! How it works: the [`history`] module types the events; dependencies between transactions are derived from

@@ -15,6 +15,7 @@
 //! | [`regions`] | TAPIR and its rivals over three regions |
 //! | [`contention`] | what is left of throughput where transactions meet |
 //! | [`peaks`] | how much they get out of their servers |
+//! | [`one_round`] | Granola beside the systems that its paper measures with it |
 //! | [`report`], [`svg`] | what was found: JSON, CSV, a picture |
 
 pub mod catalogue;

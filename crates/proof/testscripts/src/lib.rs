@@ -1,10 +1,14 @@
 //! Golden scripts: stories about machines that are compared with what happens.
 //!
-//! A *world* carries out one command after the other and tells what happened: a function from a line to lines. A script is a sequence of blocks: commands, one a line, a line `---`, and what they led to. Blocks are set apart by empty lines,
+//! A *world* carries out one command after the other and tells what happened: a function from a line to lines. A script is a
+//! sequence of blocks: commands, one a line, a line `---`, and what they led to. Blocks are set apart by empty lines,
 //! and a line of commands that begins with `#` is a comment. What the commands mean is up to the crate whose scripts they are, and
 //! is documented there.
 //!
-//! Machines that stand on logs meet on a [`stage::Stage`].
+//! | module | what it is for |
+//! |---|---|
+//! | [`stage`] | where machines that stand on logs meet |
+//! | [`log`] | the smallest log that there can be, for them to stand on |
 //!
 //! `QUORATE_BLESS=1 cargo test -p CRATE` writes what happens into the scripts; read the difference before you commit it.
 

@@ -19,6 +19,13 @@
 //! | [`ycsb_t`] | a closed economy: balances are read, money is moved | YCSB+T (Dey et al., 2014) |
 //! | [`counters`] | increments, each transaction one batch | Granola paper, section 6 |
 //! | [`lists`] | conflicts on purpose: appends, registers, scans, absent keys | the judged workload of simulator and demo |
+//!
+//! | module | what they share |
+//! |---|---|
+//! | [`workload`] | their names and parameters |
+//! | [`operation`], [`execution`] | what a transaction does, as data, and one attempt at it |
+//! | [`key`], [`value`], [`unique`] | how keys are named, what they hold, and values that are never written twice |
+//! | [`zipf`] | which keys are popular |
 
 pub mod counters;
 pub mod execution;

@@ -18,10 +18,13 @@
 //! | [`message`] | the protocol, from what is said |
 //! | [`mod@entry`] | what survives a crash |
 //! | [`application`] | what an application has to offer |
+//! | [`class`] | how much the participants of a transaction have to agree on |
 //! | [`place`] | the serial order |
 //! | [`coordinator`] | a transaction from its request to its answers |
 //! | `replica` | timestamps, votes, execution, what may be forgotten |
+//! | [`config`] | who a machine is and how long it waits |
 //! | [`rules`] | the planted bugs, for tests |
+//! | `wire` | the field numbers |
 //!
 //! # Why it is serializable
 //! Each transaction has one timestamp, the greatest that a participant has proposed, and every shard executes in the order of

@@ -14,9 +14,11 @@
 //! | [`record`] | what survives a crash |
 //! | [`quorate_core::command`] | what a client can ask for, and how a transaction can end |
 //! | `coordinator` | a transaction from begin to outcome |
-//! | `replica` | votes (`validate`), what is kept (`participant`), promises |
+//! | `replica` | votes (`validate`), what is kept (`participant`), reads, promises, floors (`checkpoint`), other members (`epochs`) |
 //! | `recovery` | how a transaction ends whose coordinator died |
+//! | [`config`] | who a machine is and how long it waits |
 //! | [`rules`] | the published rules and the planted bugs, for tests |
+//! | `wire` | the field numbers |
 //!
 //! # Deviations from the paper
 //! * **Exclusive preparation** instead of conflicts by timestamp: see `replica/validate`. Timestamps are *not* an external
@@ -31,11 +33,12 @@
 //!
 //! # Invariants
 //! I1 strict serializability of what clients saw. I2 timestamps are a valid serial order. I3 acknowledged writes survive,
-//! once. I4 replicas agree on every outcome. I6 every transaction ends and leaves no hold behind.
+//! once. I4 replicas agree on every outcome. I6 every transaction ends and leaves no hold behind. I7 what has ended is
+//! forgotten.
 //!
-//! # Not here yet
-//! Changes of membership, and strict scans over several shards in one round trip. The paper's smaller quorums for
-//! synchronous logs are not safe: a majority as a fast quorum loses commits (plant T31).
+//! # What is left out
+//! A strict scan over several shards takes more than one round trip: it runs like any other transaction. The paper's smaller quorums
+//! for synchronous logs are not safe: a majority as a fast quorum loses commits (plant T31).
 
 pub mod config;
 mod coordinator;

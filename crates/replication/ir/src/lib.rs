@@ -15,6 +15,7 @@
 //! | [`call`] | the proposer's side of one operation: counts replies, knows when they suffice |
 //! | [`replica`] | the replica's side: operations in normal views, and view changes |
 //! | [`mistake`] | what can be planted to see that it is caught |
+//! | [`wire`] | the field numbers, the same for every protocol that stands on it |
 //!
 //! # Where this deviates from the papers, and why
 //! * A record is a *base*, which every replica that was normal in a view shares, and a *tail*. View changes carry tails
@@ -27,6 +28,7 @@
 //!   or greater ballot.
 //! * Records are collected below a *floor*, and a replica that lacks what was collected is given state in its place: see
 //!   [`replica::floor`].
+//! * A group may go on with other members: a change of the group is a view change over the members before and after it.
 //! * Replicas are silent unless they are normal, and confirm every FINALIZE, also of what they know already.
 
 pub mod call;

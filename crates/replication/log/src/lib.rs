@@ -11,11 +11,13 @@
 //! |---|---|
 //! | [`message`] | everything that replicas say to each other |
 //! | [`member`] | a replica and the machine that stands on it, as one machine |
+//! | [`guest`] | a participant without a part of the log, which speaks with those that have one |
 //! | [`clocks`] | what members know of each other's clocks, and who is off |
 //! | [`membership`] | who the replicas are, and which views are theirs |
 //! | [`entries`] | the log of one replica, and in which views its entries were appended |
 //! | [`rules`] | the bugs that can be planted |
-//! | [`replica`] | what a replica does: appending, changing views, joining a view, coming back without a disk |
+//! | [`replica`] | what a replica does: appending, changing views, joining a view, coming back without a disk, going on with other members |
+//! | `wire` | the field numbers, whatever stands on the log |
 //!
 //! # Where this deviates from the paper, and why
 //! * Entries are durable before they are acknowledged. A replica restarts from its disk and goes on in its view; only one

@@ -29,7 +29,9 @@
 //! | [`decision`] | the outcome as a function of the votes |
 //! | `replica` | votes, reads, recovery, what may be forgotten |
 //! | `coordinator` | a transaction from begin to outcome |
+//! | [`config`] | which system a machine belongs to, who it is and how long it waits |
 //! | [`rules`] | the planted bugs, for tests |
+//! | `wire` | the field numbers |
 //!
 //! # What they claim
 //! Strict serializability. Conflicting transactions are ordered by the instants at which all their participants held

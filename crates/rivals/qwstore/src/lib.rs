@@ -15,6 +15,7 @@
 //! | [`coordinator`] | inside the client: sends puts, reads, says when a transaction is over |
 //! | [`config`] | who a machine is and how long it waits |
 //! | [`rules`] | the bugs that can be planted |
+//! | `wire` | the field numbers |
 //!
 //! # What it promises, and what it does not
 //! * A put that was acknowledged is not lost: as long as no more than f replicas of its shard fail at a time, every replica

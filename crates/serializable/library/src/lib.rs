@@ -7,6 +7,8 @@
 //! | `tpcc/new-order`, `tpcc/payment`, `tpcc/order-status`, `tpcc/delivery`, `tpcc/stock-level` | linked: the transactions of TPC-C |
 //! | any other name | deployed: WebAssembly, in the sandbox, within [`Limits::default`] |
 //!
+//! A module that this process has loaded lately is not loaded again (`recent`).
+//!
 //! All replicas of a shard must come to the same. So whatever changes here changes what old log entries do, and
 //! is a reason to upgrade all servers of a cluster before it is used.
 

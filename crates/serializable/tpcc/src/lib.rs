@@ -22,7 +22,9 @@
 //! | [`transaction`] | what a transaction is asked to do, and its arguments |
 //! | [`procedures`] | the five procedures (section 2) |
 //! | [`generator`] | the mix (section 5.2) |
+//! | [`random`] | what is drawn at random, and how (sections 2.1.6 and 4.3.2) |
 //! | [`consistency`] | what must hold at any time (section 3.3.2) |
+//! | `bytes` | arguments and answers as bytes |
 //!
 //! # Where it differs from the specification
 //! - There are no terminals and no think times: whoever drives the mix asks for the next transaction when it

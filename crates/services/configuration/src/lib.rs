@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | replica | [`Replica`], a [`LogMachine`](quorate_core::log::LogMachine) | server nodes in different sites, on a log |
 //! | coordinator of transactions | [`Coordinator`] | the client library |
-//! | subscriber: watches, leases, conditional writes | [`Subscriber`] | servers and clients |
+//! | subscriber: watches, leases, conditional writes | [`Subscriber`] | servers |
 //!
 //! | file | what to read it for |
 //! |---|---|
@@ -18,7 +18,9 @@
 //! | `replica` | the state, reads, writes, watches, leases |
 //! | `coordinator` | a transaction from begin to outcome |
 //! | `subscriber` | what keeps a copy of a range, and what holds leases |
+//! | [`config`] | who a machine is, how long it waits, and how much there may be |
 //! | [`rules`] | the planted bugs, for tests |
+//! | `wire` | the field numbers |
 //!
 //! # What it promises
 //! * *Revisions.* Every successful write has a revision of its own, one more than the one before; nothing else changes keys.

@@ -8,8 +8,10 @@
 //! |---|---|
 //! | `connection` | one connection: handshake, then read, decode, hand over |
 //! | `dial`, `listen` | where connections come from: dialled again with back-off, or accepted up to a bound |
+//! | `inbound` | the incoming side: bytes in, packets out |
 //! | `link`, `links` | the outgoing side: buffers, emulated delay, bounds, few writes per turn |
 //! | `turn` | the task that ends each turn |
+//! | `options` | who this process is to its peers, and its bounds |
 //!
 //! # What a hostile peer can do
 //! It can have its own connection closed. A connection that does not complete its handshake in time, sends what is not a
