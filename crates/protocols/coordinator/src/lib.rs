@@ -6,18 +6,21 @@
 //! | [`clock`] | timestamps by a clock that may be turned back |
 //! | [`leaders`] | who leads each group, as far as a coordinator knows |
 //! | [`scan`] | the pages of a scan that spans shards, until they are one |
-//! | [`wakeups`] | when transactions want attention |
+//! | [`transactions`] | which transactions are not forgotten, and when they want attention |
+//! | [`frame`] | the machine around it: messages, commands, attention, one timer |
 //!
 //! Whom to ask, and what to ask of those that are to commit, is what protocols differ in.
 
 pub mod buffer;
 pub mod clock;
+pub mod frame;
 pub mod leaders;
 pub mod scan;
-pub mod wakeups;
+pub mod transactions;
 
 pub use buffer::Buffer;
 pub use clock::clock_since;
+pub use frame::{Coordinates, CoordinatorTimer, Out, Wants, finish};
 pub use leaders::Leaders;
 pub use scan::{Entries, Page, Scan};
-pub use wakeups::Wakeups;
+pub use transactions::Transactions;

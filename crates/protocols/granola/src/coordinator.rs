@@ -11,16 +11,13 @@
 //! comes before whatever it does next: a session's transactions are ordered as it has run them.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_coordinator::{Leaders, Wakeups};
+use quorate_coordinator::{Coordinates, Leaders, Transactions};
 use quorate_core::command::Routes;
-use quorate_core::machine::{InputOf, OutboxOf};
 use quorate_core::{
-    Address, ClockTime, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, ShardId,
-    TransactionId, Value,
+    ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId, Value,
 };
 
 use crate::application::Answer;
@@ -30,7 +27,7 @@ use crate::message::{Begin, Message, Reply, Request};
 use crate::rules::Plant;
 use quorate_core::command::Class;
 
-type Out = OutboxOf<Coordinator>;
+type Out = quorate_coordinator::Out<Coordinator>;
 
 /// So often a request follows from one replica to the one that it names, before it waits for its time-out: while leaders
 /// change, replicas may name each other.
@@ -40,13 +37,6 @@ const REDIRECTS_MAX: u32 = 4;
 /// time; so often, before that counts.
 const SOONER: u32 = 4;
 const REFUSALS_MAX: u32 = 4;
-
-/// What a coordinator asks to be woken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CoordinatorTimer {
-    /// Some transaction wants attention.
-    Attention,
-}
 
 /// What a client wants.
 #[derive(Clone, Debug)]
@@ -173,16 +163,16 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     leaders: Leaders,
     /// By the client and the number of the transaction, whichever attempt it is.
-    open: BTreeMap<TransactionId, Open>,
+    open: Transactions<Open>,
     /// The greatest timestamp that was seen in an answer.
     high: ClockTime,
     /// How far this client's clock is behind, as far as leaders have complained.
     behind: Duration,
-    wakeups: Wakeups,
 }
 
+/// A transaction that the coordinator has not forgotten yet.
 #[derive(Debug)]
-struct Open {
+pub struct Open {
     attempt: u32,
     parts: BTreeMap<ShardId, Value>,
     class: Class,
@@ -205,7 +195,6 @@ struct Open {
     is_refused: bool,
     deadline: Instant,
     next: Next,
-    wake_at: Option<Instant>,
 }
 
 /// What happens to a transaction if nobody says anything.
@@ -230,130 +219,45 @@ fn name(id: TransactionId) -> TransactionId {
     TransactionId { attempt: 0, ..id }
 }
 
-impl Machine for Coordinator {
+impl Coordinates for Coordinator {
     type Message = Message;
-    type Timer = CoordinatorTimer;
-    type Record = Infallible;
     type Command = Command;
     type Event = Event;
     type Config = CoordinatorConfig;
+    type Open = Open;
 
-    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+    fn new(config: CoordinatorConfig) -> Self {
         Coordinator {
             config,
             leaders: Leaders::default(),
-            open: BTreeMap::new(),
+            open: Transactions::default(),
             high: ClockTime::default(),
             behind: Duration::ZERO,
-            wakeups: Wakeups::default(),
         }
     }
 
-    fn epoch(&self, to: Address) -> Epoch {
-        match to {
-            Address::Replica(replica) => {
-                self.leaders.group(replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
-            }
-            Address::Client(_) => Epoch::FIRST,
-        }
+    fn epoch_of(&self, shard: ShardId) -> Epoch {
+        self.leaders.group(shard).map_or(Epoch::FIRST, |group| group.epoch)
     }
 
-    fn step(&mut self, context: &mut Context<'_>, input: InputOf<Self>, outbox: &mut Out) {
-        match input {
-            Input::Start | Input::Persisted(_) => {}
-            Input::Message { from: Address::Replica(from), epoch, message } => {
-                self.note_epoch(from, epoch, outbox);
-                self.on_message(from, message, context, outbox);
-            }
-            Input::Message { from: Address::Client(_), .. } => {}
-            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
-            Input::Command(command) => self.on_command(command, context, outbox),
-        }
-        if let Some(after) = self.wakeups.set_timer(None, context.now) {
-            outbox.set_timer(CoordinatorTimer::Attention, after);
-        }
-    }
-}
-
-impl Coordinator {
-    /// The greatest timestamp that this client has seen.
-    pub fn seen(&self) -> ClockTime {
-        self.high
+    fn transactions(&self) -> &Transactions<Open> {
+        &self.open
     }
 
-    /// How many transactions are open.
-    pub fn open(&self) -> usize {
-        self.open.len()
+    fn transactions_mut(&mut self) -> &mut Transactions<Open> {
+        &mut self.open
     }
 
-    /// Who leads a shard, as far as it knows.
-    pub fn leader(&self, shard: ShardId) -> ReplicaId {
-        self.leaders.leader(shard)
-    }
-
-    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
-        match command {
-            Command::Route(routes) => self.learn(&routes),
-            Command::Reachable { replica, reachable } => {
-                self.leaders.set_reachable(replica, reachable);
-            }
-            Command::Observe { timestamp } => {
-                if !self.config.rules.has(Plant::ObservedIgnored) {
-                    self.high = self.high.max(timestamp);
-                }
-            }
-            Command::Inquire { transaction, participants, not_before, wants_answers, patience } => {
-                let parts = participants.into_iter().map(|shard| (shard, Value::new())).collect();
-                let open = Open::new(transaction, parts, context.now + patience);
-                let open = Open { is_inquiry: true, wants_answers, ..open };
-                self.start(transaction, open, not_before, context, outbox);
-            }
-            Command::Execute { transaction, parts, class, persists, patience } => {
-                let open = Open::new(transaction, parts, context.now + patience);
-                let first = self.clock(context.clock);
-                self.start(transaction, Open { class, persists, ..open }, first, context, outbox);
-            }
-        }
-    }
-
-    /// Begins with a transaction, unless that cannot be.
-    fn start(
-        &mut self,
-        transaction: TransactionId,
-        open: Open,
-        first: ClockTime,
-        context: &mut Context<'_>,
-        outbox: &mut Out,
-    ) {
-        let unknown = open.parts.keys().find(|shard| self.leaders.group(**shard).is_none()).copied();
-        let refused = match () {
-            () if open.parts.is_empty() || unknown.is_some() => Some(Failure::NoSuchShard(unknown)),
-            () if self.open.contains_key(&name(transaction)) => Some(Failure::InUse),
-            () => None,
-        };
-        if let Some(failure) = refused {
-            return outbox.emit(Event::Finished { transaction, result: Err(failure) });
-        }
-        self.open.insert(name(transaction), open);
-        self.begin_attempt(transaction, first, context, outbox);
-    }
-
-    fn learn(&mut self, routes: &Routes) {
-        let keyspace = &routes.keyspace;
-        for (position, shard) in keyspace.shards.iter().enumerate() {
-            self.leaders.learn(shard.id, routes.members(position), Some(keyspace.id), keyspace.epoch);
-        }
-    }
-
-    /// A replica speaks under a newer membership: the client should learn of it.
-    fn note_epoch(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) {
-        let Some(group) = self.leaders.group_mut(from.shard) else { return };
+    /// Whatever a replica says counts, under any membership: its shard answers for itself. The client learns of a newer one.
+    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+        let Some(group) = self.leaders.group_mut(from.shard) else { return true };
         if epoch > group.newest_epoch {
             group.newest_epoch = epoch;
             if let Some(keyspace) = group.keyspace {
                 outbox.emit(Event::Outdated { keyspace });
             }
         }
+        true
     }
 
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
@@ -384,6 +288,112 @@ impl Coordinator {
             | Message::Abandoned { .. }
             | Message::AskFloor
             | Message::AskFloorReply { .. } => {}
+        }
+    }
+
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.learn(&routes),
+            Command::Reachable { replica, reachable } => {
+                self.leaders.set_reachable(replica, reachable);
+            }
+            Command::Observe { timestamp } => {
+                if !self.config.rules.has(Plant::ObservedIgnored) {
+                    self.high = self.high.max(timestamp);
+                }
+            }
+            Command::Inquire { transaction, participants, not_before, wants_answers, patience } => {
+                let parts = participants.into_iter().map(|shard| (shard, Value::new())).collect();
+                let open = Open::new(transaction, parts, context.now + patience);
+                let open = Open { is_inquiry: true, wants_answers, ..open };
+                self.start(transaction, open, not_before, context, outbox);
+            }
+            Command::Execute { transaction, parts, class, persists, patience } => {
+                let open = Open::new(transaction, parts, context.now + patience);
+                let first = self.clock(context.clock);
+                self.start(transaction, Open { class, persists, ..open }, first, context, outbox);
+            }
+        }
+    }
+
+    fn attend(
+        &mut self,
+        name: TransactionId,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) -> Option<Instant> {
+        let open = self.open.get_mut(&name)?;
+        let id = TransactionId { attempt: open.attempt, ..name };
+        if context.now >= open.deadline {
+            let unknown = |open: Open| {
+                let unknown = open.unknown();
+                open.known_at_least(unknown)
+            };
+            self.finish(id, unknown, outbox);
+            return None;
+        }
+        match open.next {
+            Next::Again(at) if context.now >= at => {
+                let first = self.clock(context.clock);
+                self.begin_attempt(TransactionId { attempt: id.attempt + 1, ..id }, first, context, outbox);
+            }
+            Next::Resend(at) if context.now >= at => {
+                let next = context.now + self.config.resend_timeout;
+                (open.next, open.redirects) = (Next::Resend(next), 0);
+                let is_refused = std::mem::take(&mut open.is_refused);
+                let missing = if is_refused { Vec::new() } else { open.missing() };
+                let through = self.config.hub.filter(|_| !is_refused);
+                for shard in through.filter(|_| open.parts.len() > 1).map_or(missing, |hub| vec![hub]) {
+                    self.leaders.suspect(shard);
+                }
+                self.wake_at(name, next);
+                self.send(id, None, outbox);
+            }
+            next => self.wake_at(name, next.at()),
+        }
+        None
+    }
+}
+
+quorate_coordinator::coordinator!(inner Coordinator);
+
+impl Coordinator {
+    /// The greatest timestamp that this client has seen.
+    pub fn seen(&self) -> ClockTime {
+        self.high
+    }
+
+    /// Who leads a shard, as far as it knows.
+    pub fn leader(&self, shard: ShardId) -> ReplicaId {
+        self.leaders.leader(shard)
+    }
+
+    /// Begins with a transaction, unless that cannot be.
+    fn start(
+        &mut self,
+        transaction: TransactionId,
+        open: Open,
+        first: ClockTime,
+        context: &mut Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let unknown = open.parts.keys().find(|shard| self.leaders.group(**shard).is_none()).copied();
+        let refused = match () {
+            () if open.parts.is_empty() || unknown.is_some() => Some(Failure::NoSuchShard(unknown)),
+            () if self.open.contains_key(&name(transaction)) => Some(Failure::InUse),
+            () => None,
+        };
+        if let Some(failure) = refused {
+            return outbox.emit(Event::Finished { transaction, result: Err(failure) });
+        }
+        self.open.insert(name(transaction), open);
+        self.begin_attempt(transaction, first, context, outbox);
+    }
+
+    fn learn(&mut self, routes: &Routes) {
+        let keyspace = &routes.keyspace;
+        for (position, shard) in keyspace.shards.iter().enumerate() {
+            self.leaders.learn(shard.id, routes.members(position), Some(keyspace.id), keyspace.epoch);
         }
     }
 
@@ -570,6 +580,12 @@ impl Coordinator {
         self.wake_at(name(id), at);
     }
 
+    fn wake_at(&mut self, name: TransactionId, at: Instant) {
+        let Some(open) = self.open.get(&name) else { return };
+        let at = at.min(open.deadline);
+        self.open.wake_at(name, at);
+    }
+
     fn finish(
         &mut self,
         id: TransactionId,
@@ -579,56 +595,6 @@ impl Coordinator {
         let Some(open) = self.open.remove(&name(id)) else { return };
         let transaction = TransactionId { attempt: open.attempt, ..id };
         outbox.emit(Event::Finished { transaction, result: result(open) });
-    }
-
-    fn wake_at(&mut self, name: TransactionId, at: Instant) {
-        let Some(open) = self.open.get_mut(&name) else { return };
-        self.wakeups.plan(&mut open.wake_at, name, at.min(open.deadline));
-    }
-
-    fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
-        self.wakeups.on_timer();
-        while let Some((at, name)) = self.wakeups.pop_due(context.now) {
-            let Some(open) = self.open.get_mut(&name) else { continue };
-            if open.wake_at == Some(at) {
-                open.wake_at = None;
-                self.attend(name, context, outbox);
-            }
-        }
-    }
-
-    fn attend(&mut self, name: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
-        let Some(open) = self.open.get_mut(&name) else { return };
-        let id = TransactionId { attempt: open.attempt, ..name };
-        if context.now >= open.deadline {
-            return self.finish(
-                id,
-                |open| {
-                    let unknown = open.unknown();
-                    open.known_at_least(unknown)
-                },
-                outbox,
-            );
-        }
-        match open.next {
-            Next::Again(at) if context.now >= at => {
-                let first = self.clock(context.clock);
-                self.begin_attempt(TransactionId { attempt: id.attempt + 1, ..id }, first, context, outbox);
-            }
-            Next::Resend(at) if context.now >= at => {
-                let next = context.now + self.config.resend_timeout;
-                (open.next, open.redirects) = (Next::Resend(next), 0);
-                let is_refused = std::mem::take(&mut open.is_refused);
-                let missing = if is_refused { Vec::new() } else { open.missing() };
-                let through = self.config.hub.filter(|_| !is_refused);
-                for shard in through.filter(|_| open.parts.len() > 1).map_or(missing, |hub| vec![hub]) {
-                    self.leaders.suspect(shard);
-                }
-                self.wake_at(name, next);
-                self.send(id, None, outbox);
-            }
-            next => self.wake_at(name, next.at()),
-        }
     }
 }
 
@@ -650,7 +616,6 @@ impl Open {
             is_refused: false,
             deadline,
             next: Next::Again(deadline),
-            wake_at: None,
         }
     }
 

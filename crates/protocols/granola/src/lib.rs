@@ -68,10 +68,11 @@ mod wire;
 
 pub use application::{Answer, Application, Keyed, Prepared, Read};
 pub use config::{CoordinatorConfig, Locking, ReplicaConfig};
-pub use coordinator::{Command, Coordinator, CoordinatorTimer, Event, Executed, Failure};
+pub use coordinator::{Command, Coordinator, Event, Executed, Failure};
 pub use entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
 pub use message::{Begin, Message, Reply, Request};
 pub use place::Place;
+pub use quorate_coordinator::CoordinatorTimer;
 pub use quorate_core::command::Class;
 pub use replica::{Frozen, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

@@ -51,8 +51,9 @@ pub mod rules;
 mod wire;
 
 pub use config::{CoordinatorConfig, ReplicaConfig};
-pub use coordinator::{Coordinator, CoordinatorTimer};
+pub use coordinator::Coordinator;
 pub use message::{Message, Tapir};
+pub use quorate_coordinator::CoordinatorTimer;
 pub use quorate_core::hosted::{Boot, Status};
 pub use record::Record;
 pub use replica::{Handover, Remains, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};

@@ -55,8 +55,9 @@ pub mod rules;
 mod wire;
 
 pub use config::{CoordinatorConfig, ReplicaConfig, System};
-pub use coordinator::{Coordinator, CoordinatorTimer};
+pub use coordinator::Coordinator;
 pub use entry::{Entry, Page};
 pub use message::Message;
+pub use quorate_coordinator::CoordinatorTimer;
 pub use replica::{Frozen, Remains, Replica, ReplicaCommand, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};

@@ -46,8 +46,9 @@ pub mod rules;
 mod wire;
 
 pub use config::{CoordinatorConfig, ReplicaConfig};
-pub use coordinator::{Coordinator, CoordinatorTimer};
+pub use coordinator::Coordinator;
 pub use message::{Message, QwStore};
+pub use quorate_coordinator::CoordinatorTimer;
 pub use quorate_core::hosted::Boot;
 pub use record::Record;
 pub use replica::{Remains, Replica, ReplicaEvent, ReplicaTimer};

@@ -49,9 +49,10 @@ mod subscriber;
 mod wire;
 
 pub use config::{CoordinatorConfig, Limits, ReplicaConfig, SubscriberConfig};
-pub use coordinator::{Coordinator, CoordinatorTimer};
+pub use coordinator::Coordinator;
 pub use entry::{Change, Done, Entry, KeyState, LeaseId, Page, Revision, Stored};
 pub use message::{Compare, ConditionalWrite, Consistency, Message, Put, Refusal, WriteResult};
+pub use quorate_coordinator::CoordinatorTimer;
 pub use replica::{Frozen, Replica, ReplicaEvent, ReplicaTimer};
 pub use rules::{Plant, Rules};
 pub use subscriber::{Holding, Subscriber, SubscriberCommand, SubscriberEvent, SubscriberTimer, Watched};

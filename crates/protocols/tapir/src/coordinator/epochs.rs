@@ -7,23 +7,12 @@
 
 use std::sync::Arc;
 
-use quorate_core::command::{Event, Routes};
-use quorate_core::{Context, Epoch, ReplicaId, TransactionId};
+use quorate_core::command::Routes;
+use quorate_core::{Context, ReplicaId};
 
 use super::{Coordinator, Group, Out, Phase};
 
 impl Coordinator {
-    /// True if a replica speaks under the membership that this coordinator counts quorums in. If it speaks under a later
-    /// one, the client is told that it has to learn of that.
-    pub(super) fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
-        let Some(group) = self.groups.get_mut(&from.shard) else { return false };
-        if epoch > group.newest_epoch {
-            group.newest_epoch = epoch;
-            outbox.emit(Event::Outdated { keyspace: group.keyspace });
-        }
-        epoch == group.epoch
-    }
-
     /// Learns of a keyspace, or of a later epoch of it. What was true earlier is no news.
     pub(super) fn on_route(&mut self, routes: Arc<Routes>, context: &mut Context<'_>, outbox: &mut Out) {
         let (keyspace, epoch) = (routes.keyspace.id, routes.keyspace.epoch);
@@ -53,8 +42,7 @@ impl Coordinator {
         };
         self.unreachable.retain(is_member);
         self.silent.retain(is_member);
-        let mut open: Vec<TransactionId> = self.transactions.keys().copied().collect();
-        open.sort_unstable();
+        let open = self.transactions.ids();
         for id in open {
             let Some(known) = self.transactions.get(&id) else { continue };
             match &known.phase {

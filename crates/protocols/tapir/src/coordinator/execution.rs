@@ -167,7 +167,7 @@ impl Coordinator {
             waits_at: None,
         });
         self.ask_to_read(id, &key, context.now, outbox);
-        self.wake_at(id, context.now + self.config.read_timeout);
+        self.transactions.wake_at(id, context.now + self.config.read_timeout);
     }
 
     /// Asks the next replica that may answer for a key that is still wanted.
@@ -297,7 +297,7 @@ impl Coordinator {
         let scan = PendingScan { request, scan, asked: 0, asked_at: context.now };
         execution.pending_scans.push(scan);
         self.ask_to_scan(id, request, context.now, outbox);
-        self.wake_at(id, context.now + self.config.read_timeout);
+        self.transactions.wake_at(id, context.now + self.config.read_timeout);
     }
 
     fn ask_to_scan(&mut self, id: TransactionId, request: u32, now: Instant, outbox: &mut Out) {

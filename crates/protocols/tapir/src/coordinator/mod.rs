@@ -35,17 +35,14 @@ mod resolve;
 mod tell;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use quorate_coordinator::Wakeups;
+use quorate_coordinator::{Coordinates, Transactions, Wants, finish};
 use quorate_core::command::Outcome;
-use quorate_core::hash::{FixedMap, FixedSet};
-use quorate_core::hosted::HostedCoordinator;
-use quorate_core::machine::OutboxOf;
+use quorate_core::hash::FixedSet;
 use quorate_core::{
-    Address, ClockTime, Context, Epoch, GroupSize, Input, Instant, KeyspaceId, Machine, Members, ReplicaId,
-    ShardId, Timestamp, TransactionId,
+    ClockTime, Context, Epoch, GroupSize, Instant, KeyspaceId, Members, ReplicaId, ShardId, Timestamp,
+    TransactionId,
 };
 
 use crate::config::CoordinatorConfig;
@@ -62,14 +59,7 @@ use resolve::Resolving;
 use tell::Telling;
 
 type Ir = quorate_ir::Message<Tapir>;
-type Out = OutboxOf<Coordinator>;
-
-/// What a coordinator asks to be woken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CoordinatorTimer {
-    /// Some transaction wants attention.
-    Attention,
-}
+type Out = quorate_coordinator::Out<Coordinator>;
 
 /// The coordinator of all transactions of one client.
 #[derive(Debug)]
@@ -77,14 +67,13 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
     groups: BTreeMap<ShardId, Group>,
-    transactions: FixedMap<TransactionId, Open>,
+    transactions: Transactions<Open>,
     /// The greatest timestamp proposed so far: timestamps of one client rise strictly.
     last_timestamp: Timestamp,
     /// Replicas whose connection is down.
     unreachable: FixedSet<ReplicaId>,
     /// Replicas that made a fast quorum wait in vain; whatever they send clears them.
     silent: FixedSet<ReplicaId>,
-    wakeups: Wakeups,
     deadlines: Deadlines,
     commit_waits: CommitWaits,
 }
@@ -102,15 +91,12 @@ struct Group {
 
 /// A transaction that the coordinator has not forgotten yet.
 #[derive(Debug)]
-struct Open {
+pub struct Open {
     phase: Phase,
     /// By when the client wants an answer.
     deadline: Instant,
-    /// True once the client has been told how it ended, or that nobody knows.
-    answered: bool,
-    /// True if the client asked for the outcome after it had been told that nobody knows.
-    resolve_wanted: bool,
-    wake_at: Option<Instant>,
+    /// What the client still wants to hear.
+    wants: Wants,
     /// What the clock showed when it began: it is proposed at no lower timestamp.
     began: ClockTime,
 }
@@ -118,7 +104,7 @@ struct Open {
 impl Open {
     /// Its client wants an answer by `deadline`.
     fn new(phase: Phase, deadline: Instant, began: ClockTime) -> Self {
-        Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None, began }
+        Open { phase, deadline, wants: Wants::default(), began }
     }
 }
 
@@ -131,97 +117,48 @@ enum Phase {
     Telling(Box<Telling>),
 }
 
-impl Machine for Coordinator {
+impl Coordinates for Coordinator {
     type Message = Message;
-    type Timer = CoordinatorTimer;
-    type Record = Infallible;
     type Command = Command;
     type Event = Event;
     type Config = CoordinatorConfig;
+    type Open = Open;
 
-    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+    fn new(config: CoordinatorConfig) -> Self {
         Coordinator {
             config,
             keyspaces: BTreeMap::new(),
             groups: BTreeMap::new(),
-            transactions: FixedMap::default(),
+            transactions: Transactions::default(),
             last_timestamp: Timestamp::ZERO,
             unreachable: FixedSet::default(),
             silent: FixedSet::default(),
-            wakeups: Wakeups::default(),
             deadlines: Deadlines::default(),
             commit_waits: CommitWaits::default(),
         }
     }
 
-    fn epoch(&self, to: Address) -> Epoch {
-        match to {
-            Address::Replica(replica) => {
-                self.groups.get(&replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
-            }
-            Address::Client(_) => Epoch::FIRST,
-        }
+    fn epoch_of(&self, shard: ShardId) -> Epoch {
+        self.groups.get(&shard).map_or(Epoch::FIRST, |group| group.epoch)
     }
 
-    fn step(
-        &mut self,
-        context: &mut Context<'_>,
-        input: Input<Message, CoordinatorTimer, Command>,
-        outbox: &mut Out,
-    ) {
-        match input {
-            Input::Start | Input::Persisted(_) => {}
-            Input::Message { from: Address::Replica(replica), epoch, message } => {
-                if self.is_current(replica, epoch, outbox) {
-                    self.on_message(replica, message, context, outbox);
-                }
-            }
-            Input::Message { from: Address::Client(_), .. } => {}
-            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
-            Input::Command(command) => self.on_command(command, context, outbox),
-        }
-        self.set_timer(context.now, outbox);
+    fn transactions(&self) -> &Transactions<Open> {
+        &self.transactions
     }
-}
 
-impl HostedCoordinator for Coordinator {
-    fn is_idle(&self) -> bool {
-        self.transactions.is_empty()
+    fn transactions_mut(&mut self) -> &mut Transactions<Open> {
+        &mut self.transactions
     }
-}
 
-impl Coordinator {
-    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
-        match command {
-            Command::Route(routes) => self.on_route(routes, context, outbox),
-            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
-            Command::Begin { transaction, keyspace, patience } => {
-                self.on_begin(transaction, keyspace, context.now + patience, context, outbox);
-            }
-            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
-            Command::Scan { transaction, range, limit } => {
-                self.on_scan(transaction, range, limit, context, outbox)
-            }
-            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
-            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
-            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
-                let (wanted, deadline) = (Wanted::Keys(keys.into_iter().collect()), context.now + patience);
-                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
-            }
-            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
-                let limit = limit.min(self.config.scan_page_max);
-                let (wanted, deadline) = (Wanted::Range(Scan { range, limit }), context.now + patience);
-                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
-            }
-            Command::Abort { transaction } => self.on_abort(transaction, outbox),
-            Command::Resolve { transaction, participants, timestamp, patience } => {
-                let deadline = context.now + patience;
-                self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
-            }
-            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
-                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
-            }
+    /// True if a replica speaks under the membership that this coordinator counts quorums in. If it speaks under a later
+    /// one, the client is told that it has to learn of that.
+    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+        let Some(group) = self.groups.get_mut(&from.shard) else { return false };
+        if epoch > group.newest_epoch {
+            group.newest_epoch = epoch;
+            outbox.emit(Event::Outdated { keyspace: group.keyspace });
         }
+        epoch == group.epoch
     }
 
     fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
@@ -309,124 +246,35 @@ impl Coordinator {
         }
     }
 
-    fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &mut Context<'_>) {
-        if reachable {
-            self.unreachable.remove(&replica);
-            return;
-        }
-        if self.unreachable.insert(replica) {
-            // Whoever waits for it need not wait any longer.
-            let mut waiting: Vec<TransactionId> = self.transactions.keys().copied().collect();
-            waiting.sort_unstable();
-            for id in waiting {
-                self.wake_at(id, context.now);
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.on_route(routes, context, outbox),
+            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
+            Command::Begin { transaction, keyspace, patience } => {
+                self.on_begin(transaction, keyspace, context.now + patience, context, outbox);
             }
-        }
-    }
-
-    fn on_begin(
-        &mut self,
-        id: TransactionId,
-        keyspace: KeyspaceId,
-        deadline: Instant,
-        context: &Context<'_>,
-        outbox: &mut Out,
-    ) {
-        let Some(routes) = self.keyspaces.get(&keyspace) else {
-            return finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
-        };
-        if self.is_in_use(id) {
-            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
-        }
-        let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt)));
-        self.transactions.insert(id, Open::new(phase, deadline, context.clock));
-        let first = deadline.min(context.now + self.config.read_timeout);
-        self.wake_at(id, first);
-    }
-
-    fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
-        match self.transactions.get(&id) {
-            Some(Open { phase: Phase::Executing(_), .. }) => self.fail(id, Failure::Aborted, outbox),
-            _ => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
-        }
-    }
-
-    /// Ends a transaction of which nothing has left this client but reads: it has surely not committed.
-    fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
-        self.close(id, Outcome::Aborted, outbox);
-        finish(outbox, id, Err(failure));
-    }
-
-    /// Forgets a transaction of which the replicas know nothing. Only here can be told what became of it, if that has been
-    /// asked.
-    fn close(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) {
-        let open = self.transactions.remove(&id);
-        if open.is_some_and(|open| open.resolve_wanted) {
-            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
-        }
-    }
-
-    /// True if the coordinator has not forgotten a transaction of this name.
-    fn is_in_use(&self, id: TransactionId) -> bool {
-        self.transactions.contains_key(&id) || self.commit_waits.contains(id)
-    }
-
-    /// The outcome of a transaction is known: tells the client, unless it gave up, and whoever asked for it since.
-    fn answer(
-        &mut self,
-        id: TransactionId,
-        participants: Vec<ShardId>,
-        result: Result<Committed, Failure>,
-        context: &Context<'_>,
-        outbox: &mut Out,
-    ) {
-        let Some(open) = self.transactions.get_mut(&id) else { return };
-        let resolves = std::mem::take(&mut open.resolve_wanted);
-        let finishes = !std::mem::replace(&mut open.answered, true);
-        let deadline = open.deadline;
-        match result {
-            Ok(committed) => {
-                let mut report = Report::new(committed, participants, deadline);
-                (report.resolves, report.finishes) = (resolves, finishes);
-                self.report(id, report, context, outbox);
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox)
             }
-            Err(failure) => {
-                if resolves {
-                    let outcome = Some(Outcome::Aborted);
-                    outbox.emit(Event::Resolved { transaction: id, outcome });
-                }
-                if finishes {
-                    finish(outbox, id, Err(failure));
-                }
+            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+                let (wanted, deadline) = (Wanted::Keys(keys.into_iter().collect()), context.now + patience);
+                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
             }
-        }
-    }
-
-    /// Makes sure that a transaction gets attention at `at`, or earlier.
-    fn wake_at(&mut self, id: TransactionId, at: Instant) {
-        let Some(open) = self.transactions.get_mut(&id) else { return };
-        self.wakeups.plan(&mut open.wake_at, id, at);
-    }
-
-    fn set_timer(&mut self, now: Instant, outbox: &mut Out) {
-        if let Some(after) = self.wakeups.set_timer(self.commit_waits.wakes_at(), now) {
-            outbox.set_timer(CoordinatorTimer::Attention, after);
-        }
-    }
-
-    fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
-        self.wakeups.on_timer();
-        self.attend_commit_waits(context, outbox);
-        while let Some((at, id)) = self.wakeups.pop_due(context.now) {
-            let Some(open) = self.transactions.get_mut(&id) else { continue };
-            if open.wake_at != Some(at) {
-                continue;
+            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+                let limit = limit.min(self.config.scan_page_max);
+                let (wanted, deadline) = (Wanted::Range(Scan { range, limit }), context.now + patience);
+                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
             }
-            open.wake_at = None;
-            if let Some(next) = self.attend(id, context, outbox) {
-                // Never at once again: a wake-up that finds nothing to do must not spin.
-                let soonest = context.now + std::time::Duration::from_millis(1);
-                self.wake_at(id, next.max(soonest));
+            Command::Abort { transaction } => self.on_abort(transaction, outbox),
+            Command::Resolve { transaction, participants, timestamp, patience } => {
+                let deadline = context.now + patience;
+                self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
+            }
+            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
             }
         }
     }
@@ -449,11 +297,11 @@ impl Coordinator {
                 }
                 Phase::Preparing(preparing) => {
                     let participants = preparing.participants();
-                    give_up(open, id, participants, outbox);
+                    open.wants.give_up(id, participants, outbox);
                 }
                 Phase::Resolving(resolving) => {
                     let participants = resolving.participants.clone();
-                    give_up(open, id, participants, outbox);
+                    open.wants.give_up(id, participants, outbox);
                 }
                 Phase::Telling(_) => {}
             }
@@ -469,6 +317,107 @@ impl Coordinator {
             Phase::Preparing(_) => self.attend_preparing(id, context, outbox),
             Phase::Resolving(_) => self.attend_resolving(id, context, outbox),
             Phase::Telling(_) => self.attend_telling(id, context, outbox),
+        }
+    }
+
+    fn attend_others(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
+        self.attend_commit_waits(context, outbox);
+    }
+
+    fn others_wake_at(&self) -> Option<Instant> {
+        self.commit_waits.wakes_at()
+    }
+}
+
+quorate_coordinator::coordinator!(Coordinator);
+
+impl Coordinator {
+    fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &mut Context<'_>) {
+        if reachable {
+            self.unreachable.remove(&replica);
+            return;
+        }
+        if self.unreachable.insert(replica) {
+            // Whoever waits for it need not wait any longer.
+            self.transactions.wake_all(context.now);
+        }
+    }
+
+    fn on_begin(
+        &mut self,
+        id: TransactionId,
+        keyspace: KeyspaceId,
+        deadline: Instant,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(routes) = self.keyspaces.get(&keyspace) else {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::UnknownKeyspace(keyspace))));
+        };
+        if self.is_in_use(id) {
+            return finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id))));
+        }
+        let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt)));
+        self.transactions.insert(id, Open::new(phase, deadline, context.clock));
+        let first = deadline.min(context.now + self.config.read_timeout);
+        self.transactions.wake_at(id, first);
+    }
+
+    fn on_abort(&mut self, id: TransactionId, outbox: &mut Out) {
+        match self.transactions.get(&id) {
+            Some(Open { phase: Phase::Executing(_), .. }) => self.fail(id, Failure::Aborted, outbox),
+            _ => finish(outbox, id, Err(Failure::Invalid(Invalid::NotOpen(id)))),
+        }
+    }
+
+    /// Ends a transaction of which nothing has left this client but reads: it has surely not committed.
+    fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
+        self.close(id, Outcome::Aborted, outbox);
+        finish(outbox, id, Err(failure));
+    }
+
+    /// Forgets a transaction of which the replicas know nothing. Only here can be told what became of it, if that has been
+    /// asked.
+    fn close(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) {
+        let open = self.transactions.remove(&id);
+        if open.is_some_and(|open| open.wants.resolve_wanted) {
+            outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
+        }
+    }
+
+    /// True if the coordinator has not forgotten a transaction of this name.
+    fn is_in_use(&self, id: TransactionId) -> bool {
+        self.transactions.contains_key(&id) || self.commit_waits.contains(id)
+    }
+
+    /// The outcome of a transaction is known: tells the client, unless it gave up, and whoever asked for it since.
+    fn answer(
+        &mut self,
+        id: TransactionId,
+        participants: Vec<ShardId>,
+        result: Result<Committed, Failure>,
+        context: &Context<'_>,
+        outbox: &mut Out,
+    ) {
+        let Some(open) = self.transactions.get_mut(&id) else { return };
+        let resolves = std::mem::take(&mut open.wants.resolve_wanted);
+        let finishes = !std::mem::replace(&mut open.wants.answered, true);
+        let deadline = open.deadline;
+        match result {
+            Ok(committed) => {
+                let mut report = Report::new(committed, participants, deadline);
+                (report.resolves, report.finishes) = (resolves, finishes);
+                self.report(id, report, context, outbox);
+            }
+            Err(failure) => {
+                if resolves {
+                    let outcome = Some(Outcome::Aborted);
+                    outbox.emit(Event::Resolved { transaction: id, outcome });
+                }
+                if finishes {
+                    finish(outbox, id, Err(failure));
+                }
+            }
         }
     }
 
@@ -517,23 +466,6 @@ impl Coordinator {
     /// True if messages can be expected from a replica soon.
     fn is_expected(&self, replica: ReplicaId) -> bool {
         !self.unreachable.contains(&replica) && !self.silent.contains(&replica)
-    }
-}
-
-/// Tells the client that a transaction is over.
-fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
-    outbox.emit(Event::Finished { transaction, result });
-}
-
-/// The client has waited long enough.
-fn give_up(open: &mut Open, id: TransactionId, participants: Vec<ShardId>, outbox: &mut Out) {
-    if open.resolve_wanted {
-        open.resolve_wanted = false;
-        outbox.emit(Event::Resolved { transaction: id, outcome: None });
-    }
-    if !open.answered {
-        open.answered = true;
-        finish(outbox, id, Err(Failure::Unknown { participants }));
     }
 }
 

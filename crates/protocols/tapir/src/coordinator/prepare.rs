@@ -234,7 +234,7 @@ impl Coordinator {
         let open = self.transactions.get_mut(&id).expect("whoever prepares it has looked at it");
         open.phase = Phase::Preparing(Box::new(preparing));
         self.send_prepare(id, context, outbox);
-        self.wake_at(id, context.now + self.config.resend_timeout);
+        self.transactions.wake_at(id, context.now + self.config.resend_timeout);
     }
 
     /// The replicas that are down, of those shards where so many are that the others are no quorum.
@@ -425,7 +425,7 @@ impl Coordinator {
         }
         let next = preparing.next();
         if let Some(at) = wake {
-            self.wake_at(id, at);
+            self.transactions.wake_at(id, at);
         }
         match next {
             Next::Wait => {}
@@ -558,7 +558,7 @@ fn tell_reads(
         let mut reads = Vec::with_capacity(found.len());
         for (read, FoundVersion { version, value, .. }) in blank.reads.iter().zip(found) {
             reads.push(ReadVersion { key: read.key.clone(), version });
-            if !open.answered {
+            if !open.wants.answered {
                 outbox.emit(Event::Got { transaction: id, key: read.key.clone(), value });
             }
         }

@@ -126,7 +126,7 @@ impl Coordinator {
         }
         let phase = Phase::Executing(Box::new(Execution::read_only(routes.clone(), id.attempt)));
         self.transactions.insert(id, Open::new(phase, deadline, context.clock));
-        self.wake_at(id, deadline);
+        self.transactions.wake_at(id, deadline);
         let rules = self.config.rules;
         let shards = wanted.by_shard(&routes);
         let reading = match freshness {

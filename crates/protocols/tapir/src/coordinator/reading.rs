@@ -284,7 +284,7 @@ impl Coordinator {
         match starts_at {
             Some(starts_at) if starts_at > context.now => {
                 if !self.lacks_quorum(id, context, outbox) {
-                    self.wake_at(id, starts_at);
+                    self.transactions.wake_at(id, starts_at);
                 }
             }
             _ => self.begin_round(id, context, outbox),
@@ -373,7 +373,7 @@ impl Coordinator {
             part.reset();
         }
         self.ask(id, false, outbox);
-        self.wake_at(id, context.now + read_timeout);
+        self.transactions.wake_at(id, context.now + read_timeout);
         // The timestamps of these reads are deadlines.
         let Some(reading) = self.reading(id).filter(|reading| reading.in_turn) else { return };
         for replica in reading.unanswered() {
@@ -497,7 +497,7 @@ impl Coordinator {
         let pause = reading.pause;
         reading.pause = (pause * 2).min(read_timeout);
         reading.resend_after = (now - reading.sent_at) + pause;
-        self.wake_at(id, now + pause);
+        self.transactions.wake_at(id, now + pause);
     }
 
     /// The newest version lies above the timestamp that was tried.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate_core::command::Outcome;
 use quorate_core::{Context, Instant, ShardId, Timestamp, TransactionId};
 
-use super::{Coordinator, Open, Out, Phase, Report};
+use super::{Coordinator, Open, Out, Phase, Report, Wants};
 use crate::message::Message;
 use crate::recovery::{backup_replica, valid_participants};
 use quorate_core::command::{Committed, Event, Failure, Invalid};
@@ -55,7 +55,7 @@ impl Coordinator {
                     }
                 },
                 _ => {
-                    open.resolve_wanted = true;
+                    open.wants.resolve_wanted = true;
                     open.deadline = open.deadline.max(deadline);
                 }
             }
@@ -68,10 +68,13 @@ impl Coordinator {
             return;
         }
         let phase = Phase::Resolving(Box::new(self.resolving(participants, timestamp, None, context.now)));
-        let open = Open { answered: true, resolve_wanted: true, ..Open::new(phase, deadline, context.clock) };
+        let open = Open {
+            wants: Wants { answered: true, resolve_wanted: true },
+            ..Open::new(phase, deadline, context.clock)
+        };
         self.transactions.insert(id, open);
         self.ask_to_recover(id, context.now, outbox);
-        self.wake_at(id, deadline.min(context.now + PATIENCE));
+        self.transactions.wake_at(id, deadline.min(context.now + PATIENCE));
     }
 
     fn resolving(
@@ -103,7 +106,7 @@ impl Coordinator {
             open.phase = Phase::Resolving(Box::new(resolving));
         }
         self.ask_to_recover(id, context.now, outbox);
-        self.wake_at(id, context.now + PATIENCE);
+        self.transactions.wake_at(id, context.now + PATIENCE);
     }
 
     fn ask_to_recover(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {
@@ -145,11 +148,11 @@ impl Coordinator {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         let Phase::Resolving(resolving) = &open.phase else { return };
         let participants = resolving.participants.clone();
-        if open.resolve_wanted {
-            open.resolve_wanted = false;
+        if open.wants.resolve_wanted {
+            open.wants.resolve_wanted = false;
             outbox.emit(Event::Forgotten { transaction: id });
         }
-        super::give_up(open, id, participants, outbox);
+        open.wants.give_up(id, participants, outbox);
         self.transactions.remove(&id);
     }
 
@@ -161,7 +164,7 @@ impl Coordinator {
     ) -> Option<Instant> {
         let open = self.transactions.get(&id)?;
         let Phase::Resolving(resolving) = &open.phase else { return None };
-        if open.answered && !open.resolve_wanted {
+        if open.wants.answered && !open.wants.resolve_wanted {
             // Nobody waits any longer, and the replicas settle it by themselves.
             self.transactions.remove(&id);
             return None;

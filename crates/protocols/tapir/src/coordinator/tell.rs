@@ -139,7 +139,7 @@ impl Coordinator {
         };
         let Some(open) = self.transactions.get_mut(&id) else { return };
         open.phase = Phase::Telling(Box::new(telling));
-        self.wake_at(id, context.now + self.config.resend_timeout);
+        self.transactions.wake_at(id, context.now + self.config.resend_timeout);
     }
 
     fn telling(&mut self, id: TransactionId) -> Option<&mut Telling> {

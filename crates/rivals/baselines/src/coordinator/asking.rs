@@ -137,7 +137,7 @@ impl Coordinator {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         open.phase = Phase::Asking(Box::new(asking));
         self.ask_missing(id, context.now, outbox);
-        self.wake_at(id, context.now + self.config.resend_timeout);
+        self.transactions.wake_at(id, context.now + self.config.resend_timeout);
     }
 
     pub(super) fn ask_missing(&mut self, id: TransactionId, now: Instant, outbox: &mut Out) {

@@ -158,7 +158,7 @@ impl Coordinator {
             self.ages.keep(id, age);
         }
         let Some(open) = self.close(id, outcome, outbox) else { return };
-        if !open.answered {
+        if !open.wants.answered {
             finish(outbox, id, Err(Failure::Conflict));
         }
     }
@@ -166,7 +166,7 @@ impl Coordinator {
     /// Nobody knows any more what became of a transaction.
     fn forgotten(&mut self, id: TransactionId, outbox: &mut Out) {
         let Some(mut open) = self.transactions.remove(&id) else { return };
-        if std::mem::take(&mut open.resolve_wanted) {
+        if std::mem::take(&mut open.wants.resolve_wanted) {
             outbox.emit(Event::Forgotten { transaction: id });
         }
         super::give_up(&mut open, id, outbox);

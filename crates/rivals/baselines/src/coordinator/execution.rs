@@ -211,7 +211,7 @@ impl Coordinator {
         let request = execution.requests;
         execution.pending.push(Pending { request, wanted, asked: 0, asked_at: context.now });
         self.ask_to_read(id, request, context.now, outbox);
-        self.wake_at(id, context.now + self.config.read_timeout);
+        self.transactions.wake_at(id, context.now + self.config.read_timeout);
     }
 
     /// Asks the next replica of each shard that has not answered.

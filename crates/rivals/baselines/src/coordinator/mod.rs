@@ -34,18 +34,13 @@ mod resolve;
 mod snapshot;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_coordinator::{Leaders, Wakeups};
-use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Outcome, Routes};
-use quorate_core::hash::FixedMap;
-use quorate_core::hosted::HostedCoordinator;
-use quorate_core::machine::OutboxOf;
+use quorate_coordinator::{Coordinates, Leaders, Transactions, Wants, finish};
+use quorate_core::command::{Command, Event, Failure, Invalid, Outcome, Routes};
 use quorate_core::{
-    Address, ClockTime, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, Timestamp,
-    TransactionId,
+    ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId,
 };
 
 use crate::config::CoordinatorConfig;
@@ -55,18 +50,11 @@ use asking::{Asking, Question};
 use execution::Execution;
 use reporting::Reporting;
 
-type Out = OutboxOf<Coordinator>;
+type Out = quorate_coordinator::Out<Coordinator>;
 
 /// So often a question follows from one replica to the one that it names, before it waits for its time-out: while leaders
 /// change, replicas may name each other.
 const REDIRECTS_MAX: u32 = 4;
-
-/// What a coordinator asks to be woken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CoordinatorTimer {
-    /// Some transaction wants attention.
-    Attention,
-}
 
 /// The coordinator of all transactions of one client.
 #[derive(Debug)]
@@ -75,25 +63,21 @@ pub struct Coordinator {
     keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
     leaders: Leaders,
     ages: Ages,
-    transactions: FixedMap<TransactionId, Open>,
+    transactions: Transactions<Open>,
     /// The greatest timestamp that was proposed so far, or told to be too low.
     last_timestamp: Timestamp,
     /// How far this client's clock is behind, as far as leaders have complained.
     lead: Duration,
-    wakeups: Wakeups,
 }
 
 /// A transaction that the coordinator has not forgotten yet.
 #[derive(Debug)]
-struct Open {
+pub struct Open {
     phase: Phase,
     /// By when the client wants an answer.
     deadline: Instant,
-    /// True once the client has been told how it ended, or that nobody knows.
-    answered: bool,
-    /// True if the client asks for the outcome, after it had been told that nobody knows.
-    resolve_wanted: bool,
-    wake_at: Option<Instant>,
+    /// What the client still wants to hear.
+    wants: Wants,
     /// What the clock showed when it began: it is proposed at no lower timestamp.
     began: ClockTime,
 }
@@ -101,7 +85,7 @@ struct Open {
 impl Open {
     /// Its client wants an answer by `deadline`.
     fn new(phase: Phase, deadline: Instant, began: ClockTime) -> Self {
-        Open { phase, deadline, answered: false, resolve_wanted: false, wake_at: None, began }
+        Open { phase, deadline, wants: Wants::default(), began }
     }
 }
 
@@ -112,15 +96,14 @@ enum Phase {
     Reporting(Reporting),
 }
 
-impl Machine for Coordinator {
+impl Coordinates for Coordinator {
     type Message = Message;
-    type Timer = CoordinatorTimer;
-    type Record = Infallible;
     type Command = Command;
     type Event = Event;
     type Config = CoordinatorConfig;
+    type Open = Open;
 
-    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+    fn new(config: CoordinatorConfig) -> Self {
         let mut leaders = Leaders::default();
         if let Some((shard, size)) = config.service {
             leaders.learn(shard, size.into(), None, Epoch::FIRST);
@@ -130,85 +113,27 @@ impl Machine for Coordinator {
             keyspaces: BTreeMap::new(),
             leaders,
             ages: Ages::default(),
-            transactions: FixedMap::default(),
+            transactions: Transactions::default(),
             last_timestamp: Timestamp::ZERO,
             lead: Duration::ZERO,
-            wakeups: Wakeups::default(),
         }
     }
 
-    fn epoch(&self, to: Address) -> Epoch {
-        match to {
-            Address::Replica(replica) => {
-                self.leaders.group(replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
-            }
-            Address::Client(_) => Epoch::FIRST,
-        }
+    fn epoch_of(&self, shard: ShardId) -> Epoch {
+        self.leaders.group(shard).map_or(Epoch::FIRST, |group| group.epoch)
     }
 
-    fn step(
-        &mut self,
-        context: &mut Context<'_>,
-        input: Input<Message, CoordinatorTimer, Command>,
-        outbox: &mut Out,
-    ) {
-        match input {
-            Input::Start | Input::Persisted(_) => {}
-            Input::Message { from: Address::Replica(replica), epoch, message } => {
-                if self.note_epoch(replica, epoch, outbox) {
-                    self.on_message(replica, message, context, outbox);
-                }
-            }
-            Input::Message { from: Address::Client(_), .. } => {}
-            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
-            Input::Command(command) => self.on_command(command, context, outbox),
-        }
-        self.set_timer(context.now, outbox);
+    fn transactions(&self) -> &Transactions<Open> {
+        &self.transactions
     }
-}
 
-impl HostedCoordinator for Coordinator {
-    fn is_idle(&self) -> bool {
-        self.transactions.is_empty()
-    }
-}
-
-impl Coordinator {
-    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
-        match command {
-            Command::Route(routes) => self.on_route(routes),
-            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
-            Command::Begin { transaction, keyspace, patience } => {
-                self.open(transaction, keyspace, context.now + patience, context, outbox);
-            }
-            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
-            Command::Scan { transaction, range, limit } => {
-                self.on_scan(transaction, range, limit, context, outbox);
-            }
-            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
-            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
-            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
-                let (wanted, deadline) = (Wanted::Keys(keys), context.now + patience);
-                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
-            }
-            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
-                let (wanted, deadline) = (Wanted::Range(range, limit), context.now + patience);
-                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
-            }
-            Command::Abort { transaction } => self.on_abort(transaction, outbox),
-            Command::Resolve { transaction, participants, timestamp, patience } => {
-                let deadline = context.now + patience;
-                self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
-            }
-            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
-                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
-            }
-        }
+    fn transactions_mut(&mut self) -> &mut Transactions<Open> {
+        &mut self.transactions
     }
 
     /// If a replica speaks under a later membership than this coordinator knows, the client is told that it has to learn of that.
     /// False if its group is none of those that are spoken to.
-    fn note_epoch(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
         let Some(group) = self.leaders.group_mut(from.shard) else { return false };
         if epoch > group.newest_epoch {
             group.newest_epoch = epoch;
@@ -268,6 +193,67 @@ impl Coordinator {
         }
     }
 
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.on_route(routes),
+            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
+            Command::Begin { transaction, keyspace, patience } => {
+                self.open(transaction, keyspace, context.now + patience, context, outbox);
+            }
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox);
+            }
+            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+                let (wanted, deadline) = (Wanted::Keys(keys), context.now + patience);
+                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
+            }
+            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+                let (wanted, deadline) = (Wanted::Range(range, limit), context.now + patience);
+                self.on_read_only(transaction, keyspace, wanted, freshness, deadline, context, outbox);
+            }
+            Command::Abort { transaction } => self.on_abort(transaction, outbox),
+            Command::Resolve { transaction, participants, timestamp, patience } => {
+                let deadline = context.now + patience;
+                self.on_resolve(transaction, participants, timestamp, deadline, context, outbox);
+            }
+            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
+            }
+        }
+    }
+
+    /// Looks after one transaction; gives when to look again.
+    fn attend(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) -> Option<Instant> {
+        let open = self.transactions.get(&id)?;
+        if context.now >= open.deadline {
+            match &open.phase {
+                Phase::Executing(execution) => {
+                    let missing = execution.unanswered(&self.leaders);
+                    self.fail(id, Failure::Unavailable { missing }, outbox);
+                    return None;
+                }
+                Phase::Asking(asking) => self.on_late(id, self.is_surely_aborted(asking), context, outbox),
+                Phase::Reporting(reporting) if reporting.participants.is_empty() => {
+                    self.fail(id, Failure::Unavailable { missing: Vec::new() }, outbox);
+                }
+                // It has committed, and cannot be said to have.
+                Phase::Reporting(_) => self.on_late(id, None, context, outbox),
+            }
+        }
+        match &self.transactions.get(&id)?.phase {
+            Phase::Executing(_) => self.attend_execution(id, context, outbox),
+            Phase::Asking(_) => self.attend_asking(id, context, outbox),
+            Phase::Reporting(_) => self.attend_reporting(id, context, outbox),
+        }
+    }
+}
+
+quorate_coordinator::coordinator!(Coordinator);
+
+impl Coordinator {
     fn on_route(&mut self, routes: Arc<Routes>) {
         let keyspace = &routes.keyspace;
         for (position, group) in keyspace.groups().enumerate() {
@@ -285,11 +271,7 @@ impl Coordinator {
     fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &Context<'_>) {
         if self.leaders.set_reachable(replica, reachable) && !reachable {
             // Whoever waits for it need not wait any longer.
-            let mut waiting: Vec<TransactionId> = self.transactions.keys().copied().collect();
-            waiting.sort_unstable();
-            for id in waiting {
-                self.wake_at(id, context.now);
-            }
+            self.transactions.wake_all(context.now);
         }
     }
 
@@ -316,7 +298,7 @@ impl Coordinator {
         });
         let phase = Phase::Executing(Box::new(Execution::new(routes.clone(), id.attempt, lock)));
         self.transactions.insert(id, Open::new(phase, deadline, context.clock));
-        self.wake_at(id, deadline.min(context.now + self.config.read_timeout));
+        self.transactions.wake_at(id, deadline.min(context.now + self.config.read_timeout));
         Some(routes)
     }
 
@@ -347,62 +329,10 @@ impl Coordinator {
     /// Forgets a transaction, and tells what became of it if that has been asked: the servers could not.
     fn close(&mut self, id: TransactionId, outcome: Outcome, outbox: &mut Out) -> Option<Open> {
         let open = self.transactions.remove(&id)?;
-        if open.resolve_wanted {
+        if open.wants.resolve_wanted {
             outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
         }
         Some(open)
-    }
-
-    /// Makes sure that a transaction gets attention at `at`, or earlier.
-    fn wake_at(&mut self, id: TransactionId, at: Instant) {
-        let Some(open) = self.transactions.get_mut(&id) else { return };
-        self.wakeups.plan(&mut open.wake_at, id, at);
-    }
-
-    fn set_timer(&mut self, now: Instant, outbox: &mut Out) {
-        if let Some(after) = self.wakeups.set_timer(None, now) {
-            outbox.set_timer(CoordinatorTimer::Attention, after);
-        }
-    }
-
-    fn on_attention_timeout(&mut self, context: &mut Context<'_>, outbox: &mut Out) {
-        self.wakeups.on_timer();
-        while let Some((at, id)) = self.wakeups.pop_due(context.now) {
-            let Some(open) = self.transactions.get_mut(&id) else { continue };
-            if open.wake_at != Some(at) {
-                continue;
-            }
-            open.wake_at = None;
-            if let Some(next) = self.attend(id, context, outbox) {
-                // Never at once again: a wake-up that finds nothing to do must not spin.
-                self.wake_at(id, next.max(context.now + Duration::from_millis(1)));
-            }
-        }
-    }
-
-    /// Looks after one transaction; gives when to look again.
-    fn attend(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) -> Option<Instant> {
-        let open = self.transactions.get(&id)?;
-        if context.now >= open.deadline {
-            match &open.phase {
-                Phase::Executing(execution) => {
-                    let missing = execution.unanswered(&self.leaders);
-                    self.fail(id, Failure::Unavailable { missing }, outbox);
-                    return None;
-                }
-                Phase::Asking(asking) => self.on_late(id, self.is_surely_aborted(asking), context, outbox),
-                Phase::Reporting(reporting) if reporting.participants.is_empty() => {
-                    self.fail(id, Failure::Unavailable { missing: Vec::new() }, outbox);
-                }
-                // It has committed, and cannot be said to have.
-                Phase::Reporting(_) => self.on_late(id, None, context, outbox),
-            }
-        }
-        match &self.transactions.get(&id)?.phase {
-            Phase::Executing(_) => self.attend_execution(id, context, outbox),
-            Phase::Asking(_) => self.attend_asking(id, context, outbox),
-            Phase::Reporting(_) => self.attend_reporting(id, context, outbox),
-        }
     }
 
     /// The replicas that are missing, if a transaction cannot commit as long as no prepare has left; none if one has.
@@ -437,11 +367,6 @@ impl Coordinator {
     }
 }
 
-/// Tells the client that a transaction is over.
-fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
-    outbox.emit(Event::Finished { transaction, result });
-}
-
 /// Nobody can tell the client, for now, what became of a transaction.
 fn give_up(open: &mut Open, id: TransactionId, outbox: &mut Out) {
     let participants = match &open.phase {
@@ -449,10 +374,5 @@ fn give_up(open: &mut Open, id: TransactionId, outbox: &mut Out) {
         Phase::Asking(asking) => asking.participants(),
         Phase::Reporting(reporting) => reporting.participants.clone(),
     };
-    if std::mem::take(&mut open.resolve_wanted) {
-        outbox.emit(Event::Resolved { transaction: id, outcome: None });
-    }
-    if !std::mem::replace(&mut open.answered, true) {
-        finish(outbox, id, Err(Failure::Unknown { participants }));
-    }
+    open.wants.give_up(id, participants, outbox);
 }

@@ -36,7 +36,7 @@ impl Coordinator {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         open.phase = Phase::Reporting(Reporting { timestamp, until, participants });
         if let Some(next) = self.attend_reporting(id, context, outbox) {
-            self.wake_at(id, next);
+            self.transactions.wake_at(id, next);
         }
     }
 
@@ -64,7 +64,7 @@ impl Coordinator {
             return Some(context.now + std::time::Duration::from_micros(wait));
         }
         let open = self.close(id, Outcome::Committed(timestamp), outbox)?;
-        if !open.answered {
+        if !open.wants.answered {
             finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }
         None

@@ -5,7 +5,7 @@ use quorate_core::topology::SHARDS_MAX;
 use quorate_core::{Context, Instant, ShardId, Timestamp, TransactionId};
 
 use super::asking::{Asking, Question};
-use super::{Coordinator, Open, Out, Phase};
+use super::{Coordinator, Open, Out, Phase, Wants};
 use crate::decision::Standings;
 
 impl Coordinator {
@@ -19,9 +19,9 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         if let Some(open) = self.transactions.get_mut(&id) {
-            open.resolve_wanted = true;
+            open.wants.resolve_wanted = true;
             open.deadline = open.deadline.max(deadline);
-            return self.wake_at(id, deadline);
+            return self.transactions.wake_at(id, deadline);
         }
         let is_known = !participants.is_empty()
             && participants.len() <= SHARDS_MAX
@@ -37,10 +37,13 @@ impl Coordinator {
         let question = Question::Resolve { not_before, standings: Standings::new(&participants) };
         let asking = Asking::new(question, Default::default(), participants);
         let phase = Phase::Asking(Box::new(asking));
-        let open = Open { answered: true, resolve_wanted: true, ..Open::new(phase, deadline, context.clock) };
+        let open = Open {
+            wants: Wants { answered: true, resolve_wanted: true },
+            ..Open::new(phase, deadline, context.clock)
+        };
         self.transactions.insert(id, open);
         self.ask_missing(id, context.now, outbox);
-        self.wake_at(id, context.now + self.config.resend_timeout);
-        self.wake_at(id, deadline);
+        self.transactions.wake_at(id, context.now + self.config.resend_timeout);
+        self.transactions.wake_at(id, deadline);
     }
 }

@@ -21,18 +21,15 @@ mod puts;
 mod reading;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_coordinator::{Buffer, Wakeups};
+use quorate_coordinator::{Buffer, Coordinates, Transactions, finish};
 use quorate_core::command::{Command, Committed, Event, Failure, Freshness, Invalid, Routes};
 use quorate_core::hash::FixedMap;
-use quorate_core::hosted::HostedCoordinator;
-use quorate_core::machine::OutboxOf;
 use quorate_core::{
-    Address, ClockTime, Context, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine, ReplicaId,
-    Timestamp, TransactionId,
+    ClockTime, Context, Epoch, Instant, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp,
+    TransactionId,
 };
 
 use crate::config::CoordinatorConfig;
@@ -41,15 +38,8 @@ use groups::Groups;
 use puts::Puts;
 use reading::Pending;
 
-type Out = OutboxOf<Coordinator>;
+type Out = quorate_coordinator::Out<Coordinator>;
 type Ir = quorate_ir::Message<QwStore>;
-
-/// What a coordinator asks to be woken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CoordinatorTimer {
-    /// Some transaction wants attention.
-    Attention,
-}
 
 /// The coordinator of everything that one client does.
 #[derive(Debug)]
@@ -57,7 +47,7 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
     groups: Groups,
-    transactions: FixedMap<TransactionId, Open>,
+    transactions: Transactions<Open>,
     /// The transaction of each put that is on its way.
     by_put: FixedMap<TransactionId, TransactionId>,
     /// The number of the next put.
@@ -66,12 +56,11 @@ pub struct Coordinator {
     last_timestamp: Timestamp,
     /// How far this client's clock is behind, as far as replicas have complained.
     lead: Duration,
-    wakeups: Wakeups,
 }
 
 /// A transaction that the coordinator has not forgotten yet.
 #[derive(Debug)]
-struct Open {
+pub struct Open {
     routes: Arc<Routes>,
     /// By when the client wants an answer.
     deadline: Instant,
@@ -82,7 +71,6 @@ struct Open {
     phase: Phase,
     /// True if it only reads, and ends by itself once everything is read.
     commits_when_read: bool,
-    wake_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,100 +83,36 @@ enum Phase {
     Abandoned,
 }
 
-impl Machine for Coordinator {
+impl Coordinates for Coordinator {
     type Message = Message;
-    type Timer = CoordinatorTimer;
-    type Record = Infallible;
     type Command = Command;
     type Event = Event;
     type Config = CoordinatorConfig;
+    type Open = Open;
 
-    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+    fn new(config: CoordinatorConfig) -> Self {
         Coordinator {
             config,
             keyspaces: BTreeMap::new(),
             groups: Groups::default(),
-            transactions: FixedMap::default(),
+            transactions: Transactions::default(),
             by_put: FixedMap::default(),
             next_put: 0,
             last_timestamp: Timestamp::ZERO,
             lead: Duration::ZERO,
-            wakeups: Wakeups::default(),
         }
     }
 
-    fn epoch(&self, to: Address) -> Epoch {
-        match to {
-            Address::Replica(replica) => {
-                self.groups.group(replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
-            }
-            Address::Client(_) => Epoch::FIRST,
-        }
+    fn epoch_of(&self, shard: ShardId) -> Epoch {
+        self.groups.group(shard).map_or(Epoch::FIRST, |group| group.epoch)
     }
 
-    fn step(
-        &mut self,
-        context: &mut Context<'_>,
-        input: Input<Message, CoordinatorTimer, Command>,
-        outbox: &mut Out,
-    ) {
-        match input {
-            Input::Start | Input::Persisted(_) => {}
-            Input::Message { from: Address::Replica(replica), epoch, message } => {
-                if self.is_current(replica, epoch, outbox) {
-                    self.groups.note_heard(replica);
-                    self.on_message(replica, message, context, outbox);
-                }
-            }
-            Input::Message { from: Address::Client(_), .. } => {}
-            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
-            Input::Command(command) => self.on_command(command, context, outbox),
-        }
-        if let Some(after) = self.wakeups.set_timer(None, context.now) {
-            outbox.set_timer(CoordinatorTimer::Attention, after);
-        }
+    fn transactions(&self) -> &Transactions<Open> {
+        &self.transactions
     }
-}
 
-impl HostedCoordinator for Coordinator {
-    fn is_idle(&self) -> bool {
-        self.transactions.is_empty()
-    }
-}
-
-impl Coordinator {
-    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
-        match command {
-            Command::Route(routes) => self.on_route(routes),
-            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
-            Command::Begin { transaction, keyspace, patience } => {
-                self.open(transaction, keyspace, patience, context, outbox);
-            }
-            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
-            Command::Scan { transaction, range, limit } => {
-                self.on_scan(transaction, range, limit, context, outbox);
-            }
-            Command::Put { transaction, key, value } => {
-                self.on_put(transaction, key, value, context, outbox);
-            }
-            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
-            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
-                if self.open_to_read(transaction, keyspace, freshness, patience, context, outbox) {
-                    self.read_keys(transaction, keys, context, outbox);
-                }
-            }
-            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
-                if self.open_to_read(transaction, keyspace, freshness, patience, context, outbox) {
-                    self.read_range(transaction, range, limit, context, outbox);
-                }
-            }
-            Command::Abort { transaction } => self.on_abort(transaction, outbox),
-            // Replicas know puts, and not which transaction they belong to.
-            Command::Resolve { transaction, .. } => outbox.emit(Event::Forgotten { transaction }),
-            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
-                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
-            }
-        }
+    fn transactions_mut(&mut self) -> &mut Transactions<Open> {
+        &mut self.transactions
     }
 
     /// True if a replica speaks under the membership that this client knows. Of a later one the client is told, once.
@@ -201,7 +125,8 @@ impl Coordinator {
         epoch == group.epoch
     }
 
-    fn on_message(&mut self, from: ReplicaId, message: Message, context: &Context<'_>, outbox: &mut Out) {
+    fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
+        self.groups.note_heard(from);
         match message {
             Message::ReadReply { transaction, key, version, value } => {
                 self.on_read_reply(from, transaction, key, version, value, context, outbox);
@@ -236,6 +161,73 @@ impl Coordinator {
         }
     }
 
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.on_route(routes),
+            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
+            Command::Begin { transaction, keyspace, patience } => {
+                self.open(transaction, keyspace, patience, context, outbox);
+            }
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox);
+            }
+            Command::Put { transaction, key, value } => {
+                self.on_put(transaction, key, value, context, outbox);
+            }
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+                if self.open_to_read(transaction, keyspace, freshness, patience, context, outbox) {
+                    self.read_keys(transaction, keys, context, outbox);
+                }
+            }
+            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+                if self.open_to_read(transaction, keyspace, freshness, patience, context, outbox) {
+                    self.read_range(transaction, range, limit, context, outbox);
+                }
+            }
+            Command::Abort { transaction } => self.on_abort(transaction, outbox),
+            // Replicas know puts, and not which transaction they belong to.
+            Command::Resolve { transaction, .. } => outbox.emit(Event::Forgotten { transaction }),
+            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
+            }
+        }
+    }
+
+    /// Looks after one transaction; gives when to look again.
+    fn attend(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) -> Option<Instant> {
+        let open = self.transactions.get_mut(&id)?;
+        if context.now >= open.deadline + self.config.abandon_after {
+            self.fail(id, Failure::Unknown { participants: Vec::new() }, outbox);
+            return None;
+        }
+        if context.now >= open.deadline && open.phase != Phase::Abandoned {
+            if open.puts.shards.is_empty() {
+                let missing = open.unanswered(&self.groups);
+                self.fail(id, Failure::Unavailable { missing }, outbox);
+                return None;
+            }
+            // Others may see what it has put, whatever becomes of the rest.
+            open.phase = Phase::Abandoned;
+            open.pending.clear();
+            finish(outbox, id, Err(Failure::Unknown { participants: open.puts.shards.clone() }));
+            self.finish_if_complete(id, context.clock, outbox);
+        }
+        let reads = self.attend_reads(id, context.now, outbox);
+        let puts = self.attend_puts(id, context, outbox);
+        let open = self.transactions.get(&id)?;
+        let end = match open.phase {
+            Phase::Abandoned => open.deadline + self.config.abandon_after,
+            Phase::Running | Phase::Committing => open.deadline,
+        };
+        [reads, puts, Some(end)].into_iter().flatten().min()
+    }
+}
+
+quorate_coordinator::coordinator!(Coordinator);
+
+impl Coordinator {
     fn on_route(&mut self, routes: Arc<Routes>) {
         let keyspace = &routes.keyspace;
         for shard in &keyspace.shards {
@@ -247,11 +239,7 @@ impl Coordinator {
     fn on_reachable(&mut self, replica: ReplicaId, reachable: bool, context: &Context<'_>) {
         if self.groups.set_reachable(replica, reachable) && !reachable {
             // Whoever waits for it need not wait any longer.
-            let mut waiting: Vec<TransactionId> = self.transactions.keys().copied().collect();
-            waiting.sort_unstable();
-            for id in waiting {
-                self.wake_at(id, context.now);
-            }
+            self.transactions.wake_all(context.now);
         }
     }
 
@@ -282,10 +270,9 @@ impl Coordinator {
             puts: Puts::default(),
             phase: Phase::Running,
             commits_when_read: false,
-            wake_at: None,
         };
         self.transactions.insert(id, open);
-        self.wake_at(id, deadline);
+        self.transactions.wake_at(id, deadline);
         true
     }
 
@@ -391,60 +378,4 @@ impl Coordinator {
             finish(outbox, id, Err(failure));
         }
     }
-
-    /// Makes sure that a transaction gets attention at `at`, or earlier.
-    fn wake_at(&mut self, id: TransactionId, at: Instant) {
-        if let Some(open) = self.transactions.get_mut(&id) {
-            self.wakeups.plan(&mut open.wake_at, id, at);
-        }
-    }
-
-    fn on_attention_timeout(&mut self, context: &Context<'_>, outbox: &mut Out) {
-        self.wakeups.on_timer();
-        while let Some((at, id)) = self.wakeups.pop_due(context.now) {
-            let Some(open) = self.transactions.get_mut(&id) else { continue };
-            if open.wake_at != Some(at) {
-                continue;
-            }
-            open.wake_at = None;
-            if let Some(next) = self.attend(id, context, outbox) {
-                // Never at once again: a wake-up that finds nothing to do must not spin.
-                self.wake_at(id, next.max(context.now + Duration::from_millis(1)));
-            }
-        }
-    }
-
-    /// Looks after one transaction; gives when to look again.
-    fn attend(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) -> Option<Instant> {
-        let open = self.transactions.get_mut(&id)?;
-        if context.now >= open.deadline + self.config.abandon_after {
-            self.fail(id, Failure::Unknown { participants: Vec::new() }, outbox);
-            return None;
-        }
-        if context.now >= open.deadline && open.phase != Phase::Abandoned {
-            if open.puts.shards.is_empty() {
-                let missing = open.unanswered(&self.groups);
-                self.fail(id, Failure::Unavailable { missing }, outbox);
-                return None;
-            }
-            // Others may see what it has put, whatever becomes of the rest.
-            open.phase = Phase::Abandoned;
-            open.pending.clear();
-            finish(outbox, id, Err(Failure::Unknown { participants: open.puts.shards.clone() }));
-            self.finish_if_complete(id, context.clock, outbox);
-        }
-        let reads = self.attend_reads(id, context.now, outbox);
-        let puts = self.attend_puts(id, context, outbox);
-        let open = self.transactions.get(&id)?;
-        let end = match open.phase {
-            Phase::Abandoned => open.deadline + self.config.abandon_after,
-            Phase::Running | Phase::Committing => open.deadline,
-        };
-        [reads, puts, Some(end)].into_iter().flatten().min()
-    }
-}
-
-/// Tells the client that a transaction is over.
-fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
-    outbox.emit(Event::Finished { transaction, result });
 }

@@ -134,7 +134,7 @@ impl Coordinator {
         let Some(open) = self.transactions.get_mut(&id) else { return };
         open.puts.flights.push(flight);
         self.by_put.insert(put, id);
-        self.wake_at(id, context.now + self.config.resend_timeout);
+        self.transactions.wake_at(id, context.now + self.config.resend_timeout);
     }
 
     /// A timestamp above every earlier one of this client, or two puts of a key could have the same.

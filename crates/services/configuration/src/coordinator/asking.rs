@@ -9,7 +9,7 @@ use quorate_core::{
     ClientId, Context, Instant, Key, KeyRange, KeyspaceId, ReplicaId, ShardId, Timestamp, TransactionId,
 };
 
-use super::{Coordinator, Open, Out, Phase, finish};
+use super::{Coordinator, Open, Out, Phase, Wants, finish};
 use crate::entry::{KeyState, Revision, Stored};
 use crate::message::{Compare, ConditionalWrite, Consistency, Message, WriteResult};
 
@@ -103,7 +103,7 @@ impl Coordinator {
             Question::Settle => Message::Settle { request, transaction, since },
         };
         outbox.send(to, message);
-        self.wake_at(id, context.now + self.config.resend_timeout);
+        self.transactions.wake_at(id, context.now + self.config.resend_timeout);
     }
 
     /// Who was asked does not lead.
@@ -266,7 +266,7 @@ impl Coordinator {
             return;
         }
         let outcome = result.outcome(id);
-        if self.transactions.get(&id).is_some_and(|open| open.resolve_wanted) {
+        if self.transactions.get(&id).is_some_and(|open| open.wants.resolve_wanted) {
             outbox.emit(Event::Resolved { transaction: id, outcome: Some(outcome) });
         }
         match (outcome, result) {
@@ -280,7 +280,7 @@ impl Coordinator {
 
     /// A transaction has committed.
     pub(super) fn commit(&mut self, id: TransactionId, timestamp: Timestamp, outbox: &mut Out) {
-        if self.forget(id).is_some_and(|open| !open.answered) {
+        if self.forget(id).is_some_and(|open| !open.wants.answered) {
             finish(outbox, id, Ok(Committed { timestamp, fast: true, retries: 0 }));
         }
     }
@@ -294,9 +294,9 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         if let Some(open) = self.transactions.get_mut(&id) {
-            open.resolve_wanted = true;
+            open.wants.resolve_wanted = true;
             open.deadline = open.deadline.max(deadline);
-            return self.wake_at(id, deadline);
+            return self.transactions.wake_at(id, deadline);
         }
         let [shard] = participants else {
             return outbox.emit(Event::Resolved { transaction: id, outcome: None });
@@ -313,10 +313,10 @@ impl Coordinator {
         };
         let phase = Phase::Asking(Box::new(asking));
         let open =
-            Open { shard: *shard, phase, deadline, answered: true, resolve_wanted: true, wake_at: None };
+            Open { shard: *shard, phase, deadline, wants: Wants { answered: true, resolve_wanted: true } };
         self.transactions.insert(id, open);
         self.send_question(id, context, outbox);
-        self.wake_at(id, deadline);
+        self.transactions.wake_at(id, deadline);
     }
 }
 

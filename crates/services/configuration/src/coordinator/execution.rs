@@ -174,7 +174,7 @@ impl Coordinator {
         execution.pending.push(pending);
         // It is validated when it commits, whatever the receiver forgets; this client forgets it with the transaction.
         outbox.send_unordered(to, message);
-        self.wake_at(id, context.now + self.config.read_timeout);
+        self.transactions.wake_at(id, context.now + self.config.read_timeout);
     }
 
     /// Takes what a transaction waits for with this question, if it still does.

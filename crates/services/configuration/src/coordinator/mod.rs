@@ -23,19 +23,13 @@ mod group;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
-use quorate_coordinator::Wakeups;
-use quorate_core::command::{Command, Committed, Event, Failure, Invalid, Routes};
+use quorate_coordinator::{Coordinates, Transactions, Wants, finish};
+use quorate_core::command::{Command, Event, Failure, Invalid, Routes};
 use quorate_core::hash::FixedMap;
-use quorate_core::hosted::HostedCoordinator;
 use quorate_core::log::Position;
-use quorate_core::machine::OutboxOf;
-use quorate_core::{
-    Address, Context, Epoch, Input, Instant, KeyspaceId, Machine, ReplicaId, ShardId, TransactionId,
-};
+use quorate_core::{Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId};
 
 use crate::config::CoordinatorConfig;
 use crate::message::{Message, Refusal};
@@ -43,14 +37,7 @@ use asking::{Asking, Question};
 use execution::Execution;
 use group::Group;
 
-type Out = OutboxOf<Coordinator>;
-
-/// What a coordinator asks to be woken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CoordinatorTimer {
-    /// Some transaction wants attention.
-    Attention,
-}
+type Out = quorate_coordinator::Out<Coordinator>;
 
 /// The coordinator of all transactions of one client.
 #[derive(Debug)]
@@ -58,25 +45,21 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     keyspaces: BTreeMap<KeyspaceId, Arc<Routes>>,
     groups: BTreeMap<ShardId, Group>,
-    transactions: FixedMap<TransactionId, Open>,
+    transactions: Transactions<Open>,
     /// Questions are counted, and each is of one transaction.
     last_request: u64,
     requests: FixedMap<u64, TransactionId>,
-    wakeups: Wakeups,
 }
 
 /// A transaction that the coordinator has not forgotten yet.
 #[derive(Debug)]
-struct Open {
+pub struct Open {
     shard: ShardId,
     phase: Phase,
     /// By when the client wants an answer.
     deadline: Instant,
-    /// True once the client has been told how it ended, or that nobody knows.
-    answered: bool,
-    /// True if the client asks for the outcome, after it had been told that nobody knows.
-    resolve_wanted: bool,
-    wake_at: Option<Instant>,
+    /// What the client still wants to hear.
+    wants: Wants,
 }
 
 #[derive(Debug)]
@@ -85,103 +68,39 @@ enum Phase {
     Asking(Box<Asking>),
 }
 
-impl Machine for Coordinator {
+impl Coordinates for Coordinator {
     type Message = Message;
-    type Timer = CoordinatorTimer;
-    type Record = Infallible;
     type Command = Command;
     type Event = Event;
     type Config = CoordinatorConfig;
+    type Open = Open;
 
-    fn restore(config: CoordinatorConfig, _: impl IntoIterator<Item = Infallible>) -> Self {
+    fn new(config: CoordinatorConfig) -> Self {
         Coordinator {
             config,
             keyspaces: BTreeMap::new(),
             groups: BTreeMap::new(),
-            transactions: FixedMap::default(),
+            transactions: Transactions::default(),
             last_request: 0,
             requests: FixedMap::default(),
-            wakeups: Wakeups::default(),
         }
     }
 
-    fn epoch(&self, to: Address) -> Epoch {
-        match to {
-            Address::Replica(replica) => {
-                self.groups.get(&replica.shard).map_or(Epoch::FIRST, |group| group.epoch)
-            }
-            Address::Client(_) => Epoch::FIRST,
-        }
+    fn epoch_of(&self, shard: ShardId) -> Epoch {
+        self.groups.get(&shard).map_or(Epoch::FIRST, |group| group.epoch)
     }
 
-    fn step(
-        &mut self,
-        context: &mut Context<'_>,
-        input: Input<Message, CoordinatorTimer, Command>,
-        outbox: &mut Out,
-    ) {
-        match input {
-            Input::Start | Input::Persisted(_) => {}
-            Input::Message { from: Address::Replica(replica), epoch, message } => {
-                if self.note_epoch(replica, epoch, outbox) {
-                    self.on_message(replica, message, context, outbox);
-                }
-            }
-            Input::Message { from: Address::Client(_), .. } => {}
-            Input::Timer(CoordinatorTimer::Attention) => self.on_attention_timeout(context, outbox),
-            Input::Command(command) => self.on_command(command, context, outbox),
-        }
-        if let Some(after) = self.wakeups.set_timer(None, context.now) {
-            outbox.set_timer(CoordinatorTimer::Attention, after);
-        }
+    fn transactions(&self) -> &Transactions<Open> {
+        &self.transactions
     }
-}
 
-impl HostedCoordinator for Coordinator {
-    fn is_idle(&self) -> bool {
-        self.transactions.is_empty()
-    }
-}
-
-impl Coordinator {
-    fn on_command(&mut self, command: Command, context: &Context<'_>, outbox: &mut Out) {
-        match command {
-            Command::Route(routes) => self.on_route(routes),
-            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
-            Command::Begin { transaction, keyspace, patience } => {
-                self.open(transaction, keyspace, context.now + patience, context, outbox);
-            }
-            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
-            Command::Scan { transaction, range, limit } => {
-                self.on_scan(transaction, range, limit, context, outbox);
-            }
-            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
-            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
-            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
-                let (question, deadline) = (Question::Get { keys }, context.now + patience);
-                self.on_read_only(transaction, keyspace, question, freshness, deadline, context, outbox);
-            }
-            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
-                let limit = limit.min(self.config.scan_page_max);
-                let (question, deadline) = (Question::Scan { range, limit }, context.now + patience);
-                self.on_read_only(transaction, keyspace, question, freshness, deadline, context, outbox);
-            }
-            Command::Abort { transaction } => match self.execution(transaction) {
-                Some(_) => self.fail(transaction, Failure::Aborted, outbox),
-                None => finish(outbox, transaction, Err(Failure::Invalid(Invalid::NotOpen(transaction)))),
-            },
-            Command::Resolve { transaction, participants, patience, .. } => {
-                self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
-            }
-            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
-                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
-            }
-        }
+    fn transactions_mut(&mut self) -> &mut Transactions<Open> {
+        &mut self.transactions
     }
 
     /// If a replica speaks under a later membership than this coordinator knows, the client is told that it has to learn of that.
     /// False if its group is none of those that are spoken to.
-    fn note_epoch(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
+    fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
         let Some(group) = self.groups.get_mut(&from.shard) else { return false };
         if epoch > group.newest_epoch {
             group.newest_epoch = epoch;
@@ -190,7 +109,7 @@ impl Coordinator {
         true
     }
 
-    fn on_message(&mut self, from: ReplicaId, message: Message, context: &Context<'_>, outbox: &mut Out) {
+    fn on_message(&mut self, from: ReplicaId, message: Message, context: &mut Context<'_>, outbox: &mut Out) {
         let request = message.request();
         let Some(id) = self.requests.get(&request).copied() else { return };
         match message {
@@ -235,6 +154,63 @@ impl Coordinator {
         }
     }
 
+    fn on_command(&mut self, command: Command, context: &mut Context<'_>, outbox: &mut Out) {
+        match command {
+            Command::Route(routes) => self.on_route(routes),
+            Command::Reachable { replica, reachable } => self.on_reachable(replica, reachable, context),
+            Command::Begin { transaction, keyspace, patience } => {
+                self.open(transaction, keyspace, context.now + patience, context, outbox);
+            }
+            Command::Get { transaction, key } => self.on_get(transaction, key, context, outbox),
+            Command::Scan { transaction, range, limit } => {
+                self.on_scan(transaction, range, limit, context, outbox);
+            }
+            Command::Put { transaction, key, value } => self.on_put(transaction, key, value, outbox),
+            Command::Commit { transaction } => self.on_commit(transaction, context, outbox),
+            Command::ReadOnly { transaction, keyspace, keys, freshness, patience } => {
+                let (question, deadline) = (Question::Get { keys }, context.now + patience);
+                self.on_read_only(transaction, keyspace, question, freshness, deadline, context, outbox);
+            }
+            Command::ReadOnlyScan { transaction, keyspace, range, limit, freshness, patience } => {
+                let limit = limit.min(self.config.scan_page_max);
+                let (question, deadline) = (Question::Scan { range, limit }, context.now + patience);
+                self.on_read_only(transaction, keyspace, question, freshness, deadline, context, outbox);
+            }
+            Command::Abort { transaction } => match self.execution(transaction) {
+                Some(_) => self.fail(transaction, Failure::Aborted, outbox),
+                None => finish(outbox, transaction, Err(Failure::Invalid(Invalid::NotOpen(transaction)))),
+            },
+            Command::Resolve { transaction, participants, patience, .. } => {
+                self.on_resolve(transaction, &participants, context.now + patience, context, outbox);
+            }
+            command @ (Command::Execute { .. } | Command::Recall { .. } | Command::Observe { .. }) => {
+                command.refused(Invalid::Unsupported).into_iter().for_each(|event| outbox.emit(event));
+            }
+        }
+    }
+
+    /// Looks after one transaction; gives when to look again.
+    fn attend(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) -> Option<Instant> {
+        let open = self.transactions.get(&id)?;
+        if context.now >= open.deadline {
+            match &open.phase {
+                Phase::Asking(asking) if asking.may_commit() => self.on_late(id, context, outbox),
+                Phase::Executing(_) | Phase::Asking(_) => {
+                    let missing = self.unanswering(id);
+                    self.fail(id, Failure::Unavailable { missing }, outbox);
+                }
+            }
+        }
+        match &self.transactions.get(&id)?.phase {
+            Phase::Executing(_) => self.attend_execution(id, context, outbox),
+            Phase::Asking(_) => self.attend_asking(id, context, outbox),
+        }
+    }
+}
+
+quorate_coordinator::coordinator!(Coordinator);
+
+impl Coordinator {
     fn on_route(&mut self, routes: Arc<Routes>) {
         // All of the configuration is one group.
         if let Some(shard) = routes.keyspace.shards.first() {
@@ -256,11 +232,7 @@ impl Coordinator {
         let Some(group) = self.groups.get_mut(&replica.shard) else { return };
         if group.set_reachable(replica.index, reachable) && !reachable {
             // Whoever waits for it need not wait any longer.
-            let mut waiting: Vec<TransactionId> = self.transactions.keys().copied().collect();
-            waiting.sort_unstable();
-            for id in waiting {
-                self.wake_at(id, context.now);
-            }
+            self.transactions.wake_all(context.now);
         }
     }
 
@@ -292,9 +264,9 @@ impl Coordinator {
             return false;
         }
         let phase = Phase::Executing(Box::new(Execution::new(routes, id.attempt)));
-        let open = Open { shard, phase, deadline, answered: false, resolve_wanted: false, wake_at: None };
+        let open = Open { shard, phase, deadline, wants: Wants::default() };
         self.transactions.insert(id, open);
-        self.wake_at(id, deadline.min(context.now + self.config.read_timeout));
+        self.transactions.wake_at(id, deadline.min(context.now + self.config.read_timeout));
         true
     }
 
@@ -319,47 +291,8 @@ impl Coordinator {
 
     /// Ends a transaction that surely has not committed.
     fn fail(&mut self, id: TransactionId, failure: Failure, outbox: &mut Out) {
-        if self.forget(id).is_some_and(|open| !open.answered) {
+        if self.forget(id).is_some_and(|open| !open.wants.answered) {
             finish(outbox, id, Err(failure));
-        }
-    }
-
-    /// Makes sure that a transaction gets attention at `at`, or earlier.
-    fn wake_at(&mut self, id: TransactionId, at: Instant) {
-        if let Some(open) = self.transactions.get_mut(&id) {
-            self.wakeups.plan(&mut open.wake_at, id, at);
-        }
-    }
-
-    fn on_attention_timeout(&mut self, context: &Context<'_>, outbox: &mut Out) {
-        self.wakeups.on_timer();
-        while let Some((at, id)) = self.wakeups.pop_due(context.now) {
-            let Some(open) = self.transactions.get_mut(&id).filter(|open| open.wake_at == Some(at)) else {
-                continue;
-            };
-            open.wake_at = None;
-            if let Some(next) = self.attend(id, context, outbox) {
-                // Never at once again: a wake-up that finds nothing to do must not spin.
-                self.wake_at(id, next.max(context.now + Duration::from_millis(1)));
-            }
-        }
-    }
-
-    /// Looks after one transaction; gives when to look again.
-    fn attend(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) -> Option<Instant> {
-        let open = self.transactions.get(&id)?;
-        if context.now >= open.deadline {
-            match &open.phase {
-                Phase::Asking(asking) if asking.may_commit() => self.on_late(id, context, outbox),
-                Phase::Executing(_) | Phase::Asking(_) => {
-                    let missing = self.unanswering(id);
-                    self.fail(id, Failure::Unavailable { missing }, outbox);
-                }
-            }
-        }
-        match &self.transactions.get(&id)?.phase {
-            Phase::Executing(_) => self.attend_execution(id, context, outbox),
-            Phase::Asking(_) => self.attend_asking(id, context, outbox),
         }
     }
 
@@ -376,7 +309,7 @@ impl Coordinator {
     /// The client has waited long enough for what may have committed.
     fn on_late(&mut self, id: TransactionId, context: &Context<'_>, outbox: &mut Out) {
         let Some(open) = self.transactions.get_mut(&id) else { return };
-        give_up(open, id, outbox);
+        open.wants.give_up(id, vec![open.shard], outbox);
         let resolves = matches!(&open.phase, Phase::Asking(asking) if asking.question == Question::Settle);
         if resolves || context.now >= open.deadline + self.config.abandon_after {
             self.forget(id);
@@ -390,30 +323,15 @@ impl Coordinator {
             // It may have been done, and nobody knows any more.
             Refusal::TooOld => {
                 let Some(mut open) = self.forget(id) else { return };
-                if std::mem::take(&mut open.resolve_wanted) {
+                if std::mem::take(&mut open.wants.resolve_wanted) {
                     outbox.emit(Event::Forgotten { transaction: id });
                 }
-                give_up(&mut open, id, outbox);
+                open.wants.give_up(id, vec![open.shard], outbox);
             }
             // No replica has ever taken it, nor will one.
             Refusal::Malformed | Refusal::TooLarge | Refusal::Duration => {
                 self.fail(id, Failure::Unavailable { missing: Vec::new() }, outbox);
             }
         }
-    }
-}
-
-/// Tells the client that a transaction is over.
-fn finish(outbox: &mut Out, transaction: TransactionId, result: Result<Committed, Failure>) {
-    outbox.emit(Event::Finished { transaction, result });
-}
-
-/// Nobody can tell the client, for now, what became of a transaction.
-fn give_up(open: &mut Open, id: TransactionId, outbox: &mut Out) {
-    if std::mem::take(&mut open.resolve_wanted) {
-        outbox.emit(Event::Resolved { transaction: id, outcome: None });
-    }
-    if !std::mem::replace(&mut open.answered, true) {
-        finish(outbox, id, Err(Failure::Unknown { participants: vec![open.shard] }));
     }
 }

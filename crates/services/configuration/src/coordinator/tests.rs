@@ -13,10 +13,11 @@ use quorate_core::{
     Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value,
 };
 
-use super::{Coordinator, CoordinatorTimer, Out};
+use super::{Coordinator, Out};
 use crate::config::CoordinatorConfig;
 use crate::entry::{KeyState, Revision, Stored};
 use crate::message::{Compare, Consistency, Message, Refusal, WriteResult};
+use quorate_coordinator::CoordinatorTimer;
 
 const ME: ClientId = ClientId(7);
 const SHARD: ShardId = ShardId(0);
