@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use quorate_core::{ClientId, ClockTime, Random, TransactionId};
-use quorate_experiments::one_round::load::Source;
 use quorate_experiments::one_round::tpcc::{Kinds, Linked, Trade};
+use quorate_experiments::one_round::world::Application as _;
 use quorate_granola::{Application, Class, Place, Prepared};
 use quorate_serializable_shard::{Batch, Operation, ShardWith, Step};
 

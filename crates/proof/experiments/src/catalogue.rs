@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+use crate::load::Measured;
 use crate::one_round::{coordination, trade};
-use crate::report::Report;
+use crate::report::{Found, Report, Runs};
 use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 
 /// An experiment that can be run by its name.
@@ -11,9 +12,9 @@ use crate::{contention, deadlines, environments, peaks, regions, skew, tuning};
 pub struct Experiment {
     /// Its name: the paper and the number of the figure or table, or a name of our own.
     pub name: &'static str,
-    /// What it shows.
+    /// Its subject, in a sentence.
     pub what: &'static str,
-    run: fn(&mut Settings<'_>) -> Report,
+    pub(crate) run: fn(&mut Settings<'_>) -> Found,
 }
 
 /// How an experiment is run.
@@ -30,9 +31,9 @@ impl Settings<'_> {
         1..=if self.quick { 3 } else { 5 }
     }
 
-    /// The first of them.
-    pub fn first_seed(&self) -> u64 {
-        *self.seeds().start()
+    /// Measures a point.
+    pub fn measure(&self, one: impl FnMut(u64) -> Measured) -> Runs {
+        Runs::new(self.seeds(), one)
     }
 
     pub(crate) fn say(&mut self, what: &str) {
@@ -43,43 +44,23 @@ impl Settings<'_> {
 impl Experiment {
     /// Every experiment.
     pub const ALL: [Experiment; 17] = [
-        Experiment { name: contention::NAME, what: contention::WHAT, run: contention::experiment },
-        Experiment { name: deadlines::NAME, what: deadlines::WHAT, run: deadlines::experiment },
-        Experiment { name: environments::NAME, what: environments::WHAT, run: environments::experiment },
-        Experiment { name: coordination::BASE, what: coordination::BASE_WHAT, run: coordination::base },
-        Experiment {
-            name: coordination::SCALABILITY,
-            what: coordination::SCALABILITY_WHAT,
-            run: coordination::scalability,
-        },
-        Experiment {
-            name: coordination::DISTRIBUTED,
-            what: coordination::DISTRIBUTED_WHAT,
-            run: coordination::distributed,
-        },
-        Experiment {
-            name: coordination::OVERHEAD,
-            what: coordination::OVERHEAD_WHAT,
-            run: coordination::overhead,
-        },
-        Experiment {
-            name: coordination::CONFLICTS,
-            what: coordination::CONFLICTS_WHAT,
-            run: coordination::conflicts,
-        },
-        Experiment {
-            name: coordination::BENEATH,
-            what: coordination::BENEATH_WHAT,
-            run: coordination::beneath,
-        },
-        Experiment { name: trade::SCALABILITY, what: trade::SCALABILITY_WHAT, run: trade::scalability },
-        Experiment { name: trade::NEW_ORDERS, what: trade::NEW_ORDERS_WHAT, run: trade::new_orders },
-        Experiment { name: peaks::MICRO, what: peaks::MICRO_WHAT, run: peaks::micro },
-        Experiment { name: peaks::LATENCY, what: peaks::LATENCY_WHAT, run: peaks::latency },
-        Experiment { name: peaks::RETWIS, what: peaks::RETWIS_WHAT, run: peaks::retwis },
-        Experiment { name: regions::NAME, what: regions::WHAT, run: regions::experiment },
-        Experiment { name: skew::NAME, what: skew::WHAT, run: skew::experiment },
-        Experiment { name: tuning::NAME, what: tuning::WHAT, run: tuning::experiment },
+        contention::EXPERIMENT,
+        deadlines::EXPERIMENT,
+        environments::EXPERIMENT,
+        coordination::BASE,
+        coordination::SCALABILITY,
+        coordination::DISTRIBUTED,
+        coordination::OVERHEAD,
+        coordination::CONFLICTS,
+        coordination::BENEATH,
+        trade::SCALABILITY,
+        trade::NEW_ORDERS,
+        peaks::MICRO,
+        peaks::LATENCY,
+        peaks::RETWIS,
+        regions::EXPERIMENT,
+        skew::EXPERIMENT,
+        tuning::EXPERIMENT,
     ];
 
     /// The experiment of this name.
@@ -89,6 +70,8 @@ impl Experiment {
 
     /// Runs it. The same settings give the same report.
     pub fn run(&self, settings: &mut Settings<'_>) -> Report {
-        (self.run)(settings)
+        let Found { headline, rows, deviations } = (self.run)(settings);
+        let (name, what, seed) = (self.name, self.what, *settings.seeds().start());
+        Report { name, what, headline, rows, deviations, seed }
     }
 }

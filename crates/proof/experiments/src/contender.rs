@@ -4,14 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use quorate_baselines::System;
-use quorate_log::Limits;
+use quorate_core::hosted::Boot;
+use quorate_core::{ClientId, GroupSize};
+use quorate_log::member::Config;
+use quorate_log::{Limits, Rules, Timing};
 use quorate_simulator::calibrated;
 use quorate_simulator::system::baselines::Baseline;
 use quorate_simulator::system::qwstore::QwStore;
 use quorate_simulator::system::strict::Strict;
+use quorate_simulator::system::{Settings, SettingsOf};
 use quorate_simulator::world::costs::{Batching, Costs};
 
-use crate::deployment::{Deployment, on_log, quorum_store};
+use crate::deployment::Deployment;
 use crate::load::{Measured, Window, run};
 
 /// One of them.
@@ -53,6 +57,19 @@ impl Contender {
     }
 }
 
+/// TAPIR's number ÷ that of the best system with leaders: the least of theirs, or the greatest.
+pub fn ratio(numbers: impl IntoIterator<Item = (Contender, f64)>, best: fn(f64, f64) -> f64) -> f64 {
+    let (mut tapir, mut rival) = (f64::NAN, None);
+    for (contender, number) in numbers {
+        match contender {
+            Contender::Tapir => tapir = number,
+            Contender::OnLog(_) => rival = Some(rival.map_or(number, |rival| best(rival, number))),
+            Contender::QuorumStore => {}
+        }
+    }
+    tapir / rival.unwrap_or(f64::NAN)
+}
+
 /// Measures a system on replicated logs with these limits of its logs.
 pub fn run_on_log(
     system: System,
@@ -61,9 +78,34 @@ pub fn run_on_log(
     seed: u64,
     window: Window,
 ) -> Measured {
-    let mut settings = on_log(system);
-    settings.replica.limits = limits;
-    run(&deployment.of::<Baseline>(settings), seed, window)
+    run(&deployment.of::<Baseline>(on_log(system, limits)), seed, window)
+}
+
+/// TAPIR as servers and clients set it up. A replica is told its group when it is seated.
+pub fn tapir() -> SettingsOf<Strict> {
+    Settings {
+        coordinator: quorate_tapir::CoordinatorConfig::new(ClientId::default()),
+        replica: quorate_tapir::ReplicaConfig::new(Default::default(), GroupSize::ONE, Boot::Initialise),
+    }
+}
+
+/// A system on replicated logs as servers and clients set it up.
+fn on_log(system: System, limits: Limits) -> SettingsOf<Baseline> {
+    let (id, shards) = (Default::default(), Default::default());
+    let replica = quorate_baselines::ReplicaConfig::new(id, GroupSize::ONE, shards, system);
+    Settings {
+        coordinator: quorate_baselines::CoordinatorConfig::new(ClientId::default(), system),
+        replica: Config::unseated(Timing::DEFAULT, limits, u64::MAX, Rules::SOUND, replica),
+    }
+}
+
+/// The quorum store as the paper's clients use it: a put has been answered before the next is asked for.
+fn quorum_store() -> SettingsOf<QwStore> {
+    let coordinator = quorate_qwstore::CoordinatorConfig::new(ClientId::default());
+    Settings {
+        coordinator: quorate_qwstore::CoordinatorConfig { puts_in_turn: true, ..coordinator },
+        replica: quorate_qwstore::ReplicaConfig::new(Default::default(), GroupSize::ONE, Boot::Initialise),
+    }
 }
 
 impl fmt::Display for Contender {
@@ -80,13 +122,13 @@ impl fmt::Display for Contender {
 /// (`tapir-rivals`). On real servers fewer are.
 const IN_FLIGHT_TUNED: usize = 1_024;
 
-/// What goes together.
+/// The messages and entries that go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
     /// Nothing, on either side: each message is sent by itself, and each entry of a log in a message of its own. That is what
     /// the paper has measured.
     Nothing,
-    /// What servers do, on either side: whatever is ready together is sent together, and logs send entries together.
+    /// As servers do it, on either side: all that is ready together is sent together, and logs send entries together.
     Everything,
 }
 
@@ -99,7 +141,7 @@ impl Batches {
         }
     }
 
-    /// What work costs: as much as on a real server.
+    /// The costs of work: as on a real server.
     pub fn costs(self) -> Arc<Costs> {
         let batching = match self {
             Batches::Nothing => Batching::None,

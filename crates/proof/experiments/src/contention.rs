@@ -2,22 +2,22 @@
 //!
 //! Servers are not busy: what counts is how long a transaction is in the way of others, and what becomes of those.
 
-use std::time::Duration;
+use quorate_workloads::WorkloadKind;
 
-use quorate_workloads::{Parameters, Popularity, WorkloadKind};
-
-use crate::catalogue::Settings;
-use crate::contender::{Batches, Contender};
+use crate::catalogue::{Experiment, Settings};
+use crate::contender::{Batches, Contender, ratio};
 use crate::datacentre::{Bench, CLIENTS};
 use crate::deployment::Deployment;
+use crate::interactive::{Transactions, zipf};
 use crate::load::{Measured, Window};
-use crate::report::{Headline, Report, Row};
+use crate::report::{Found, Headline};
 
-/// Its name.
-pub const NAME: &str = "tapir-contention";
-
-/// What it shows.
-pub const WHAT: &str = "Throughput within a data centre, by the skew of popularity (Zipf)";
+/// In the catalogue.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "tapir-contention",
+    what: "Throughput within a data centre, by the skew of popularity (Zipf)",
+    run: experiment,
+};
 
 /// How popular keys are.
 const EXPONENTS: [f64; 4] = [0.6, 0.75, 0.9, 0.99];
@@ -29,45 +29,36 @@ const SESSIONS: usize = 8;
 const HEADLINE: (WorkloadKind, f64) = (WorkloadKind::Retwis, 0.9);
 
 /// Runs it.
-pub fn experiment(settings: &mut Settings<'_>) -> Report {
+fn experiment(settings: &mut Settings<'_>) -> Found {
     let millis = if settings.quick { 400 } else { 1_000 };
-    let window = Window { warm_up: Duration::from_millis(millis), measured: Duration::from_millis(millis) };
+    let window = Window::millis(millis, millis);
     let exponents = if settings.quick { &EXPONENTS[1..3] } else { &EXPONENTS[..] };
     let bench = Bench::micro(settings);
     let (mut rows, mut leads, mut ours) = (Vec::new(), Vec::new(), 0.0);
     for kind in [WorkloadKind::Rmw, WorkloadKind::Retwis] {
         for &exponent in exponents {
-            let Parameters { keys, value_bytes_min, .. } = bench.deployment.workload;
-            let popularity = Popularity::Zipf(exponent);
-            let workload = Parameters { keys, value_bytes_min, popularity, ..Parameters::new(kind) };
             let deployment = Deployment {
                 sessions_per_client: SESSIONS,
                 costs: Some(Batches::Everything.costs()),
-                workload,
+                work: Transactions { workload: zipf(kind, exponent), ..bench.deployment.work.clone() },
                 ..bench.deployment.clone()
             };
-            let (mut tapir, mut rival) = (0.0, 0.0_f64);
+            let mut throughputs = Vec::new();
             for contender in Contender::all().filter(|contender| *contender != Contender::QuorumStore) {
                 settings.say(&format!("{kind}, {contender}, Zipf {exponent}"));
                 let one = |seed| contender.run(&deployment, Batches::Everything, seed, window);
-                let runs: Vec<Measured> = settings.seeds().map(one).collect();
-                let throughput = Row::new(
-                    format!("{kind}, {contender}"),
-                    exponent,
-                    "1/s",
-                    &over(&runs, Measured::throughput),
-                );
-                if contender.has_leaders() {
-                    rival = rival.max(throughput.ours);
-                } else {
-                    tapir = throughput.ours;
-                }
-                rows.push(throughput);
-                rows.extend(others(&format!("{kind}, {contender}"), exponent, &runs));
+                let runs = settings.measure(one);
+                let series = format!("{kind}, {contender}");
+                let of = |what: &str| format!("{series}: {what}");
+                rows.push(runs.row(&series, exponent, "1/s", Measured::throughput));
+                rows.push(runs.row(of("abort rate"), exponent, "%", |run| 100.0 * run.abort_rate()));
+                rows.push(runs.row(of("99th percentile"), exponent, "ms (tail)", |run| run.latency_ms(0.99)));
+                throughputs.push((contender, runs.mean(Measured::throughput)));
             }
-            leads.push(format!("{:.2} ({kind}, {exponent})", tapir / rival));
+            let lead = ratio(throughputs, f64::max);
+            leads.push(format!("{lead:.2} ({kind}, {exponent})"));
             if (kind, exponent) == HEADLINE {
-                ours = tapir / rival;
+                ours = lead;
             }
         }
     }
@@ -88,20 +79,5 @@ pub fn experiment(settings: &mut Settings<'_>) -> Report {
             leads.join(", ")
         ),
     ];
-    Report { name: NAME, what: WHAT, headline, rows, deviations, seed: settings.first_seed() }
-}
-
-/// What else there is to say of a point.
-fn others(series: &str, exponent: f64, runs: &[Measured]) -> [Row; 2] {
-    let row = |what: &str, unit, of: &dyn Fn(&Measured) -> f64| {
-        Row::new(format!("{series}: {what}"), exponent, unit, &over(runs, of))
-    };
-    [
-        row("abort rate", "%", &|run| 100.0 * run.abort_rate()),
-        row("99th percentile", "ms (tail)", &|run| run.latency_ms(0.99)),
-    ]
-}
-
-fn over(runs: &[Measured], of: impl Fn(&Measured) -> f64) -> Vec<f64> {
-    runs.iter().map(of).collect()
+    Found { headline, rows, deviations }
 }

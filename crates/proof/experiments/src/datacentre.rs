@@ -8,7 +8,7 @@ use quorate_simulator::system::strict::Strict;
 use quorate_workloads::{Parameters, Popularity, WorkloadKind};
 
 use crate::catalogue::Settings;
-use crate::deployment::{Deployment, zones};
+use crate::deployment::{Clocks, Deployment, Nodes, zones};
 use crate::load::Window;
 
 /// How many clients there are.
@@ -18,7 +18,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 /// Two clocks differ by about as much as the paper has measured within a region.
 const CLOCK_ERROR_MICROS: f64 = 200.0;
 
-/// What is run in a data centre.
+/// A benchmark in a data centre.
 pub struct Bench {
     /// Where, and by whom.
     pub deployment: Deployment<Strict>,
@@ -33,18 +33,17 @@ impl Bench {
         let mut deployment = Deployment {
             shards,
             clients: CLIENTS,
-            apart: true,
+            nodes: Nodes::PerGroup,
             round_trips: zones(ROUND_TRIP),
-            clock_errors_micros: [CLOCK_ERROR_MICROS; 3],
+            clocks: Clocks::Exponential(vec![CLOCK_ERROR_MICROS]),
             ..Deployment::new(Parameters { keys: KEYS, value_bytes_min: 0, ..workload })
         };
-        deployment.timed = Some("follow").filter(|_| deployment.workload.kind == WorkloadKind::Retwis);
+        deployment.work.timed =
+            Some("follow").filter(|_| deployment.work.workload.kind == WorkloadKind::Retwis);
         // A second of Retwis is millions of messages.
         let sessions = if settings.quick { vec![16] } else { vec![3, 8, 24] };
         let (warm_up, measured) = if settings.quick { (60, 60) } else { (100, 150) };
-        let window =
-            Window { warm_up: Duration::from_millis(warm_up), measured: Duration::from_millis(measured) };
-        Bench { deployment, sessions, window }
+        Bench { deployment, sessions, window: Window::millis(warm_up, measured) }
     }
 
     /// Read-modify-write on one shard (section 7.3).

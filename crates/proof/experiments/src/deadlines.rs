@@ -6,32 +6,36 @@
 
 use std::time::Duration;
 
-use quorate_workloads::{Parameters, Popularity, WorkloadKind};
-
-use crate::catalogue::Settings;
-use crate::deployment::Deployment;
-use crate::load::{Measured, Window, run};
-use crate::report::{Headline, Report, Row};
 use quorate_simulator::system::strict::Strict;
+use quorate_workloads::WorkloadKind;
 
-/// Its name.
-pub const NAME: &str = "tapir-deadline";
+use crate::catalogue::{Experiment, Settings};
+use crate::deployment::Deployment;
+use crate::interactive::zipf;
+use crate::load::{Measured, Window, run};
+use crate::report::{Found, Headline, Row, Runs};
 
-/// What it shows.
-pub const WHAT: &str =
-    "Deadline ordering against plain TAPIR in three regions, by the skew of popularity (Zipf)";
+/// In the catalogue.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "tapir-deadline",
+    what: "Deadline ordering against plain TAPIR in three regions, by the skew of popularity (Zipf)",
+    run: experiment,
+};
 
 /// Which options are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Variant {
-    name: &'static str,
+pub(crate) struct Variant {
+    pub(crate) name: &'static str,
     deadlines: bool,
     waits: bool,
     turns: bool,
 }
 
-const PLAIN: Variant = Variant { name: "plain", deadlines: false, waits: false, turns: false };
-const ALL: Variant = Variant { name: "deadline ordering", deadlines: true, waits: true, turns: true };
+/// TAPIR as in the paper.
+pub(crate) const PLAIN: Variant = Variant { name: "plain", deadlines: false, waits: false, turns: false };
+/// Timestamps lie ahead of clocks, and replicas wait for their turn.
+pub(crate) const ALL: Variant =
+    Variant { name: "deadline ordering", deadlines: true, waits: true, turns: true };
 const PARTS: [Variant; 3] = [
     Variant { name: "deadlines alone", deadlines: true, ..PLAIN },
     Variant { name: "waiting prepares alone", waits: true, ..PLAIN },
@@ -41,14 +45,12 @@ const PARTS: [Variant; 3] = [
 /// How popular keys are: as in the paper's Retwis, and two kinds of high contention.
 const EXPONENTS: [f64; 3] = [0.6, 0.9, 0.99];
 
-const KEYS: u64 = 1_000_000;
 const CLIENTS: usize = 60;
 
 impl Variant {
-    fn deployment(self, kind: WorkloadKind, exponent: f64) -> Deployment<Strict> {
-        let popularity = Popularity::Zipf(exponent);
-        let workload = Parameters { keys: KEYS, popularity, value_bytes_min: 0, ..Parameters::new(kind) };
-        let mut deployment = Deployment { clients: CLIENTS, ..Deployment::new(workload) };
+    /// Three regions with many clients.
+    pub(crate) fn deployment(self, kind: WorkloadKind, exponent: f64) -> Deployment<Strict> {
+        let mut deployment = Deployment { clients: CLIENTS, ..Deployment::new(zipf(kind, exponent)) };
         deployment.settings.coordinator.deadlines = self.deadlines;
         deployment.settings.coordinator.reads_in_turn = self.turns;
         if !self.deadlines {
@@ -61,53 +63,37 @@ impl Variant {
     }
 }
 
-/// One point: a variant of a workload at one exponent, over all seeds.
-struct Point {
-    runs: Vec<Measured>,
-}
-
-impl Point {
-    fn over_seeds(&self, of: impl Fn(&Measured) -> f64) -> Vec<f64> {
-        self.runs.iter().map(of).collect()
-    }
-
-    fn mean(&self, of: impl Fn(&Measured) -> f64) -> f64 {
-        self.over_seeds(of).iter().sum::<f64>() / self.runs.len() as f64
-    }
-
-    fn rows(&self, series: &str, exponent: f64) -> Vec<Row> {
-        let row = |what: &str, unit, of: &dyn Fn(&Measured) -> f64| {
-            Row::new(format!("{series}: {what}"), exponent, unit, &self.over_seeds(of))
-        };
-        vec![
-            row("commits", "1/s", &Measured::throughput),
-            row("abort rate", "%", &|run| 100.0 * run.abort_rate()),
-            row("median", "ms", &|run| run.latency_ms(0.5)),
-            row("99th percentile", "ms (tail)", &|run| run.latency_ms(0.99)),
-        ]
-    }
+fn rows(runs: &Runs, series: &str, exponent: f64) -> [Row; 4] {
+    let row = |what: &str, unit, of: &dyn Fn(&Measured) -> f64| {
+        runs.row(format!("{series}: {what}"), exponent, unit, of)
+    };
+    [
+        row("commits", "1/s", &Measured::throughput),
+        row("abort rate", "%", &|run| 100.0 * run.abort_rate()),
+        row("median", "ms", &|run| run.latency_ms(0.5)),
+        row("99th percentile", "ms (tail)", &|run| run.latency_ms(0.99)),
+    ]
 }
 
 /// Runs it.
-pub fn experiment(settings: &mut Settings<'_>) -> Report {
+fn experiment(settings: &mut Settings<'_>) -> Found {
     let seconds = if settings.quick { 20 } else { 60 };
-    let window = Window { warm_up: Duration::from_secs(5), measured: Duration::from_secs(seconds) };
+    let window = Window::millis(5_000, seconds * 1_000);
     let mut measure = |kind, variant: Variant, exponent| {
         settings.say(&format!("{kind}, {}, Zipf {exponent}", variant.name));
         let deployment = variant.deployment(kind, exponent);
-        let runs = settings.seeds().map(|seed| run(&deployment, seed, window)).collect();
-        Point { runs }
+        settings.measure(|seed| run(&deployment, seed, window))
     };
-    let (mut rows, mut deviations) = (Vec::new(), own());
+    let (mut found, mut deviations) = (Vec::new(), own());
     let mut ours = 0.0;
     for kind in [WorkloadKind::Rmw, WorkloadKind::Retwis] {
         for exponent in EXPONENTS {
             let (plain, all) = (measure(kind, PLAIN, exponent), measure(kind, ALL, exponent));
-            rows.extend(plain.rows(&format!("{kind}, {}", PLAIN.name), exponent));
-            rows.extend(all.rows(&format!("{kind}, {}", ALL.name), exponent));
+            found.extend(rows(&plain, &format!("{kind}, {}", PLAIN.name), exponent));
+            found.extend(rows(&all, &format!("{kind}, {}", ALL.name), exponent));
             for part in PARTS.into_iter().filter(|_| kind == WorkloadKind::Rmw) {
                 let alone = measure(kind, part, exponent);
-                rows.extend(alone.rows(&format!("{kind}, {}", part.name), exponent));
+                found.extend(rows(&alone, &format!("{kind}, {}", part.name), exponent));
             }
             let commits = all.mean(Measured::throughput) / plain.mean(Measured::throughput);
             let aborts =
@@ -129,10 +115,10 @@ pub fn experiment(settings: &mut Settings<'_>) -> Report {
         ours,
         unit: "×",
     };
-    Report { name: NAME, what: WHAT, headline, rows, deviations, seed: settings.first_seed() }
+    Found { headline, rows: found, deviations }
 }
 
-/// What holds for the experiment as a whole.
+/// The deviations of the experiment as a whole.
 fn own() -> Vec<String> {
     [
         "No paper has this figure: it compares Quorate with itself.",

@@ -1,85 +1,155 @@
-//! The deployment of the paper's wide-area experiments: three regions, a replica of every shard and clients in each.
+//! Where systems are measured: sites with round trips between them, nodes with clocks and processors, and the clients there.
 //!
-//! *Source*: TAPIR paper, section 7.1, whose round trips and clock skews these are.
+//! *Source*: TAPIR paper, section 7.1, whose round trips and clock skews the defaults are.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::hosted::Boot;
 use quorate_core::topology::Durability;
 use quorate_core::{ClientId, GroupSize, Random};
-use quorate_log::member::Config;
-use quorate_log::{Limits, Rules, Timing};
-use quorate_simulator::cluster::Cluster;
-use quorate_simulator::scenario::{Distance, SITES, Scenario};
-use quorate_simulator::system::baselines::Baseline;
-use quorate_simulator::system::qwstore::QwStore;
+use quorate_simulator::cluster::{Alarm, Cluster};
+use quorate_simulator::scenario::{Distance, Scenario};
 use quorate_simulator::system::strict::Strict;
-use quorate_simulator::system::{Settings, SettingsOf, System};
+use quorate_simulator::system::{SettingsOf, System};
 use quorate_simulator::world::clock::PhysicalClock;
 use quorate_simulator::world::costs::{Costs, SyncTime};
 use quorate_simulator::world::network::Misfortunes;
+use quorate_simulator::world::{Protocol, World};
 use quorate_simulator::{Faults, Options};
-use quorate_tapir::{CoordinatorConfig, ReplicaConfig};
 use quorate_workloads::Parameters;
 
-/// What is deployed and who uses it.
+use crate::contender::tapir;
+use crate::interactive::{Interactive, Transactions};
+use crate::load::Driver;
+
+/// A system that can be deployed. Every system of the simulator is one.
+pub trait Deployed: Clone + Debug + 'static {
+    /// Its machines.
+    type Machines: Protocol;
+    /// How they are set up.
+    type Settings: Clone + Debug;
+    /// The transactions that its clients can run.
+    type Work: Clone + Debug;
+    /// Runs them.
+    type Driver: Driver<Self::Machines>;
+
+    /// Sessions begin within so long at most.
+    const SPREAD: Duration;
+
+    /// Founds the system in a world that the seed determines.
+    fn found(deployment: &Deployment<Self>, seed: u64) -> Founded<Self::Machines>;
+
+    /// A driver that has run nothing yet.
+    fn driver(work: &Self::Work) -> Self::Driver;
+}
+
+/// A system in its world.
+pub struct Founded<P: Protocol> {
+    /// The world.
+    pub world: World<P, Alarm>,
+    /// How many nodes have replicas: the first ones.
+    pub server_nodes: usize,
+    /// Its clients, as the world numbers them.
+    pub clients: Vec<(usize, ClientId)>,
+}
+
+/// A system at sites, and its clients.
 #[derive(Clone, Debug)]
-pub struct Deployment<S: System> {
+pub struct Deployment<S: Deployed> {
     /// Shards of the keyspace.
     pub shards: usize,
-    /// Clients, a third of them in each region.
+    /// Replicas of each shard.
+    pub replicas: usize,
+    /// The nodes that have replicas.
+    pub nodes: Nodes,
+    /// Clients, as many at each site.
     pub clients: usize,
     /// How many transactions each client runs side by side.
     pub sessions_per_client: usize,
-    /// Only the clients of this region are there, a third; those of all if none is named.
+    /// How long a session thinks between two transactions.
+    pub think: Duration,
+    /// Only the clients of this site are there; those of all if none is named.
     pub region: Option<usize>,
-    /// What they run.
-    pub workload: Parameters,
-    /// Only transactions of this kind; of every kind if none is named.
-    pub kind: Option<&'static str>,
-    /// Only transactions of this kind are timed; all of them if none is named.
-    pub timed: Option<&'static str>,
-    /// True if each replica has a node of its own; else there is one node in each region.
-    pub apart: bool,
-    /// True if a transaction that only reads, and knows its keys beforehand, is a read-only one.
-    pub reads_at_once: bool,
-    /// What the work of processors costs; none if it costs nothing.
+    /// The transactions.
+    pub work: S::Work,
+    /// The costs of the work of processors; none if it costs nothing.
     pub costs: Option<Arc<Costs>>,
     /// So many cores are shared by all nodes, as by processes on one machine, and a disk; none if each node has its own.
     pub cores: Option<usize>,
-    /// Round trips between a node of one region and a node of another.
-    pub round_trips: [[Duration; SITES]; SITES],
+    /// Round trips between a node of one site and a node of another; there are as many sites.
+    pub round_trips: Vec<Vec<Duration>>,
     /// By what share messages may take longer.
     pub jitter: f64,
-    /// How wrong the clocks of each region are on average, in microseconds.
-    pub clock_errors_micros: [f64; SITES],
-    /// What survives a crash.
+    /// How wrong clocks are.
+    pub clocks: Clocks,
+    /// The durability of the keyspace.
     pub durability: Durability,
     /// How long syncs take.
     pub sync_time: SyncTime,
     /// How its machines are set up.
-    pub settings: SettingsOf<S>,
+    pub settings: S::Settings,
+}
+
+/// The nodes that have replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// So many at each site share all replicas there.
+    PerSite(usize),
+    /// At each site each group has one of its own.
+    PerGroup,
+}
+
+/// How wrong clocks are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Clocks {
+    /// Either way: most clocks are good and few are bad. The average error at each site, in microseconds.
+    Exponential(Vec<f64>),
+    /// Ahead by any time up to twice this, each alike.
+    Ahead(Duration),
+}
+
+impl Clocks {
+    /// Exponential errors, so that two clocks differ by so many microseconds on average wherever they are.
+    pub fn apart(micros: f64) -> Self {
+        Clocks::Exponential(vec![micros / APART_PER_ERROR])
+    }
+
+    /// The clock of a node at a site.
+    pub fn draw(&self, site: usize, random: &mut Random) -> PhysicalClock {
+        let offset = match self {
+            Clocks::Exponential(errors) => {
+                let error = -errors[site % errors.len()] * (1.0 - random.unit()).ln();
+                (if random.chance(0.5) { error } else { -error }) as i64
+            }
+            Clocks::Ahead(error) => random.between(0, 2 * error.as_micros() as u64) as i64,
+        };
+        PhysicalClock::new(offset, 0)
+    }
 }
 
 /// How far apart two clocks are on average ÷ how wrong each is: errors are exponential, either way.
-pub const APART_PER_ERROR: f64 = 1.5;
+const APART_PER_ERROR: f64 = 1.5;
 
-/// United States, Europe, Asia: round trips between a node of one and a node of another, in microseconds.
-const ROUND_TRIP_MICROS: [[u64; SITES]; SITES] =
+/// The United States, Europe and Asia in the paper.
+pub const REGIONS: usize = 3;
+
+/// Round trips between a node of one region and a node of another, in microseconds.
+const ROUND_TRIP_MICROS: [[u64; REGIONS]; REGIONS] =
     [[1_200, 111_000, 166_500], [111_000, 800, 262_000], [166_500, 262_000, 10_800]];
 
 /// How wrong the clocks of each region are on average, in microseconds: two clocks of a region then differ by 3.4, 0.1 and
 /// 0.3 ms, as in the paper.
-const CLOCK_ERROR_MICROS: [f64; SITES] = [2_270.0, 70.0, 200.0];
+const CLOCK_ERROR_MICROS: [f64; REGIONS] = [2_270.0, 70.0, 200.0];
 
-/// By what share messages may take longer.
-const JITTER: f64 = 0.05;
+/// All else that is ready at the same time comes before a session goes on.
+pub const MOMENT: Duration = Duration::from_nanos(1);
 
 impl Deployment<Strict> {
     /// One shard of TAPIR with the configuration that servers and clients use by default.
     pub fn new(workload: Parameters) -> Self {
-        Deployment::with(tapir(), workload)
+        let work = Transactions { workload, kind: None, timed: None, reads_at_once: true };
+        Deployment::over_regions(work, tapir())
     }
 
     /// Three servers and one client as processes on one machine, as `quorate bench --embedded` runs them: what is said
@@ -89,63 +159,65 @@ impl Deployment<Strict> {
             clients: 1,
             sessions_per_client: sessions,
             cores: Some(cores),
-            round_trips: [[2 * hop; SITES]; SITES],
-            clock_errors_micros: [0.0; SITES],
+            round_trips: vec![vec![2 * hop; REGIONS]; REGIONS],
+            clocks: Clocks::apart(0.0),
             ..Deployment::new(workload)
         }
     }
 }
 
-impl<S: System> Deployment<S> {
-    fn with(settings: SettingsOf<S>, workload: Parameters) -> Self {
+impl<S: Deployed> Deployment<S> {
+    /// One shard with a replica in each region of the paper.
+    pub fn over_regions(work: S::Work, settings: S::Settings) -> Self {
         Deployment {
             shards: 1,
+            replicas: REGIONS,
+            nodes: Nodes::PerSite(1),
             clients: 30,
             sessions_per_client: 1,
+            think: MOMENT,
             region: None,
-            workload,
-            kind: None,
-            timed: None,
-            apart: false,
-            reads_at_once: true,
+            work,
             costs: None,
             cores: None,
-            round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros)),
-            jitter: JITTER,
-            clock_errors_micros: CLOCK_ERROR_MICROS,
+            round_trips: ROUND_TRIP_MICROS.map(|row| row.map(Duration::from_micros).to_vec()).to_vec(),
+            jitter: 0.05,
+            clocks: Clocks::Exponential(CLOCK_ERROR_MICROS.to_vec()),
             durability: Durability::Memory,
             sync_time: SyncTime::TYPICAL,
             settings,
         }
     }
 
-    /// The same deployment of another system, whose machines are set up like this.
-    pub fn of<T: System>(&self, settings: SettingsOf<T>) -> Deployment<T> {
+    /// The same deployment of another system that runs such transactions, whose machines are set up like this.
+    pub fn of<T: Deployed<Work = S::Work>>(&self, settings: T::Settings) -> Deployment<T> {
+        let Deployment { shards, replicas, nodes, clients, sessions_per_client, think, region, .. } = *self;
+        let Deployment { cores, jitter, durability, sync_time, .. } = *self;
+        let (work, costs, clocks) = (self.work.clone(), self.costs.clone(), self.clocks.clone());
+        let round_trips = self.round_trips.clone();
         Deployment {
-            shards: self.shards,
-            clients: self.clients,
-            sessions_per_client: self.sessions_per_client,
-            region: self.region,
-            workload: self.workload.clone(),
-            kind: self.kind,
-            timed: self.timed,
-            apart: self.apart,
-            reads_at_once: self.reads_at_once,
-            costs: self.costs.clone(),
-            cores: self.cores,
-            round_trips: self.round_trips,
-            jitter: self.jitter,
-            clock_errors_micros: self.clock_errors_micros,
-            durability: self.durability,
-            sync_time: self.sync_time,
+            shards,
+            replicas,
+            nodes,
+            clients,
+            sessions_per_client,
+            think,
+            region,
+            work,
+            costs,
+            cores,
+            round_trips,
+            jitter,
+            clocks,
+            durability,
+            sync_time,
             settings,
         }
     }
 
-    /// How many nodes have replicas; as many in each region.
-    fn server_nodes(&self) -> usize {
-        let groups = if self.apart { self.shards + S::services(&self.settings) } else { 1 };
-        SITES * groups
+    /// How many sites there are.
+    pub fn sites(&self) -> usize {
+        self.round_trips.len()
     }
 
     /// The longest of all round trips.
@@ -153,97 +225,80 @@ impl<S: System> Deployment<S> {
         self.round_trips.iter().flatten().max().copied().unwrap_or_default()
     }
 
-    /// The places of the clients.
-    pub fn slots(&self) -> impl Iterator<Item = usize> + use<S> {
-        let region = self.region;
-        (0..self.clients).filter(move |slot| region.is_none_or(|region| site_of(SITES + slot) == region))
+    /// # Panics
+    /// If so many replicas are no group.
+    pub(crate) fn group(&self) -> GroupSize {
+        match GroupSize::new(self.replicas) {
+            Ok(group) => group,
+            Err(error) => panic!("a deployment has groups of so many replicas: {error}"),
+        }
     }
+}
 
-    /// Founds the cluster in a world that the seed determines.
-    pub fn found(&self, seed: u64) -> Cluster<S> {
-        let system = S::kind(&self.settings);
-        let healthy = Options { system, faults: Faults::None, ..Options::new(seed..=seed) };
+impl<S: System> Deployed for S {
+    type Machines = S;
+    type Settings = SettingsOf<S>;
+    type Work = Transactions;
+    type Driver = Interactive;
+
+    const SPREAD: Duration = Duration::from_millis(500);
+
+    fn found(deployment: &Deployment<S>, seed: u64) -> Founded<S> {
+        let healthy = Options {
+            system: S::kind(&deployment.settings),
+            faults: Faults::None,
+            ..Options::new(seed..=seed)
+        };
         let mut random = Random::new(seed);
+        let sites = deployment.sites();
+        let server_nodes = sites
+            * match deployment.nodes {
+                Nodes::PerSite(nodes) => nodes,
+                Nodes::PerGroup => deployment.shards + S::services(&deployment.settings),
+            };
+        let one_way = |row: &Vec<Duration>| row.iter().map(|round_trip| *round_trip / 2).collect();
         let scenario = Scenario {
-            shards: self.shards,
-            group: group(),
-            server_nodes: self.server_nodes(),
-            clients: self.clients,
-            sessions_per_client: self.sessions_per_client,
-            durability: self.durability,
+            shards: deployment.shards,
+            group: deployment.group(),
+            server_nodes,
+            clients: deployment.clients,
+            sessions_per_client: deployment.sessions_per_client,
+            durability: deployment.durability,
             distance: Distance::Wide,
-            site_delays: self.round_trips.map(|row| row.map(|round_trip| round_trip / 2).to_vec()).to_vec(),
-            jitter: self.jitter,
-            sync_time: self.sync_time,
-            costs: self.costs.clone(),
-            workload: self.workload.clone(),
+            site_delays: deployment.round_trips.iter().map(one_way).collect(),
+            jitter: deployment.jitter,
+            sync_time: deployment.sync_time,
+            costs: deployment.costs.clone(),
+            workload: deployment.work.workload.clone(),
             misfortunes: Misfortunes::default(),
             hints: false,
-            settings: self.settings.clone(),
+            settings: deployment.settings.clone(),
             clock_bound: None,
             random: random.fork(),
             ..Scenario::derive(seed, &healthy)
         };
-        let nodes = self.server_nodes() + self.clients;
         let mut cluster = Cluster::new(scenario, None, None);
-        if let Some(cores) = self.cores {
-            cluster.world.share_cores(0..nodes, cores);
-            cluster.world.share_disk(0..self.server_nodes());
+        let nodes = 0..server_nodes + deployment.clients;
+        if let Some(cores) = deployment.cores {
+            cluster.world.share_cores(nodes.clone(), cores);
+            cluster.world.share_disk(0..server_nodes);
         }
-        for node in 0..nodes {
-            // Exponential, with a random sign: most clocks are good and few are bad.
-            let error = -self.clock_errors_micros[site_of(node)] * (1.0 - random.unit()).ln();
-            let signed = if random.chance(0.5) { error } else { -error };
-            *cluster.world.clock(node) = PhysicalClock::new(signed as i64, 0);
+        for node in nodes {
+            *cluster.world.clock(node) = deployment.clocks.draw(node % sites, &mut random);
         }
-        cluster
+        let is_there = |slot: &usize| deployment.region.is_none_or(|region| slot % sites == region);
+        let slots = (0..deployment.clients).filter(is_there);
+        let clients = slots.map(|slot| cluster.start_client(slot)).collect();
+        Founded { world: cluster.world, server_nodes, clients }
+    }
+
+    fn driver(work: &Transactions) -> Interactive {
+        Interactive::new(work.clone())
     }
 }
 
 /// Round trips between three zones close to each other: a little less within a zone, so that clients read in their own.
-pub fn zones(round_trip: Duration) -> [[Duration; SITES]; SITES] {
-    let mut round_trips = [[round_trip; SITES]; SITES];
-    for (zone, row) in round_trips.iter_mut().enumerate() {
-        row[zone] = round_trip.mul_f64(0.9);
-    }
-    round_trips
-}
-
-/// TAPIR as servers and clients set it up.
-pub fn tapir() -> SettingsOf<Strict> {
-    Settings {
-        coordinator: CoordinatorConfig::new(ClientId::default()),
-        replica: ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
-    }
-}
-
-/// A system on replicated logs as servers and clients set it up.
-pub fn on_log(system: quorate_baselines::System) -> SettingsOf<Baseline> {
-    let (id, shards) = (Default::default(), Default::default());
-    let replica = quorate_baselines::ReplicaConfig::new(id, group(), shards, system);
-    Settings {
-        coordinator: quorate_baselines::CoordinatorConfig::new(ClientId::default(), system),
-        replica: Config::unseated(Timing::DEFAULT, Limits::DEFAULT, u64::MAX, Rules::SOUND, replica),
-    }
-}
-
-/// The quorum store as the paper's clients use it: a put has been answered before the next is asked for.
-pub fn quorum_store() -> SettingsOf<QwStore> {
-    let coordinator = quorate_qwstore::CoordinatorConfig::new(ClientId::default());
-    Settings {
-        coordinator: quorate_qwstore::CoordinatorConfig { puts_in_turn: true, ..coordinator },
-        replica: quorate_qwstore::ReplicaConfig::new(Default::default(), group(), Boot::Initialise),
-    }
-}
-
-fn group() -> GroupSize {
-    match GroupSize::new(SITES) {
-        Ok(group) => group,
-        Err(error) => unreachable!("three replicas are a group: {error}"),
-    }
-}
-
-/// The site of a node.
-fn site_of(node: usize) -> usize {
-    node % SITES
+pub fn zones(round_trip: Duration) -> Vec<Vec<Duration>> {
+    let within = |zone, other| if zone == other { round_trip.mul_f64(0.9) } else { round_trip };
+    (0..REGIONS).map(|zone| (0..REGIONS).map(|other| within(zone, other)).collect()).collect()
 }

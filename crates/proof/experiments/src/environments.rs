@@ -8,17 +8,18 @@ use std::time::Duration;
 use quorate_simulator::system::strict::Strict;
 use quorate_workloads::{Parameters, WorkloadKind};
 
-use crate::catalogue::Settings;
-use crate::contender::{Batches, Contender};
-use crate::deployment::{APART_PER_ERROR, Deployment, zones};
+use crate::catalogue::{Experiment, Settings};
+use crate::contender::{Batches, Contender, ratio};
+use crate::deployment::{Clocks, Deployment, zones};
 use crate::load::{Measured, Window};
-use crate::report::{Headline, Report, Row};
+use crate::report::{Found, Headline, Row, Runs};
 
-/// Its name.
-pub const NAME: &str = "tapir-fig6";
-
-/// What it shows.
-pub const WHAT: &str = "Latency of a read-modify-write in a cluster, a data centre and over three regions";
+/// In the catalogue.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "tapir-fig6",
+    what: "Latency of a read-modify-write in a cluster, a data centre and over three regions",
+    run: experiment,
+};
 
 const KEYS: u64 = 1_000_000;
 /// Where the client is: the leader is in the first region.
@@ -50,7 +51,7 @@ impl Environment {
         let wide = Deployment { clients: 3, region: Some(ASIA), costs, ..Deployment::new(workload) };
         let near = |round_trip: u64, apart_micros: f64| Deployment {
             round_trips: zones(Duration::from_micros(round_trip)),
-            clock_errors_micros: [apart_micros / APART_PER_ERROR; 3],
+            clocks: Clocks::apart(apart_micros),
             ..wide.clone()
         };
         match self {
@@ -65,84 +66,61 @@ impl Environment {
             Environment::Wide => (5_000, if quick { 10_000 } else { 60_000 }),
             _ => (500, if quick { 500 } else { 2_000 }),
         };
-        Window { warm_up: Duration::from_millis(warm_up), measured: Duration::from_millis(measured) }
+        Window::millis(warm_up, measured)
     }
 }
 
-/// What was measured of a contender in one environment.
-struct Point {
-    contender: Contender,
-    environment: Environment,
-    runs: Vec<Measured>,
-}
-
-impl Point {
-    fn samples(&self, of: impl Fn(&Measured) -> f64) -> Vec<f64> {
-        self.runs.iter().map(of).collect()
-    }
-
-    fn total_ms(&self) -> f64 {
-        let samples = self.samples(|run| run.latency_ms(0.5));
-        samples.iter().sum::<f64>() / samples.len() as f64
-    }
-
-    /// The quorum store writes where the others commit.
-    fn rows(&self, place: usize) -> [Row; 3] {
-        let row = |what: &str, samples: Vec<f64>| {
-            let unit = match self.environment {
-                Environment::Cluster => "ms, cluster",
-                Environment::Datacentre => "ms, data centre",
-                Environment::Wide => "ms, three regions",
-            };
-            Row::new(format!("{}, {what}", self.contender), place as f64, unit, &samples)
-        };
-        let last = if self.contender == Contender::QuorumStore { "write" } else { "commit" };
-        [
-            row("read", self.samples(|run| run.read_latency_ms(0.5))),
-            row(last, self.samples(|run| run.commit_latency_ms(0.5))),
-            row("all", self.samples(|run| run.latency_ms(0.5))),
-        ]
-    }
+/// The parts of a transaction. The quorum store writes where the others commit.
+fn rows(contender: Contender, environment: Environment, place: usize, runs: &Runs) -> [Row; 3] {
+    let unit = match environment {
+        Environment::Cluster => "ms, cluster",
+        Environment::Datacentre => "ms, data centre",
+        Environment::Wide => "ms, three regions",
+    };
+    let row = |what: &str, of: fn(&Measured, f64) -> f64| {
+        runs.row(format!("{contender}, {what}"), place as f64, unit, |run| of(run, 0.5))
+    };
+    let last = if contender == Contender::QuorumStore { "write" } else { "commit" };
+    [
+        row("read", Measured::read_latency_ms),
+        row(last, Measured::commit_latency_ms),
+        row("all", Measured::latency_ms),
+    ]
 }
 
 /// Runs it.
-pub fn experiment(settings: &mut Settings<'_>) -> Report {
-    let (mut points, mut rows) = (Vec::new(), Vec::new());
+fn experiment(settings: &mut Settings<'_>) -> Found {
+    let (mut found, mut ratios) = (Vec::new(), Vec::new());
     for environment in Environment::ALL {
+        let mut totals = Vec::new();
         for (place, contender) in Contender::all().enumerate() {
             settings.say(&format!("{contender}, {}", environment.name()));
             let (deployment, window) = (environment.deployment(), environment.window(settings.quick));
-            let one = |seed| contender.run(&deployment, Batches::Nothing, seed, window);
-            let point = Point { contender, environment, runs: settings.seeds().map(one).collect() };
-            rows.extend(point.rows(place));
-            points.push(point);
+            let runs = settings.measure(|seed| contender.run(&deployment, Batches::Nothing, seed, window));
+            found.extend(rows(contender, environment, place, &runs));
+            totals.push((contender, runs.mean(|run| run.latency_ms(0.5))));
         }
+        ratios.push(ratio(totals, f64::min));
     }
-    let ratio = |environment: Environment| {
-        let here = || points.iter().filter(|point| point.environment == environment);
-        let tapir =
-            here().filter(|point| point.contender == Contender::Tapir).map(Point::total_ms).sum::<f64>();
-        let rivals = here().filter(|point| point.contender.has_leaders()).map(Point::total_ms);
-        tapir / rivals.fold(f64::INFINITY, f64::min)
-    };
     let headline = Headline {
         what: "latency over three regions, client in Asia, TAPIR ÷ the best system with leaders".to_owned(),
         paper: None,
-        ours: ratio(Environment::Wide),
+        ours: ratios[Environment::Wide as usize],
         unit: "×",
     };
-    let ratios =
-        Environment::ALL.map(|environment| format!("{:.2} ({})", ratio(environment), environment.name()));
+    let ratios = Environment::ALL.iter().zip(&ratios);
+    let ratios: Vec<String> =
+        ratios.map(|(environment, ratio)| format!("{ratio:.2} ({})", environment.name())).collect();
     let deviations = vec![
         "The paper prints a chart without numbers.".to_owned(),
-        "Writes are buffered and take no time, but in qwstore, which has no commit instead.".to_owned(),
+        format!("Writes are buffered and take no time, but in {}, which has no commit instead.", Contender::QuorumStore),
         "The x axis counts systems.".to_owned(),
         format!("TAPIR ÷ the best system with leaders: {}.", ratios.join(", ")),
         "The rivals tell the client as soon as all participants have prepared durably: one round trip to the leader, and one \
          from it to the nearest backup."
             .to_owned(),
     ];
-    Report { name: NAME, what: WHAT, headline, rows, deviations, seed: settings.first_seed() }
+    Found { headline, rows: found, deviations }
 }
 
 #[cfg(test)]
@@ -153,7 +131,7 @@ mod tests {
     /// In a cluster the work counts as well; it is what all of them have to do for one transaction at a time.
     #[test]
     fn each_system_takes_its_round_trips() {
-        let window = Window { warm_up: Duration::from_secs(2), measured: Duration::from_secs(4) };
+        let window = Window::millis(2_000, 4_000);
         let measured = |contender: Contender, environment: Environment| {
             let run = contender.run(&environment.deployment(), Batches::Nothing, 1, window);
             (run.read_latency_ms(0.5), run.commit_latency_ms(0.5))

@@ -5,7 +5,9 @@
 //! | file | role |
 //! |---|---|
 //! | [`catalogue`] | which experiments there are |
-//! | [`deployment`], [`load`] | where they run, and who uses it |
+//! | [`deployment`], [`load`] | where they run, and closed-loop clients |
+//! | [`interactive`] | transactions step by step |
+//! | [`one_round`] | transactions that are asked for at once |
 //! | [`datacentre`] | one of the places where they are measured |
 //! | [`contender`] | TAPIR and its rivals, side by side |
 //! | [`deadlines`] | deadline ordering against plain TAPIR |
@@ -25,6 +27,7 @@ pub mod datacentre;
 pub mod deadlines;
 pub mod deployment;
 pub mod environments;
+pub mod interactive;
 pub mod load;
 pub mod one_round;
 pub mod peaks;

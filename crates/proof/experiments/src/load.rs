@@ -1,19 +1,15 @@
 //! Closed-loop clients: each session runs one transaction after the other and attempts it until it commits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::command::{Command, Committed, Event, Failure, Freshness};
 use quorate_core::hash::FixedMap;
-use quorate_core::{ClientId, Instant, Random, TransactionId};
-use quorate_simulator::cluster::{Alarm, Cluster, KEYSPACE};
-use quorate_simulator::system::System;
-use quorate_simulator::world::Happening;
-use quorate_workloads::{Execution, Plan, Step, UniqueValues, Workload};
+use quorate_core::{ClientId, Instant, Machine, Random, TransactionId};
+use quorate_simulator::cluster::Alarm;
+use quorate_simulator::world::{Happening, Protocol, World};
 
-use crate::deployment::Deployment;
+use crate::deployment::{Deployed, Deployment, Founded, MOMENT};
 
-/// What is measured, and for how long.
+/// The time that is measured, and the time before.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// Transactions that end earlier do not count: queues and estimates have to settle.
@@ -22,29 +18,43 @@ pub struct Window {
     pub measured: Duration,
 }
 
-/// What was measured.
+impl Window {
+    /// So many milliseconds of either.
+    pub const fn millis(warm_up: u64, measured: u64) -> Self {
+        Window { warm_up: Duration::from_millis(warm_up), measured: Duration::from_millis(measured) }
+    }
+}
+
+/// How long a transaction that has committed and is timed took.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// From its first attempt to its outcome.
+    pub all: Duration,
+    /// Its commit, from the call to the outcome.
+    pub commit: Duration,
+    /// The attempt that committed, until then.
+    pub read: Duration,
+    /// In how many parts it was asked for, each at another shard; an interactive one in one.
+    pub parts: usize,
+}
+
+/// The numbers of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Transactions that committed.
     pub committed: u64,
-    /// Of those, the ones that were prepared again at a later timestamp.
+    /// Of those, the ones that their client had prepared again, at a later timestamp or because they had met a lock.
     pub retried: u64,
     /// Attempts that did not.
     pub aborted: u64,
     /// Attempts whose fate the client was not told in time.
     pub unknown: u64,
-    /// How long each committed transaction that is timed took from its first attempt to its outcome.
-    pub latencies: Vec<Duration>,
-    /// How long the commit of each of them took, from the call to the outcome.
-    pub commit_latencies: Vec<Duration>,
-    /// How long the attempt that committed took before.
-    pub read_latencies: Vec<Duration>,
+    /// How long each committed transaction that is timed took.
+    pub took: Vec<Took>,
     /// For how long the processor of each server worked, as far as work costs something.
     pub servers_worked: Vec<Duration>,
     /// For how long those of all clients did.
     pub clients_worked: Duration,
-    /// Messages delivered, warm-up included.
-    pub messages: u64,
     /// How many messages left together, as far as work costs something.
     pub messages_per_packet: f64,
     /// For how long was measured.
@@ -57,13 +67,18 @@ impl Measured {
         self.committed as f64 / self.seconds
     }
 
+    /// Parts of timed transactions a second.
+    pub fn parts_per_second(&self) -> f64 {
+        self.took.iter().map(|took| took.parts as u64).sum::<u64>() as f64 / self.seconds
+    }
+
     /// For how long the busiest server worked, as a share of the time.
     pub fn busiest_server(&self) -> f64 {
         let busiest = self.servers_worked.iter().max().copied().unwrap_or_default();
         busiest.as_secs_f64() / self.seconds
     }
 
-    /// The share of committed transactions that were prepared again at a later timestamp.
+    /// The share of committed transactions that were prepared again.
     pub fn retry_rate(&self) -> f64 {
         self.retried as f64 / self.committed.max(1) as f64
     }
@@ -75,281 +90,305 @@ impl Measured {
 
     /// The latency that this share of committed transactions stayed below, in milliseconds.
     pub fn latency_ms(&self, share: f64) -> f64 {
-        quantile_ms(&self.latencies, share)
+        self.quantile_ms(share, |took| took.all)
     }
 
-    /// What this share of the attempts that committed took at most before the commit, in milliseconds.
+    /// The time that this share of the attempts that committed took at most before the commit, in milliseconds.
     pub fn read_latency_ms(&self, share: f64) -> f64 {
-        quantile_ms(&self.read_latencies, share)
-    }
-
-    /// The average latency of committed transactions, in milliseconds.
-    pub fn mean_latency_ms(&self) -> f64 {
-        let sum: Duration = self.latencies.iter().sum();
-        sum.as_secs_f64() * 1_000.0 / self.latencies.len().max(1) as f64
+        self.quantile_ms(share, |took| took.read)
     }
 
     /// The commit latency that this share of committed transactions stayed below, in milliseconds.
     pub fn commit_latency_ms(&self, share: f64) -> f64 {
-        quantile_ms(&self.commit_latencies, share)
+        self.quantile_ms(share, |took| took.commit)
+    }
+
+    /// The average latency of committed transactions, in milliseconds.
+    pub fn mean_latency_ms(&self) -> f64 {
+        self.mean_latency_of_ms(|_| true)
+    }
+
+    /// The average latency of some of them, in milliseconds.
+    pub fn mean_latency_of_ms(&self, counts: impl Fn(&Took) -> bool) -> f64 {
+        let latencies: Vec<Duration> =
+            self.took.iter().filter(|took| counts(took)).map(|took| took.all).collect();
+        let sum: Duration = latencies.iter().sum();
+        sum.as_secs_f64() * 1_000.0 / latencies.len().max(1) as f64
+    }
+
+    fn quantile_ms(&self, share: f64, of: impl Fn(&Took) -> Duration) -> f64 {
+        if self.took.is_empty() {
+            return 0.0;
+        }
+        let mut durations: Vec<Duration> = self.took.iter().map(of).collect();
+        let at = ((durations.len() - 1) as f64 * share).round() as usize;
+        let (_, found, _) = durations.select_nth_unstable(at);
+        found.as_secs_f64() * 1_000.0
     }
 }
 
-fn quantile_ms(durations: &[Duration], share: f64) -> f64 {
-    if durations.is_empty() {
-        return 0.0;
+/// The events of a protocol's clients.
+pub type EventOf<P> = <<P as Protocol>::Client as Machine>::Event;
+
+/// Runs transactions, in the commands and events of a system's clients.
+pub trait Driver<P: Protocol> {
+    /// A transaction while it runs.
+    type Running;
+
+    /// Does what has to be done before any session begins.
+    fn prepare(&mut self, founded: &mut Founded<P>) {
+        let _ = founded;
     }
-    let mut sorted = durations.to_vec();
-    let at = ((sorted.len() - 1) as f64 * share).round() as usize;
-    let (_, found, _) = sorted.select_nth_unstable(at);
-    found.as_secs_f64() * 1_000.0
+
+    /// The next transaction of a session.
+    fn draw(&mut self, session: usize, random: &mut Random) -> Self::Running;
+
+    /// The name of a client's transaction: that of so many of the session at this place.
+    fn sequence(place: u64, number: u64) -> u64;
+
+    /// Begins an attempt, by what it says to the client.
+    fn begin(&mut self, running: &mut Self::Running, attempt: TransactionId, say: Say<'_, P>) -> Progress;
+
+    /// The attempt that an event is about; none if no session waits for it.
+    fn concerns(event: &EventOf<P>) -> Option<TransactionId>;
+
+    /// Goes on with an attempt.
+    fn on_event(&mut self, running: &mut Self::Running, event: EventOf<P>, say: Say<'_, P>) -> Progress;
+
+    /// In how many parts a transaction was asked for, if it is timed.
+    fn timed(&self, running: &Self::Running) -> Option<usize>;
+}
+
+/// Gives the client of a session a command.
+pub type Say<'a, P> = &'a mut dyn FnMut(<<P as Protocol>::Client as Machine>::Command);
+
+/// How far an attempt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The session waits for its client.
+    Waits,
+    /// The session has asked for the outcome.
+    Commits,
+    /// The transaction has committed.
+    Committed {
+        /// True if it had been prepared before.
+        again: bool,
+    },
+    /// The transaction is to be tried again.
+    Aborted,
+    /// The client was not told the outcome in time.
+    Unknown,
 }
 
 /// Runs a deployment in virtual time.
-pub fn run<S: System>(deployment: &Deployment<S>, seed: u64, window: Window) -> Measured {
-    let mut cluster = deployment.found(seed);
-    let mut load = Load::new(&mut cluster, deployment, Random::new(seed ^ 0x10ad), window);
-    load.run_until(Instant::START + window.warm_up, &mut cluster);
-    let before = worked(&mut cluster);
-    let (messages, packets) = (cluster.world.messages(), cluster.world.packets());
-    load.run_until(Instant::START + window.warm_up + window.measured, &mut cluster);
-    let mut measured = load.measured;
-    let mut since = worked(&mut cluster).into_iter().zip(before).map(|(now, then)| now - then);
-    measured.servers_worked = since.by_ref().take(cluster.scenario.server_nodes).collect();
-    measured.clients_worked = since.sum();
-    let packets = (cluster.world.packets() - packets).max(1);
-    measured.messages_per_packet = (cluster.world.messages() - messages) as f64 / packets as f64;
-    measured.messages = cluster.world.messages();
-    measured
+pub fn run<S: Deployed>(deployment: &Deployment<S>, seed: u64, window: Window) -> Measured {
+    Load::start(deployment, seed, window).measure(window)
 }
 
-/// For how long the processor of each node has worked.
-fn worked<S: System>(cluster: &mut Cluster<S>) -> Vec<Duration> {
-    let nodes = cluster.scenario.server_nodes + cluster.scenario.clients;
-    (0..nodes).map(|node| cluster.world.processor_time(node)).collect()
+/// The same, and the world that is left once all that was begun has ended everywhere.
+pub fn run_to_rest<S: Deployed>(
+    deployment: &Deployment<S>,
+    seed: u64,
+    window: Window,
+) -> (Measured, World<S::Machines, Alarm>) {
+    let mut load = Load::start(deployment, seed, window);
+    let measured = load.measure(window);
+    load.drain();
+    (measured, load.world)
 }
 
-/// Sessions begin within so long, and so many round trips, so that they do not march in step.
-const SPREAD: Duration = Duration::from_millis(500);
+/// Sessions begin within so many round trips, so that they do not march in step.
 const SPREAD_ROUND_TRIPS: u32 = 50;
 
 /// No client gives up earlier.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Load {
-    sessions: Vec<Session>,
-    by_transaction: FixedMap<TransactionId, usize>,
-    workload: Workload,
-    kind: Option<&'static str>,
-    timed: Option<&'static str>,
-    reads_at_once: bool,
-    unique: UniqueValues,
+struct Load<P: Protocol, D: Driver<P>> {
+    world: World<P, Alarm>,
+    server_nodes: usize,
+    nodes: usize,
+    driver: D,
+    sessions: Vec<Session<D::Running>>,
+    /// The sessions of transactions that have begun, by the names of the first attempts.
+    open: FixedMap<TransactionId, usize>,
+    think: Duration,
     random: Random,
     measured_from: Instant,
     measured: Measured,
+    /// True once no session begins anything more.
+    is_draining: bool,
 }
 
 /// One transaction after the other.
-struct Session {
+struct Session<R> {
     client: usize,
     id: ClientId,
     /// Tells the sessions of a client apart in the names of their transactions.
     place: u64,
-    sequence: u64,
+    number: u64,
     attempt: u32,
-    plan: Option<Arc<Plan>>,
+    running: Option<R>,
     began: Instant,
     attempt_began: Instant,
     commit_began: Instant,
-    execution: Option<Execution>,
 }
 
-impl Load {
-    fn new<S: System>(
-        cluster: &mut Cluster<S>,
-        deployment: &Deployment<S>,
-        random: Random,
-        window: Window,
-    ) -> Self {
-        let mut load = Load {
-            sessions: Vec::new(),
-            by_transaction: FixedMap::default(),
-            workload: Workload::new(deployment.workload.clone()),
-            kind: deployment.kind,
-            timed: deployment.timed,
-            reads_at_once: deployment.reads_at_once,
-            unique: UniqueValues::new(0),
-            random,
-            measured_from: Instant::START + window.warm_up,
-            measured: Measured { seconds: window.measured.as_secs_f64(), ..Measured::default() },
-        };
-        let spread = SPREAD.min(SPREAD_ROUND_TRIPS * deployment.longest_round_trip());
-        for slot in deployment.slots() {
-            let (client, id) = cluster.start_client(slot);
+impl<P: Protocol, D: Driver<P>> Load<P, D> {
+    fn start<S>(deployment: &Deployment<S>, seed: u64, window: Window) -> Self
+    where
+        S: Deployed<Machines = P, Driver = D>,
+    {
+        let mut founded = S::found(deployment, seed);
+        let mut driver = S::driver(&deployment.work);
+        driver.prepare(&mut founded);
+        let Founded { mut world, server_nodes, clients } = founded;
+        let mut random = Random::new(seed ^ 0x10ad);
+        let mut sessions = Vec::new();
+        let spread = S::SPREAD.min(SPREAD_ROUND_TRIPS * deployment.longest_round_trip());
+        for (client, id) in clients {
             for place in 0..deployment.sessions_per_client as u64 {
-                let session = load.sessions.len();
-                load.sessions.push(Session {
+                world.set_alarm(spread.mul_f64(random.unit()), Alarm::Session(sessions.len()));
+                sessions.push(Session {
                     client,
                     id,
                     place,
-                    sequence: 0,
+                    number: 0,
                     attempt: 0,
-                    plan: None,
+                    running: None,
                     began: Instant::START,
                     attempt_began: Instant::START,
                     commit_began: Instant::START,
-                    execution: None,
                 });
-                let after = spread.mul_f64(load.random.unit());
-                cluster.world.set_alarm(after, Alarm::Session(session));
             }
         }
-        load
+        Load {
+            measured_from: world.now() + window.warm_up,
+            world,
+            server_nodes,
+            nodes: server_nodes + deployment.clients,
+            driver,
+            sessions,
+            open: FixedMap::default(),
+            think: deployment.think,
+            random,
+            measured: Measured { seconds: window.measured.as_secs_f64(), ..Measured::default() },
+            is_draining: false,
+        }
     }
 
-    fn run_until<S: System>(&mut self, end: Instant, cluster: &mut Cluster<S>) {
-        while let Some(happening) = cluster.world.advance(end) {
+    fn measure(&mut self, window: Window) -> Measured {
+        self.run_until(self.measured_from);
+        let before = self.worked();
+        let (messages, packets) = (self.world.messages(), self.world.packets());
+        self.run_until(self.measured_from + window.measured);
+        let mut measured = std::mem::take(&mut self.measured);
+        let mut since = self.worked().into_iter().zip(before).map(|(now, then)| now - then);
+        measured.servers_worked = since.by_ref().take(self.server_nodes).collect();
+        measured.clients_worked = since.sum();
+        let packets = (self.world.packets() - packets).max(1);
+        measured.messages_per_packet = (self.world.messages() - messages) as f64 / packets as f64;
+        measured
+    }
+
+    /// For how long the processor of each node has worked.
+    fn worked(&self) -> Vec<Duration> {
+        (0..self.nodes).map(|node| self.world.processor_time(node)).collect()
+    }
+
+    fn run_until(&mut self, end: Instant) {
+        while let Some(happening) = self.world.advance(end) {
             match happening {
-                Happening::Client(_, event) => self.on_event(event, cluster),
-                Happening::Alarm(Alarm::Session(session)) => self.begin_attempt(session, cluster),
+                Happening::Client(_, event) => self.on_event(event),
+                Happening::Alarm(Alarm::Session(session)) => self.begin(session),
                 // No faults are injected, and replicas have nothing to tell here.
-                Happening::Alarm(
-                    Alarm::Trader(_) | Alarm::Strike(_) | Alarm::Membership(_) | Alarm::Poll,
-                )
-                | Happening::Server(..)
-                | Happening::Stopped(_)
-                | Happening::Fenced(..)
-                | Happening::Crashed(..) => {}
+                _ => {}
             }
         }
     }
 
-    /// The next transaction of the kind that is wanted.
-    fn draw(&mut self) -> Plan {
-        loop {
-            let plan = self.workload.draw(&mut self.random);
-            if self.kind.is_none_or(|kind| plan.kind == kind) {
-                return plan;
-            }
+    /// Waits until everything has ended, everywhere.
+    fn drain(&mut self) {
+        self.is_draining = true;
+        let limit = self.world.now() + PATIENCE;
+        while !self.open.is_empty() && self.world.now() < limit {
+            self.run_until(self.world.now() + Duration::from_millis(10));
         }
-    }
-
-    fn id(&self, session: usize) -> TransactionId {
-        let Session { id, place, sequence, attempt, .. } = self.sessions[session];
-        TransactionId { client: id, sequence: (sequence << 16) + place, attempt }
+        self.run_until(self.world.now() + Duration::from_secs(1));
     }
 
     /// Begins the next transaction, or the next attempt at the present one.
-    fn begin_attempt<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
-        let now = cluster.world.now();
-        if self.sessions[session].plan.is_none() {
-            let plan = Arc::new(self.draw());
-            let session = &mut self.sessions[session];
-            (session.plan, session.began, session.attempt) = (Some(plan), now, 0);
-            session.sequence += 1;
-        }
-        let transaction = self.id(session);
-        let state = &mut self.sessions[session];
-        let Some(plan) = state.plan.clone() else { return };
-        state.attempt_began = now;
-        self.by_transaction.insert(transaction, session);
-        let (keyspace, patience) = (KEYSPACE, PATIENCE);
-        if let Some(keys) = plan.keys_read().filter(|_| self.reads_at_once) {
-            state.commit_began = now;
-            let freshness = Freshness::Strict;
-            let read = Command::ReadOnly { transaction, keyspace, keys, freshness, patience };
-            return cluster.world.command(state.client, read);
-        }
-        state.execution = Some(Execution::new(plan, &mut self.unique, 0));
-        cluster.world.command(state.client, Command::Begin { transaction, keyspace, patience });
-        self.step(session, cluster);
-    }
-
-    /// Does what can be done without waiting for an answer.
-    fn step<S: System>(&mut self, session: usize, cluster: &mut Cluster<S>) {
-        let transaction = self.id(session);
-        let state = &mut self.sessions[session];
-        let Some(execution) = &mut state.execution else { return };
-        loop {
-            let command = match execution.next_step() {
-                Step::Put(key, value) => {
-                    cluster.world.command(state.client, Command::Put { transaction, key, value });
-                    continue;
-                }
-                Step::Get(key) => Command::Get { transaction, key },
-                Step::Scan { range, limit } => Command::Scan { transaction, range, limit },
-                Step::Commit => {
-                    state.commit_began = cluster.world.now();
-                    Command::Commit { transaction }
-                }
-            };
-            cluster.world.command(state.client, command);
+    fn begin(&mut self, at: usize) {
+        if self.is_draining {
             return;
         }
+        let (now, state) = (self.world.now(), &mut self.sessions[at]);
+        if state.running.is_none() {
+            state.running = Some(self.driver.draw(at, &mut self.random));
+            (state.began, state.attempt) = (now, 0);
+            state.number += 1;
+            self.open.insert(state.name::<P, D>(), at);
+        }
+        state.attempt_began = now;
+        let attempt = TransactionId { attempt: state.attempt, ..state.name::<P, D>() };
+        let Session { client, running: Some(running), .. } = state else { return };
+        let progress =
+            self.driver.begin(running, attempt, &mut |command| self.world.command(*client, command));
+        self.on_progress(at, progress);
     }
 
-    fn on_event<S: System>(&mut self, event: Event, cluster: &mut Cluster<S>) {
-        match event {
-            Event::Got { transaction, value, .. } => {
-                let Some(&session) = self.by_transaction.get(&transaction) else { return };
-                let Some(execution) = &mut self.sessions[session].execution else { return };
-                if let Err(error) = execution.got(value) {
-                    unreachable!("only values of the workload are written: {error}");
-                }
-                self.step(session, cluster);
+    fn on_event(&mut self, event: EventOf<P>) {
+        let Some(attempt) = D::concerns(&event) else { return };
+        let Some(&at) = self.open.get(&TransactionId { attempt: 0, ..attempt }) else { return };
+        let Session { client, running: Some(running), .. } = &mut self.sessions[at] else { return };
+        let progress =
+            self.driver.on_event(running, event, &mut |command| self.world.command(*client, command));
+        self.on_progress(at, progress);
+    }
+
+    fn on_progress(&mut self, at: usize, progress: Progress) {
+        let (now, state, measured) = (self.world.now(), &mut self.sessions[at], &mut self.measured);
+        let counts = now >= self.measured_from;
+        match progress {
+            Progress::Waits => return,
+            Progress::Commits => {
+                state.commit_began = now;
+                return;
             }
-            Event::Scanned { transaction, entries, next } => {
-                let Some(&session) = self.by_transaction.get(&transaction) else { return };
-                let Some(execution) = &mut self.sessions[session].execution else { return };
-                execution.scanned(entries, next);
-                self.step(session, cluster);
+            Progress::Aborted => {
+                state.attempt += 1;
+                measured.aborted += u64::from(counts);
+                let pause = back_off(now - state.attempt_began, state.attempt, &mut self.random);
+                return self.world.set_alarm(pause + MOMENT, Alarm::Session(at));
             }
-            Event::Finished { transaction, result } => {
-                let Some(session) = self.by_transaction.remove(&transaction) else { return };
-                self.on_finished(session, result, cluster);
+            Progress::Committed { again } if counts => {
+                measured.committed += 1;
+                measured.retried += u64::from(again);
+                let took = |parts| Took {
+                    all: now - state.began,
+                    commit: now - state.commit_began,
+                    read: state.commit_began - state.attempt_began,
+                    parts,
+                };
+                let timed = state.running.as_ref().and_then(|running| self.driver.timed(running));
+                measured.took.extend(timed.map(took));
             }
-            // Nothing else is asked for.
-            _ => {}
+            Progress::Committed { .. } => {}
+            Progress::Unknown => measured.unknown += u64::from(counts),
+        }
+        state.running = None;
+        self.open.remove(&state.name::<P, D>());
+        if self.think.is_zero() {
+            self.begin(at);
+        } else {
+            self.world.set_alarm(self.think, Alarm::Session(at));
         }
     }
+}
 
-    fn on_finished<S: System>(
-        &mut self,
-        session: usize,
-        result: Result<Committed, Failure>,
-        cluster: &mut Cluster<S>,
-    ) {
-        let now = cluster.world.now();
-        let counts = now >= self.measured_from;
-        let state = &mut self.sessions[session];
-        state.execution = None;
-        let pause = match result {
-            Ok(committed) => {
-                let kind = state.plan.take().map(|plan| plan.kind);
-                if counts {
-                    self.measured.committed += 1;
-                    self.measured.retried += u64::from(committed.retries > 0);
-                }
-                if counts && self.timed.is_none_or(|timed| kind == Some(timed)) {
-                    self.measured.latencies.push(now - state.began);
-                    self.measured.commit_latencies.push(now - state.commit_began);
-                    self.measured.read_latencies.push(state.commit_began - state.attempt_began);
-                }
-                Duration::ZERO
-            }
-            Err(Failure::Unknown { .. }) => {
-                // Its name stays in use; nothing fails here, so this tells of an overload.
-                state.plan = None;
-                self.measured.unknown += u64::from(counts);
-                Duration::ZERO
-            }
-            Err(_) => {
-                state.attempt += 1;
-                self.measured.aborted += u64::from(counts);
-                back_off(now - state.attempt_began, state.attempt, &mut self.random)
-            }
-        };
-        cluster.world.set_alarm(pause + Duration::from_nanos(1), Alarm::Session(session));
+impl<R> Session<R> {
+    /// The first attempt at the present transaction.
+    fn name<P: Protocol, D: Driver<P, Running = R>>(&self) -> TransactionId {
+        TransactionId { client: self.id, sequence: D::sequence(self.place, self.number), attempt: 0 }
     }
 }
 
@@ -365,24 +404,78 @@ fn back_off(attempt: Duration, attempts: u32, random: &mut Random) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::deployment::Clocks;
+    use crate::one_round::counters::Additions;
+    use crate::one_round::deployment::Coordination;
     use quorate_simulator::world::costs::{Batching, Costs, Operation};
     use quorate_workloads::{Parameters, WorkloadKind};
 
-    const WINDOW: Window = Window { warm_up: Duration::from_millis(700), measured: Duration::from_secs(1) };
+    const WINDOW: Window = Window::millis(700, 1_000);
 
     /// Processors that are ten times as slow as they are, so that a second of virtual time does not take long, and one for
     /// each node.
     fn measured(clients: usize, sessions: usize, batching: Batching) -> Measured {
-        let workload = Parameters { keys: 100_000, ..Parameters::new(WorkloadKind::Rmw) };
         let costs = Costs { batching, wake_ns: 0.0, ..quorate_simulator::calibrated::costs().times(10.0) };
         let deployment = Deployment {
             clients,
             cores: None,
             costs: Some(Arc::new(costs)),
-            ..Deployment::on_one_machine(workload, sessions, Duration::from_micros(20), 1)
+            ..Deployment::on_one_machine(workload(), sessions, Duration::from_micros(20), 1)
         };
         run(&deployment, 1, WINDOW)
+    }
+
+    fn workload() -> Parameters {
+        Parameters { keys: 100_000, ..Parameters::new(WorkloadKind::Rmw) }
+    }
+
+    /// A session that thinks begins a transaction for each latency and thought.
+    fn each_session_thinks<S: Deployed>(deployment: &Deployment<S>) {
+        for millis in [0, 100, 400] {
+            let think = MOMENT + Duration::from_millis(millis);
+            let measured = run(&Deployment { think, ..deployment.clone() }, 1, Window::millis(2_000, 20_000));
+            let sessions = (deployment.clients * deployment.sessions_per_client) as f64;
+            let expected = sessions * 1_000.0 / (measured.mean_latency_ms() + millis as f64);
+            let ratio = measured.throughput() / expected;
+            assert!((ratio - 1.0).abs() < 0.03, "{millis} ms: {} of {expected}", measured.throughput());
+        }
+    }
+
+    #[test]
+    fn a_thought_between_transactions_costs_the_throughput_that_arithmetic_says() {
+        each_session_thinks(&Deployment {
+            clients: 6,
+            sessions_per_client: 2,
+            ..Deployment::new(workload())
+        });
+        let additions = Additions { repositories: 2, distributed: 0.5, conflicting: 0.0 };
+        let plain = Deployment::of_repositories(Coordination::Timestamps, 2, additions);
+        let delay = Duration::from_millis(20);
+        each_session_thinks(&Deployment { sessions_per_client: 2, ..plain.delayed(delay, delay) });
+    }
+
+    /// Sites on a line: four of five replicas make a fast quorum, and three of them a majority.
+    #[test]
+    fn a_commit_over_five_sites_takes_the_round_trip_to_the_fourth_nearest() {
+        let round_trip = |one: u64, other: u64| Duration::from_millis(1 + 20 * one.abs_diff(other));
+        let row = |one| (0..5).map(|other| round_trip(one, other)).collect();
+        for (site, commit_ms) in [(0, 61.0), (1, 41.0), (2, 41.0), (4, 61.0)] {
+            let deployment = Deployment {
+                replicas: 5,
+                clients: 10,
+                region: Some(site),
+                round_trips: (0..5).map(row).collect(),
+                clocks: Clocks::apart(0.0),
+                ..Deployment::new(workload())
+            };
+            let measured = run(&deployment, 1, Window::millis(2_000, 3_000));
+            let (read, commit) = (measured.read_latency_ms(0.5), measured.commit_latency_ms(0.5));
+            assert!((commit / commit_ms - 1.0).abs() < 0.06, "site {site}: {commit} ms");
+            assert!((1.0..1.2).contains(&read), "site {site}: {read} ms");
+        }
     }
 
     /// The nearest server reads, prepares and commits for each transaction: three packets in.

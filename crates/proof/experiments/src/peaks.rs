@@ -3,29 +3,33 @@
 //!
 //! More and more transactions are in flight, until throughput rises no more.
 
-use crate::catalogue::Settings;
-use crate::contender::{Batches, Contender};
+use crate::catalogue::{Experiment, Settings};
+use crate::contender::{Batches, Contender, ratio};
 use crate::datacentre::{Bench, CLIENTS};
 use crate::deployment::Deployment;
 use crate::load::Measured;
-use crate::report::{Headline, Report, Row};
+use crate::report::{Found, Headline, Row, Runs};
 
 /// Figure 7.
-pub const MICRO: &str = "tapir-fig7";
-/// What it shows.
-pub const MICRO_WHAT: &str =
-    "Throughput of read-modify-write within a data centre, by transactions in flight";
+pub const MICRO: Experiment = Experiment {
+    name: "tapir-fig7",
+    what: "Throughput of read-modify-write within a data centre, by transactions in flight",
+    run: micro,
+};
 
 /// Figure 8.
-pub const LATENCY: &str = "tapir-fig8";
-/// What it shows.
-pub const LATENCY_WHAT: &str =
-    "Latency of FollowUser at peak throughput within a data centre (Retwis, Zipf 0.6)";
+pub const LATENCY: Experiment = Experiment {
+    name: "tapir-fig8",
+    what: "Latency of FollowUser at peak throughput within a data centre (Retwis, Zipf 0.6)",
+    run: latency,
+};
 
 /// Figure 9.
-pub const RETWIS: &str = "tapir-fig9";
-/// What it shows.
-pub const RETWIS_WHAT: &str = "Peak throughput of Retwis within a data centre (Zipf 0.6)";
+pub const RETWIS: Experiment = Experiment {
+    name: "tapir-fig9",
+    what: "Peak throughput of Retwis within a data centre (Zipf 0.6)",
+    run: retwis,
+};
 
 impl Bench {
     /// Measures a contender with more and more transactions in flight.
@@ -37,7 +41,7 @@ impl Bench {
             settings.say(&format!("{}, {in_flight} in flight", named(contender, batches)));
             let deployment = Deployment { sessions_per_client: *sessions, costs, ..self.deployment.clone() };
             let one = |seed| contender.run(&deployment, batches, seed, self.window);
-            points.push((in_flight, settings.seeds().map(one).collect()));
+            points.push((in_flight, settings.measure(one)));
         }
         Climb { contender, batches, points }
     }
@@ -63,15 +67,7 @@ fn named(contender: Contender, batches: Batches) -> String {
 struct Climb {
     contender: Contender,
     batches: Batches,
-    points: Vec<(usize, Vec<Measured>)>,
-}
-
-fn samples(runs: &[Measured], of: impl Fn(&Measured) -> f64) -> Vec<f64> {
-    runs.iter().map(of).collect()
-}
-
-fn mean(runs: &[Measured], of: impl Fn(&Measured) -> f64) -> f64 {
-    samples(runs, of).iter().sum::<f64>() / runs.len() as f64
+    points: Vec<(usize, Runs)>,
 }
 
 /// How long the busiest server works for each transaction, in microseconds.
@@ -85,50 +81,27 @@ impl Climb {
     }
 
     /// Where throughput was greatest.
-    fn peak(&self) -> &(usize, Vec<Measured>) {
-        let throughput = |point: &&(usize, Vec<Measured>)| mean(&point.1, Measured::throughput);
+    fn peak(&self) -> &(usize, Runs) {
+        let throughput = |point: &&(usize, Runs)| point.1.mean(Measured::throughput);
         let greatest = self.points.iter().max_by(|one, other| throughput(one).total_cmp(&throughput(other)));
         greatest.unwrap_or_else(|| unreachable!("each is measured at several points"))
     }
 
-    fn peak_throughput(&self) -> f64 {
-        mean(&self.peak().1, Measured::throughput)
-    }
-
     fn rows(&self) -> Vec<Row> {
-        let name = self.name();
-        let throughput = |(in_flight, runs): &(usize, Vec<Measured>)| {
-            Row::new(name.clone(), *in_flight as f64, "1/s", &samples(runs, Measured::throughput))
+        let row = |(in_flight, runs): &(usize, Runs), unit, of: &dyn Fn(&Measured) -> f64| {
+            runs.row(self.name(), *in_flight as f64, unit, of)
         };
-        let latency = |(in_flight, runs): &(usize, Vec<Measured>)| {
-            Row::new(
-                name.clone(),
-                *in_flight as f64,
-                "ms (median)",
-                &samples(runs, |run| run.latency_ms(0.5)),
-            )
-        };
-        let (in_flight, at_peak) = self.peak();
-        let busiest = samples(at_peak, busiest_micros);
-        let mut rows: Vec<Row> = self.points.iter().map(throughput).collect();
-        rows.extend(self.points.iter().map(latency));
-        rows.push(Row::new(
-            name.clone(),
-            *in_flight as f64,
-            "µs of the busiest server per transaction",
-            &busiest,
-        ));
-        rows
+        let throughputs = self.points.iter().map(|point| row(point, "1/s", &Measured::throughput));
+        let latencies = self.points.iter().map(|point| row(point, "ms (median)", &|run| run.latency_ms(0.5)));
+        let busiest = row(self.peak(), "µs of the busiest server per transaction", &busiest_micros);
+        throughputs.chain(latencies).chain([busiest]).collect()
     }
 }
 
 /// TAPIR's peak ÷ that of the best system with leaders.
 fn lead(climbs: &[Climb], batches: Batches) -> f64 {
-    let peak = |counts: fn(Contender) -> bool| {
-        let side = climbs.iter().filter(|climb| climb.batches == batches && counts(climb.contender));
-        side.map(Climb::peak_throughput).fold(0.0, f64::max)
-    };
-    peak(|contender| contender == Contender::Tapir) / peak(Contender::has_leaders)
+    let side = climbs.iter().filter(|climb| climb.batches == batches);
+    ratio(side.map(|climb| (climb.contender, climb.peak().1.mean(Measured::throughput))), f64::max)
 }
 
 fn deviations(climbs: &[Climb], shards: usize) -> Vec<String> {
@@ -148,62 +121,43 @@ fn deviations(climbs: &[Climb], shards: usize) -> Vec<String> {
     ]
 }
 
-/// Figure 7.
-pub fn micro(settings: &mut Settings<'_>) -> Report {
-    let climbs = Bench::micro(settings).climbs(settings);
-    let headline = Headline {
-        what: "peak throughput of read-modify-write, TAPIR ÷ the best system with leaders".to_owned(),
-        paper: Some(2.6),
-        ours: lead(&climbs, Batches::Nothing),
-        unit: "×",
-    };
-    report(MICRO, MICRO_WHAT, headline, &climbs, 1, settings)
-}
-
-/// Figure 9.
-pub fn retwis(settings: &mut Settings<'_>) -> Report {
-    let bench = Bench::retwis(settings);
+/// The peaks of all contenders, and a headline about those without batches.
+fn peaks(bench: &Bench, of: &str, paper: f64, settings: &mut Settings<'_>) -> Found {
     let climbs = bench.climbs(settings);
     let headline = Headline {
-        what: "peak throughput of Retwis, TAPIR ÷ the best system with leaders".to_owned(),
-        paper: Some(2.0),
+        what: format!("peak throughput of {of}, TAPIR ÷ the best system with leaders"),
+        paper: Some(paper),
         ours: lead(&climbs, Batches::Nothing),
         unit: "×",
     };
-    report(RETWIS, RETWIS_WHAT, headline, &climbs, bench.deployment.shards, settings)
-}
-
-fn report(
-    name: &'static str,
-    what: &'static str,
-    headline: Headline,
-    climbs: &[Climb],
-    shards: usize,
-    settings: &Settings<'_>,
-) -> Report {
     let rows = climbs.iter().flat_map(Climb::rows).collect();
-    Report { name, what, headline, rows, deviations: deviations(climbs, shards), seed: settings.first_seed() }
+    Found { headline, rows, deviations: deviations(&climbs, bench.deployment.shards) }
 }
 
-/// Figure 8.
-pub fn latency(settings: &mut Settings<'_>) -> Report {
+fn micro(settings: &mut Settings<'_>) -> Found {
+    peaks(&Bench::micro(settings), "read-modify-write", 2.6, settings)
+}
+
+fn retwis(settings: &mut Settings<'_>) -> Found {
+    peaks(&Bench::retwis(settings), "Retwis", 2.0, settings)
+}
+
+fn latency(settings: &mut Settings<'_>) -> Found {
     let bench = Bench::retwis(settings);
     let climbs: Vec<Climb> =
         Contender::all().map(|contender| bench.climb(contender, Batches::Nothing, settings)).collect();
-    let at_peak = |climb: &Climb| mean(&climb.peak().1, Measured::mean_latency_ms);
-    let tapir = climbs.iter().filter(|climb| climb.contender == Contender::Tapir).map(at_peak).sum::<f64>();
-    let rivals = climbs.iter().filter(|climb| climb.contender.has_leaders()).map(at_peak);
+    let at_peak = |climb: &Climb| (climb.contender, climb.peak().1.mean(Measured::mean_latency_ms));
     let headline = Headline {
         what: "average latency of FollowUser at each system's peak, TAPIR ÷ the quickest system with leaders"
             .to_owned(),
         paper: Some(1.0),
-        ours: tapir / rivals.fold(f64::INFINITY, f64::min),
+        ours: ratio(climbs.iter().map(at_peak), f64::min),
         unit: "×",
     };
     let rows = climbs.iter().enumerate().map(|(place, climb)| {
         let (in_flight, runs) = climb.peak();
         let name = format!("{}, {in_flight} in flight", climb.name());
-        Row::new(name, place as f64, "ms", &samples(runs, Measured::mean_latency_ms))
+        runs.row(name, place as f64, "ms", Measured::mean_latency_ms)
     });
     let deviations = vec![
         "The paper prints a chart without numbers; it says that SPAN-OCC is as quick as TAPIR, at half the throughput.".to_owned(),
@@ -212,12 +166,5 @@ pub fn latency(settings: &mut Settings<'_>) -> Report {
             .to_owned(),
         "The x axis counts systems.".to_owned(),
     ];
-    Report {
-        name: LATENCY,
-        what: LATENCY_WHAT,
-        headline,
-        rows: rows.collect(),
-        deviations,
-        seed: settings.first_seed(),
-    }
+    Found { headline, rows: rows.collect(), deviations }
 }

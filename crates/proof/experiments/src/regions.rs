@@ -4,102 +4,57 @@
 //! all of them in the United States; the clients are in one region at a time. Processors and disks take no time here: over such
 //! distances only round trips count.
 
-use std::time::Duration;
-
+use quorate_simulator::system::strict::Strict;
 use quorate_workloads::{Parameters, WorkloadKind};
 
-use crate::catalogue::Settings;
-use crate::contender::{Batches, Contender};
+use crate::catalogue::{Experiment, Settings};
+use crate::contender::{Batches, Contender, ratio};
 use crate::deployment::Deployment;
 use crate::load::{Measured, Window};
-use crate::report::{Headline, Report, Row};
+use crate::report::{Found, Headline};
 
-/// Its name.
-pub const NAME: &str = "tapir-fig10";
-
-/// What it shows.
-pub const WHAT: &str =
-    "Latency of FollowUser over three regions with all leaders in the US, by the region of the client";
+/// In the catalogue.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "tapir-fig10",
+    what: "Latency of FollowUser over three regions with all leaders in the US, by the region of the client",
+    run: experiment,
+};
 
 const REGIONS: [&str; 3] = ["US", "Europe", "Asia"];
 const SHARDS: usize = 5;
 const CLIENTS: usize = 30;
 
-/// What was measured of one system in one region.
-struct Point {
-    contender: Contender,
-    region: usize,
-    runs: Vec<Measured>,
-}
-
-impl Point {
-    fn samples(&self, of: impl Fn(&Measured) -> f64) -> Vec<f64> {
-        self.runs.iter().map(of).collect()
-    }
-
-    fn commit_ms(&self) -> f64 {
-        let samples = self.samples(|run| run.commit_latency_ms(0.5));
-        samples.iter().sum::<f64>() / samples.len() as f64
-    }
-
-    fn rows(&self) -> [Row; 3] {
-        let row = |what: &str, samples: Vec<f64>| {
-            Row::new(format!("{}, {what}", self.contender), self.region as f64, "ms", &samples)
-        };
-        [
-            row("transaction", self.samples(|run| run.latency_ms(0.5))),
-            row("commit", self.samples(|run| run.commit_latency_ms(0.5))),
-            row("99th percentile", self.samples(|run| run.latency_ms(0.99))),
-        ]
-    }
-}
-
-/// Runs it.
-pub fn experiment(settings: &mut Settings<'_>) -> Report {
-    let mut points = Vec::new();
+/// Measures it.
+fn experiment(settings: &mut Settings<'_>) -> Found {
+    let window = Window::millis(5_000, if settings.quick { 10_000 } else { 60_000 });
+    let (mut rows, mut ratios) = (Vec::new(), Vec::new());
     for (region, name) in REGIONS.into_iter().enumerate() {
+        let deployment = deployment(SHARDS, CLIENTS, region);
+        let mut commits = Vec::new();
         for contender in Contender::all() {
             settings.say(&format!("{contender}, clients in {name}"));
-            let runs = measure(contender, region, settings);
-            points.push(Point { contender, region, runs });
+            let one = |seed| contender.run(&deployment, Batches::Everything, seed, window);
+            let runs = settings.measure(one);
+            let mut row = |what: &str, of: fn(&Measured, f64) -> f64, share: f64| {
+                let series = format!("{contender}, {what}");
+                rows.push(runs.row(series, region as f64, "ms", |run| of(run, share)));
+            };
+            row("transaction", Measured::latency_ms, 0.5);
+            row("commit", Measured::commit_latency_ms, 0.5);
+            row("99th percentile", Measured::latency_ms, 0.99);
+            commits.push((contender, runs.mean(|run| run.commit_latency_ms(0.5))));
         }
+        ratios.push(ratio(commits, f64::min));
     }
-    let ratio = |region: usize| {
-        let here = || points.iter().filter(|point| point.region == region);
-        let tapir =
-            here().filter(|point| point.contender == Contender::Tapir).map(Point::commit_ms).sum::<f64>();
-        let rivals = here().filter(|point| point.contender.has_leaders()).map(Point::commit_ms);
-        tapir / rivals.fold(f64::INFINITY, f64::min)
-    };
-    let ratios: Vec<f64> = (0..REGIONS.len()).map(ratio).collect();
     let headline = Headline {
         what: "commit latency, client in Asia, TAPIR ÷ the best system with leaders".to_owned(),
         paper: None,
         ours: ratios[2],
         unit: "×",
     };
-    let deviations = deviations(&ratios);
-    let rows = points.iter().flat_map(Point::rows).collect();
-    Report { name: NAME, what: WHAT, headline, rows, deviations, seed: settings.first_seed() }
-}
-
-fn workload() -> Parameters {
-    Parameters { value_bytes_min: 0, ..Parameters::new(WorkloadKind::Retwis) }
-}
-
-fn measure(contender: Contender, region: usize, settings: &Settings<'_>) -> Vec<Measured> {
-    let seconds = if settings.quick { 10 } else { 60 };
-    let window = Window { warm_up: Duration::from_secs(5), measured: Duration::from_secs(seconds) };
-    let (region, kind) = (Some(region), Some("follow"));
-    let deployment =
-        Deployment { shards: SHARDS, clients: CLIENTS, region, kind, ..Deployment::new(workload()) };
-    settings.seeds().map(|seed| contender.run(&deployment, Batches::Everything, seed, window)).collect()
-}
-
-fn deviations(ratios: &[f64]) -> Vec<String> {
     let ratios: Vec<String> =
-        REGIONS.iter().zip(ratios).map(|(region, ratio)| format!("{ratio:.2} ({region})")).collect();
-    vec![
+        REGIONS.iter().zip(&ratios).map(|(region, ratio)| format!("{ratio:.2} ({region})")).collect();
+    let deviations = vec![
         "The paper prints a chart without numbers.".to_owned(),
         "The x axis counts regions: 0 is the United States, 1 Europe, 2 Asia.".to_owned(),
         format!(
@@ -108,7 +63,15 @@ fn deviations(ratios: &[f64]) -> Vec<String> {
              one from them to the nearest backup.",
             ratios.join(", ")
         ),
-    ]
+    ];
+    Found { headline, rows, deviations }
+}
+
+fn deployment(shards: usize, clients: usize, region: usize) -> Deployment<Strict> {
+    let workload = Parameters { value_bytes_min: 0, ..Parameters::new(WorkloadKind::Retwis) };
+    let mut deployment = Deployment { shards, clients, region: Some(region), ..Deployment::new(workload) };
+    deployment.work.kind = Some("follow");
+    deployment
 }
 
 #[cfg(test)]
@@ -116,12 +79,10 @@ mod tests {
     use super::*;
     use quorate_baselines::System;
 
-    const WINDOW: Window = Window { warm_up: Duration::from_secs(3), measured: Duration::from_secs(3) };
+    const WINDOW: Window = Window::millis(3_000, 3_000);
 
     fn commit_ms(contender: Contender, region: usize) -> f64 {
-        let (region, kind) = (Some(region), Some("follow"));
-        let deployment = Deployment { shards: 2, clients: 9, region, kind, ..Deployment::new(workload()) };
-        contender.run(&deployment, Batches::Everything, 1, WINDOW).commit_latency_ms(0.5)
+        contender.run(&deployment(2, 9, region), Batches::Everything, 1, WINDOW).commit_latency_ms(0.5)
     }
 
     /// Nothing but distances counts, so what it must take can be told beforehand.

@@ -1,21 +1,24 @@
-//! What an experiment found, as JSON and CSV.
+//! The findings of an experiment, as JSON and CSV.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
+
+use crate::load::Measured;
 
 /// The result of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Its name.
     pub name: &'static str,
-    /// What it shows.
+    /// Its subject, in a sentence.
     pub what: &'static str,
     /// The one number to remember.
     pub headline: Headline,
     /// Every point of the figure.
     pub rows: Vec<Row>,
-    /// What is different here, in sentences.
+    /// The differences to the paper, in sentences.
     pub deviations: Vec<String>,
     /// The first seed; the others follow it.
     pub seed: u64,
@@ -24,11 +27,11 @@ pub struct Report {
 /// The one number to remember.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Headline {
-    /// What it counts.
+    /// Its subject.
     pub what: String,
-    /// What the paper found; none if the experiment is our own.
+    /// The number of the paper; none if the experiment is our own.
     pub paper: Option<f64>,
-    /// What was found here.
+    /// Ours.
     pub ours: f64,
     /// Of both.
     pub unit: &'static str,
@@ -41,9 +44,9 @@ pub struct Row {
     pub series: String,
     /// Where on the x axis.
     pub x: f64,
-    /// What the paper found; none if it has no such point.
+    /// The number of the paper; none if it has no such point.
     pub paper: Option<f64>,
-    /// What was found here, on average over the seeds.
+    /// Ours, on average over the seeds.
     pub ours: f64,
     /// The lower end of the 95% interval.
     pub low: f64,
@@ -51,6 +54,44 @@ pub struct Row {
     pub high: f64,
     /// Of all four.
     pub unit: &'static str,
+}
+
+/// The findings of an experiment, for its report.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The one number to remember.
+    pub headline: Headline,
+    /// Every point of the figure.
+    pub rows: Vec<Row>,
+    /// The differences to the paper, in sentences.
+    pub deviations: Vec<String>,
+}
+
+/// One point, measured with each of the seeds.
+pub struct Runs(Vec<Measured>);
+
+impl Runs {
+    /// Measures it with these seeds.
+    pub fn new(seeds: RangeInclusive<u64>, one: impl FnMut(u64) -> Measured) -> Self {
+        Runs(seeds.map(one).collect())
+    }
+
+    /// The average over the seeds.
+    pub fn mean(&self, of: impl Fn(&Measured) -> f64) -> f64 {
+        self.0.iter().map(of).sum::<f64>() / self.0.len() as f64
+    }
+
+    /// A point of a figure.
+    pub fn row(
+        &self,
+        series: impl Into<String>,
+        x: f64,
+        unit: &'static str,
+        of: impl Fn(&Measured) -> f64,
+    ) -> Row {
+        let samples: Vec<f64> = self.0.iter().map(of).collect();
+        Row::new(series, x, unit, &samples)
+    }
 }
 
 impl Row {

@@ -1,25 +1,25 @@
 //! `tapir-rivals`: whether the systems that TAPIR is compared with are set up as well as they can be.
 //!
-//! What they have that could be set otherwise are the messages of their logs: how many are on their way to a backup before
+//! The messages of their logs could be set otherwise: how many are on their way to a backup before
 //! entries are held back, to go together, and how much goes into one. Each is varied, and the throughput at which servers are
 //! busy is compared with that of the settings that all other experiments use.
 
 use quorate_baselines::System;
 use quorate_log::Limits;
 
-use crate::catalogue::Settings;
+use crate::catalogue::{Experiment, Settings};
 use crate::contender::{Batches, run_on_log};
 use crate::datacentre::Bench;
 use crate::deployment::Deployment;
 use crate::load::Measured;
-use crate::report::{Headline, Report, Row};
+use crate::report::{Found, Headline};
 
-/// Its name.
-pub const NAME: &str = "tapir-rivals";
-
-/// What it shows.
-pub const WHAT: &str =
-    "Throughput of the systems with leaders, by how many messages of a log are on their way to a backup";
+/// In the catalogue.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "tapir-rivals",
+    what: "Throughput of the systems with leaders, by how many messages of a log are on their way to a backup",
+    run: experiment,
+};
 
 /// So many messages on their way.
 const IN_FLIGHT: [usize; 5] = [1, 4, 16, 64, 1_024];
@@ -39,7 +39,7 @@ struct Swept {
 }
 
 /// Runs it.
-pub fn experiment(settings: &mut Settings<'_>) -> Report {
+fn experiment(settings: &mut Settings<'_>) -> Found {
     let (mut rows, mut swept) = (Vec::new(), Vec::new());
     let used = Batches::Everything.limits();
     for (workload, bench) in [("rmw", Bench::micro(settings)), ("retwis", Bench::retwis(settings))] {
@@ -56,10 +56,9 @@ pub fn experiment(settings: &mut Settings<'_>) -> Report {
                         ..bench.deployment.clone()
                     };
                     let one = |seed| run_on_log(system, limits, &deployment, seed, bench.window);
-                    let runs: Vec<Measured> = settings.seeds().map(one).collect();
-                    let throughputs: Vec<f64> = runs.iter().map(Measured::throughput).collect();
+                    let runs = settings.measure(one);
                     let series = format!("{system}, {workload}, {} KiB", message_bytes / 1024);
-                    let row = Row::new(series, in_flight as f64, "1/s", &throughputs);
+                    let row = runs.row(series, in_flight as f64, "1/s", Measured::throughput);
                     found.best = found.best.max(row.ours);
                     if limits == used {
                         found.used = row.ours;
@@ -89,5 +88,5 @@ pub fn experiment(settings: &mut Settings<'_>) -> Report {
             shares.join(", ")
         ),
     ];
-    Report { name: NAME, what: WHAT, headline, rows, deviations, seed: settings.first_seed() }
+    Found { headline, rows, deviations }
 }

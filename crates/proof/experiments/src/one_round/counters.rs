@@ -7,13 +7,9 @@ use quorate_granola::Class;
 use quorate_procedure::Procedure;
 use quorate_serializable_shard::{Batch, Library, Operation, Step};
 
-use super::deployment::Deployment;
-use super::load::{Source, Transaction};
+use super::deployment::shard;
+use super::rounds::Transaction;
 use super::world::Application;
-
-/// Counters, without procedures.
-#[derive(Clone, Copy, Debug)]
-pub struct Counters;
 
 /// No procedures, at shards that may execute out of order: where nobody waits for earlier timestamps they do.
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +36,6 @@ impl Library for AnyOrder {
 /// How long a server takes to add to a counter.
 const INCREMENT_NS: usize = 1_000;
 
-impl Application for Counters {
-    type Library = AnyOrder;
-
-    fn nanoseconds(_: &Value) -> usize {
-        INCREMENT_NS
-    }
-}
-
 /// Transactions that add to counters.
 #[derive(Clone, Debug)]
 pub struct Additions {
@@ -59,7 +47,13 @@ pub struct Additions {
     pub conflicting: f64,
 }
 
-impl Source for Additions {
+impl Application for Additions {
+    type Library = AnyOrder;
+
+    fn nanoseconds(_: &Value) -> usize {
+        INCREMENT_NS
+    }
+
     fn draw(&mut self, session: usize, random: &mut Random) -> Transaction {
         let key = match random.chance(self.conflicting) {
             true => "shared".to_owned(),
@@ -68,16 +62,12 @@ impl Source for Additions {
         let step = Step::Increment { key: Key::from(key.as_bytes()), by: 1 };
         let operation = Operation::Batch(Batch { conditions: Vec::new(), steps: vec![step] }).encode();
         let first = random.index(self.repositories);
-        let mut parts = BTreeMap::from([(Deployment::shard(first), operation.clone())]);
+        let mut parts = BTreeMap::from([(shard(first), operation.clone())]);
         if self.repositories > 1 && random.chance(self.distributed) {
             let other = (first + 1 + random.index(self.repositories - 1)) % self.repositories;
-            parts.insert(Deployment::shard(other), operation);
+            parts.insert(shard(other), operation);
         }
         Transaction { parts, class: Class::Independent, kind: "add" }
-    }
-
-    fn population(&self) -> Vec<Transaction> {
-        Vec::new()
     }
 }
 
@@ -86,18 +76,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::load::Window;
-    use crate::one_round::deployment::Coordination;
-    use crate::one_round::load::{Measured, run};
+    use crate::deployment::{Clocks, Deployment};
+    use crate::load::{Measured, Window, run};
+    use crate::one_round::deployment::{Coordination, Labour};
 
-    const WINDOW: Window = Window { warm_up: Duration::from_millis(20), measured: Duration::from_millis(50) };
+    const WINDOW: Window = Window::millis(20, 50);
 
     fn measured(coordination: Coordination, distributed: f64, conflicting: f64) -> Measured {
-        let deployment =
-            Deployment { slowness: 4.0, sessions_per_client: 4, ..Deployment::new(coordination, 2) };
-        let mut source = Additions { repositories: 2, distributed, conflicting };
-        let measured = run::<Counters>(&deployment, &mut source, 1, WINDOW, false);
-        assert_eq!(measured.lost, 0);
+        let work = Additions { repositories: 2, distributed, conflicting };
+        let costs = Labour { slowness: 4.0, ..Labour::PLAIN }.costs();
+        let plain = Deployment::of_repositories(coordination, 2, work);
+        let measured = run(&Deployment { costs, sessions_per_client: 4, ..plain }, 1, WINDOW);
+        assert_eq!(measured.unknown, 0);
         measured
     }
 
@@ -105,32 +95,28 @@ mod tests {
     fn only_what_locks_minds_conflicts() {
         for coordination in [Coordination::Locking, Coordination::Sinfonia] {
             let (apart, together) = (measured(coordination, 1.0, 0.0), measured(coordination, 1.0, 1.0));
-            assert_eq!(apart.conflicts, 0);
-            assert!(together.conflicts > 0);
+            assert_eq!(apart.retried, 0);
+            assert!(together.retried > 0);
             assert!(together.throughput() < apart.throughput() / 3.0, "{}", coordination.name());
         }
         let (apart, together) =
             (measured(Coordination::Timestamps, 1.0, 0.0), measured(Coordination::Timestamps, 1.0, 1.0));
-        assert_eq!(together.conflicts, 0);
+        assert_eq!(together.retried, 0);
         assert!(together.throughput() > apart.throughput() * 0.9);
     }
 
     #[test]
     fn a_dedicated_coordinator_costs_a_message_delay() {
         let alone = |coordination| {
-            let plain = Deployment::new(coordination, 2);
-            let delay = Duration::from_millis(10);
+            let work = Additions { repositories: 2, distributed: 1.0, conflicting: 0.0 };
+            let plain = Deployment::of_repositories(coordination, 2, work);
             let deployment = Deployment {
                 clients: 1,
                 sessions_per_client: 1,
-                delay,
-                delay_of_replicas: Duration::ZERO,
-                clock_error: Duration::ZERO,
-                ..plain
+                clocks: Clocks::Ahead(Duration::ZERO),
+                ..plain.delayed(Duration::from_millis(10), Duration::ZERO)
             };
-            let window = Window { warm_up: Duration::ZERO, measured: Duration::from_secs(2) };
-            let mut source = Additions { repositories: 2, distributed: 1.0, conflicting: 0.0 };
-            run::<Counters>(&deployment, &mut source, 1, window, false).latency_ms(true)
+            run(&deployment, 1, Window::millis(0, 2_000)).mean_latency_ms()
         };
         let delays = |latency: f64| (latency / 10.0).round();
         assert_eq!(delays(alone(Coordination::Timestamps)), 3.0);

@@ -1,29 +1,30 @@
 //! Where one-round transactions run: repositories (shards) of three replicas, each replica with a processor of its own, and as many
-//! clients as it takes.
+//! clients as it takes. A repository is a site, and so are the clients.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::command::Routes;
-use quorate_core::hosted::Shards;
-use quorate_core::topology::{Durability, Isolation, Keyspace, Shard};
+use quorate_core::hosted::{Boot, HostedReplica, Seat, Shards};
+use quorate_core::topology::{Isolation, Keyspace, Shard};
 use quorate_core::{
-    Address, ClientId, Epoch, GroupSize, KeyspaceId, Machine, NodeId, Random, ReplicaId, ReplicaIndex,
-    ShardId,
+    Address, ClientId, Epoch, GroupSize, Groups, Machine, NodeId, Random, ReplicaId, ReplicaIndex, ShardId,
 };
 use quorate_granola::{Command, CoordinatorConfig, Locking, ReplicaConfig};
 use quorate_log::member::Config;
-use quorate_log::{Boot, Guest, Limits, Member, Membership, Timing};
-use quorate_simulator::calibrated;
+use quorate_log::{Guest, Rules, Timing};
+use quorate_simulator::cluster::KEYSPACE;
+use quorate_simulator::system::Settings;
 use quorate_simulator::world::World;
-use quorate_simulator::world::clock::PhysicalClock;
-use quorate_simulator::world::costs::{Batching, Cost, Costs, Operation};
+use quorate_simulator::world::costs::{Cost, Costs, Operation};
 use quorate_simulator::world::disk::Disk;
 use quorate_simulator::world::network::Network;
 use quorate_simulator::world::trace::Trace;
 
-use super::load::Alarm;
-use super::world::{Application, OneRound};
+use super::rounds::Rounds;
+use super::world::{Application, OneRound, Server};
+use crate::contender::Batches;
+use crate::deployment::{Clocks, Deployed, Deployment, Founded, Nodes};
 
 /// Which system coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,11 @@ pub enum Coordination {
 }
 
 impl Coordination {
-    /// What it is called in figures.
+    /// The systems that lock, and the one that does not.
+    pub const COMPARED: [Coordination; 3] =
+        [Coordination::Timestamps, Coordination::Locking, Coordination::Sinfonia];
+
+    /// Its name in figures.
     pub fn name(self) -> &'static str {
         match self {
             Coordination::Timestamps => "Granola (timestamps)",
@@ -48,30 +53,32 @@ impl Coordination {
             Coordination::Unordered => "no ordering",
         }
     }
+
+    /// Its machines over so many repositories.
+    fn settings(self, repositories: usize) -> Settings<Config<ReplicaConfig>, CoordinatorConfig> {
+        let hub = (self == Coordination::Sinfonia).then_some(shard(repositories));
+        let locking = match self {
+            Coordination::Timestamps | Coordination::Sinfonia => Locking::WhereNeeded,
+            Coordination::Locking => Locking::Always,
+            Coordination::Unordered => Locking::NeverNorWait,
+        };
+        let replica = ReplicaConfig {
+            locking,
+            hub,
+            vote_delay_max: VOTE_DELAY_MAX,
+            ..ReplicaConfig::new(ReplicaId::default(), GroupSize::ONE, Shards::default())
+        };
+        let limits = Batches::Everything.limits();
+        Settings {
+            coordinator: CoordinatorConfig { hub, ..CoordinatorConfig::new(ClientId::default()) },
+            replica: Config::unseated(Timing::DEFAULT, limits, u64::MAX, Rules::SOUND, replica),
+        }
+    }
 }
 
-/// A world, and its clients as it numbers them.
-pub(super) type Founded<A> = (World<OneRound<A>, Alarm>, Vec<(usize, ClientId)>);
-
-/// What is deployed and who uses it.
-#[derive(Clone, Debug)]
-pub struct Deployment {
-    /// Who coordinates.
-    pub coordination: Coordination,
-    /// How many repositories there are.
-    pub repositories: usize,
-    /// Clients, which have processors that never are too slow.
-    pub clients: usize,
-    /// How many transactions each client runs side by side.
-    pub sessions_per_client: usize,
-    /// How long a message takes between any two nodes, one way.
-    pub delay: Duration,
-    /// How long it takes between the replicas of a repository.
-    pub delay_of_replicas: Duration,
-    /// How far ahead of the clock a transaction of several participants is proposed at most, while votes are late.
-    pub vote_delay_max: Duration,
-    /// How wrong clocks are at most.
-    pub clock_error: Duration,
+/// The costs of the work of servers, as far as they are not as they were measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Labour {
     /// How much longer an operation takes whose participants lock for it: locks and what undoes it, as a share of running it.
     pub lock_overhead: f64,
     /// The same for an operation that runs at its only participant while something is locked there.
@@ -82,8 +89,25 @@ pub struct Deployment {
     pub slowness: f64,
 }
 
+impl Labour {
+    /// Locks cost as much as running does.
+    pub const PLAIN: Labour =
+        Labour { lock_overhead: 1.0, single_overhead: 1.0, operation_scale: 1.0, slowness: 1.0 };
+
+    /// The costs of a server: of messages as on a real server, and of operations as they were measured.
+    pub fn costs(self) -> Option<Arc<Costs>> {
+        let mut costs = Costs::clone(&Batches::Everything.costs());
+        let running = |overhead: f64| Cost::new(0.0, self.operation_scale * (1.0 + overhead));
+        costs.operations[Operation::Read as usize] = running(0.0);
+        costs.operations[Operation::Commit as usize] = running(0.0);
+        costs.operations[Operation::Prepare as usize] = running(self.lock_overhead);
+        costs.operations[Operation::Command as usize] = running(self.single_overhead);
+        Some(Arc::new(costs.times(self.slowness)))
+    }
+}
+
 /// A message takes half as long from one node to another as there and back in the paper's cluster.
-const LAN_DELAY: Duration = Duration::from_micros(100);
+pub const LAN_DELAY: Duration = Duration::from_micros(100);
 
 /// Votes are never later where this is measured.
 const VOTE_DELAY_MAX: Duration = Duration::from_secs(5);
@@ -91,150 +115,114 @@ const VOTE_DELAY_MAX: Duration = Duration::from_secs(5);
 /// The coordinator of Sinfonia has sixteen cores of half the speed in the paper (section 6).
 const HUB_SPEED: f64 = 8.0;
 
-/// Of each group.
-const REPLICAS: usize = 3;
+/// The shard of a repository, counted from zero.
+pub fn shard(repository: usize) -> ShardId {
+    ShardId(1 + repository as u32)
+}
 
-impl Deployment {
+impl<A: Application> Deployment<OneRound<A>> {
     /// So many repositories in one data centre, as in the paper.
-    pub fn new(coordination: Coordination, repositories: usize) -> Self {
-        Deployment {
-            coordination,
-            repositories,
+    pub fn of_repositories(coordination: Coordination, repositories: usize, work: A) -> Self {
+        let plain = Deployment {
+            shards: repositories,
+            nodes: Nodes::PerGroup,
             clients: 4 * repositories,
             sessions_per_client: 16,
-            delay: LAN_DELAY,
-            delay_of_replicas: LAN_DELAY,
-            vote_delay_max: VOTE_DELAY_MAX,
-            clock_error: Duration::from_micros(100),
-            lock_overhead: 1.0,
-            single_overhead: 1.0,
-            operation_scale: 1.0,
-            slowness: 1.0,
-        }
+            think: Duration::ZERO,
+            costs: Labour::PLAIN.costs(),
+            clocks: Clocks::Ahead(LAN_DELAY),
+            ..Deployment::over_regions(work, coordination.settings(repositories))
+        };
+        plain.delayed(LAN_DELAY, LAN_DELAY)
+    }
+
+    /// The same where a message takes so long between any two nodes, and between the replicas of a repository.
+    #[must_use]
+    pub fn delayed(mut self, delay: Duration, of_replicas: Duration) -> Self {
+        let clients = self.groups();
+        let between = |one, other| 2 * if one == other && one != clients { of_replicas } else { delay };
+        let row = |one| (0..=clients).map(|other| between(one, other)).collect();
+        self.round_trips = (0..=clients).map(row).collect();
+        self
     }
 
     /// How many groups there are: those of repositories, and one that coordinates if there is one.
     fn groups(&self) -> usize {
-        self.repositories + usize::from(self.coordination == Coordination::Sinfonia)
+        self.shards + usize::from(self.settings.coordinator.hub.is_some())
     }
 
-    fn nodes(&self) -> usize {
-        self.groups() * REPLICAS + self.clients
-    }
-
-    fn hub(&self) -> Option<ShardId> {
-        (self.coordination == Coordination::Sinfonia).then_some(ShardId(1 + self.repositories as u32))
-    }
-
-    /// The shard of a repository, counted from zero.
-    pub fn shard(repository: usize) -> ShardId {
-        ShardId(1 + repository as u32)
-    }
-
-    /// What the work of a server costs: messages what they cost on a real server, and operations what they were measured to take.
-    pub fn costs(&self) -> Costs {
-        let mut costs = Costs { batching: Batching::Turns, wake_ns: 0.0, ..calibrated::costs() };
-        let running = self.operation_scale;
-        costs.operations[Operation::Read as usize] = Cost::new(0.0, running);
-        costs.operations[Operation::Commit as usize] = Cost::new(0.0, running);
-        costs.operations[Operation::Prepare as usize] = Cost::new(0.0, running * (1.0 + self.lock_overhead));
-        costs.operations[Operation::Command as usize] =
-            Cost::new(0.0, running * (1.0 + self.single_overhead));
-        costs.times(self.slowness)
-    }
-
-    /// The world with all servers, and the clients as it numbers them.
-    pub(super) fn found<A: Application>(&self, seed: u64) -> Founded<A> {
-        let mut random = Random::new(seed);
-        let group_of = |node: usize| (node < self.groups() * REPLICAS).then_some(node / REPLICAS);
-        let (delay, of_replicas) = (self.delay, self.delay_of_replicas);
-        let delay = |from: usize, to: usize| match (group_of(from), group_of(to)) {
-            (Some(one), Some(other)) if one == other => of_replicas,
-            _ => delay,
-        };
-        let network = Network::new(self.nodes(), 0.05, random.fork(), delay);
-        let error = self.clock_error.as_micros() as u64;
-        let clocks = (0..self.nodes()).map(|_| PhysicalClock::new(random.between(0, 2 * error) as i64, 0));
-        let clocks = clocks.collect();
-        let mut world = World::new(network, clocks, random.fork(), Trace::new(None));
-        let (costs, hub_costs) = (Arc::new(self.costs()), Arc::new(self.costs().times(1.0 / HUB_SPEED)));
-        for node in 0..self.groups() * REPLICAS {
-            let is_hub = node / REPLICAS == self.repositories;
-            world.set_costs(node, Arc::clone(if is_hub { &hub_costs } else { &costs }));
-        }
-        for group in 0..self.groups() {
-            for replica in 0..REPLICAS {
-                self.boot(&mut world, group, replica);
-            }
-        }
-        let routes = Arc::new(self.routes());
-        let clients = (0..self.clients).map(|at| {
-            let id = ClientId(1 + at as u64);
-            let config = CoordinatorConfig { hub: self.hub(), ..CoordinatorConfig::new(id) };
-            let node = self.groups() * REPLICAS + at;
-            let client = world.add_client(id.into(), node, Guest::restore(config, []));
-            world.command(client, Command::Route(Arc::clone(&routes)));
-            (client, id)
-        });
-        let clients = clients.collect();
-        (world, clients)
-    }
-
-    fn boot<A: Application>(&self, world: &mut World<OneRound<A>, Alarm>, group: usize, replica: usize) {
-        let id = ReplicaId { shard: Self::shard(group), index: ReplicaIndex(replica as u8) };
-        let members = (0..REPLICAS as u8).map(ReplicaIndex).collect();
-        let membership = match Membership::new(Epoch::FIRST, members) {
-            Ok(membership) => membership,
-            Err(error) => unreachable!("three replicas are a group: {error}"),
-        };
-        let shards = Shards { first: Self::shard(0), count: self.repositories as u32 };
-        let locking = match self.coordination {
-            Coordination::Timestamps | Coordination::Sinfonia => Locking::WhereNeeded,
-            Coordination::Locking => Locking::Always,
-            Coordination::Unordered => Locking::NeverNorWait,
-        };
-        let machine = ReplicaConfig {
-            locking,
-            hub: self.hub(),
-            vote_delay_max: self.vote_delay_max,
-            ..ReplicaConfig::new(id, group_size(), shards)
-        };
-        let config = Config {
-            me: id,
-            membership,
-            boot: Boot::Initialise,
-            timing: Timing::DEFAULT,
-            // Of the settings that were tried for logs in the model this is the best.
-            limits: Limits { in_flight: 1_024, ..Limits::DEFAULT },
-            snapshot_bytes: u64::MAX,
-            rules: quorate_log::Rules::SOUND,
-            machine,
-        };
-        let server = world.add_server(Address::Replica(id), group * REPLICAS + replica, Disk::memory());
-        world.boot_server(server, Member::restore(config, Vec::new()));
+    fn site_of(&self, node: usize) -> usize {
+        (node / self.replicas).min(self.groups())
     }
 
     fn routes(&self) -> Routes {
-        let nodes = |group: usize| (0..REPLICAS).map(|at| NodeId((group * REPLICAS + at) as u16)).collect();
-        let shards = (0..self.groups()).map(|group| Shard::new(Self::shard(group), nodes(group)));
+        let node = |group: usize, at: usize| NodeId((group * self.replicas + at) as u16);
+        let nodes = |group: usize| (0..self.replicas).map(|at| node(group, at)).collect();
+        let shards = (0..self.groups()).map(|group| Shard::new(shard(group), nodes(group)));
         let keyspace = Keyspace {
-            id: KeyspaceId(1),
+            id: KEYSPACE,
             name: "measured".to_owned(),
             isolation: Isolation::Strict,
-            durability: Durability::Memory,
+            durability: self.durability,
             shards: shards.collect(),
             epoch: Epoch::FIRST,
             clock_bound: None,
             comparison: None,
         };
-        let nearest = (0..self.groups()).map(|_| (0..REPLICAS as u8).map(ReplicaIndex).collect());
+        let nearest = (0..self.groups()).map(|_| (0..self.replicas as u8).map(ReplicaIndex).collect());
         Routes { nearest: nearest.collect(), keyspace }
     }
 }
 
-fn group_size() -> GroupSize {
-    match GroupSize::new(REPLICAS) {
-        Ok(group) => group,
-        Err(error) => unreachable!("three replicas are a group: {error}"),
+impl<A: Application> Deployed for OneRound<A> {
+    type Machines = OneRound<A>;
+    type Settings = Settings<Config<ReplicaConfig>, CoordinatorConfig>;
+    type Work = A;
+    type Driver = Rounds<A>;
+
+    const SPREAD: Duration = Duration::from_millis(5);
+
+    /// A repository and its replicas are one site, and all clients another. The work of clients costs nothing: they have processors that
+    /// never are too slow. A cluster of the simulator has neither, and speaks to clients that run interactive transactions as well.
+    fn found(deployment: &Deployment<Self>, seed: u64) -> Founded<Self> {
+        let mut random = Random::new(seed);
+        let server_nodes = deployment.groups() * deployment.replicas;
+        let nodes = server_nodes + deployment.clients;
+        let site = |node| deployment.site_of(node);
+        let delay = |from, to| deployment.round_trips[site(from)][site(to)] / 2;
+        let network = Network::new(nodes, deployment.jitter, random.fork(), delay);
+        let clocks = (0..nodes).map(|node| deployment.clocks.draw(site(node), &mut random)).collect();
+        let mut world = World::new(network, clocks, random.fork(), Trace::new(None));
+        for node in 0..server_nodes {
+            let is_hub = site(node) == deployment.shards;
+            if let Some(costs) = &deployment.costs {
+                let of_hub = || Arc::new(costs.times(1.0 / HUB_SPEED));
+                world.set_costs(node, if is_hub { of_hub() } else { Arc::clone(costs) });
+            }
+        }
+        let shards = Some(Shards { first: shard(0), count: deployment.shards as u32 });
+        for node in 0..server_nodes {
+            let (group, index) = (node / deployment.replicas, node % deployment.replicas);
+            let replica = ReplicaId { shard: shard(group), index: ReplicaIndex(index as u8) };
+            let groups = Groups::new(deployment.group());
+            let seat = Seat { replica, groups, shards, boot: Boot::Initialise };
+            let config = Server::<A>::seated(deployment.settings.replica.clone(), &seat);
+            let server = world.add_server(Address::Replica(replica), node, Disk::memory());
+            world.boot_server(server, Server::<A>::restore(config, Vec::new()));
+        }
+        let routes = Arc::new(deployment.routes());
+        let clients = (0..deployment.clients).map(|at| {
+            let id = ClientId(1 + at as u64);
+            let config = CoordinatorConfig { client: id, ..deployment.settings.coordinator.clone() };
+            let client = world.add_client(id.into(), server_nodes + at, Guest::restore(config, []));
+            world.command(client, Command::Route(Arc::clone(&routes)));
+            (client, id)
+        });
+        let clients = clients.collect();
+        Founded { world, server_nodes, clients }
+    }
+
+    fn driver(work: &A) -> Rounds<A> {
+        Rounds(work.clone())
     }
 }

@@ -3,8 +3,8 @@
 //! | file | role |
 //! |---|---|
 //! | [`world`] | the machines, and what their work costs |
-//! | [`deployment`] | where they run, and who uses them |
-//! | [`load`] | closed-loop clients |
+//! | [`deployment`] | where they run |
+//! | [`rounds`] | transactions as sessions run them |
 //! | [`counters`] | the micro-benchmark |
 //! | [`coordination`] | its figures |
 //! | [`tpcc`] | TPC-C |
@@ -13,7 +13,7 @@
 pub mod coordination;
 pub mod counters;
 pub mod deployment;
-pub mod load;
+pub mod rounds;
 pub mod tpcc;
 pub mod trade;
 pub mod world;

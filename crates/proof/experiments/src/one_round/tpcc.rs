@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 
 use quorate_core::{Random, Value};
 use quorate_granola::Class;
-use quorate_procedure::{Pair, Procedure};
+use quorate_procedure::Procedure;
 use quorate_serializable_shard::{Batch, Call, Library, Operation, Step};
 use quorate_tpcc::generator::Mix;
 use quorate_tpcc::population::{self, Items};
 use quorate_tpcc::random::Constants;
 use quorate_tpcc::{Generator, Scale, Tpcc, Transaction as Order};
 
-use super::deployment::Deployment;
-use super::load::{Source, Transaction};
-use super::world::Application;
-
-/// Shards that TPC-C is linked with.
-#[derive(Clone, Copy, Debug)]
-pub struct Warehouses;
+use super::deployment::shard;
+use super::rounds::{Transaction, held};
+use super::world::{Application, OneRound};
+use crate::deployment::Deployment;
+use crate::load::{Measured, Window, run_to_rest};
 
 /// The procedures of TPC-C.
 #[derive(Clone, Copy, Debug)]
@@ -61,22 +59,6 @@ pub const LOCK_CHECKS: f64 = 0.0;
 
 /// Writing one key of the population.
 const PUT_NS: usize = 500;
-
-impl Application for Warehouses {
-    type Library = Linked;
-
-    fn nanoseconds(operation: &Value) -> usize {
-        match Operation::decode(operation) {
-            Ok(Operation::Call(call)) => {
-                let decoded = Order::decode(&call.arguments);
-                let of = |order: &Order| COSTS.iter().find(|(name, _)| *name == order.name());
-                decoded.and_then(|(_, order)| of(&order).map(|(_, cost)| *cost)).unwrap_or(PUT_NS)
-            }
-            Ok(Operation::Batch(batch)) => PUT_NS * batch.steps.len(),
-            Ok(Operation::Deploy(_) | Operation::Remove(_) | Operation::Infer(_)) | Err(_) => PUT_NS,
-        }
-    }
-}
 
 /// The mix over so many warehouses.
 #[derive(Clone, Debug)]
@@ -124,12 +106,12 @@ impl Trade {
         Trade { scale, population, generator, kinds, seed, now: 1 }
     }
 
-    /// What a transaction does at each repository that takes part.
+    /// The parts of a transaction, one at each repository that takes part.
     pub fn parts(order: &Order) -> Transaction {
         let part = |warehouse: u32| {
             let arguments = Value::from(order.arguments(&[warehouse]));
             let call = Call { name: NAME.to_owned(), version: 0, arguments, declared: None };
-            (Deployment::shard(warehouse as usize - 1), Operation::Call(call).encode())
+            (shard(warehouse as usize - 1), Operation::Call(call).encode())
         };
         let class = match order.class() {
             quorate_tpcc::Class::ReadOnly => Class::ReadOnly,
@@ -138,14 +120,34 @@ impl Trade {
         let parts: BTreeMap<_, _> = order.warehouses().into_iter().map(part).collect();
         Transaction { parts, class, kind: order.name() }
     }
-
-    /// What is violated of the specification's consistency conditions, given everything that all repositories hold.
-    pub fn violations(&self, pairs: Vec<Pair>) -> Vec<String> {
-        quorate_tpcc::violations(&self.scale, pairs)
-    }
 }
 
-impl Source for Trade {
+/// Measures it, and sees to it that all repositories hold together what the specification's consistency conditions say.
+///
+/// # Panics
+/// If they do not.
+pub fn run(deployment: &Deployment<OneRound<Trade>>, seed: u64, window: Window) -> Measured {
+    let (measured, world) = run_to_rest(deployment, seed, window);
+    let violations = quorate_tpcc::violations(&deployment.work.scale, held(&world));
+    assert!(violations.is_empty(), "seed {seed}: {violations:#?}");
+    measured
+}
+
+impl Application for Trade {
+    type Library = Linked;
+
+    fn nanoseconds(operation: &Value) -> usize {
+        match Operation::decode(operation) {
+            Ok(Operation::Call(call)) => {
+                let decoded = Order::decode(&call.arguments);
+                let of = |order: &Order| COSTS.iter().find(|(name, _)| *name == order.name());
+                decoded.and_then(|(_, order)| of(&order).map(|(_, cost)| *cost)).unwrap_or(PUT_NS)
+            }
+            Ok(Operation::Batch(batch)) => PUT_NS * batch.steps.len(),
+            Ok(Operation::Deploy(_) | Operation::Remove(_) | Operation::Infer(_)) | Err(_) => PUT_NS,
+        }
+    }
+
     fn draw(&mut self, session: usize, random: &mut Random) -> Transaction {
         self.now += 1;
         let home = 1 + (session as u32 % self.scale.warehouses);
@@ -181,7 +183,7 @@ impl Source for Trade {
             for steps in steps.chunks(KEYS) {
                 let batch = Batch { conditions: Vec::new(), steps: steps.to_vec() };
                 let operation = Operation::Batch(batch).encode();
-                let parts = BTreeMap::from([(Deployment::shard(number as usize - 1), operation)]);
+                let parts = BTreeMap::from([(shard(number as usize - 1), operation)]);
                 all.push(Transaction { parts, class: Class::Independent, kind: "population" });
             }
         }
@@ -191,38 +193,22 @@ impl Source for Trade {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::load::Window;
-    use crate::one_round::deployment::Coordination;
-    use crate::one_round::load::{Measured, run};
-
-    const WINDOW: Window =
-        Window { warm_up: Duration::from_millis(100), measured: Duration::from_millis(300) };
-
-    fn measured(coordination: Coordination) -> (Measured, Vec<String>) {
-        let deployment = Deployment {
-            lock_overhead: LOCK_OVERHEAD,
-            single_overhead: LOCK_CHECKS,
-            sessions_per_client: 4,
-            ..Deployment::new(coordination, 3)
-        };
-        let mut trade = Trade::new(3, Kinds::All, 1);
-        let mut measured = run::<Warehouses>(&deployment, &mut trade, 1, WINDOW, true);
-        let violations = trade.violations(std::mem::take(&mut measured.left));
-        (measured, violations)
-    }
+    use crate::one_round::deployment::{Coordination, Labour};
 
     #[test]
-    fn what_must_hold_does_whoever_coordinates() {
-        for coordination in [Coordination::Timestamps, Coordination::Locking, Coordination::Sinfonia] {
-            let (measured, violations) = measured(coordination);
-            assert!(violations.is_empty(), "{}: {violations:#?}", coordination.name());
-            assert_eq!(measured.lost, 0, "{}", coordination.name());
+    fn the_conditions_hold_in_each_system() {
+        for coordination in Coordination::COMPARED {
+            let plain = Deployment::of_repositories(coordination, 3, Trade::new(3, Kinds::All, 1));
+            let labour =
+                Labour { lock_overhead: LOCK_OVERHEAD, single_overhead: LOCK_CHECKS, ..Labour::PLAIN };
+            let deployment = Deployment { costs: labour.costs(), sessions_per_client: 4, ..plain };
+            let measured = run(&deployment, 1, Window::millis(100, 300));
+            assert_eq!(measured.unknown, 0, "{}", coordination.name());
             assert!(measured.committed > 300, "{}: {}", coordination.name(), measured.committed);
-            let shared = measured.latencies[1].len() as f64 / measured.committed as f64;
-            assert!((0.05..0.18).contains(&shared), "{shared} of all are distributed");
+            let shared = measured.took.iter().filter(|took| took.parts > 1).count();
+            let share = shared as f64 / measured.committed as f64;
+            assert!((0.05..0.18).contains(&share), "{share} of all are distributed");
         }
     }
 }

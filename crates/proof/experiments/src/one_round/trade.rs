@@ -1,87 +1,61 @@
 //! `granola-fig12`, `granola-fig13`: TPC-C (Granola paper, section 6.2).
 
-use std::time::Duration;
-
-use super::deployment::{Coordination, Deployment};
-use super::load::{Measured, run};
-use super::tpcc::{Kinds, LOCK_CHECKS, LOCK_OVERHEAD, Trade, Warehouses};
-use crate::catalogue::Settings;
-use crate::load::Window;
-use crate::report::{Headline, Report, Row};
+use super::deployment::{Coordination, Labour};
+use super::tpcc::{Kinds, LOCK_CHECKS, LOCK_OVERHEAD, Trade, run};
+use crate::catalogue::{Experiment, Settings};
+use crate::deployment::Deployment;
+use crate::load::{Measured, Window};
+use crate::report::{Found, Headline, Runs};
 
 /// Figure 12.
-pub const SCALABILITY: &str = "granola-fig12";
-/// What it shows.
-pub const SCALABILITY_WHAT: &str =
-    "Throughput of TPC-C over repositories, against Granola that locks and Sinfonia's coordination";
+pub const SCALABILITY: Experiment = Experiment {
+    name: "granola-fig12",
+    what: "Throughput of TPC-C over repositories, against Granola that locks and Sinfonia's coordination",
+    run: scalability,
+};
 
 /// Figure 13.
-pub const NEW_ORDERS: &str = "granola-fig13";
-/// What it shows.
-pub const NEW_ORDERS_WHAT: &str =
-    "Throughput of new orders at two repositories by how many of them are distributed";
+pub const NEW_ORDERS: Experiment = Experiment {
+    name: "granola-fig13",
+    what: "Throughput of new orders at two repositories by how many of them are distributed",
+    run: new_orders,
+};
 
 /// Everybody is measured with more and more transactions of each warehouse in flight, and counts with the best.
 const IN_FLIGHT: [usize; 3] = [8, 32, 96];
 
-const COMPARED: [Coordination; 3] = [Coordination::Timestamps, Coordination::Locking, Coordination::Sinfonia];
-
-/// What locks cost.
-#[derive(Clone, Copy, Debug)]
-struct Locks {
-    what: &'static str,
-    /// Of what is prepared, held and committed, as a share of running it.
-    overhead: f64,
-    /// Of what runs while something else is locked.
-    checks: f64,
-}
-
-/// What they cost here.
-const MEASURED: Locks = Locks { what: "", overhead: LOCK_OVERHEAD, checks: LOCK_CHECKS };
+/// Locks cost what they cost here.
+const MEASURED: Labour =
+    Labour { lock_overhead: LOCK_OVERHEAD, single_overhead: LOCK_CHECKS, ..Labour::PLAIN };
 
 /// "Approximately equal to the cost of executing each operation" (section 6.2).
-const AS_IN_THE_PAPER: Locks = Locks { what: ", locks as dear as in the paper", overhead: 1.0, checks: 1.0 };
+const AS_IN_THE_PAPER: Labour = Labour::PLAIN;
 
 fn window(settings: &Settings<'_>) -> Window {
-    let measured = Duration::from_millis(if settings.quick { 250 } else { 1_000 });
-    Window { warm_up: Duration::from_millis(100), measured }
-}
-
-/// A system at its best.
-struct Best {
-    rates: Vec<f64>,
-    runs: Vec<Measured>,
-}
-
-fn mean(samples: &[f64]) -> f64 {
-    samples.iter().sum::<f64>() / samples.len() as f64
+    Window::millis(100, if settings.quick { 250 } else { 1_000 })
 }
 
 /// Measures a system, and looks afterwards whether what must hold does.
 fn best(
     coordination: Coordination,
-    locks: Locks,
+    labour: Labour,
     repositories: usize,
     kinds: Kinds,
     settings: &Settings<'_>,
-) -> Best {
-    let mut best: Option<Best> = None;
+) -> Runs {
+    let mut best: Option<Runs> = None;
     for in_flight in IN_FLIGHT {
-        let plain = Deployment::new(coordination, repositories);
-        let sessions_per_client = (in_flight * repositories).div_ceil(plain.clients);
-        let (lock_overhead, single_overhead) = (locks.overhead, locks.checks);
-        let deployment = Deployment { sessions_per_client, lock_overhead, single_overhead, ..plain };
+        let costs = labour.costs();
         let one = |seed| {
-            let mut trade = Trade::new(repositories, kinds, seed);
-            let mut measured = run::<Warehouses>(&deployment, &mut trade, seed, window(settings), true);
-            let violations = trade.violations(std::mem::take(&mut measured.left));
-            assert!(violations.is_empty(), "{}, seed {seed}: {violations:?}", coordination.name());
-            measured
+            let trade = Trade::new(repositories, kinds, seed);
+            let plain = Deployment::of_repositories(coordination, repositories, trade);
+            let sessions_per_client = (in_flight * repositories).div_ceil(plain.clients);
+            run(&Deployment { sessions_per_client, costs: costs.clone(), ..plain }, seed, window(settings))
         };
-        let runs: Vec<Measured> = settings.seeds().map(one).collect();
-        let rates: Vec<f64> = runs.iter().map(Measured::throughput).collect();
-        if best.as_ref().is_none_or(|best| mean(&best.rates) < mean(&rates)) {
-            best = Some(Best { rates, runs });
+        let runs = settings.measure(one);
+        let rate = |runs: &Runs| runs.mean(Measured::throughput);
+        if best.as_ref().is_none_or(|best| rate(best) < rate(&runs)) {
+            best = Some(runs);
         }
     }
     best.unwrap_or_else(|| unreachable!("each is measured at several points"))
@@ -100,31 +74,30 @@ fn deviations() -> Vec<String> {
     ]
 }
 
-/// Who is compared, and what locks cost them.
-const SCALED: [(Coordination, Locks); 5] = [
-    (Coordination::Timestamps, MEASURED),
-    (Coordination::Locking, MEASURED),
-    (Coordination::Sinfonia, MEASURED),
-    (Coordination::Locking, AS_IN_THE_PAPER),
-    (Coordination::Sinfonia, AS_IN_THE_PAPER),
+/// The systems that are compared, and the costs of their locks.
+const SCALED: [(Coordination, Labour, &str); 5] = [
+    (Coordination::Timestamps, MEASURED, ""),
+    (Coordination::Locking, MEASURED, ""),
+    (Coordination::Sinfonia, MEASURED, ""),
+    (Coordination::Locking, AS_IN_THE_PAPER, ", locks as dear as in the paper"),
+    (Coordination::Sinfonia, AS_IN_THE_PAPER, ", locks as dear as in the paper"),
 ];
 
 /// Figure 12.
-pub fn scalability(settings: &mut Settings<'_>) -> Report {
+fn scalability(settings: &mut Settings<'_>) -> Found {
     let counts: &[usize] = if settings.quick { &[1, 3] } else { &[1, 2, 4, 6, 8] };
     let mut rows = Vec::new();
     let mut last = [0.0_f64; SCALED.len()];
     for &repositories in counts {
-        for (place, (coordination, locks)) in SCALED.into_iter().enumerate() {
-            let name = format!("{}{}", coordination.name(), locks.what);
+        for (place, (coordination, labour, locks)) in SCALED.into_iter().enumerate() {
+            let name = format!("{}{}", coordination.name(), locks);
             settings.say(&format!("{name}, {repositories} repositories"));
-            let best = best(coordination, locks, repositories, Kinds::All, settings);
-            last[place] = mean(&best.rates);
-            let latencies: Vec<f64> = best.runs.iter().map(|run| run.latency_ms(true)).collect();
-            rows.push(Row::new(name.clone(), repositories as f64, "1/s", &best.rates));
+            let best = best(coordination, labour, repositories, Kinds::All, settings);
+            last[place] = best.mean(Measured::throughput);
+            rows.push(best.row(&name, repositories as f64, "1/s", Measured::throughput));
             if repositories > 1 {
-                let unit = "ms (distributed)";
-                rows.push(Row::new(name, repositories as f64, unit, &latencies));
+                let latency = |run: &Measured| run.mean_latency_of_ms(|took| took.parts > 1);
+                rows.push(best.row(name, repositories as f64, "ms (distributed)", latency));
             }
         }
     }
@@ -145,24 +118,23 @@ pub fn scalability(settings: &mut Settings<'_>) -> Report {
         timestamps / locking,
         timestamps / sinfonia,
     ));
-    let (name, what, seed) = (SCALABILITY, SCALABILITY_WHAT, settings.first_seed());
-    Report { name, what, headline, rows, deviations, seed }
+    Found { headline, rows, deviations }
 }
 
 /// Figure 13.
-pub fn new_orders(settings: &mut Settings<'_>) -> Report {
+fn new_orders(settings: &mut Settings<'_>) -> Found {
     let percents: &[u32] = if settings.quick { &[0, 10, 100] } else { &[0, 5, 10, 25, 50, 75, 100] };
     let mut rows = Vec::new();
     let mut by_timestamps = Vec::new();
     for &percent in percents {
-        for coordination in COMPARED {
+        for coordination in Coordination::COMPARED {
             settings.say(&format!("{}, {percent} % distributed", coordination.name()));
             let kinds = Kinds::NewOrders { distributed: f64::from(percent) / 100.0 };
             let best = best(coordination, MEASURED, 2, kinds, settings);
             if coordination == Coordination::Timestamps {
-                by_timestamps.push(mean(&best.rates));
+                by_timestamps.push(best.mean(Measured::throughput));
             }
-            rows.push(Row::new(coordination.name(), f64::from(percent), "1/s", &best.rates));
+            rows.push(best.row(coordination.name(), f64::from(percent), "1/s", Measured::throughput));
         }
     }
     let headline = Headline {
@@ -171,6 +143,5 @@ pub fn new_orders(settings: &mut Settings<'_>) -> Report {
         ours: by_timestamps.last().copied().unwrap_or_default() / by_timestamps[0],
         unit: "×",
     };
-    let (name, what, seed) = (NEW_ORDERS, NEW_ORDERS_WHAT, settings.first_seed());
-    Report { name, what, headline, rows, deviations: deviations(), seed }
+    Found { headline, rows, deviations: deviations() }
 }

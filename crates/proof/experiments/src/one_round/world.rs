@@ -14,17 +14,27 @@ use quorate_simulator::world::costs::{Operation, Work};
 use quorate_simulator::world::trace::TraceHash;
 use quorate_simulator::world::{Envelope, Protocol};
 
-/// What is run: an application, and how long its operations take.
-pub trait Application: Copy + std::fmt::Debug + 'static {
+use super::rounds::Transaction;
+
+/// An application: how long its operations take, and its transactions.
+pub trait Application: Clone + std::fmt::Debug + 'static {
     /// The procedures that are linked with the servers.
     type Library: Library;
 
     /// How long a server takes to run an operation, in nanoseconds.
     fn nanoseconds(operation: &Value) -> usize;
+
+    /// The next transaction of a session.
+    fn draw(&mut self, session: usize, random: &mut Random) -> Transaction;
+
+    /// The transactions that run before anything is measured, one after the other: they write all that has to be there.
+    fn population(&self) -> Vec<Transaction> {
+        Vec::new()
+    }
 }
 
 /// The machines that run it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OneRound<A>(PhantomData<A>);
 
 type Own<A> = Replica<ShardWith<<A as Application>::Library>>;
@@ -33,10 +43,10 @@ type Own<A> = Replica<ShardWith<<A as Application>::Library>>;
 pub type Server<A> = Member<Own<A>>;
 /// A client.
 pub type Client<A> = Guest<Coordinator, Own<A>>;
-/// What they say.
+/// Their messages.
 pub type Said<A> = MessageOf<Own<A>>;
 
-/// What a message takes beside what it is about.
+/// The bytes of a message beside its content.
 const ENVELOPE_BYTES: usize = 48;
 
 impl<A: Application> Protocol for OneRound<A> {
@@ -112,7 +122,7 @@ impl<A: Application> Protocol for OneRound<A> {
     }
 }
 
-/// Whoever follows runs what was voted for.
+/// A backup runs the operations that were voted for.
 fn nanoseconds_of<A: Application>(item: &ItemOf<Own<A>>) -> usize {
     match item {
         Item::Own(Entry { body: Body::Voted(voted), .. }) if voted.vote == Vote::Commit => {
