@@ -59,7 +59,7 @@ impl Keyspace {
                     Refusal::Condition { condition, found } => {
                         // Whoever was told has seen it, although no transaction says so.
                         if let Some(place) = found.as_ref().and_then(|held| held.place) {
-                            self.session().tell(Command::Observe { timestamp: place.timestamp });
+                            self.session().tell([Command::Observe { timestamp: place.timestamp }]);
                         }
                         let found = found.map(|held| held.value);
                         Ok(Applied::Unmet { condition: condition as usize, found })

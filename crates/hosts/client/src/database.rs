@@ -207,7 +207,7 @@ impl Database {
     /// keyspaces. What lies further ahead than servers let clocks be, and than any shard has come, makes its
     /// transactions fail.
     pub fn observe(&self, seen: Seen) {
-        self.shared.session.tell(Command::Observe { timestamp: seen.0 });
+        self.shared.session.tell([Command::Observe { timestamp: seen.0 }]);
     }
 
     /// What this client's links have carried.

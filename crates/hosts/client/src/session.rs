@@ -338,10 +338,10 @@ impl Session {
         self.commits.is_closed()
     }
 
-    /// Gives a command whose answer nobody waits for.
-    pub(crate) fn tell(&self, command: Command) {
-        let mut command = Some(command);
-        self.port.with(&mut |_, commands| commands.extend(command.take()));
+    /// Gives commands whose answers nobody waits for.
+    pub(crate) fn tell(&self, told: impl IntoIterator<Item = Command>) {
+        let mut told: Vec<Command> = told.into_iter().collect();
+        self.port.with(&mut |_, commands| commands.append(&mut told));
     }
 
     /// Ends the session: every waiting call is woken.

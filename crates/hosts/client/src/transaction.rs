@@ -319,6 +319,9 @@ impl Inner {
         self.require_served(std::iter::once(self.keyspace.shard_of(&key).id))?;
         let mut progress = self.access(|footprint| footprint.read(&key, self.keyspace.shard_of(&key).id))?;
         if let Some(own) = progress.writes.get(&key) {
+            if self.shared.session.is_closed() {
+                return Err(Error::Closed);
+            }
             return Ok(Read::Own(own.clone()));
         }
         let before = self.tell(&mut progress);
@@ -362,6 +365,12 @@ impl Inner {
         let bytes = value.as_deref().unwrap_or_default();
         let mut progress = self.access(|footprint| footprint.write(&key, bytes, shard))?;
         progress.writes.insert(key, value);
+        // Without transactions there is nothing to wait for: a write takes effect when it is asked for.
+        let comparison = self.keyspace.comparison.as_ref();
+        if comparison.is_some_and(|comparison| !comparison.rival.is_transactional()) {
+            let commands = self.tell(&mut progress);
+            self.shared.session.tell(commands);
+        }
         Ok(())
     }
 
@@ -408,7 +417,7 @@ impl Inner {
             Ok(None) => return Err(Error::Closed),
             Err(_) => {
                 if stage == Stage::Begun {
-                    session.tell(Command::Abort { transaction: self.id });
+                    session.tell([Command::Abort { transaction: self.id }]);
                 }
                 return Err(Error::Overloaded { retry_after: WINDOW_RETRY_AFTER });
             }
