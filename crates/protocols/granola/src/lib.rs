@@ -18,7 +18,6 @@
 //! | [`message`] | the protocol, from what is said |
 //! | [`mod@entry`] | what survives a crash |
 //! | [`application`] | what an application has to offer |
-//! | [`class`] | how much the participants of a transaction have to agree on |
 //! | [`place`] | the serial order |
 //! | [`coordinator`] | a transaction from its request to its answers |
 //! | `replica` | timestamps, votes, execution, what may be forgotten |
