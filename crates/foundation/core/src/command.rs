@@ -178,12 +178,12 @@ pub enum Command {
         transaction: TransactionId,
         /// The keyspace of all shards that take part in it.
         keyspace: KeyspaceId,
-        /// What it does at each of them, in the encoding of the application that runs there.
+        /// Its part at each of them, in the encoding of the application that runs there.
         parts: BTreeMap<ShardId, Value>,
-        /// What they have to agree on. A client that says [`Class::Independent`] vouches for it that no shard refuses its part while another
+        /// How much they have to agree on. A client that says [`Class::Independent`] vouches for it that no shard refuses its part while another
         /// does not.
         class: Class,
-        /// What the clock showed when the client named it: it is not sent as if that had been earlier.
+        /// The reading of the clock when the client named it: it is not sent as if that had been earlier.
         not_before: ClockTime,
         /// By when the client wants an answer, whatever it is.
         patience: Duration,
@@ -291,7 +291,7 @@ pub enum Event {
     Executed {
         /// The transaction.
         transaction: TransactionId,
-        /// What it has come to.
+        /// How it ended.
         result: Result<Executed, NotExecuted>,
     },
 }
@@ -301,7 +301,7 @@ pub enum Event {
 pub struct Executed {
     /// Where it stands in the serial order.
     pub timestamp: Timestamp,
-    /// What each shard has answered, in the encoding of the application that runs there.
+    /// The answer of each shard, in the encoding of the application that runs there.
     pub answers: BTreeMap<ShardId, Value>,
 }
 

@@ -1,4 +1,4 @@
-//! What a protocol brings beside its machines, so that servers and the simulator can host its replicas without knowing it.
+//! The ports by which servers, clients and the simulator host the machines of a protocol without knowing it.
 //!
 //! ```text
 //!   a protocol:  Replica: Machine + HostedReplica + Holdings          on inconsistent replication
@@ -79,7 +79,7 @@ pub struct Seat {
     pub boot: Boot,
 }
 
-/// What a replica is doing.
+/// The occupation of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It takes part in its view.
@@ -107,7 +107,7 @@ impl Status {
 /// How a replica is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// What it is doing.
+    /// Its occupation.
     pub status: Status,
     /// Its view.
     pub view: View,
@@ -124,7 +124,7 @@ pub struct Health {
     pub clock_error_micros: Option<i64>,
 }
 
-/// What a replica says of itself, unasked.
+/// News that a replica tells of itself, unasked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// It takes part in this view.
@@ -156,7 +156,7 @@ pub enum Urgency {
     Always,
 }
 
-/// What a server has to know of a message of a client before it lets it in.
+/// The facts about a message of a client by which a server lets it in or refuses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// How much it may be refused.
@@ -202,11 +202,11 @@ pub trait HostedReplica: Machine {
     /// How many transactions it has seen committed and aborted.
     fn decided(&self) -> (u64, u64);
 
-    /// What a replica of a shard is told if those of its keyspace change; nothing if its groups never do.
+    /// The commands for a replica of a shard when the groups of its keyspace change; none if they never do.
     fn change_groups(groups: &Groups, shard: ShardId) -> Vec<Self::Command>;
 
-    /// What a replica is told if an operator says that another shard of its keyspace is lost for good; none if no replica waits for
-    /// votes of that shard for ever.
+    /// The command for a replica when an operator says that another shard of its keyspace is lost for good; none if no replica waits
+    /// for votes of that shard for ever.
     fn declare_lost(_: ShardId) -> Option<Self::Command> {
         None
     }
@@ -216,20 +216,21 @@ pub trait HostedReplica: Machine {
         Vec::new()
     }
 
-    /// What a replica is told if an operator compares what replicas hold; none if its protocol knows no point at which they are alike.
+    /// The command for a replica when an operator compares the data of replicas; none if the protocol knows no point at which they are
+    /// alike.
     fn verify(request: Request) -> Option<Self::Command>;
 
-    /// What the operator is answered.
+    /// The answer for the operator.
     fn verified(&self, request: &Request) -> Answer;
 
-    /// What its host has to know of what it has said.
+    /// The news that an event is to its host, if it is any.
     fn news(event: &Self::Event) -> Option<News>;
 
     /// How much a message of a client may be refused.
     fn admission(message: &Self::Message) -> Admission;
 }
 
-/// A replica on a log that can be hosted: whatever is not the log's. The methods mean what those of [`HostedReplica`] mean.
+/// A replica on a log that can be hosted: all that is not the log's. The methods mean what those of [`HostedReplica`] mean.
 pub trait HostedOnLog: LogMachine {
     /// As [`HostedReplica::NEEDS_SHARDS`].
     const NEEDS_SHARDS: bool;
@@ -260,7 +261,7 @@ pub trait HostedOnLog: LogMachine {
     /// As [`HostedReplica::decided`].
     fn decided(&self) -> (u64, u64);
 
-    /// What the machine itself is told if the replicas of its keyspace change; none if it has to do with no other group.
+    /// The command for the machine itself when the groups of its keyspace change; none if it has to do with no other group.
     fn change_groups(groups: &Groups) -> Option<Self::Command>;
 
     /// As [`HostedReplica::declare_lost`].
@@ -293,7 +294,7 @@ pub struct Held {
 /// A version of a key; none for a deletion.
 pub type StoredVersion = (Key, Timestamp, Option<Value>);
 
-/// What a replica holds, for those that judge it. Nothing here is asked for while a server works.
+/// The contents of a replica, for judges. Nothing here is asked for while a server works.
 pub trait Holdings: Debug {
     /// The transactions whose keys it holds.
     fn held(&self) -> Vec<Held> {
@@ -313,7 +314,7 @@ pub trait Holdings: Debug {
     /// The outcomes that it knows.
     fn outcomes(&self) -> Vec<(TransactionId, Outcome)>;
 
-    /// What it knows of the outcome of a transaction.
+    /// The outcome of a transaction, if it knows one.
     fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
         let outcomes = self.outcomes().into_iter();
         outcomes.filter(|(id, _)| *id == transaction).map(|(_, outcome)| outcome).next()
@@ -333,7 +334,7 @@ pub trait Holdings: Debug {
     /// How many versions it holds.
     fn version_count(&self) -> usize;
 
-    /// What it keeps although it has ended, by kind.
+    /// The things that it keeps although they have ended, by kind.
     fn left(&self) -> Vec<(&'static str, usize)> {
         Vec::new()
     }

@@ -61,7 +61,7 @@ impl Isolation {
         self.row().promises
     }
 
-    /// What a commit waits for, in a few words.
+    /// The wait of a commit, in a few words.
     pub const fn waits_for(self) -> &'static str {
         self.row().waits_for
     }
@@ -76,7 +76,7 @@ impl Isolation {
     }
 }
 
-/// What is said of an isolation.
+/// The description of an isolation.
 struct Row {
     name: &'static str,
     protocol: &'static str,

@@ -24,7 +24,7 @@ use quorate_wire::ProtocolMessage;
 use quorate_wire::Serializable;
 use quorate_wire::catalogue::{SYSTEM_KEYSPACE_ID, SYSTEM_SHARD};
 
-/// What coordinators speak to.
+/// The world around coordinators: the network and the client.
 pub(crate) trait World {
     /// Sends a message, as well as the network does.
     fn send(&mut self, to: Address, epoch: Epoch, message: ProtocolMessage);

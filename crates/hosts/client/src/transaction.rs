@@ -52,7 +52,7 @@ struct Inner {
 struct Progress {
     stage: Stage,
     footprint: Footprint,
-    /// What it writes and the coordinator has not been told: that goes along with the next read, or with the commit.
+    /// The writes of which the coordinator has not been told: they go along with the next read, or with the commit.
     writes: BTreeMap<Key, Option<Value>>,
 }
 
@@ -286,7 +286,7 @@ impl Inner {
         Ok(progress)
     }
 
-    /// What the coordinator has to be told before it is asked for anything: of the transaction itself, and what that has written since.
+    /// The commands that come before any question to the coordinator: the beginning of the transaction, and its writes since.
     fn untold(&self, stage: Stage, writes: BTreeMap<Key, Option<Value>>) -> Vec<Command> {
         let (transaction, keyspace) = (self.id, self.keyspace.id);
         let begin = || {

@@ -9,14 +9,14 @@ use quorate_core::{Address, Epoch, Instant, ReplicaId, ShardId, TransactionId};
 
 use crate::Transactions;
 
-/// What a coordinator asks to be woken for.
+/// The one timer of a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CoordinatorTimer {
     /// Some transaction wants attention.
     Attention,
 }
 
-/// What a coordinator sends and tells.
+/// The outbox of a coordinator.
 pub type Out<C> = Outbox<
     <C as Coordinates>::Message,
     CoordinatorTimer,
@@ -24,17 +24,17 @@ pub type Out<C> = Outbox<
     <C as Coordinates>::Event,
 >;
 
-/// What a protocol brings for its coordinator; [`coordinator!`](crate::coordinator) makes a machine of it.
+/// The coordinator of a protocol, of which [`coordinator!`](crate::coordinator) makes a machine.
 pub trait Coordinates: Sized {
-    /// What coordinators and replicas say to each other.
+    /// The messages between coordinators and replicas.
     type Message: Clone + Debug;
-    /// What it is told to do: [`Command`](quorate_core::command::Command), unless another coordinator stands before it.
+    /// The commands of its client: [`Command`](quorate_core::command::Command), unless another coordinator stands before it.
     type Command: Debug;
-    /// What it tells: [`Event`], unless another coordinator stands before it.
+    /// The events for its client: [`Event`], unless another coordinator stands before it.
     type Event: Debug;
     /// From what it is built.
     type Config;
-    /// What it knows of a transaction.
+    /// The state of a transaction.
     type Open;
 
     /// A coordinator that knows no keyspace.
@@ -129,7 +129,7 @@ pub fn finish<M, T, R>(
     outbox.emit(Event::Finished { transaction, result });
 }
 
-/// What the client of a transaction still wants to hear.
+/// The answers that the client of a transaction still waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// True once the client has been told how it ended, or that nobody knows.

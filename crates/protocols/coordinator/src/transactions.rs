@@ -7,7 +7,7 @@ use std::time::Duration;
 use quorate_core::hash::FixedMap;
 use quorate_core::{Instant, TransactionId};
 
-/// What is known of each transaction, and when it is to be looked after.
+/// The state of each transaction, and when it is to be looked after.
 ///
 /// A plan that is not the one noted for its transaction counts for nothing, so a plan is replaced by an earlier one without a
 /// search.
@@ -37,12 +37,12 @@ impl<T> Transactions<T> {
         self.known.remove(id).map(|(transaction, _)| transaction)
     }
 
-    /// What is known of a transaction.
+    /// The state of a transaction.
     pub fn get(&self, id: &TransactionId) -> Option<&T> {
         self.known.get(id).map(|(transaction, _)| transaction)
     }
 
-    /// What is known of a transaction, to be changed.
+    /// The state of a transaction, to be changed.
     pub fn get_mut(&mut self, id: &TransactionId) -> Option<&mut T> {
         self.known.get_mut(id).map(|(transaction, _)| transaction)
     }

@@ -248,7 +248,7 @@ impl Coordinates for Coordinator {
         &mut self.open
     }
 
-    /// Whatever a replica says counts, under any membership: its shard answers for itself. The client learns of a newer one.
+    /// Each message of a replica counts, under any membership: its shard answers for itself. The client learns of a newer one.
     fn is_current(&mut self, from: ReplicaId, epoch: Epoch, outbox: &mut Out) -> bool {
         let Some(group) = self.leaders.group_mut(from.shard) else { return true };
         if epoch > group.newest_epoch {

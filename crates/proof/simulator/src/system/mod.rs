@@ -68,7 +68,7 @@ impl Default for SystemKind {
 
 /// Something that is done for a system, whatever its protocol.
 pub(crate) trait ForSystem {
-    /// What comes of it.
+    /// The result.
     type Output;
 
     /// Does it.

@@ -76,7 +76,7 @@ pub struct Open {
     phase: Phase,
     /// By when the client wants an answer.
     deadline: Instant,
-    /// What the client still wants to hear.
+    /// The answers that the client still waits for.
     wants: Wants,
     /// What the clock showed when it began: it is proposed at no lower timestamp.
     began: ClockTime,

@@ -58,7 +58,7 @@ pub struct Open {
     phase: Phase,
     /// By when the client wants an answer.
     deadline: Instant,
-    /// What the client still wants to hear.
+    /// The answers that the client still waits for.
     wants: Wants,
 }
 
