@@ -79,6 +79,19 @@ pub struct Seat {
     pub boot: Boot,
 }
 
+impl Seat {
+    /// The shards of the keyspace, for a protocol that [`HostedReplica::NEEDS_SHARDS`].
+    ///
+    /// # Panics
+    /// If the host does not know them: then it must not build the replica.
+    pub fn known_shards(&self) -> Shards {
+        match self.shards {
+            Some(shards) => shards,
+            None => panic!("the host of {} does not know the shards of its keyspace", self.replica),
+        }
+    }
+}
+
 /// The occupation of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

@@ -17,7 +17,7 @@ impl<A: Application> HostedOnLog for Replica<A> {
 
     fn seated(config: ReplicaConfig, seat: &Seat) -> ReplicaConfig {
         let (replica, groups) = (seat.replica, seat.groups.clone());
-        ReplicaConfig { replica, groups, shards: seat.shards.unwrap_or_default(), ..config }
+        ReplicaConfig { replica, groups, shards: seat.known_shards(), ..config }
     }
 
     fn prepared(&self) -> usize {

@@ -12,7 +12,7 @@ use quorate_wire::{DecodeError, ProtocolMessage};
 
 use crate::Limits;
 
-/// What is wrong with what a message wants to write into the catalogue, if anything is.
+/// The mistake in a write to the catalogue, if a message is one and makes one.
 pub(crate) fn refusal_of_write(message: &ProtocolMessage) -> Option<DecodeError> {
     let ProtocolMessage::Configuration(Part::Own(Configuration::Write { write, .. })) = message else {
         return None;
@@ -23,13 +23,13 @@ pub(crate) fn refusal_of_write(message: &ProtocolMessage) -> Option<DecodeError>
 /// How full things are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// What waits to be sent, over all connections, in bytes.
+    /// The bytes that wait to be sent, over all connections.
     pub(crate) queued_bytes: usize,
-    /// What the replica holds prepared.
+    /// The transactions that the replica holds prepared.
     pub(crate) prepared: usize,
-    /// What of that the client has which sends the message.
+    /// Those of them that are of the client that sends the message.
     pub(crate) client_prepared: usize,
-    /// What of the replica waits for the disk, in bytes.
+    /// The bytes of the replica that wait for the disk.
     pub(crate) log_lag_bytes: u64,
 }
 

@@ -159,8 +159,10 @@ impl Builder {
 #[cfg(test)]
 mod tests {
     use quorate_core::NodeId;
-    use quorate_core::topology::Durability;
+    use quorate_core::topology::{Durability, Isolation};
 
+    use super::super::hosted::State;
+    use super::super::log::LogError;
     use super::super::workers::{no_threads, take_until_ready};
     use super::*;
     use crate::config::system_keyspace;
@@ -220,5 +222,20 @@ mod tests {
         fixture.builder.workers.spawn = spawn;
         fixture.start();
         assert_eq!(take_until_ready(|| fixture.builder.take_ready()).len(), 1);
+    }
+
+    #[test]
+    fn a_replica_whose_protocol_has_to_know_the_shards_is_refused_without_them() {
+        let mut fixture = Fixture::new();
+        let known = fixture.placement.shards;
+        for (shards, is_refused) in [(None, true), (known, false)] {
+            let isolation = Isolation::Serializable;
+            fixture.placement = Placement { keyspace: KeyspaceId(2), isolation, shards, ..fixture.placement };
+            fixture.start();
+            let hosted = take_until_ready(|| fixture.builder.take_ready()).remove(0);
+            let refused =
+                matches!(&hosted.state, State::Refused(why) if *why == LogError::Shards.to_string());
+            assert_eq!(refused, is_refused);
+        }
     }
 }
