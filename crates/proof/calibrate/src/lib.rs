@@ -1,4 +1,4 @@
-//! What work costs on this machine, for processors in the simulator, and whether a simulation with these costs behaves as real servers do.
+//! The cost of work on this machine, for processors in the simulator, and whether a simulation with these costs behaves as real servers do.
 //!
 //! | file | role |
 //! |---|---|
@@ -169,7 +169,7 @@ fn on_this_thread<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     Ok(runtime.block_on(work))
 }
 
-/// What each operation costs, in their order; one that was not met costs as much as the cheapest that was.
+/// The cost of each operation, in their order; one that was not met costs as much as the cheapest that was.
 fn costs_of(operations: &[machines::Measured]) -> [Cost; Operation::ALL.len()] {
     let met = || operations.iter().filter(|measured| measured.samples > 0);
     let cheapest = met().map(|measured| measured.cost.base_ns).fold(f64::INFINITY, f64::min);
@@ -186,7 +186,7 @@ fn fit_errors(operations: &[machines::Measured], transport: f64, append: f64) ->
     operations.chain(others).map(|(what, error)| FitError { what, error }).collect()
 }
 
-/// What the processors of this machine call themselves.
+/// The name that the processors of this machine give themselves.
 fn processor() -> String {
     let known = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = known.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

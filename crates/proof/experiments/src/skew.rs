@@ -1,6 +1,6 @@
 //! `tapir-table1`: what wrong clocks do to TAPIR over three regions (TAPIR paper, sections 4.3.1 and 7.2).
 //!
-//! The table gives round trips and skews; those are what this network and these clocks are made of. What follows from them is
+//! The table gives round trips and skews; this network and these clocks are made of them. They determine
 //! how often a transaction has to be prepared again at a later timestamp, which the paper says is seldom.
 
 use quorate_workloads::WorkloadKind;

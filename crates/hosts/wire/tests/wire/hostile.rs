@@ -146,7 +146,7 @@ fn a_shard_that_is_asked_mutants_is_unharmed() {
         shard.read(place(9), &bytes);
         shard.abort(place(3).transaction);
         shard.commit(place(2));
-        // What can be read can be read again: fields that are not known are left out.
+        // A message that was read can be read again: unknown fields are left out.
         if let Ok(operation) = operation {
             assert_eq!(Operation::decode(&operation.encode()), Ok(operation));
         }

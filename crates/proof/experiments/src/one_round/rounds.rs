@@ -94,7 +94,7 @@ impl<A: Application> Driver<OneRound<A>> for Rounds<A> {
     fn on_event(&mut self, _: &mut Transaction, event: Event, _: Say<'_, OneRound<A>>) -> Progress {
         let Event::Finished { transaction, result } = event else { return Progress::Waits };
         match result {
-            // What the application refuses has ended as it should.
+            // A transaction that the application refuses has ended as it should.
             Ok(_) | Err(Failure::Aborted(_)) => Progress::Committed { again: transaction.attempt > 0 },
             Err(_) => Progress::Unknown,
         }

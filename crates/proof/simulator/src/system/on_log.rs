@@ -1,5 +1,6 @@
 //! The common part of systems on replicated logs: how logs are set up, and how replicas speak of views.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use quorate_core::Random;
@@ -11,6 +12,15 @@ use quorate_log::{Limits, Member, Part, Rules, Timing};
 
 use super::{Far, Sketch, shrink_to};
 use crate::world::disk::Disk;
+use crate::world::first_word;
+
+/// The kind of a message, in a word.
+pub(super) fn name<L: Debug, O: Debug>(message: &Part<L, O>) -> String {
+    match message {
+        Part::Log(message) => first_word(message),
+        Part::Own(message) => first_word(message),
+    }
+}
 
 /// A backup says that it has gone on to a later view. It could not come back, so that the leader has to follow; another backup
 /// takes it for a wish. In the leader's own name it would be a lie that does harm: it would end what backups have promised to it.

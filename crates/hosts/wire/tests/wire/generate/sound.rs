@@ -60,7 +60,7 @@ pub(super) fn repair(name: &str, message: &mut Message, random: &mut Random) {
             message.set(1, vec![Value::Varint(one.min(other))]);
             message.set(2, vec![Value::Varint(one.max(other))]);
         }
-        // What is about a range has no key.
+        // A condition or step about a range has no key.
         "procedures.Condition" if !message.all(6).is_empty() => message.set(1, Vec::new()),
         "procedures.Step" if !message.all(7).is_empty() => message.set(1, Vec::new()),
         "log.Shape" => shape(message, random),

@@ -25,7 +25,6 @@ use quorate_log::{Guest, Member, Part};
 use super::{Far, Messages, Sketch, System, SystemKind, on_log};
 
 use crate::world::costs::Work;
-use crate::world::first_word;
 use hostile::Hostile;
 use settings::Settings;
 
@@ -43,10 +42,7 @@ impl Messages for Baseline {
     type Client = Client;
 
     fn name(message: &Message) -> String {
-        match message {
-            Part::Log(message) => first_word(message),
-            Part::Own(message) => first_word(message),
-        }
+        on_log::name(message)
     }
 
     fn coordinates(message: &Message) -> bool {

@@ -26,7 +26,6 @@ use super::{Far, Messages, Sketch, System, SystemKind, on_log};
 
 use crate::invariants::Broken;
 use crate::world::costs::{Operation, Work};
-use crate::world::first_word;
 use hostile::Hostile;
 use inspector::Inspector;
 use session::{Session, SessionConfig};
@@ -47,10 +46,7 @@ impl Messages for ConfigurationService {
     type Client = Client;
 
     fn name(message: &MessageOfService) -> String {
-        match message {
-            Part::Log(message) => first_word(message),
-            Part::Own(message) => first_word(message),
-        }
+        on_log::name(message)
     }
 
     fn coordinates(message: &MessageOfService) -> bool {

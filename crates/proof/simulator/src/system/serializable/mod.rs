@@ -34,7 +34,6 @@ use super::{Far, Messages, Sketch, System, SystemKind, on_log};
 use crate::cluster::Cluster;
 use crate::invariants::{self, Broken, Finding};
 use crate::world::costs::Work;
-use crate::world::first_word;
 use hostile::Hostile;
 use modes::Modes;
 use settings::Settings;
@@ -55,10 +54,7 @@ impl Messages for Serializable {
     type Client = Client;
 
     fn name(message: &Message) -> String {
-        match message {
-            Part::Log(message) => first_word(message),
-            Part::Own(message) => first_word(message),
-        }
+        on_log::name(message)
     }
 
     fn coordinates(message: &Message) -> bool {
