@@ -75,7 +75,7 @@ quorate_core::plants! {
         "a COMMIT takes effect on arrival in groups of five and more";
     VoteBeforeSync = "T25", "6.4", Hunt::under(&["power-loss", "client-crashes", "slow-disks"]),
         "a vote leaves before it is on disk";
-    ForgottenPromises = "T26", "5.2.2", Hunt::under(&["late-messages", "recovery-crashes", "recovery-duels", "view-changes"]),
+    ForgottenPromises = "T26", "5.2.2", Hunt::under(&["clock-skew", "delay-spikes", "late-messages", "recovery-crashes", "recovery-duels", "view-changes"]),
         "promises to backup coordinators are lost in a view change";
     ShardsReadApart = "T27", "6.1", Hunt::ALL_FAULTS,
         "a strict read-only transaction reads its shards without holds";
@@ -113,6 +113,8 @@ quorate_core::plants! {
         "what a replica handed over before it lost its record counts afterwards";
     AnyViewBelieved = "T47", "3.2.2", Hunt::under(&["forged-views", "node-crashes"]),
         "a view that another replica names is gone on to however far ahead it lies, also the last of all";
+    AbortOnArrival = "T48", "3.2.1", Hunt::under(&["delay-spikes", "power-loss", "client-crashes"]),
+        "an ABORT takes effect on arrival in groups of five and more";
 }
 
 impl Plant {
@@ -134,6 +136,7 @@ impl Plant {
             Plant::EpochDefinedEarly => Some(Mistake::HandsOverFromTooEarly),
             Plant::EarlierLivesCount => Some(Mistake::ForgetsLives),
             Plant::AnyViewBelieved => Some(Mistake::BelievesAnyView),
+            Plant::AbortOnArrival => Some(Mistake::LetsGoOnArrival),
             _ => None,
         }
     }

@@ -37,4 +37,6 @@ pub enum Mistake {
     ForgetsLives,
     /// T47: a view that another replica names is gone on to however far ahead it lies.
     BelievesAnyView,
+    /// T48: an inconsistent operation that leaves nothing behind runs on arrival, however large the group.
+    LetsGoOnArrival,
 }

@@ -59,7 +59,7 @@ fn scripts_tell_what_happens() {
 }
 
 /// A script under a planted bug, and a line that is there either with the bug or without it, but not both.
-const PLANTED: [(&str, Plant, &str); 31] = [
+const PLANTED: [(&str, Plant, &str); 32] = [
     ("68_late_prepare_slips_below", Plant::PublishedRules, "  c1.1 COMMITTED at 10c1, fast path, 0 retries"),
     (
         "69_reads_keep_writers_above",
@@ -123,6 +123,7 @@ const PLANTED: [(&str, Plant, &str); 31] = [
         "  c2.1 COMMITTED at 400c2, fast path, 0 retries",
     ),
     ("89_nobody_is_counted_whose_group_was_passed_over", Plant::EpochDefinedEarly, "1/r3 normal in e2v1"),
+    ("93_abort_waits_for_a_majority", Plant::AbortOnArrival, "1/r3 → c2: c2.1#1 ABSTAIN in v0"),
 ];
 
 /// A script that goes the same way when its rule is broken would guard nothing.

@@ -352,7 +352,9 @@ impl<O: Operations> Replica<O> {
 
     /// True if operations take effect on arrival. With f = 1 the hold of a prepare that released on arrival still
     /// cannot be lost: a fast quorum is the whole group, so two holds remain, and one of them is in every majority.
-    /// With f > 1 it could be (T24), so operations run only once f + 1 replicas have recorded them.
+    /// With f > 1 it could be (T24), so operations run only once f + 1 replicas have recorded them. So do those that only let go
+    /// (T48): ⌈f/2⌉ + 1 replicas may vote for a successor because they have let go, and a majority without them still holds what was
+    /// made final, which outweighs the successor's votes in a view change.
     fn executes_on_arrival(&self) -> bool {
         self.group.failures() <= 1 || self.makes(Mistake::RunsOnArrival)
     }

@@ -31,9 +31,13 @@ impl<O: Operations> Replica<O> {
             return;
         }
         let transaction = id.transaction;
-        // What leaves nothing behind only lets go of what cannot come to pass; nobody need know of it first.
+        // Where nothing is held there is nothing to let go of, and an operation that leaves nothing behind either does nothing.
+        let holds = self.record.consensus_of(transaction).any(|known| O::is_favourable(&known.verdict));
+        let does_nothing = |operation: &O::Inconsistent| {
+            !O::leaves_state(operation) && (!holds || self.makes(Mistake::LetsGoOnArrival))
+        };
         let runs = |operation: &O::Inconsistent| {
-            self.executes_on_arrival() || !O::leaves_state(operation) || O::runs_on_arrival(operation)
+            self.executes_on_arrival() || O::runs_on_arrival(operation) || does_nothing(operation)
         };
         match self.record.inconsistent(transaction) {
             // It was recorded when the group was larger, and waited for a FINALIZE that a smaller one does without.
