@@ -127,7 +127,7 @@ pub struct Supplement {
     /// The greatest timestamp at which anything was read: after the view change no replica of the new view accepts a
     /// write below it, whatever it knew of single keys.
     pub read_floor: Timestamp,
-    /// Below this the sender gives no favourable vote on a new prepare.
+    /// Below this the sender gives no favourable vote on a new prepare. That binds the sender alone: it is here for its own restart.
     pub refusal: Timestamp,
     /// Below this everything that can ever commit has been executed by f + 1 replicas, one of which at least is in any
     /// majority: what a merge finds below it and not executed has not succeeded.

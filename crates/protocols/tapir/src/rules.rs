@@ -89,7 +89,7 @@ quorate_core::plants! {
         "f + 1 votes alike count as a fast quorum, as if synchronous logs sufficed for that";
     LaterPrepareSupersedes = "T32", "5.2.2", Hunt::Scripted,
         "in a view change a later prepare supersedes what a backup coordinator has made final";
-    WriteAtPromise = "T33", "6.1", Hunt::under(&["reordering", "clock-skew"]),
+    WriteAtPromise = "T33", "6.1", Hunt::under(&["clock-drift", "late-messages", "loss"]),
         "a write is let in at exactly the timestamp that a reader was promised";
     CollectedDeletionUnseen = "T34", "5.3", Hunt::Scripted,
         "a key whose deletion was collected counts as never written";
@@ -113,8 +113,10 @@ quorate_core::plants! {
         "what a replica handed over before it lost its record counts afterwards";
     AnyViewBelieved = "T47", "3.2.2", Hunt::under(&["forged-views", "node-crashes"]),
         "a view that another replica names is gone on to however far ahead it lies, also the last of all";
-    AbortOnArrival = "T48", "3.2.1", Hunt::under(&["delay-spikes", "power-loss", "client-crashes"]),
+    AbortOnArrival = "T48", "3.2.1", Hunt::Scripted,
         "an ABORT takes effect on arrival in groups of five and more";
+    WildFloorSought = "T49", "5.3", Hunt::under(&["clock-leaps"]),
+        "a leader goes on with the search for a floor that its clock began when it was wild";
 }
 
 impl Plant {

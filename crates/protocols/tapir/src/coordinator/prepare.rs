@@ -156,6 +156,25 @@ fn is_within_span(first: Timestamp, above: Timestamp, latest_micros: u64, span: 
     above.micros.max(latest_micros) < first.micros.saturating_add(span.as_micros() as u64)
 }
 
+/// A bound of a single replica is believed if it is no further ahead of this client's clock: so far ahead readers are promised something,
+/// and floors are looked for.
+const NEAR_MAX: Duration = Duration::from_secs(30);
+
+fn is_near(above: Timestamp, clock: ClockTime) -> bool {
+    above.micros <= clock.saturating_add(NEAR_MAX).as_micros()
+}
+
+/// The bound for which f + 1 replicas vouch: as many as f may have promised something to a clock that was wild, and go on voting for it.
+fn vouched_bound<'a>(votes: impl Iterator<Item = &'a Vote>, failures: usize) -> Option<Timestamp> {
+    let bound = |vote: &Vote| match vote {
+        Vote::Retry(above) => Some(*above),
+        _ => None,
+    };
+    let mut bounds: Vec<Timestamp> = votes.filter_map(bound).collect();
+    bounds.sort_unstable();
+    bounds.iter().rev().nth(failures).copied()
+}
+
 impl Coordinator {
     pub(super) fn on_commit(&mut self, id: TransactionId, context: &mut Context<'_>, outbox: &mut Out) {
         let Some(open) = self.transactions.get_mut(&id) else {
@@ -295,9 +314,11 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let rules = self.config.rules;
-        if let Vote::Retry(above) = vote {
+        if let Vote::Retry(above) = vote
+            && is_near(above, context.clock)
+        {
             // Also for the next transaction, if this one does not try again: below a floor nothing is let in.
-            self.last_timestamp = self.last_timestamp.max(Timestamp { client: self.config.client, ..above });
+            self.stay_above(above);
         }
         let Some(preparing) = self.preparing(id.transaction) else { return };
         if id.number != preparing.number && !rules.has(Plant::OlderPrepareDisplaces) {
@@ -310,7 +331,15 @@ impl Coordinator {
             part.found.insert(from.index, (view, found));
         }
         send_higher_view(part, rules, outbox);
+        if let Some(above) = vouched_bound(part.call.verdicts(), part.group.failures()) {
+            self.stay_above(above);
+        }
         self.advance(id.transaction, context, outbox);
+    }
+
+    /// Proposes nothing at or below this timestamp any more.
+    fn stay_above(&mut self, above: Timestamp) {
+        self.last_timestamp = self.last_timestamp.max(Timestamp { client: self.config.client, ..above });
     }
 
     /// A replica finds the timestamp too far ahead of its clock. If so many of a shard do that the others are no quorum, it
@@ -782,6 +811,20 @@ mod tests {
             assert_eq!(within, expected, "above {above}, at {latest}");
         }
         assert!(is_within_span(at(u64::MAX - 1), at(u64::MAX - 1), 0, Duration::from_micros(100)));
+    }
+
+    #[test]
+    fn a_bound_far_ahead_needs_a_replica_that_is_right() {
+        let at = |micros| Timestamp { micros, ..Timestamp::ZERO };
+        let vouched =
+            |votes: &[Vote], failures| vouched_bound(votes.iter(), failures).map(|above| above.micros);
+        let retry = |micros| Vote::Retry(at(micros));
+        assert_eq!(vouched(&[retry(900), Vote::Ok, Vote::Ok], 1), None);
+        assert_eq!(vouched(&[retry(900), Vote::Ok, retry(50)], 1), Some(50));
+        assert_eq!(vouched(&[retry(900), retry(800), Vote::Ok], 2), None);
+        assert_eq!(vouched(&[retry(900), retry(60), retry(800), Vote::Abstain, retry(50)], 2), Some(60));
+        let clock = ClockTime::from_micros(7_000_000);
+        assert!(is_near(at(37_000_000), clock) && !is_near(at(37_000_001), clock));
     }
 
     #[test]

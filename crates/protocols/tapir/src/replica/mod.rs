@@ -313,6 +313,7 @@ impl Replica {
             }
             Record::SnapshotBinds { read_floor, supplement } => {
                 self.snapshots.promised = self.snapshots.promised.max(supplement.read_floor);
+                self.participant.refuse_below(supplement.refusal);
                 self.participant.adopt_supplement(&Supplement { read_floor: Timestamp::ZERO, ..supplement });
                 self.participant.reads.raise_floor(read_floor);
                 return;

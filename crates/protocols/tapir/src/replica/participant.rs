@@ -371,8 +371,10 @@ impl Upcalls<Tapir> for Participant {
             ours.accepted = ours.accepted.max(theirs.accepted);
         }
         self.pending_read_floor = self.pending_read_floor.max(supplement.read_floor);
-        // In force at once: what may have succeeded is not asked again whether it is refused.
-        self.refusal = self.refusal.max(supplement.refusal);
+        // In force at once: what may have succeeded is not asked again whether it is refused. What another refuses beyond that it has
+        // told the leader of its view, whose search for a floor ends with the view. A clock that was wild for a moment may have made
+        // it refuse hours ahead, and must not make all others refuse that.
+        self.refusal = self.refusal.max(supplement.complete);
         self.complete = self.complete.max(supplement.complete);
     }
 

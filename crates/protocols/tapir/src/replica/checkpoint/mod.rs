@@ -137,7 +137,11 @@ impl Replica {
         let (_, moved_at) = *self.checkpoints.moved.insert(moved.unwrap_or((floor, now)));
         let limit = self.config.recovery_timeout * RUN_TIMEOUTS_MAX;
         let view = self.ir.view();
-        if self.checkpoints.run.as_ref().is_some_and(|run| run.view != view || now - run.began >= limit) {
+        let allowed = context.clock.saturating_add(self.config.timestamp_ahead_max / 2).as_micros();
+        let was_wild =
+            |run: &Run| run.below.micros > allowed && !self.config.rules.has(Plant::WildFloorSought);
+        let is_over = |run: &Run| run.view != view || now - run.began >= limit || was_wild(run);
+        if self.checkpoints.run.as_ref().is_some_and(is_over) {
             self.checkpoints.run = None;
         }
         if self.checkpoints.run.is_none() {
@@ -273,7 +277,8 @@ impl Replica {
             self.send_to_peer(from, Message::RaiseFloor { floor: own }, outbox);
             return;
         }
-        // A clock far ahead of this one must not drag the group along.
+        // A clock far ahead of this one must not drag the group along (and the leader gives up what its own clock led it to once
+        // that is right again).
         let allowed = context.clock.saturating_add(self.config.timestamp_ahead_max / 2);
         if below.micros > allowed.as_micros() {
             return;

@@ -201,8 +201,12 @@ fn what_another_replica_carries_only_adds() {
     let kept: Vec<Promise> = participant.promises.values().copied().collect();
     assert_eq!(kept, [promise(5, Some(3)), promise(4, Some(2)), promise(1, None)]);
     assert_eq!(participant.refusal, at(10));
-    participant.adopt_supplement(&Supplement { refusal: at(20), complete: at(15), ..Supplement::default() });
-    assert_eq!((participant.refusal, participant.complete), (at(20), at(15)));
+    participant.adopt_supplement(&Supplement { refusal: at(90), complete: at(20), ..Supplement::default() });
+    assert_eq!(
+        (participant.refusal, participant.complete),
+        (at(20), at(20)),
+        "a refusal binds its replica alone"
+    );
     let refused = participant.execute_consensus(operation(9), &prepare(&update("a", 0), 19));
     assert_eq!(refused, Vote::Retry(at(20)), "in force at once");
 }
