@@ -9,6 +9,7 @@ use crate::crates::CRATES;
 use crate::hash_order;
 use crate::source::{File, code_only, files, has_word};
 use crate::stage::{Outcome, judge};
+use crate::streams::Streams;
 
 /// Where each ban does not hold: the one place that defines the replacement.
 const EXEMPT: [(&str, &str); 2] =
@@ -20,7 +21,9 @@ const RANDOM: &str = "draw from the seeded quorate_core::Random of the context";
 const HASH: &str = "use quorate_core::hash::FixedMap or FixedSet, or a BTreeMap where order matters";
 const WORLD: &str = "emit an effect and let the driver do it";
 
-const BANS: [(&str, &str); 33] = [
+const STREAM: &str = "give the stream a name: quorate_core::Random::stream(seed, name)";
+
+const BANS: [(&str, &str); 35] = [
     ("Instant::now", TIME),
     ("SystemTime", TIME),
     ("std::thread", THREAD),
@@ -43,6 +46,8 @@ const BANS: [(&str, &str); 33] = [
     ("getrandom", RANDOM),
     ("rand::", RANDOM),
     ("fastrand", RANDOM),
+    ("seed ^", STREAM),
+    ("Random::new(!", STREAM),
     ("HashMap", HASH),
     ("HashSet", HASH),
     ("RandomState", HASH),
@@ -59,6 +64,7 @@ const BANS: [(&str, &str); 33] = [
 pub(crate) fn run(root: &Path) -> Outcome {
     let mut complaints = Vec::new();
     let mut lines = 0;
+    let mut streams = Streams::default();
     for known in CRATES.iter().filter(|known| known.kind.is_deterministic()) {
         let sources = match files(root, &format!("{}/src", known.folder)) {
             Ok(sources) => sources,
@@ -68,6 +74,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
             lines += file.text.lines().count();
             complaints.extend(banned(file));
             complaints.extend(hash_order::complaints(file));
+            complaints.extend(streams.complaints(file));
         }
     }
     judge(&complaints, format!("{lines} lines"))

@@ -31,6 +31,7 @@ mod shell;
 mod simulation;
 mod source;
 mod stage;
+mod streams;
 mod testing;
 mod tidy;
 mod torture;

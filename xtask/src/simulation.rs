@@ -22,15 +22,37 @@ const PINS: &str = "crates/proof/simulator/pins.txt";
 
 /// How much is run.
 struct Extent {
-    /// The seeds of strict whose table of coverage has no empty cell, and further ones.
-    strict: [RangeInclusive<u64>; 2],
+    /// The seeds of strict beyond those that cover its table.
+    strict: RangeInclusive<u64>,
     /// The seeds of every other system.
     others: RangeInclusive<u64>,
+    /// Of which of the other systems the table is judged, too.
+    judged: Judged,
     /// The crash points, as an argument of `quorate sim --share`.
     crash_points: String,
     /// True if plants are hunted although they have pins.
     hunts_all: bool,
 }
+
+/// Of which systems beside strict no cell of the table of coverage may be empty.
+#[derive(Clone, Copy)]
+enum Judged {
+    /// Of the one with this number, modulo their number.
+    One(usize),
+    All,
+}
+
+impl Judged {
+    fn judges(self, number: usize, systems: usize) -> bool {
+        match self {
+            Judged::One(one) => one % systems == number,
+            Judged::All => true,
+        }
+    }
+}
+
+/// The seeds that leave no cell of a table of coverage empty.
+const COVERING: RangeInclusive<u64> = 1..=300;
 
 /// The number of shares.
 const SHARES: u64 = 8;
@@ -40,8 +62,9 @@ impl Extent {
     fn share(number: u64) -> Self {
         let further = 301 + number * 100;
         Extent {
-            strict: [1..=300, further..=further + 99],
-            others: 1 + number * 50..=50 + number * 50,
+            strict: further..=further + 99,
+            others: 301 + number * 50..=350 + number * 50,
+            judged: Judged::One(number as usize + 1),
             crash_points: format!("{}/{SHARES}", number + 1),
             hunts_all: false,
         }
@@ -50,8 +73,9 @@ impl Extent {
     /// Everything.
     fn soak() -> Self {
         Extent {
-            strict: [1..=2_000, 2_001..=5_000],
-            others: 1..=2_000,
+            strict: 301..=5_000,
+            others: 301..=2_000,
+            judged: Judged::All,
             crash_points: "1/1".to_owned(),
             hunts_all: true,
         }
@@ -126,15 +150,19 @@ fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
     let systems: Vec<(&str, Vec<&str>)> = systems(&list).collect();
     let crashes = ["--crash-points", "--share", &extent.crash_points];
     sim(&crashes, "not every crash of a small cluster is survived".to_owned())?;
-    let mut uncovered_cells = None;
-    for (name, option) in &systems {
-        let ranges = if *name == STRICT { &extent.strict[..] } else { std::slice::from_ref(&extent.others) };
-        for (at, range) in ranges.iter().enumerate() {
+    let mut uncovered_cells = Vec::new();
+    for (number, (name, option)) in systems.iter().enumerate() {
+        let is_strict = *name == STRICT;
+        let further = if is_strict { &extent.strict } else { &extent.others };
+        let is_judged = is_strict || extent.judged.judges(number, systems.len());
+        for range in is_judged.then_some(&COVERING).into_iter().chain([further]) {
             let seeds = format!("{}..{}", range.start(), range.end());
             let arguments = [&option[..], &["--seeds", &seeds, "--faults", "all"]].concat();
             let text = sim(&arguments, format!("seeds {seeds} of {name} are not all good"))?;
-            if *name == STRICT && at == 0 {
-                uncovered_cells = uncovered(&text).map(str::to_owned);
+            if *range == COVERING
+                && let Some(cells) = uncovered(&text)
+            {
+                uncovered_cells.push(format!("no seed of {name} covers {cells}"));
             }
             done.push(format!("{seeds} of {name}"));
         }
@@ -149,9 +177,7 @@ fn simulate(root: &Path, extent: &Extent) -> Result<String, String> {
     if caught.is_empty() {
         failures.push("there is no planted bug to catch".to_owned());
     }
-    if let Some(cells) = uncovered_cells {
-        failures.push(format!("no seed covers {cells}"));
-    }
+    failures.extend(uncovered_cells);
     if failures.is_empty() {
         let (done, caught) = (done.join(", "), caught.join(", "));
         Ok(format!("seeds {done}; share {} of crashes at every step; caught {caught}", extent.crash_points))
@@ -197,7 +223,18 @@ mod tests {
     #[test]
     fn the_shares_of_a_check_run_all_seeds_of_another_system() {
         let seeds: Vec<u64> = (0..SHARES).flat_map(|share| Extent::share(share).others).collect();
-        assert_eq!(seeds, (1..=50 * SHARES).collect::<Vec<_>>());
+        assert_eq!(seeds, (301..=300 + 50 * SHARES).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_shares_of_a_check_judge_the_table_of_every_system() {
+        let systems = 9;
+        let strict = 0;
+        for number in (0..systems).filter(|number| *number != strict) {
+            let judges = |share| Extent::share(share).judged.judges(number, systems);
+            assert_eq!((0..SHARES).filter(|share| judges(*share)).count(), 1, "{number}");
+            assert!(Extent::soak().judged.judges(number, systems));
+        }
     }
 
     #[test]

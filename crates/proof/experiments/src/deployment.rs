@@ -266,6 +266,7 @@ impl<S: System> Deployed for S {
             durability: deployment.durability,
             distance: Distance::Wide,
             site_delays: deployment.round_trips.iter().map(one_way).collect(),
+            bandwidth: None,
             jitter: deployment.jitter,
             sync_time: deployment.sync_time,
             costs: deployment.costs.clone(),

@@ -242,7 +242,7 @@ impl<P: Protocol, D: Driver<P>> Load<P, D> {
         let mut driver = S::driver(&deployment.work);
         driver.prepare(&mut founded);
         let Founded { mut world, server_nodes, clients } = founded;
-        let mut random = Random::new(seed ^ 0x10ad);
+        let mut random = Random::stream(seed, "sessions of a load");
         let mut sessions = Vec::new();
         let spread = S::SPREAD.min(SPREAD_ROUND_TRIPS * deployment.longest_round_trip());
         for (client, id) in clients {

@@ -86,7 +86,7 @@ impl Amnesia {
 impl<S: System> Cluster<S> {
     /// Every node begins its first life.
     pub(crate) fn begin_lives(&mut self) {
-        self.amnesia.random = Some(Random::new(self.scenario.seed ^ 0x11FE));
+        self.amnesia.random = Some(Random::stream(self.scenario.seed, "lives"));
         self.world.lives().is_blind = self.scenario.host_plant == Some(HostPlant::LivesIgnored);
         for node in 0..self.scenario.server_nodes {
             let life = Life::first(Incarnation(self.amnesia.draw()), false, self.amnesia.draw());

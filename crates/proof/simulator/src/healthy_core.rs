@@ -142,9 +142,10 @@ impl<S: System> Simulation<S> {
     /// Heals a core, and sees to it that it gets along without the rest (I6).
     pub(crate) fn live_in_core(&mut self, random: &mut Random) {
         /// So many transactions are begun at least once the rest has broken down; and again if none of them commits: the
-        /// first may all have met what the dead had prepared, the others do not.
+        /// first may all have met what the dead had prepared, or have run out of patience before a leader that hears nothing was
+        /// replaced.
         const TRANSACTIONS: u64 = 20;
-        const TIMES: u64 = 2;
+        const TIMES: u64 = 5;
 
         let open = self.clients.has_open();
         self.injector.note(Fault::HealthyCore, open);

@@ -100,7 +100,7 @@ impl Options {
 
     /// Every fault that some seed may inject.
     pub fn possible_faults(&self) -> Vec<Fault> {
-        let is_possible = |fault: &Fault| *fault != Fault::Membership || self.system.changes_groups();
+        let is_possible = |fault: &Fault| self.system.can_strike(*fault);
         match &self.faults {
             Faults::None => Vec::new(),
             Faults::All => Fault::ALL.into_iter().filter(is_possible).collect(),
@@ -175,6 +175,9 @@ mod tests {
         for rival in Rival::ALL {
             assert_eq!(possible(SystemKind::Rival(rival)), rival.changes_groups());
         }
+        // Its coordinators leave nothing behind that anybody recovers.
+        let configuration = options(SystemKind::Configuration).possible_faults();
+        assert!(!configuration.contains(&Fault::RecoveryCrashes) && configuration.contains(&Fault::Loss));
         assert_eq!(options(SystemKind::STRICT).possible_faults(), Fault::ALL);
     }
 

@@ -153,7 +153,9 @@ impl Report {
         let possible = options.possible_faults();
         let cells = possible
             .iter()
-            .flat_map(|fault| fault.must_hold().iter().map(|invariant| (cell(*fault, *invariant), 0)));
+            .flat_map(|fault| fault.must_hold().iter().map(|invariant| (*fault, *invariant)))
+            .filter(|(_, invariant)| options.system.judges(*invariant))
+            .map(|(fault, invariant)| (cell(fault, invariant), 0));
         Report {
             trace_hash: TraceHash::default().to_string(),
             coverage: cells.collect(),

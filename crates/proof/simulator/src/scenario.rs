@@ -16,7 +16,7 @@ use crate::clients::script::Scripted;
 use crate::fault::Fault;
 use crate::modes;
 use crate::options::{Faults, Options};
-use crate::system::{SettingsOf, Sketch, System};
+use crate::system::{SettingsOf, Sketch, System, can_strike};
 use crate::world::costs::{Batching, Costs, SyncTime};
 use crate::world::network::Misfortunes;
 
@@ -52,6 +52,8 @@ pub struct Scenario<S: System> {
     pub distance: Distance,
     /// One-way delays between sites.
     pub site_delays: Vec<Vec<Duration>>,
+    /// How many bytes a second each link between two nodes carries; without bound if not stated.
+    pub bandwidth: Option<u64>,
     /// True if shards are led from different sites at first, and so by different clocks; else all of them from one.
     pub leaders_apart: bool,
     /// By what share messages may take longer.
@@ -103,7 +105,7 @@ pub struct Scenario<S: System> {
     pub random: Random,
 }
 
-/// A simulation has so many sites, unless its system is spread over more.
+/// Most simulations have so many sites.
 pub const SITES: usize = 3;
 
 /// How far off a clock is that a time service keeps right, beyond a few round trips.
@@ -136,41 +138,30 @@ pub const TRANSACTIONS_MIN: u64 = 200;
 impl<S: System> Scenario<S> {
     /// The scenario of a seed.
     pub fn derive(seed: u64, options: &Options) -> Self {
-        let mut random = Random::new(seed);
-        // Seeds are small neighbouring numbers; the first draws of neighbours are independent all the same, but a fork
-        // keeps scenario and execution apart.
-        let mut random = random.fork();
-        let group = match GroupSize::new(if random.chance(0.3) { 5 } else { 3 }) {
+        // Everything is drawn from a stream of its own, so that a new draw changes no older one.
+        let stream = |name| Random::stream(seed, name);
+        let group = match GroupSize::new(if stream("group").chance(0.3) { 5 } else { 3 }) {
             Ok(group) => group,
             Err(error) => unreachable!("{error}"),
         };
-        let shards = random.between(1, 3) as usize;
         let relays = S::RUNS_ONE_ROUND && draw_relay(seed, options);
-        let shards = if S::IS_SPREAD { 1 } else { shards };
-        let shards = if relays && shards == 1 { 3 } else { shards };
-        let server_nodes = group.replicas() + if random.chance(0.3) { random.index(3) } else { 0 };
-        let clients = random.between(3, 5) as usize;
-        let clients = if relays { 2 * clients } else { clients };
-        let sessions_per_client = random.between(2, 4) as usize;
-        let distance = [Distance::Local, Distance::Region, Distance::Wide][random.index(3)];
-        let distance = if relays { Distance::Wide } else { distance };
-        let mut site_delays = draw_site_delays(distance, sites_of::<S>(group), &mut random);
+        let shards = draw_shards::<S>(relays, &mut stream("shards"));
+        let (clients, sessions_per_client) = draw_clients(relays, &mut stream("clients"));
+        let sites = draw_sites::<S>(group, relays, &mut stream("sites"));
+        let server_nodes = draw_server_nodes(group, sites, &mut stream("nodes"));
+        let distance = if relays { Distance::Wide } else { draw_distance(&mut stream("distance")) };
+        let mut site_delays = draw_site_delays(distance, sites, &mut stream("delays"));
         if relays {
             set_apart(&mut site_delays);
         }
-        let jitter = [0.05, 0.3, 1.0][random.index(3)];
-        let faults = draw_faults::<S>(seed, &options.faults, &mut random);
-        let durability = draw_durability(&options.faults, &faults, &mut random);
+        let faults = draw_faults::<S>(seed, &options.faults);
+        let durability = draw_durability(&options.faults, &faults, &mut stream("durability"));
         let round_trip = 2 * site_delays.iter().flatten().max().copied().unwrap_or_default();
-        let settings = S::draw_settings(&Sketch { seed, options, group, round_trip }, &mut random);
-        let misfortunes = draw_misfortunes(&faults, &mut random);
+        let settings =
+            S::draw_settings(&Sketch { seed, options, group, round_trip }, &mut stream("settings"));
+        let misfortunes = draw_misfortunes(&faults, &mut stream("misfortunes"));
         let sessions = (clients * sessions_per_client) as u64;
-        // How far apart any two clocks are if all are right. Not drawn from what everything else is, which stays as it is.
-        let bound = 2 * (CLOCK_ERROR + 2 * round_trip);
-        let states_bound = distance != Distance::Wide
-            && !faults.iter().any(|fault| OFF_CLOCKS.contains(fault))
-            && Random::new(!seed).fork().chance(0.5);
-        let clock_bound = states_bound.then_some(bound);
+        let mut load = stream("load");
         let mut scenario = Scenario {
             seed,
             shards,
@@ -181,36 +172,36 @@ impl<S: System> Scenario<S> {
             durability,
             distance,
             site_delays,
-            leaders_apart: S::RUNS_ONE_ROUND && draw_leaders_apart(seed),
-            jitter,
+            bandwidth: draw_bandwidth(&faults, &mut stream("bandwidth")),
+            leaders_apart: S::RUNS_ONE_ROUND && stream("leaders apart").chance(0.5),
+            jitter: [0.05, 0.3, 1.0][stream("jitter").index(3)],
             length: options.length,
-            safety_phase: options.length as u32 * Duration::from_millis(random.between(10_000, 14_000)),
-            transactions: options.length * (TRANSACTIONS_MIN + sessions + random.below(60)),
-            costs: draw_costs(seed).filter(|_| !faults.contains(&Fault::HealthyCore)),
+            safety_phase: options.length as u32 * Duration::from_millis(load.between(10_000, 14_000)),
+            transactions: options.length * (TRANSACTIONS_MIN + sessions + load.below(60)),
+            costs: draw_costs(&faults, &mut stream("costs")),
             sync_time: SyncTime::TYPICAL,
-            thinking: 0.4 + 0.4 * random.unit(),
-            attempts_max: random.between(2, 6) as u32,
-            trades: S::RUNS_ONE_ROUND && draw_trades(seed, options),
-            one_round: draw_one_round(seed),
+            thinking: 0.4 + 0.4 * load.unit(),
+            attempts_max: load.between(2, 6) as u32,
+            trades: S::RUNS_ONE_ROUND && draw_trades(options, &mut stream("trades")),
+            one_round: [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][stream("one round").index(6)],
             coordinated: 0.2,
             moves: 0.1,
-            workload: draw_workload(options.workload, clients as u64, &mut random),
+            workload: draw_workload(options.workload, clients as u64, &mut stream("workload")),
             script: Vec::new(),
+            clock_bound: draw_clock_bound(distance, &faults, round_trip, &mut stream("clock bound")),
             faults,
             misfortunes,
-            strike_interval: Duration::from_millis(random.between(600, 4_000)),
-            hints: random.chance(0.5),
+            strike_interval: Duration::from_millis(stream("strikes").between(600, 4_000)),
+            hints: stream("hints").chance(0.5),
             service_time: Duration::ZERO,
             settings,
-            clock_bound,
             host_plant: options.plant_id().and_then(HostPlant::with_id),
-            random,
+            random: stream("execution"),
         };
         if relays {
             relay(&mut scenario);
         }
-        // Modes are drawn apart, so that a seed is the same in all else.
-        modes::apply(&mut scenario, &mut Random::new(!seed));
+        modes::apply(&mut scenario, &mut stream("mode limits"));
         scenario
     }
 
@@ -245,12 +236,53 @@ impl<S: System> Scenario<S> {
     }
 }
 
+/// How many shards there are.
+fn draw_shards<S: System>(relays: bool, random: &mut Random) -> usize {
+    match random.between(1, 3) as usize {
+        _ if S::IS_SPREAD => 1,
+        1 if relays => 3,
+        shards => shards,
+    }
+}
+
+/// How many clients there are, and how many sessions each has.
+fn draw_clients(relays: bool, random: &mut Random) -> (usize, usize) {
+    let clients = random.between(3, 5) as usize;
+    (if relays { 2 * clients } else { clients }, random.between(2, 4) as usize)
+}
+
+/// How many sites there are: mostly one for each replica of the smallest group; sometimes a site holds several, or there are more sites
+/// than a group needs.
+fn draw_sites<S: System>(group: GroupSize, relays: bool, random: &mut Random) -> usize {
+    if S::IS_SPREAD {
+        return group.replicas();
+    }
+    let sites = [SITES, SITES, SITES, SITES, SITES, 2, 4, 5][random.index(8)];
+    if relays { SITES } else { sites }
+}
+
+/// As many nodes as a group has replicas and as there are sites, so that a client of each site finds a node there; sometimes spare ones.
+fn draw_server_nodes(group: GroupSize, sites: usize, random: &mut Random) -> usize {
+    let spare = if random.chance(0.3) { random.index(3) } else { 0 };
+    group.replicas().max(sites) + spare
+}
+
+fn draw_distance(random: &mut Random) -> Distance {
+    [Distance::Local, Distance::Region, Distance::Wide][random.index(3)]
+}
+
+/// Most seeds have links that carry whatever there is at once. In the others large messages take their time, and small ones wait behind
+/// them. (Not where a healthy core has a limited time to do without the rest.)
+fn draw_bandwidth(faults: &[Fault], random: &mut Random) -> Option<u64> {
+    let is_narrow = random.chance(0.15) && !faults.contains(&Fault::HealthyCore);
+    let bytes_per_second = random.between(500_000, 5_000_000);
+    is_narrow.then_some(bytes_per_second)
+}
+
 /// Most seeds have processors that take no time. In the others they are slow, so that queues form, and speak in one of both
-/// ways. (Not where a healthy core has a limited time to do without the rest.) Drawn apart from everything else, which
-/// stays what it was.
-fn draw_costs(seed: u64) -> Option<Arc<Costs>> {
-    let mut random = Random::new(seed ^ 0x0c05_7500);
-    if !random.chance(0.2) {
+/// ways. (Not where a healthy core has a limited time to do without the rest.)
+fn draw_costs(faults: &[Fault], random: &mut Random) -> Option<Arc<Costs>> {
+    if !random.chance(0.2) || faults.contains(&Fault::HealthyCore) {
         return None;
     }
     let batching = if random.chance(0.5) { Batching::Turns } else { Batching::None };
@@ -258,30 +290,31 @@ fn draw_costs(seed: u64) -> Option<Arc<Costs>> {
     Some(Arc::new(Costs { batching, ..calibrated::costs().times(factor) }))
 }
 
-/// Some seeds run TPC-C, or all. Drawn apart, too.
-fn draw_trades(seed: u64, options: &Options) -> bool {
+/// How far apart any two clocks are if all are right, in half of the seeds in which that is stated.
+fn draw_clock_bound(
+    distance: Distance,
+    faults: &[Fault],
+    round_trip: Duration,
+    random: &mut Random,
+) -> Option<Duration> {
+    let can = distance != Distance::Wide && !faults.iter().any(|fault| OFF_CLOCKS.contains(fault));
+    (random.chance(0.5) && can).then_some(2 * (CLOCK_ERROR + 2 * round_trip))
+}
+
+/// Some seeds run TPC-C, or all.
+fn draw_trades(options: &Options, random: &mut Random) -> bool {
     const PROBABILITY: f64 = 0.1;
-    options.tpcc || Random::new(seed ^ 0x7470_6363).chance(PROBABILITY)
-}
-
-/// Some seeds run one kind of transactions alone, most of them both. Drawn apart from everything else, which stays what it was.
-fn draw_one_round(seed: u64) -> f64 {
-    [0.0, 0.3, 0.7, 0.7, 0.9, 1.0][Random::new(seed ^ 0x6f6e_6531).index(6)]
-}
-
-/// In half of the seeds shards are led from different sites at first. Drawn apart, too.
-fn draw_leaders_apart(seed: u64) -> bool {
-    Random::new(seed ^ 0x6170_6172).chance(0.5)
+    options.tpcc || random.chance(PROBABILITY)
 }
 
 /// How many keys sessions hop between. Two thirds of them are lists: enough for some that meet and some that do not at each shard.
 const RELAY_KEYS: u64 = 12;
 
-/// In some seeds sessions go on at other clients all the time. Drawn apart, too.
+/// In some seeds sessions go on at other clients all the time.
 fn draw_relay(seed: u64, options: &Options) -> bool {
     const PROBABILITY: f64 = 0.2;
     let can = options.workload.is_none_or(|kind| kind == WorkloadKind::Lists);
-    can && Random::new(seed ^ 0x7265_6c61).chance(PROBABILITY)
+    can && Random::stream(seed, "relay").chance(PROBABILITY)
 }
 
 /// Sessions hop from client to client and from shard to shard, while others look at everything at once: that a step stands before
@@ -315,11 +348,6 @@ fn set_apart(site_delays: &mut [Vec<Duration>]) {
     }
 }
 
-/// How many sites there are.
-fn sites_of<S: System>(group: GroupSize) -> usize {
-    if S::IS_SPREAD { group.replicas() } else { SITES }
-}
-
 fn draw_site_delays(distance: Distance, sites: usize, random: &mut Random) -> Vec<Vec<Duration>> {
     let (low, high) = match distance {
         Distance::Local => (60, 300),
@@ -341,33 +369,37 @@ fn draw_site_delays(distance: Distance, sites: usize, random: &mut Random) -> Ve
 }
 
 /// Swarm testing: few faults at a time leave each room to show, and many together reach what none reaches alone.
-fn draw_faults<S: System>(seed: u64, choice: &Faults, random: &mut Random) -> Vec<Fault> {
-    let mut faults = draw_strikes(choice, random);
+fn draw_faults<S: System>(seed: u64, choice: &Faults) -> Vec<Fault> {
+    let mut faults = draw_strikes::<S>(choice, &mut Random::stream(seed, "faults"));
     if *choice == Faults::All {
+        let strikes = |name, probability| Random::stream(seed, name).chance(probability);
         // Whatever else a seed is about, it can be run in any mode.
-        let mut random = Random::new(!seed).fork();
-        let modes = Fault::MODES.into_iter().filter(|_| random.chance(MODE_PROBABILITY));
-        faults.extend(modes);
-        // Drawn apart, so that a seed is the same in all else.
-        let forgets = Random::new(seed ^ 0x616d_6e65).chance(AMNESIA_PROBABILITY);
-        faults.extend(forgets.then_some(Fault::Amnesia));
-        let changes_groups =
-            S::CHANGES_GROUPS && Random::new(seed ^ 0x6772_6f75).chance(MEMBERSHIP_PROBABILITY);
+        let mut modes = Random::stream(seed, "modes");
+        faults.extend(Fault::MODES.into_iter().filter(|_| modes.chance(MODE_PROBABILITY)));
+        faults.extend(strikes("amnesia", AMNESIA_PROBABILITY).then_some(Fault::Amnesia));
+        let changes_groups = S::CHANGES_GROUPS && strikes("membership", MEMBERSHIP_PROBABILITY);
         faults.extend(changes_groups.then_some(Fault::Membership));
         faults.sort_unstable();
     }
     faults
 }
 
-fn draw_strikes(choice: &Faults, random: &mut Random) -> Vec<Fault> {
-    let is_drawn =
-        |fault: &Fault| !Fault::MODES.contains(fault) && !matches!(fault, Fault::Membership | Fault::Amnesia);
+fn draw_strikes<S: System>(choice: &Faults, random: &mut Random) -> Vec<Fault> {
+    let is_drawn = |fault: &Fault| {
+        let is_drawn_apart =
+            Fault::MODES.contains(fault) || matches!(fault, Fault::Membership | Fault::Amnesia);
+        !is_drawn_apart && can_strike::<S>(*fault)
+    };
     let striking = || Fault::ALL.into_iter().filter(is_drawn);
     match choice {
         Faults::None => Vec::new(),
         Faults::Named(faults) => faults.clone(),
         Faults::All if random.chance(0.3) => draw_conspiracy(random),
-        Faults::All if random.chance(0.5) => draw_one_of_each(random),
+        Faults::All if random.chance(0.5) => {
+            let mut faults = draw_one_of_each(random);
+            faults.retain(|fault| can_strike::<S>(*fault));
+            faults
+        }
         Faults::All => {
             let probability = if random.chance(0.5) { 0.1 } else { 0.3 };
             let mut faults: Vec<Fault> = striking().filter(|_| random.chance(probability)).collect();

@@ -83,7 +83,7 @@ enum What {
 impl Trade {
     /// The traders of a cluster with these shards.
     pub(super) fn new(seed: u64, clients: usize, length: u64, shards: Vec<ShardId>) -> Self {
-        let mut random = Random::new(seed ^ 0x7470_6363);
+        let mut random = Random::stream(seed, "trade");
         let mut bits = || random.next_u64();
         let of_population = Constants::of_population(&mut bits);
         let constants = Constants::of_run(&mut bits, &of_population);

@@ -107,6 +107,7 @@ impl Configuration {
             durability: Durability::Sync,
             distance: Distance::Local,
             site_delays,
+            bandwidth: None,
             jitter: 0.0,
             length: 1,
             costs: None,

@@ -37,7 +37,7 @@ use quorate_wire::Wire;
 use crate::amnesia::HostPlant;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
-use crate::invariants::{Broken, Finding};
+use crate::invariants::{Broken, Finding, Invariant};
 use crate::options::{Faults, Options};
 use crate::world::costs::Work;
 use crate::world::trace::TraceHash;
@@ -126,17 +126,30 @@ impl SystemKind {
         }
     }
 
-    /// True if the replicas of its groups are replaced while it is simulated.
-    pub fn changes_groups(self) -> bool {
-        struct ChangesGroups;
-        impl ForSystem for ChangesGroups {
+    /// True if the fault can strike it.
+    pub fn can_strike(self, fault: Fault) -> bool {
+        struct CanStrike(Fault);
+        impl ForSystem for CanStrike {
             type Output = bool;
 
             fn run<S: System>(self) -> bool {
-                S::CHANGES_GROUPS
+                can_strike::<S>(self.0)
             }
         }
-        self.visit(ChangesGroups)
+        self.visit(CanStrike(fault))
+    }
+
+    /// True if the invariant is judged in it.
+    pub fn judges(self, invariant: Invariant) -> bool {
+        struct Judges(Invariant);
+        impl ForSystem for Judges {
+            type Output = bool;
+
+            fn run<S: System>(self) -> bool {
+                !S::NOT_JUDGED.contains(&self.0)
+            }
+        }
+        self.visit(Judges(invariant))
     }
 
     /// A bug of its machines, as hunts have to know it.
@@ -199,6 +212,11 @@ pub struct Planted {
 }
 
 /// The bugs that can be planted in machines of one kind, as bugs of this system.
+/// True if the fault can strike this system.
+pub(crate) fn can_strike<S: System>(fault: Fault) -> bool {
+    (S::CHANGES_GROUPS || fault != Fault::Membership) && !S::CANNOT_STRIKE.contains(&fault)
+}
+
 fn listed<P: Plants>(system: SystemKind) -> Vec<Planted> {
     P::LIST.iter().map(|plant| system.planted(*plant)).collect()
 }
@@ -346,6 +364,12 @@ pub trait System:
 
     /// True if the replicas of its groups can be replaced while it runs, and this is simulated.
     const CHANGES_GROUPS: bool = false;
+
+    /// The faults that find nothing in it to strike.
+    const CANNOT_STRIKE: &'static [Fault] = &[];
+
+    /// The invariants of which it promises nothing.
+    const NOT_JUDGED: &'static [Invariant] = &[];
 
     /// True if transactions of one client may have one timestamp, and stand in the order of their names then.
     const ORDERS_BY_NAME: bool = false;

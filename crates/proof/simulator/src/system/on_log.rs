@@ -41,11 +41,11 @@ pub(super) fn page_bytes_min(round_trip: Duration) -> usize {
     if round_trip > Duration::from_millis(20) { 2_000 } else { 1 }
 }
 
-/// By how much clocks may differ from those of a majority; drawn apart from everything else, which stays what it was. Where it is little,
+/// By how much clocks may differ from those of a majority. Where it is little,
 /// clocks that are merely wrong make leaders hand over.
 fn draw_clock_error_max(seed: u64) -> Duration {
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)]
-        [Random::new(seed ^ 0x636c_6f63).index(4)]
+        [Random::stream(seed, "clock error").index(4)]
 }
 
 /// How the log of a system is set up, but for the machine that stands on it.

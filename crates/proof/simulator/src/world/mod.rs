@@ -723,6 +723,7 @@ impl<P: Protocol, A> Fabric<P, A> {
             self.trace.line(self.now, || format!("{from} → {to} ✗ lost  {message:?}"));
         }
         let leaves = self.now + leaves_after;
+        let leaves = leaves + self.network.occupy(node, receiver, leaves, || P::size(&envelope));
         let life = self.lives.now(node);
         if let Some(after) = arrivals.second {
             self.queue.push(leaves + after, Event::Deliver(envelope.clone(), life));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_core::Random;
+use quorate_core::{Instant, Random};
 
 use crate::fault::{Fault, FaultCounts};
 
@@ -42,6 +42,10 @@ pub struct Network {
     delays: Vec<Duration>,
     /// What share of its delay a message may take longer.
     jitter: f64,
+    /// How many bytes a second each link carries; without bound if not stated.
+    bandwidth: Option<u64>,
+    /// Until when each link carries what was sent before.
+    busy_until: Vec<Instant>,
     /// What happens to single messages.
     pub misfortunes: Misfortunes,
     /// Links that carry nothing: how many reasons there are for it.
@@ -67,6 +71,8 @@ impl Network {
             nodes,
             delays: links.collect(),
             jitter,
+            bandwidth: None,
+            busy_until: vec![Instant::START; nodes * nodes],
             misfortunes: Misfortunes::default(),
             cuts: vec![0; nodes * nodes],
             spikes: vec![Duration::ZERO; nodes],
@@ -83,6 +89,24 @@ impl Network {
     /// The one-way delay of a link, without jitter.
     pub fn delay(&self, from: usize, to: usize) -> Duration {
         self.delays[from * self.nodes + to]
+    }
+
+    /// From now on each link between two nodes carries so many bytes a second, each way.
+    pub fn set_bandwidth(&mut self, bytes_per_second: u64) {
+        assert!(bytes_per_second > 0, "a link that carries nothing is a cut");
+        self.bandwidth = Some(bytes_per_second);
+    }
+
+    /// How long a message that is sent at this instant waits until its last byte has left: for its predecessors on the link, and for
+    /// its own bytes. A node reaches itself without a link, and a link that is cut takes up nothing.
+    pub fn occupy(&mut self, from: usize, to: usize, at: Instant, size: impl FnOnce() -> usize) -> Duration {
+        let Some(bandwidth) = self.bandwidth.filter(|_| from != to && self.is_open(from, to)) else {
+            return Duration::ZERO;
+        };
+        let takes = Duration::from_nanos(size() as u64 * 1_000_000_000 / bandwidth);
+        let busy_until = &mut self.busy_until[from * self.nodes + to];
+        *busy_until = at.max(*busy_until) + takes;
+        busy_until.saturating_since(at)
     }
 
     /// True if the link carries messages.
@@ -176,6 +200,20 @@ mod tests {
             assert!((30_000..=33_001).contains(&delay) && arrivals.second.is_none());
         }
         assert_eq!(network.injected, FaultCounts::default());
+    }
+
+    #[test]
+    fn messages_wait_for_those_before_them_on_a_narrow_link() {
+        let mut network = network(Misfortunes::default());
+        let at = |millis| Instant::START + Duration::from_millis(millis);
+        assert_eq!(network.occupy(0, 1, at(0), || unreachable!("nobody asks")), Duration::ZERO);
+        network.set_bandwidth(1_000_000);
+        assert_eq!(network.occupy(0, 1, at(0), || 5_000), Duration::from_millis(5));
+        assert_eq!(network.occupy(0, 1, at(1), || 1_000), Duration::from_millis(5));
+        assert_eq!(network.occupy(1, 0, at(1), || 1_000), Duration::from_millis(1));
+        assert_eq!(network.occupy(0, 2, at(1), || 1_000), Duration::from_millis(1));
+        assert_eq!(network.occupy(0, 1, at(10), || 1_000), Duration::from_millis(1));
+        assert_eq!(network.occupy(0, 0, at(10), || 1_000), Duration::ZERO);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use quorate_log::member::{Item, MessageOf};
 use quorate_log::{Guest, Member, Part};
 
 use super::{Far, Messages, Sketch, System, SystemKind, on_log};
+use crate::fault::Fault;
 
 use crate::invariants::Broken;
 use crate::world::costs::{Operation, Work};
@@ -85,6 +86,7 @@ impl System for ConfigurationService {
 
     const TIMESTAMPS_EXPLAIN_READS: bool = true;
     const IS_SPREAD: bool = true;
+    const CANNOT_STRIKE: &'static [Fault] = &[Fault::RecoveryCrashes, Fault::RecoveryDuels];
     const CHANGES_GROUPS: bool = true;
     const NUMBERS_APART: u64 = 2;
 

@@ -23,6 +23,8 @@ use quorate_core::{ClientId, Machine, Random, ReplicaIndex};
 use quorate_qwstore::{Coordinator, CoordinatorConfig, Message, Plant, Replica};
 
 use super::{Far, Messages, Sketch, System, SystemKind, on_ir};
+use crate::fault::Fault;
+use crate::invariants::Invariant;
 
 use crate::world::costs::Work;
 use crate::world::first_word;
@@ -65,6 +67,8 @@ impl System for QwStore {
     type Inspector = ();
 
     const TIMESTAMPS_EXPLAIN_READS: bool = false;
+    const CANNOT_STRIKE: &'static [Fault] = &[Fault::RecoveryCrashes, Fault::RecoveryDuels];
+    const NOT_JUDGED: &'static [Invariant] = &[Invariant::Timestamps];
 
     fn draw_settings(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
         settings::draw(sketch, random)

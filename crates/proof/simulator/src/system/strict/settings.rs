@@ -26,10 +26,10 @@ pub(super) fn draw(sketch: &Sketch<'_>, random: &mut Random) -> Settings {
     Settings { coordinator, replica }
 }
 
-/// Some seeds run the serializable variant. Drawn apart from everything else, as costs are.
+/// Some seeds run the serializable variant.
 fn draw_rules(seed: u64, options: &Options) -> Rules {
     let rules = Rules::with_id(options.plant_id());
-    let serializable = options.variants && Random::new(seed ^ 0x5e71_a100).chance(0.1);
+    let serializable = options.variants && Random::stream(seed, "serializable variant").chance(0.1);
     if serializable && rules == Rules::EXCLUSIVE { Rules::SERIALIZABLE } else { rules }
 }
 
