@@ -52,6 +52,7 @@ const IR: &str = "quorate-ir";
 const COORDINATOR: &str = "quorate-coordinator";
 const TAPIR: &str = "quorate-tapir";
 const GRANOLA: &str = "quorate-granola";
+const WALTER: &str = "quorate-walter";
 const BASELINES: &str = "quorate-baselines";
 const QWSTORE: &str = "quorate-qwstore";
 const CONFIGURATION: &str = "quorate-configuration";
@@ -114,7 +115,7 @@ impl Crate {
 }
 
 /// Every crate, each after those that it may import. Protocols import only `quorate-ir` beside core, codec, coordinator and store.
-pub(crate) const CRATES: [Crate; 34] = [
+pub(crate) const CRATES: [Crate; 35] = [
     Crate {
         package: CORE,
         folder: "crates/foundation/core",
@@ -183,6 +184,13 @@ pub(crate) const CRATES: [Crate; 34] = [
         folder: "crates/protocols/granola",
         what: "Granola: one-round transactions in the order of timestamps, and the port of the application that they run ([ADR 0029](adr/0029-executions-have-places.md), [protocols/serializable.md](protocols/serializable.md))",
         may_import: &[CORE, CODEC, STORE, IR, COORDINATOR],
+        kind: Kind::Machine,
+    },
+    Crate {
+        package: WALTER,
+        folder: "crates/protocols/walter",
+        what: "Walter, to come: vectors, registers and counting sets so far ([ADR 0043](adr/0043-local-sites.md))",
+        may_import: &[CORE],
         kind: Kind::Machine,
     },
     Crate {

@@ -1,0 +1,305 @@
+//! The histories of all objects that a local site has (Walter, section 5.2).
+//!
+//! An object is a register or a counting set; its kind is part of its name, so that a register and a set of one key are two objects. Every
+//! object exists from the beginning, as nil or empty, and takes no room until it is updated.
+//!
+//! A *floor* is a vector that every snapshot includes which anybody may still read. What no such snapshot tells apart is folded: a register
+//! keeps its newest version below the floor, a set adds up its counts. A snapshot that does not include the floor is too old.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+
+use quorate_core::hash::FixedMap;
+use quorate_core::{Key, KeyRange, Value};
+
+use crate::counting_set::{CountingSet, From};
+use crate::register::{Register, Written};
+use crate::vector::{Vector, VersionNumber};
+
+/// One update of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Writes a register, or destroys it.
+    Write {
+        /// The register.
+        key: Key,
+        /// The value; none destroys it.
+        value: Option<Value>,
+    },
+    /// Adds to the count of an element: one to add it, minus one to remove it.
+    Add {
+        /// The counting set.
+        set: Key,
+        /// The element.
+        element: Key,
+        /// By how much.
+        by: i32,
+    },
+}
+
+/// A snapshot is older than what is kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the snapshot {snapshot} does not include {floor}, below which versions are not kept")]
+pub struct TooOld {
+    /// The snapshot.
+    pub snapshot: Vector,
+    /// The oldest that can be read.
+    pub floor: Vector,
+}
+
+/// A page of the elements of a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elements {
+    /// The elements whose count is not zero, with their counts, in the order that was asked for.
+    pub counts: Vec<(Key, i64)>,
+    /// True if the limit was reached before the bound.
+    pub is_cut: bool,
+}
+
+/// A page of the registers of a range that have a value, ascending, and the first key that was not looked at.
+pub type Registers = (Vec<(Key, Value)>, Option<Key>);
+
+/// The kind of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Register,
+    Set,
+}
+
+/// The histories of all objects.
+#[derive(Debug, Default)]
+pub struct Histories {
+    registers: FixedMap<Key, Box<Kept<Register>>>,
+    /// The keys of the registers that are known, for scans.
+    ordered: BTreeSet<Key>,
+    sets: BTreeMap<Key, Kept<CountingSet>>,
+    /// The transactions that have taken effect: the paper's *GotVTS*.
+    received: Vector,
+    floor: Vector,
+    /// The objects of which a higher floor makes something superfluous.
+    foldable: VecDeque<(Kind, Key)>,
+    /// How many of these, from the front, were not looked at since the floor was raised.
+    unfolded: usize,
+}
+
+/// An object, and whether it waits to be folded.
+#[derive(Debug, Default)]
+struct Kept<T> {
+    object: T,
+    is_queued: bool,
+}
+
+impl Histories {
+    /// The transactions that have taken effect here: of each site the first so many (the paper's *GotVTS*).
+    pub fn received(&self) -> &Vector {
+        &self.received
+    }
+
+    /// The oldest snapshot that can be read.
+    pub fn floor(&self) -> &Vector {
+        &self.floor
+    }
+
+    /// A transaction takes effect: it is in the histories from here on, and visible to the snapshots that include it.
+    ///
+    /// # Panics
+    /// If it is not the next one of its site. The transactions of a site take effect in the order of their numbers, each once, also those
+    /// of which nothing is kept here.
+    pub fn apply(&mut self, version: VersionNumber, updates: &[Update]) {
+        let next = self.received.of(version.site) + 1;
+        assert!(version.seqno == next, "{version} takes effect, and number {next} is the next of its site");
+        self.received.include(version);
+        for update in updates {
+            match update {
+                Update::Write { key, value } => self.write(version, key, value.clone()),
+                Update::Add { set, element, by } => self.add(version, set, element.clone(), *by),
+            }
+        }
+    }
+
+    fn add(&mut self, version: VersionNumber, set: &Key, element: Key, by: i32) {
+        let kept = self.sets.entry(set.clone()).or_default();
+        kept.object.add(version, element, by);
+        if !std::mem::replace(&mut kept.is_queued, true) {
+            self.foldable.push_back((Kind::Set, set.clone()));
+        }
+    }
+
+    fn write(&mut self, version: VersionNumber, key: &Key, value: Option<Value>) {
+        let kept = self.registers.entry(key.clone()).or_default();
+        if kept.object.is_empty() {
+            self.ordered.insert(key.clone());
+        }
+        kept.object.write(version, value);
+        if kept.object.is_foldable() && !std::mem::replace(&mut kept.is_queued, true) {
+            self.foldable.push_back((Kind::Register, key.clone()));
+        }
+    }
+
+    /// The version of a register in a snapshot; none if it was never written.
+    ///
+    /// # Errors
+    /// The snapshot is too old.
+    pub fn read(&self, key: &[u8], snapshot: &Vector) -> Result<Option<&Written>, TooOld> {
+        self.check(snapshot)?;
+        Ok(self.register(key).and_then(|register| register.at(snapshot)))
+    }
+
+    /// At most so many registers of a range that have a value in a snapshot.
+    ///
+    /// # Errors
+    /// The snapshot is too old.
+    pub fn scan(&self, range: &KeyRange, limit: usize, snapshot: &Vector) -> Result<Registers, TooOld> {
+        self.check(snapshot)?;
+        let mut found = Vec::new();
+        for key in self.ordered.range::<Key, _>(&range.from..).take_while(|key| range.contains(key)) {
+            if found.len() == limit {
+                return Ok((found, Some(key.clone())));
+            }
+            let register = self.register(key);
+            let value =
+                register.and_then(|register| register.at(snapshot)).and_then(|written| written.value.clone());
+            found.extend(value.map(|value| (key.clone(), value)));
+        }
+        Ok((found, None))
+    }
+
+    /// The newest version of a register; none if it has none, or only one below the floor that destroyed it.
+    pub fn last(&self, key: &[u8]) -> Option<VersionNumber> {
+        self.register(key).and_then(Register::last)
+    }
+
+    /// True if a transaction with this snapshot has seen the newest version of a register: no write of it is concurrent.
+    pub fn is_unmodified(&self, key: &[u8], snapshot: &Vector) -> bool {
+        self.last(key).is_none_or(|last| snapshot.includes(last))
+    }
+
+    /// The count of an element of a set in a snapshot.
+    ///
+    /// # Errors
+    /// The snapshot is too old.
+    pub fn count(&self, set: &Key, element: &Key, snapshot: &Vector) -> Result<i64, TooOld> {
+        self.check(snapshot)?;
+        Ok(self.sets.get(set).map_or(0, |kept| kept.object.count(element, snapshot)))
+    }
+
+    /// The elements of a set in a snapshot between two bounds, from one end, at most so many.
+    ///
+    /// # Errors
+    /// The snapshot is too old.
+    pub fn elements(
+        &self,
+        set: &Key,
+        between: (Bound<&Key>, Bound<&Key>),
+        from: From,
+        limit: usize,
+        snapshot: &Vector,
+    ) -> Result<Elements, TooOld> {
+        self.check(snapshot)?;
+        let (Some(set), true) = (self.sets.get(set), is_some_between(between)) else {
+            return Ok(Elements::default());
+        };
+        let mut elements = set.object.elements(between, from, snapshot);
+        let counts: Vec<(Key, i64)> = elements.by_ref().take(limit).collect();
+        Ok(Elements { counts, is_cut: elements.next().is_some() })
+    }
+
+    /// Raises the floor: from here on a snapshot that does not include it is too old. [`Histories::fold`] frees the room.
+    pub fn raise_floor(&mut self, floor: &Vector) {
+        self.floor.join(floor);
+        self.unfolded = self.foldable.len();
+    }
+
+    /// Folds what the floor makes superfluous, of at most so many objects. True if others are left to be looked at.
+    pub fn fold(&mut self, objects_max: usize) -> bool {
+        for _ in 0..objects_max.min(self.unfolded) {
+            self.unfolded -= 1;
+            let Some((kind, key)) = self.foldable.pop_front() else { break };
+            if self.fold_object(kind, &key) {
+                self.foldable.push_back((kind, key));
+            }
+        }
+        self.unfolded > 0
+    }
+
+    /// True if a higher floor makes more of the object superfluous.
+    fn fold_object(&mut self, kind: Kind, key: &Key) -> bool {
+        match kind {
+            Kind::Register => {
+                let Some(kept) = self.registers.get_mut(key.as_slice()) else { return false };
+                kept.object.fold(&self.floor);
+                kept.is_queued = kept.object.is_foldable();
+                let is_queued = kept.is_queued;
+                if kept.object.is_empty() {
+                    self.registers.remove(key.as_slice());
+                    self.ordered.remove(key);
+                }
+                is_queued
+            }
+            Kind::Set => {
+                let Some(kept) = self.sets.get_mut(key) else { return false };
+                kept.object.fold(&self.floor);
+                kept.is_queued = kept.object.is_foldable();
+                let is_queued = kept.is_queued;
+                if kept.object.is_empty() {
+                    self.sets.remove(key);
+                }
+                is_queued
+            }
+        }
+    }
+
+    /// Drops all that transactions of a site have done above this one, as if they had never committed: they were abandoned (section 5.7).
+    ///
+    /// # Panics
+    /// If the floor includes one of them: it had committed everywhere.
+    pub fn abandon_above(&mut self, last: VersionNumber) {
+        assert!(
+            self.floor.of(last.site) <= last.seqno,
+            "what the floor {} includes has committed everywhere",
+            self.floor
+        );
+        self.received.exclude_above(last);
+        let is_abandoned = |version: VersionNumber| version.site == last.site && version.seqno > last.seqno;
+        let mut emptied = Vec::new();
+        for key in &self.ordered {
+            if let Some(kept) = self.registers.get_mut(key.as_slice()) {
+                kept.object.discard(is_abandoned);
+                emptied.extend(kept.object.is_empty().then(|| key.clone()));
+            }
+        }
+        for key in emptied {
+            self.registers.remove(key.as_slice());
+            self.ordered.remove(&key);
+        }
+        self.sets.retain(|_, kept| {
+            kept.object.discard(is_abandoned);
+            !kept.object.is_empty()
+        });
+    }
+
+    fn register(&self, key: &[u8]) -> Option<&Register> {
+        self.registers.get(key).map(|kept| &kept.object)
+    }
+
+    fn check(&self, snapshot: &Vector) -> Result<(), TooOld> {
+        if snapshot.includes_all(&self.floor) {
+            return Ok(());
+        }
+        Err(TooOld { snapshot: snapshot.clone(), floor: self.floor.clone() })
+    }
+}
+
+/// False if no element lies between two bounds, whatever the elements are.
+fn is_some_between(between: (Bound<&Key>, Bound<&Key>)) -> bool {
+    match between {
+        (Bound::Included(from), Bound::Included(to)) => from <= to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => {
+            from < to
+        }
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

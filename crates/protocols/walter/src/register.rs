@@ -1,0 +1,144 @@
+//! The history of a register (Walter, section 5.2).
+
+use quorate_core::Value;
+
+use crate::vector::{Vector, VersionNumber};
+
+/// A version of a register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The transaction that wrote it.
+    pub version: VersionNumber,
+    /// The value; none destroys the register.
+    pub value: Option<Value>,
+}
+
+/// The versions of a register.
+///
+/// No two of them are concurrent somewhere, and every site receives causes before effects. So their order, oldest first, is the same at all
+/// sites, and the newest version that a snapshot includes is the last one of the list that it includes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Register {
+    versions: Vec<Written>,
+}
+
+impl Register {
+    /// Appends a version. A transaction that writes the register several times has written what it wrote last.
+    pub(crate) fn write(&mut self, version: VersionNumber, value: Option<Value>) {
+        match self.versions.last_mut().filter(|last| last.version == version) {
+            Some(last) => last.value = value,
+            None => self.versions.push(Written { version, value }),
+        }
+    }
+
+    /// The newest version that a snapshot includes.
+    pub(crate) fn at(&self, snapshot: &Vector) -> Option<&Written> {
+        self.versions.iter().rev().find(|known| snapshot.includes(known.version))
+    }
+
+    /// The newest version of all, which a snapshot must include whose transaction is to overwrite it.
+    pub(crate) fn last(&self) -> Option<VersionNumber> {
+        self.versions.last().map(|known| known.version)
+    }
+
+    /// Drops the versions that no snapshot reads which includes the floor: those before the newest one that the floor includes, and that one
+    /// if it destroys the register. Gives how many were dropped.
+    pub(crate) fn fold(&mut self, floor: &Vector) -> usize {
+        let Some(newest) = self.versions.iter().rposition(|known| floor.includes(known.version)) else {
+            return 0;
+        };
+        let superfluous = if self.versions[newest].value.is_none() { newest + 1 } else { newest };
+        self.versions.drain(..superfluous);
+        superfluous
+    }
+
+    /// Drops the versions of transactions that were abandoned. Gives how many there were.
+    pub(crate) fn discard(&mut self, is_abandoned: impl Fn(VersionNumber) -> bool) -> usize {
+        let before = self.versions.len();
+        self.versions.retain(|known| !is_abandoned(known.version));
+        before - self.versions.len()
+    }
+
+    /// True if nothing is known of it, as of one that was never written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.versions.is_empty()
+    }
+
+    /// True if a higher floor makes something superfluous.
+    pub(crate) fn is_foldable(&self) -> bool {
+        self.versions.len() > 1 || self.versions.iter().any(|known| known.value.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vector::LocalSite;
+
+    fn version(site: u16, seqno: u64) -> VersionNumber {
+        VersionNumber { site: LocalSite(site), seqno }
+    }
+
+    fn register(versions: &[(u16, u64, &'static str)]) -> Register {
+        let mut register = Register::default();
+        for (site, seqno, value) in versions {
+            let value = (!value.is_empty()).then(|| Value::from_static(value.as_bytes()));
+            register.write(version(*site, *seqno), value);
+        }
+        register
+    }
+
+    fn read(register: &Register, snapshot: &[u64]) -> Option<String> {
+        let found = register.at(&Vector::new(snapshot.to_vec()))?;
+        found.value.as_ref().map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    #[test]
+    fn a_snapshot_reads_the_newest_version_that_it_includes() {
+        let register = register(&[(0, 1, "a"), (1, 1, "b"), (0, 4, "c")]);
+        for (snapshot, expected) in [
+            (&[][..], None),
+            (&[1], Some("a")),
+            (&[3, 1], Some("b")),
+            (&[9], Some("c")),
+            (&[0, 1], Some("b")),
+        ] {
+            assert_eq!(read(&register, snapshot).as_deref(), expected, "{snapshot:?}");
+        }
+        assert_eq!(register.last(), Some(version(0, 4)));
+    }
+
+    #[test]
+    fn folding_keeps_all_that_a_snapshot_above_the_floor_reads() {
+        let mut folded = register(&[(0, 1, "a"), (0, 2, "b"), (1, 1, "c")]);
+        assert_eq!(folded.fold(&Vector::new(vec![2])), 1);
+        assert_eq!(read(&folded, &[2]).as_deref(), Some("b"));
+        assert_eq!(read(&folded, &[2, 1]).as_deref(), Some("c"));
+        assert!(folded.is_foldable());
+        assert_eq!(folded.fold(&Vector::new(vec![2, 1])), 1);
+        assert!(!folded.is_foldable() && folded.last() == Some(version(1, 1)));
+    }
+
+    #[test]
+    fn a_register_that_was_destroyed_is_forgotten_below_the_floor() {
+        let mut destroyed = register(&[(0, 1, "a"), (0, 2, "")]);
+        assert_eq!(destroyed.fold(&Vector::new(vec![1])), 0);
+        assert_eq!(read(&destroyed, &[1]).as_deref(), Some("a"));
+        assert_eq!(destroyed.fold(&Vector::new(vec![2])), 2);
+        assert!(destroyed.is_empty() && destroyed.last().is_none());
+    }
+
+    #[test]
+    fn versions_of_abandoned_transactions_go() {
+        let mut register = register(&[(0, 1, "a"), (1, 7, "b"), (1, 8, "c")]);
+        assert_eq!(register.discard(|known| known.site == LocalSite(1) && known.seqno > 7), 1);
+        assert_eq!(read(&register, &[9, 9]).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn of_what_a_transaction_has_written_the_last_counts() {
+        let register = register(&[(0, 1, "a"), (0, 1, "b")]);
+        assert_eq!(read(&register, &[1]).as_deref(), Some("b"));
+        assert!(!register.is_foldable());
+    }
+}
