@@ -15,6 +15,9 @@
 //! | `group SHARD r3 r4 r5` | the group of a shard goes on with these replicas, the first of which leads; nobody else is told |
 //! | `lease WHO none` | a leader has no lease |
 //! | `confirm WHO` | lets a leader know that it leads |
+//!
+//! A message that is lost is struck out: `✗ c1 → 1/r0: …`. One that its receiver drops is so, too, and says why: `✗ c1 → 1/r0: … (reason)`.
+//! What else a machine drops is told like `✗ 1/r0 (reason)`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -93,6 +96,8 @@ pub struct Stage<P: Play> {
     /// Links, from and to, on which everything is lost.
     cut: BTreeSet<(Address, Address)>,
     history: Vec<Envelope<P>>,
+    /// What machines have dropped and nobody was told yet: which machine, and why.
+    ignored: Vec<(Address, &'static str)>,
 }
 
 struct Envelope<P: Play> {
@@ -142,6 +147,7 @@ impl<P: Play> Stage<P> {
             held: BTreeSet::new(),
             cut: BTreeSet::new(),
             history: Vec::new(),
+            ignored: Vec::new(),
         }
     }
 
@@ -206,7 +212,15 @@ impl<P: Play> Stage<P> {
             ["confirm", who] => self.confirm(self.replica(who), told),
             _ => return false,
         }
+        self.tell_ignored(told);
         true
+    }
+
+    /// Tells what machines have dropped that was no message.
+    fn tell_ignored(&mut self, told: &mut Vec<String>) {
+        for (who, reason) in std::mem::take(&mut self.ignored) {
+            told.push(format!("✗ {} ({reason})", self.name(who)));
+        }
     }
 
     /// The participant of this name: `c1` or `1/r0`.
@@ -299,6 +313,11 @@ impl<P: Play> Stage<P> {
 
     /// Gives a replica an input.
     pub fn step_replica(&mut self, id: ReplicaId, input: ReplicaInput<P>, told: &mut Vec<String>) {
+        self.give_replica(id, input, told);
+        self.tell_ignored(told);
+    }
+
+    fn give_replica(&mut self, id: ReplicaId, input: ReplicaInput<P>, told: &mut Vec<String>) {
         self.tell(id, told, |replica, context, log, outbox| replica.step(context, input, log, outbox));
     }
 
@@ -332,6 +351,7 @@ impl<P: Play> Stage<P> {
             replica.apply(&mut context, position, &entry, log, &mut outbox);
         }
         let from = Address::Replica(id);
+        self.ignored.extend(outbox.take_ignored().into_iter().map(|reason| (from, reason)));
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
@@ -492,10 +512,16 @@ impl<P: Play> Stage<P> {
 
     /// Gives a client an input.
     pub fn step_client(&mut self, id: ClientId, input: InputOf<P::Client>, told: &mut Vec<String>) {
+        self.give_client(id, input, told);
+        self.tell_ignored(told);
+    }
+
+    fn give_client(&mut self, id: ClientId, input: InputOf<P::Client>, told: &mut Vec<String>) {
         let clock = self.clock(id.into());
         let Some(client) = self.clients.get_mut(&id) else { return };
         let mut outbox = OutboxOf::<P::Client>::new();
         client.step(&mut Context { now: self.now, clock, random: &mut self.random }, input, &mut outbox);
+        self.ignored.extend(outbox.take_ignored().into_iter().map(|reason| (id.into(), reason)));
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
@@ -572,6 +598,8 @@ impl<P: Play> Stage<P> {
         if !is_up || self.cut.contains(&(from, to)) {
             return told.push(format!("✗ {text}"));
         }
+        self.tell_ignored(told);
+        let line = told.len();
         told.push(text);
         if !is_repeated {
             self.history.push(envelope);
@@ -582,16 +610,20 @@ impl<P: Play> Stage<P> {
         };
         match (to, said) {
             (Address::Replica(id), Said::Protocol(message)) => {
-                self.step_replica(id, Input::Message { from, epoch, message }, told);
+                self.give_replica(id, Input::Message { from, epoch, message }, told);
             }
             (Address::Client(id), Said::Protocol(message)) => {
-                self.step_client(id, Input::Message { from, epoch, message }, told);
+                self.give_client(id, Input::Message { from, epoch, message }, told);
             }
             (Address::Replica(id), Said::Log(message)) => {
                 let Address::Replica(from) = from else { panic!("clients have no log") };
                 self.on_log_message(from, id, message, told);
             }
             (Address::Client(_), Said::Log(_)) => panic!("clients have no log"),
+        }
+        let reasons: Vec<&str> = std::mem::take(&mut self.ignored).into_iter().map(|(_, why)| why).collect();
+        if !reasons.is_empty() {
+            told[line] = format!("✗ {} ({})", told[line], reasons.join(", "));
         }
     }
 
