@@ -53,13 +53,17 @@ where
             Input::Message { from, epoch, message: Part::Own(message) } => {
                 Input::Message { from, epoch, message }
             }
-            // Replicas of a log have nothing to say to others.
-            Input::Message { message: Part::Log(_), .. } => return,
+            Input::Message { message: Part::Log(_), .. } => {
+                return outbox.ignored("replicas of a log have nothing to say to others");
+            }
             Input::Timer(timer) => Input::Timer(timer),
             Input::Persisted(token) => Input::Persisted(token),
             Input::Command(command) => Input::Command(command),
         };
         self.machine.step(context, input, &mut self.said);
+        for reason in self.said.take_ignored() {
+            outbox.ignored(reason);
+        }
         for effect in self.said.drain() {
             match effect {
                 Effect::Send { to, message } => outbox.send(to, Part::Own(message)),

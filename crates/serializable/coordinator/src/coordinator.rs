@@ -222,6 +222,9 @@ impl Interactive {
     pub(crate) fn order(&mut self, input: InputOf<Coordinator>, context: &mut Context<'_>, outbox: &mut Out) {
         let mut done = std::mem::take(&mut self.done);
         self.one_round.step(context, input, &mut done);
+        for reason in done.take_ignored() {
+            outbox.ignored(reason);
+        }
         let mut told = Vec::new();
         for effect in done.drain() {
             match effect {
