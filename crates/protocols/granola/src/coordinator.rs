@@ -17,13 +17,14 @@ use std::time::Duration;
 use quorate_coordinator::{Coordinates, Leaders, Transactions};
 use quorate_core::command::Routes;
 use quorate_core::{
-    ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, ShardId, TransactionId, Value,
+    ClockTime, Context, Epoch, Instant, KeyspaceId, ReplicaId, ReplicaIndex, ShardId, TransactionId, Value,
 };
 
 use crate::application::Answer;
 use crate::config::CoordinatorConfig;
 use crate::entry::{Outcome, Refusal};
 use crate::message::{Begin, Message, Reply, Request};
+use crate::reasons;
 use crate::rules::Plant;
 use quorate_core::command::Class;
 
@@ -267,18 +268,12 @@ impl Coordinates for Coordinator {
                 self.on_reply(from.shard, transaction, reply, context, outbox);
             }
             Message::NotLeading { transaction, leader } => {
-                let is_news = self.leaders.redirect(from, leader);
-                let Some(open) = self.open.get_mut(&name(transaction)) else { return };
-                if is_news && open.attempt == transaction.attempt && open.redirects < REDIRECTS_MAX {
-                    open.redirects += 1;
-                    self.send(transaction, Some(from.shard), outbox);
-                }
+                self.on_not_leading(from, transaction, leader, outbox);
             }
             Message::Gathered { transaction, timestamp, answers } => {
                 self.leaders.note_leading(from);
                 self.on_gathered(from.shard, transaction, timestamp, answers, context, outbox);
             }
-            // What only replicas say to each other, and what only they hear.
             Message::Request(_)
             | Message::Begin(_)
             | Message::Prepared { .. }
@@ -287,7 +282,7 @@ impl Coordinates for Coordinator {
             | Message::Resolved { .. }
             | Message::Abandoned { .. }
             | Message::AskFloor
-            | Message::AskFloorReply { .. } => {}
+            | Message::AskFloorReply { .. } => outbox.ignored(reasons::REPLICAS_ONLY),
         }
     }
 
@@ -458,7 +453,24 @@ impl Coordinator {
         self.config.hub.filter(|_| open.parts.len() > 1 && !open.is_inquiry)
     }
 
-    /// Whoever coordinates for the participants tells what they have answered.
+    /// A replica has done nothing about a request, and names the leader.
+    fn on_not_leading(&mut self, from: ReplicaId, id: TransactionId, leader: ReplicaIndex, outbox: &mut Out) {
+        let is_news = self.leaders.redirect(from, leader);
+        let Some(open) = self.open.get_mut(&name(id)) else { return outbox.ignored(reasons::NOT_OPEN) };
+        if !is_news {
+            return outbox.ignored(reasons::NO_NEWS);
+        }
+        if open.attempt != id.attempt {
+            return outbox.ignored(reasons::OTHER_ATTEMPT);
+        }
+        if open.redirects == REDIRECTS_MAX {
+            return outbox.ignored(reasons::REDIRECTED_OFTEN);
+        }
+        open.redirects += 1;
+        self.send(id, Some(from.shard), outbox);
+    }
+
+    /// The group that coordinates for the participants tells what they have answered.
     fn on_gathered(
         &mut self,
         hub: ShardId,
@@ -468,10 +480,12 @@ impl Coordinator {
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
-        let Some(open) = self.open.get_mut(&name(id)) else { return };
-        let is_asked = open.attempt == id.attempt && answers.keys().eq(open.parts.keys());
-        if self.config.hub != Some(hub) || !is_asked || !matches!(open.next, Next::Resend(_)) {
-            return;
+        let Some(open) = self.open.get_mut(&name(id)) else { return outbox.ignored(reasons::NOT_OPEN) };
+        if self.config.hub != Some(hub) || !answers.keys().eq(open.parts.keys()) {
+            return outbox.ignored(reasons::PARTICIPANTS);
+        }
+        if let Err(reason) = open.awaits(id) {
+            return outbox.ignored(reason);
         }
         open.answers = answers
             .into_iter()
@@ -489,11 +503,12 @@ impl Coordinator {
         context: &mut Context<'_>,
         outbox: &mut Out,
     ) {
-        let Some(open) = self.open.get_mut(&name(id)) else { return };
-        let is_participant = open.parts.contains_key(&shard) || self.config.hub == Some(shard);
-        let is_asked = open.attempt == id.attempt && is_participant;
-        if !is_asked || !matches!(open.next, Next::Resend(_)) {
-            return;
+        let Some(open) = self.open.get_mut(&name(id)) else { return outbox.ignored(reasons::NOT_OPEN) };
+        if !open.parts.contains_key(&shard) && self.config.hub != Some(shard) {
+            return outbox.ignored(reasons::PARTICIPANTS);
+        }
+        if let Err(reason) = open.awaits(id) {
+            return outbox.ignored(reason);
         }
         match reply {
             Reply::Ended(Outcome::Committed { timestamp, answer }) => {
@@ -616,6 +631,15 @@ impl Open {
             is_refused: false,
             deadline,
             next: Next::Again(deadline),
+        }
+    }
+
+    /// An error, and why, if what is said of this attempt is not waited for.
+    fn awaits(&self, id: TransactionId) -> Result<(), &'static str> {
+        match self.next {
+            _ if self.attempt != id.attempt => Err(reasons::OTHER_ATTEMPT),
+            Next::Again(_) => Err(reasons::ATTEMPT_OVER),
+            Next::Resend(_) => Ok(()),
         }
     }
 

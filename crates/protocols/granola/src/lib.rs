@@ -61,6 +61,7 @@ pub mod entry;
 mod hosted;
 pub mod message;
 pub mod place;
+mod reasons;
 mod replica;
 pub mod rules;
 mod wire;

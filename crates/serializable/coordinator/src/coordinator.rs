@@ -267,7 +267,8 @@ impl Interactive {
             Some(Asked::Execute(shards, class)) => self.on_executed(name, shards, class, result, outbox),
             Some(Asked::Recall(shards)) => self.on_recalled(name, shards, result, outbox),
             Some(Asked::Resolve) => on_resolved(name, result, outbox),
-            None => {}
+            // Its client has asked under a name of those that this machine keeps for itself.
+            None => outbox.ignored("nothing was ordered under this name"),
         }
     }
 

@@ -12,6 +12,9 @@ use quorate_granola::{Class, Place};
 use crate::coordinator::{Asked, Interactive, OneRound, OneRoundResult, Out, finish, patience};
 use crate::language;
 
+/// Why an answer is dropped: its client has ended the transaction that it was for, or a limit has.
+const OVER: &str = "the transaction is over";
+
 /// A transaction that reads and notes what it will write.
 #[derive(Debug)]
 pub(crate) struct Execution {
@@ -99,7 +102,7 @@ impl Interactive {
     }
 
     pub(crate) fn on_got(&mut self, id: TransactionId, key: Key, result: OneRoundResult, outbox: &mut Out) {
-        let Some(execution) = self.executing.get_mut(&id) else { return };
+        let Some(execution) = self.executing.get_mut(&id) else { return outbox.ignored(OVER) };
         let shard = execution.routes.keyspace.shard_of(&key).id;
         let executed = match result {
             Ok(executed) => executed,
@@ -156,7 +159,7 @@ impl Interactive {
         result: OneRoundResult,
         outbox: &mut Out,
     ) {
-        let Some(execution) = self.executing.get_mut(&id) else { return };
+        let Some(execution) = self.executing.get_mut(&id) else { return outbox.ignored(OVER) };
         let routes = Arc::clone(&execution.routes);
         let executed = match result {
             Ok(executed) => executed,

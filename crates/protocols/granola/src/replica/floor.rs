@@ -13,6 +13,7 @@ use super::{Out, Replica};
 use crate::application::Application;
 use crate::entry::{Body, Entry};
 use crate::message::Message;
+use crate::reasons;
 
 impl<A: Application> Replica<A> {
     /// Looks for a new floor from time to time.
@@ -64,8 +65,15 @@ impl<A: Application> Replica<A> {
         outbox.send(from, Message::AskFloorReply { floor, ceiling });
     }
 
-    pub(super) fn on_ask_floor_reply(&mut self, from: Address, floor: ClockTime, ceiling: ClockTime) {
-        let (Address::Replica(replica), Some(leader)) = (from, &mut self.leader) else { return };
+    pub(super) fn on_ask_floor_reply(
+        &mut self,
+        from: Address,
+        floor: ClockTime,
+        ceiling: ClockTime,
+        outbox: &mut Out<A>,
+    ) {
+        let Address::Replica(replica) = from else { return outbox.ignored(reasons::CLIENT) };
+        let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         leader.elsewhere = leader.elsewhere.max(ceiling);
         if let Some(known) = leader.neighbours.get_mut(&replica.shard) {
             *known = (*known).max(floor);

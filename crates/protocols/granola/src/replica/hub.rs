@@ -22,6 +22,7 @@ use super::{Out, Replica};
 use crate::application::{Answer, Application};
 use crate::entry::{Ending, Entry, Outcome, Refusal, Vote};
 use crate::message::{Begin, Message, Reply, Request};
+use crate::reasons;
 use quorate_core::command::Class;
 
 /// What is known of a transaction that this group coordinates.
@@ -58,14 +59,13 @@ impl<A: Application> Replica<A> {
                 self.on_participant_not_leading(from, transaction, leader, outbox);
             }
             Message::AskFloor => self.tell_floor(from, outbox),
-            // It takes part in nothing.
             Message::Request(_)
             | Message::Vote { .. }
             | Message::Resolved { .. }
             | Message::Abandoned { .. }
             | Message::Inquire { .. }
-            | Message::Gathered { .. }
-            | Message::AskFloorReply { .. } => {}
+            | Message::AskFloorReply { .. } => outbox.ignored(reasons::PARTICIPANTS_ONLY),
+            Message::Gathered { .. } => outbox.ignored(reasons::CLIENTS_ONLY),
         }
     }
 
@@ -79,8 +79,11 @@ impl<A: Application> Replica<A> {
     ) {
         let Begin { transaction: id, parts, high, first } = begin;
         let is_shard = |shard: &ShardId| self.config.shards.contains(*shard);
-        if from != Address::Client(id.client) || parts.len() < 2 || !parts.keys().all(is_shard) {
-            return;
+        if from != Address::Client(id.client) {
+            return outbox.ignored(reasons::FOREIGN);
+        }
+        if parts.len() < 2 || !parts.keys().all(is_shard) {
+            return outbox.ignored(reasons::PARTICIPANTS);
         }
         let Some(leader) = &mut self.leader else {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
@@ -120,14 +123,17 @@ impl<A: Application> Replica<A> {
         (vote, proposed, answer): (Vote, ClockTime, Option<Answer>),
         outbox: &mut Out<A>,
     ) {
-        let Some((shard, gathering)) = self.participant(from, id) else { return };
+        let (shard, gathering) = match self.participant(from, id) {
+            Ok(known) => known,
+            Err(reason) => return outbox.ignored(reason),
+        };
         match (vote, answer) {
             (Vote::Commit, Some(answer)) => {
                 gathering.voted.insert(shard, (proposed, answer));
                 self.conclude(id, outbox);
             }
             // It has taken over, and knows the answer once it has executed: its client asks again.
-            (Vote::Commit, None) => {}
+            (Vote::Commit, None) => outbox.ignored(reasons::NO_ANSWER_YET),
             (Vote::Abort(reason), _) => self.give_up(id, Ending::Abort(Refusal { shard, reason }), outbox),
             (Vote::Conflict, _) => self.give_up(id, Ending::Conflict, outbox),
         }
@@ -135,7 +141,10 @@ impl<A: Application> Replica<A> {
 
     /// A participant has ended a transaction already, or does not begin with it.
     fn on_participant_reply(&mut self, from: Address, id: TransactionId, reply: Reply, outbox: &mut Out<A>) {
-        let Some((shard, gathering)) = self.participant(from, id) else { return };
+        let (shard, gathering) = match self.participant(from, id) {
+            Ok(known) => known,
+            Err(reason) => return outbox.ignored(reason),
+        };
         match reply {
             Reply::Ended(Outcome::Committed { timestamp, answer }) => {
                 gathering.executed = Some(timestamp);
@@ -164,22 +173,32 @@ impl<A: Application> Replica<A> {
         leader: ReplicaIndex,
         outbox: &mut Out<A>,
     ) {
-        let Address::Replica(ReplicaId { shard, index }) = from else { return };
+        let Address::Replica(ReplicaId { shard, index }) = from else {
+            return outbox.ignored(reasons::CLIENT);
+        };
         let believed = self.leader_of(shard);
-        let Some(own) = &mut self.leader else { return };
-        if believed.index == index && leader != index {
-            own.leaders.insert(shard, leader);
-            self.ask_participant(id, shard, outbox);
+        let Some(own) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
+        if believed.index != index || leader == index {
+            return outbox.ignored(reasons::NO_NEWS);
         }
+        own.leaders.insert(shard, leader);
+        self.ask_participant(id, shard, outbox);
     }
 
-    /// What is known of a transaction, if this comes from one of its participants, who leads.
-    fn participant(&mut self, from: Address, id: TransactionId) -> Option<(ShardId, &mut Gathering)> {
-        let Address::Replica(ReplicaId { shard, index }) = from else { return None };
-        let leader = self.leader.as_mut()?;
+    /// What is known of a transaction, if this comes from one of its participants, who leads; else why it is dropped.
+    fn participant(
+        &mut self,
+        from: Address,
+        id: TransactionId,
+    ) -> Result<(ShardId, &mut Gathering), &'static str> {
+        let Address::Replica(ReplicaId { shard, index }) = from else { return Err(reasons::CLIENT) };
+        let leader = self.leader.as_mut().ok_or(reasons::NOT_LEADING)?;
         leader.leaders.insert(shard, index);
-        let gathering = leader.gathering.get_mut(&id)?;
-        gathering.parts.contains_key(&shard).then_some((shard, gathering))
+        let gathering = leader.gathering.get_mut(&id).ok_or(reasons::NOT_OPEN)?;
+        match gathering.parts.contains_key(&shard) {
+            true => Ok((shard, gathering)),
+            false => Err(reasons::PARTICIPANTS),
+        }
     }
 
     /// Lets everybody know once all have voted for it: that is durable.

@@ -8,6 +8,7 @@ use super::{Out, Replica};
 use crate::application::Application;
 use crate::entry::{Entry, Vote};
 use crate::message::Message;
+use crate::reasons;
 use quorate_core::command::Class;
 
 impl<A: Application> Replica<A> {
@@ -20,13 +21,13 @@ impl<A: Application> Replica<A> {
         outbox: &mut Out<A>,
     ) {
         if !self.config.are_participants(&participants) {
-            return;
+            return outbox.ignored(reasons::PARTICIPANTS);
         }
         if self.leader.is_none() {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
         }
         match self.known(id, not_before, context.clock) {
-            Known::Under => {}
+            Known::Under => outbox.ignored(reasons::UNDER_WAY),
             Known::Ended(reply) => outbox.send(from, Message::Reply { transaction: id, reply }),
             // Copies of the request may be on their way, and say when it was sent first. The vote against it is remembered for as
             // long as any of them could be accepted.

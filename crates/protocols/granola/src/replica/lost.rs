@@ -18,14 +18,19 @@ use super::{Out, Replica};
 use crate::application::Application;
 use crate::entry::{Body, Ending, Entry};
 use crate::message::Message;
+use crate::reasons;
 
 impl<A: Application> Replica<A> {
     /// An operator says that a shard is lost.
-    pub(super) fn declare_lost(&mut self, shard: ShardId, log: &mut impl Log<Entry>) {
-        let is_other = shard != self.config.replica.shard;
-        let is_known = self.config.shards.contains(shard);
-        if is_other && is_known && !self.state.lost.contains(&shard) {
-            self.append(Body::Lost(shard), Default::default(), log);
+    pub(super) fn declare_lost(&mut self, shard: ShardId, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
+        if shard == self.config.replica.shard || !self.config.shards.contains(shard) {
+            return outbox.ignored(reasons::NO_OTHER_SHARD);
+        }
+        if self.state.lost.contains(&shard) {
+            return outbox.ignored(reasons::LOST_ALREADY);
+        }
+        if !self.append(Body::Lost(shard), Default::default(), log) {
+            outbox.ignored(reasons::NOT_LEADING);
         }
     }
 
@@ -70,19 +75,18 @@ impl<A: Application> Replica<A> {
         lost: ShardId,
         outbox: &mut Out<A>,
     ) {
-        let Address::Replica(replica) = from else { return };
+        let Address::Replica(replica) = from else { return outbox.ignored(reasons::CLIENT) };
         if let Some(ending) = self.ending(id) {
             return outbox.send(from, Message::Resolved { transaction: id, ending });
         }
         // It counts only if the shard is lost as far as is known here, too: otherwise its vote may still come.
         if !self.state.lost.contains(&lost) {
-            return;
+            return outbox.ignored(reasons::NOT_LOST);
         }
-        let open = self.leader.as_mut().and_then(|leader| leader.open.get_mut(&id));
-        if let Some(open) = open {
-            open.abandoned.insert(replica.shard);
-            self.drop_abandoned(id, outbox);
-        }
+        let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
+        let Some(open) = leader.open.get_mut(&id) else { return outbox.ignored(reasons::NOT_OPEN) };
+        open.abandoned.insert(replica.shard);
+        self.drop_abandoned(id, outbox);
     }
 
     /// Drops a transaction once nobody knows the votes that it lacks.

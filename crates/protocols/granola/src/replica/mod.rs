@@ -47,6 +47,7 @@ use crate::config::{Locking, ReplicaConfig};
 use crate::entry::{Body, Ended, Entry, Page, Pending, Vote};
 use crate::message::Message;
 use crate::place::Place;
+use crate::reasons;
 use crate::rules::Plant;
 use leader::{Leader, Open};
 pub use state::Frozen;
@@ -202,12 +203,11 @@ impl<A: Application> Replica<A> {
                 self.on_not_leading(from, transaction, leader, outbox);
             }
             Message::AskFloor => self.tell_floor(from, outbox),
-            Message::AskFloorReply { floor, ceiling } => self.on_ask_floor_reply(from, floor, ceiling),
-            // What only clients are told, and what only those hear who coordinate.
-            Message::Reply { .. }
-            | Message::Gathered { .. }
-            | Message::Begin(_)
-            | Message::Prepared { .. } => {}
+            Message::AskFloorReply { floor, ceiling } => {
+                self.on_ask_floor_reply(from, floor, ceiling, outbox);
+            }
+            Message::Reply { .. } | Message::Gathered { .. } => outbox.ignored(reasons::CLIENTS_ONLY),
+            Message::Begin(_) | Message::Prepared { .. } => outbox.ignored(reasons::COORDINATING_ONLY),
         }
         self.execute(context, log, outbox);
     }
@@ -255,10 +255,11 @@ impl<A: Application> Replica<A> {
     }
 
     /// Learns who the replicas of groups are now: whom it asks and tells. Who those of its own are decides its log.
-    fn change_groups(&mut self, groups: Groups) {
-        if groups.epoch > self.config.groups.epoch {
-            self.config.groups = groups;
+    fn change_groups(&mut self, groups: Groups, outbox: &mut Out<A>) {
+        if groups.epoch <= self.config.groups.epoch {
+            return outbox.ignored(reasons::EPOCH_KNOWN);
         }
+        self.config.groups = groups;
     }
 }
 
@@ -294,8 +295,8 @@ impl<A: Application> LogMachine for Replica<A> {
             Input::Message { from, message, .. } => self.on_message(from, message, context, log, outbox),
             Input::Timer(ReplicaTimer::Attention) => self.on_attention_timeout(context, log, outbox),
             Input::Timer(ReplicaTimer::Finals) => self.on_finals_timeout(log),
-            Input::Command(ReplicaCommand::ChangeGroups(groups)) => self.change_groups(groups),
-            Input::Command(ReplicaCommand::DeclareLost(shard)) => self.declare_lost(shard, log),
+            Input::Command(ReplicaCommand::ChangeGroups(groups)) => self.change_groups(groups, outbox),
+            Input::Command(ReplicaCommand::DeclareLost(shard)) => self.declare_lost(shard, log, outbox),
         }
     }
 

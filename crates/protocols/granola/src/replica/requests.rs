@@ -15,6 +15,7 @@ use crate::application::{Answer, Application, Prepared};
 use crate::entry::{Body, Entry, Outcome, Vote, Voted};
 use crate::message::{Message, Reply, Request};
 use crate::place::Place;
+use crate::reasons;
 use crate::rules::Plant;
 use quorate_core::command::Class;
 
@@ -28,10 +29,14 @@ impl<A: Application> Replica<A> {
         outbox: &mut Out<A>,
     ) {
         let id = request.transaction;
-        let is_well_formed = self.config.are_participants(&request.participants)
-            && request.operation.len() <= TRANSACTION_BYTES_MAX;
-        if !self.may_ask(from, &request) || !is_well_formed {
-            return;
+        if !self.may_ask(from, &request) {
+            return outbox.ignored(reasons::FOREIGN);
+        }
+        if !self.config.are_participants(&request.participants) {
+            return outbox.ignored(reasons::PARTICIPANTS);
+        }
+        if request.operation.len() > TRANSACTION_BYTES_MAX {
+            return outbox.ignored(reasons::TOO_LARGE);
         }
         if self.leader.is_none() {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
@@ -40,7 +45,11 @@ impl<A: Application> Replica<A> {
             leader.leaders.insert(hub.shard, hub.index);
         }
         match self.known(id, request.first, context.clock) {
-            Known::Under => self.tell_hub(id, outbox),
+            Known::Under => {
+                if !self.tell_hub(id, outbox) {
+                    outbox.ignored(reasons::UNDER_WAY);
+                }
+            }
             Known::Ended(reply) => outbox.send(from, Message::Reply { transaction: id, reply }),
             Known::New if self.is_ahead(&request, context.clock) => {
                 self.ask_elsewhere(context.now, outbox);

@@ -10,6 +10,7 @@ use super::{Out, Replica};
 use crate::application::Application;
 use crate::entry::{Ending, Entry, Final, Outcome, Refusal, Vote, Voted};
 use crate::message::{Message, Reply};
+use crate::reasons;
 use crate::rules::Plant;
 use quorate_core::command::Class;
 
@@ -34,70 +35,82 @@ impl<A: Application> Replica<A> {
         log: &impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
-        let Address::Replica(voter) = from else { return };
+        let Address::Replica(voter) = from else { return outbox.ignored(reasons::CLIENT) };
         let id = ballot.transaction;
         let is_other = voter.shard != self.config.replica.shard;
         if !is_other
             || !self.config.are_participants(&ballot.participants)
             || !ballot.participants.contains(&voter.shard)
         {
-            return;
+            return outbox.ignored(reasons::PARTICIPANTS);
         }
         if self.leader.is_none() {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
         }
         if self.state.lost.contains(&voter.shard) && !self.config.rules.has(Plant::LostVotesCount) {
-            return;
+            return outbox.ignored(reasons::LOST);
         }
         self.note_leading(voter, outbox);
         if let Some(ending) = self.ending(id) {
-            if ballot.wants && !self.config.rules.has(Plant::VotesDiscarded) {
-                outbox.send(from, Message::Resolved { transaction: id, ending });
+            if !ballot.wants || self.config.rules.has(Plant::VotesDiscarded) {
+                return outbox.ignored(reasons::ENDED);
             }
-            return;
+            return outbox.send(from, Message::Resolved { transaction: id, ending });
         }
-        let Some(leader) = &mut self.leader else { return };
-        if let Some(open) = leader.open.get_mut(&id) {
-            match ballot.vote {
-                Vote::Commit => {
-                    let is_first = open.votes.insert(voter.shard, ballot.proposed).is_none();
-                    if is_first && open.asks == 0 && open.class != Class::ReadOnly {
-                        let late = open.stable_since.map_or(Duration::ZERO, |since| context.now - since);
-                        leader.delays.note(voter.shard, late);
-                    }
-                    let tells = ballot.wants && open.is_stable();
-                    if tells {
-                        let message = self.own_vote(id, false);
-                        message.into_iter().for_each(|message| outbox.send(from, message));
-                    }
-                    self.count_votes(id);
-                }
+        if self.leader.as_ref().is_some_and(|leader| leader.open.contains_key(&id)) {
+            return match ballot.vote {
+                Vote::Commit => self.note_vote(voter, &ballot, context, outbox),
                 Vote::Abort(reason) => {
                     let refusal = Refusal { shard: voter.shard, reason };
                     self.drop_open(id, Ending::Abort(refusal), outbox);
                 }
                 Vote::Conflict => self.drop_open(id, Ending::Conflict, outbox),
-            }
-            return;
+            };
         }
         if ballot.first < self.state.floor {
             // Nobody has asked, and nobody may any more. Or it is forgotten, and then it has ended at the sender's shard, too.
             return outbox.send(from, Message::Resolved { transaction: id, ending: Ending::Conflict });
         }
-        if leader.refusing.contains(&id) {
+        self.keep_vote(voter, ballot, context, outbox);
+    }
+
+    /// Another participant votes for what is accepted here.
+    fn note_vote(&mut self, voter: ReplicaId, ballot: &Ballot, context: &Context<'_>, outbox: &mut Out<A>) {
+        let id = ballot.transaction;
+        let Some(leader) = &mut self.leader else { return };
+        let Some(open) = leader.open.get_mut(&id) else { return };
+        let is_first = open.votes.insert(voter.shard, ballot.proposed).is_none();
+        if is_first && open.asks == 0 && open.class != Class::ReadOnly {
+            let late = open.stable_since.map_or(Duration::ZERO, |since| context.now - since);
+            leader.delays.note(voter.shard, late);
+        }
+        match self.own_vote(id, false).filter(|_| ballot.wants) {
+            Some(message) => outbox.send(voter, message),
+            None if !is_first => outbox.ignored(reasons::VOTE_KNOWN),
+            None => {}
+        }
+        self.count_votes(id);
+    }
+
+    /// Another participant votes on what nobody has asked this shard for yet: the vote counts once somebody does.
+    fn keep_vote(&mut self, voter: ReplicaId, ballot: Ballot, context: &Context<'_>, outbox: &mut Out<A>) {
+        let Some(leader) = &mut self.leader else { return };
+        if leader.refusing.contains(&ballot.transaction) {
             // It is told once that is stable.
-            return;
+            return outbox.ignored(reasons::UNDER_WAY);
         }
-        if leader.strangers.len() < self.config.strangers_max || leader.strangers.contains_key(&id) {
-            let stranger = leader.strangers.entry(id).or_insert_with(|| Stranger {
-                participants: ballot.participants,
-                first: ballot.first,
-                class: ballot.class,
-                votes: Default::default(),
-                since: context.now,
-            });
-            stranger.votes.insert(voter.shard, (ballot.vote, ballot.proposed));
+        let is_known = leader.strangers.contains_key(&ballot.transaction);
+        if !is_known && leader.strangers.len() >= self.config.strangers_max {
+            return outbox.ignored(reasons::STRANGERS);
         }
+        let stranger = leader.strangers.entry(ballot.transaction).or_insert_with(|| Stranger {
+            participants: ballot.participants,
+            first: ballot.first,
+            class: ballot.class,
+            votes: Default::default(),
+            since: context.now,
+        });
+        stranger.votes.insert(voter.shard, (ballot.vote, ballot.proposed));
     }
 
     /// Another shard is led by this replica: if another one was taken for that, this one learns of the votes that were sent there. Whoever led
@@ -146,21 +159,25 @@ impl<A: Application> Replica<A> {
         log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
-        let (Address::Replica(_), Some(leader)) = (from, &mut self.leader) else { return };
-        let Some(proposed) = leader.open.get(&id).map(|open| open.proposed) else { return };
+        let Address::Replica(_) = from else { return outbox.ignored(reasons::CLIENT) };
+        let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
+        let Some(open) = leader.open.get(&id) else { return outbox.ignored(reasons::NOT_OPEN) };
+        let (proposed, is_dated) = (open.proposed, open.timestamp.is_some());
         match ending {
+            Ending::Commit(_) if is_dated => outbox.ignored(reasons::DATED),
             // No sooner than it was proposed here: whoever asks different shards for different things under one name is in nobody
             // else's way.
             Ending::Commit(timestamp) => self.set_timestamp(id, timestamp.max(proposed)),
             ending if log.lease_until().is_some_and(|until| context.now < until) => {
                 self.drop_open(id, ending, outbox);
             }
-            ending => {
-                let is_known = leader.unbelieved.iter().any(|(_, known, _)| *known == id);
-                if !is_known && let Some(confirmation) = log.confirm() {
-                    leader.unbelieved.push_back((confirmation, id, ending));
-                }
+            _ if leader.unbelieved.iter().any(|(_, known, _)| *known == id) => {
+                outbox.ignored(reasons::NOTED);
             }
+            ending => match log.confirm() {
+                Some(confirmation) => leader.unbelieved.push_back((confirmation, id, ending)),
+                None => outbox.ignored(reasons::NOT_LEADING),
+            },
         }
     }
 
@@ -183,11 +200,13 @@ impl<A: Application> Replica<A> {
         leader: ReplicaIndex,
         outbox: &mut Out<A>,
     ) {
-        let Address::Replica(ReplicaId { shard, index }) = from else { return };
+        let Address::Replica(ReplicaId { shard, index }) = from else {
+            return outbox.ignored(reasons::CLIENT);
+        };
         let believed = self.leader_of(shard);
-        let Some(own) = &mut self.leader else { return };
+        let Some(own) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
         if believed.index != index || leader == index {
-            return;
+            return outbox.ignored(reasons::NO_NEWS);
         }
         own.leaders.insert(shard, leader);
         if let Some(message) = self.own_vote(id, true) {
@@ -228,10 +247,11 @@ impl<A: Application> Replica<A> {
 
     /// A participant refuses what was accepted here.
     pub(super) fn drop_open(&mut self, id: TransactionId, ending: Ending, outbox: &mut Out<A>) {
-        let Some(leader) = &mut self.leader else { return };
+        let Some(leader) = &mut self.leader else { return outbox.ignored(reasons::NOT_LEADING) };
+        let Some(open) = leader.open.get(&id) else { return outbox.ignored(reasons::NOT_OPEN) };
         // What has its timestamp has the votes of all.
-        if leader.open.get(&id).is_none_or(|open| open.timestamp.is_some()) {
-            return;
+        if open.timestamp.is_some() {
+            return outbox.ignored(reasons::DATED);
         }
         let Some(open) = leader.close(id) else { return };
         if open.hold != Hold::Nothing && !self.config.rules.has(Plant::LocksKept) {
@@ -252,7 +272,8 @@ impl<A: Application> Replica<A> {
     /// Tells the other participants how this shard votes, or whoever coordinates for them.
     pub(super) fn send_votes(&self, id: TransactionId, outbox: &mut Out<A>) {
         if self.config.hub.is_some() {
-            return self.tell_hub(id, outbox);
+            self.tell_hub(id, outbox);
+            return;
         }
         let Some(open) = self.leader.as_ref().and_then(|leader| leader.open.get(&id)) else { return };
         if let Some(message) = self.own_vote(id, false) {
@@ -260,17 +281,17 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Tells the group that coordinates how this shard votes on what it has accepted, if there is one.
-    pub(super) fn tell_hub(&self, id: TransactionId, outbox: &mut Out<A>) {
+    /// Tells the group that coordinates how this shard votes on what it has accepted; false if there is none, or nothing to tell.
+    pub(super) fn tell_hub(&self, id: TransactionId, outbox: &mut Out<A>) -> bool {
         let open = self.leader.as_ref().and_then(|leader| leader.open.get(&id));
-        if let (Some(hub), Some(open)) = (self.config.hub, open)
-            && open.is_stable()
-            && open.participants.len() > 1
-        {
+        let (Some(hub), Some(open)) = (self.config.hub, open) else { return false };
+        let tells = open.is_stable() && open.participants.len() > 1;
+        if tells {
             let (vote, proposed, answer) = (Vote::Commit, open.proposed, open.answer.clone());
             let message = Message::Prepared { transaction: id, vote, proposed, answer };
             outbox.send(self.leader_of(hub), message);
         }
+        tells
     }
 
     /// Asks every replica of the shards whose votes are missing; and if they have been asked in vain, the leaders of the others, which

@@ -10,7 +10,7 @@ use quorate_core::machine::{Effect, OutboxOf};
 use quorate_core::topology::{Durability, Isolation, Keyspace, Shard as Group};
 use quorate_core::{
     Address, ClientId, ClockTime, Context, Epoch, Input, Instant, Key, KeyRange, KeyspaceId, Machine, NodeId,
-    Random, ReplicaIndex, ShardId, Timestamp, TransactionId, Value,
+    Random, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, Value,
 };
 use quorate_granola::message::{Message, Reply, Request};
 use quorate_granola::{
@@ -47,6 +47,8 @@ struct Stage {
     silent: BTreeSet<ShardId>,
     /// These shards are lost for good.
     lost: BTreeSet<ShardId>,
+    /// Why the client has dropped what it was told.
+    ignored: Vec<&'static str>,
     /// What the shards remember of transactions that have ended.
     ended: BTreeMap<(TransactionId, ShardId), Reply>,
 }
@@ -77,6 +79,7 @@ impl Stage {
             now: Instant::START,
             silent: BTreeSet::new(),
             lost: BTreeSet::new(),
+            ignored: Vec::new(),
             ended: BTreeMap::new(),
         };
         stage.tell(Command::Route(Arc::new(Routes { keyspace, nearest })));
@@ -102,6 +105,7 @@ impl Stage {
             let clock = ClockTime::from_micros(self.clock);
             let mut context = Context { now: self.now, clock, random: &mut self.random };
             self.client.step(&mut context, input, &mut outbox);
+            self.ignored.extend(outbox.take_ignored());
             let mut asked: BTreeMap<TransactionId, Vec<(Address, Request)>> = BTreeMap::new();
             for effect in outbox.drain() {
                 match effect {
@@ -284,6 +288,20 @@ fn a_key_that_comes_into_a_range_is_a_conflict() {
         stage.put(transaction, "z", "mine");
         assert_eq!(stage.commit(transaction).is_err(), is_in, "{comes}");
     }
+}
+
+#[test]
+fn an_answer_that_nothing_waits_for_is_dropped_with_a_reason() {
+    let mut stage = Stage::new();
+    stage.write(1, &KEYS);
+    assert_eq!(stage.ignored, [""; 0]);
+    let from = Address::Replica(ReplicaId { shard: ShardId(1), index: ReplicaIndex(0) });
+    let transaction = TransactionId { client: CLIENT, sequence: 1, attempt: 0 };
+    let message = Message::Reply { transaction, reply: Reply::Ended(Outcome::Conflict) };
+    assert_eq!(stage.input(Input::Message { from, epoch: Epoch::FIRST, message }), []);
+    let message = Message::AskFloor;
+    assert_eq!(stage.input(Input::Message { from, epoch: Epoch::FIRST, message }), []);
+    assert_eq!(stage.ignored, ["nothing waits under this name", "only replicas are told so"]);
 }
 
 #[test]
