@@ -92,10 +92,13 @@ impl Locks {
         self.transactions == 0
     }
 
-    /// Locks what a transaction has touched.
-    pub(crate) fn lock(&mut self, transaction: TransactionId, touched: &Touched) {
+    /// Locks what a transaction has touched; true if no lock on any of its keys is against that.
+    pub(crate) fn lock(&mut self, transaction: TransactionId, touched: &Touched) -> bool {
+        let mut is_free = true;
         for (key, access) in &touched.keys {
-            *self.keys.entry(key.clone()).or_default().count(*access) += 1;
+            let holders = self.keys.entry(key.clone()).or_default();
+            is_free &= !holders.are_against(*access);
+            *holders.count(*access) += 1;
         }
         let ranges = touched.ranges.iter();
         self.ranges.extend(ranges.map(|(range, access)| (transaction, range.clone(), *access)));
@@ -103,13 +106,14 @@ impl Locks {
             *self.procedures.count(access) += 1;
         }
         self.transactions += 1;
+        is_free
     }
 
     /// Unlocks it.
     pub(crate) fn unlock(&mut self, transaction: TransactionId, touched: &Touched) {
         for (key, access) in &touched.keys {
             let holders = self.keys.get_mut(key.as_slice()).expect("what is unlocked was locked");
-            *holders.count(*access) -= 1;
+            release(holders.count(*access), transaction);
             if *holders == Holders::default() {
                 self.keys.remove(key.as_slice());
             }
@@ -118,9 +122,12 @@ impl Locks {
             self.ranges.retain(|(holder, _, _)| *holder != transaction);
         }
         if let Some(access) = touched.procedures {
-            *self.procedures.count(access) -= 1;
+            release(self.procedures.count(access), transaction);
         }
+        assert!(self.transactions > 0, "{transaction} gives back locks, and nobody has any");
         self.transactions -= 1;
+        let is_any_left = !self.keys.is_empty() || !self.ranges.is_empty();
+        assert!(self.transactions > 0 || !is_any_left, "{transaction} was the last, and something is locked");
     }
 
     /// True if whoever touches a key conflicts with a lock.
@@ -156,6 +163,12 @@ impl Locks {
             || touched.ranges.iter().any(|(range, access)| self.has_range(range, *access))
             || touched.procedures.is_some_and(|access| self.has_procedures(access))
     }
+}
+
+/// One less holds this.
+fn release(holders: &mut u32, transaction: TransactionId) {
+    assert!(*holders > 0, "{transaction} gives back what it has not locked");
+    *holders -= 1;
 }
 
 fn conflict(one: Access, other: Access) -> bool {

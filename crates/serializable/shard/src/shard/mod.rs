@@ -228,10 +228,12 @@ impl<L: Library> ShardWith<L> {
         waiting
     }
 
-    fn hold(&mut self, transaction: TransactionId, touched: Touched, waits: Waits<L>) {
-        self.locks.lock(transaction, &touched);
+    /// Locks what a transaction has touched; true if nobody had locked any key of that.
+    fn hold(&mut self, transaction: TransactionId, touched: Touched, waits: Waits<L>) -> bool {
+        let is_free = self.locks.lock(transaction, &touched);
         let before = self.prepared.insert(transaction, Waiting { touched, waits });
         assert!(before.is_none(), "{transaction} is prepared twice");
+        is_free
     }
 
     fn footprint(&self, operation: &Value) -> Touched {
@@ -287,7 +289,9 @@ impl<L: Library> Application for ShardWith<L> {
             Answered::Done(_) => Prepared::Commit(answer.clone()),
             Answered::Refused(reason) => Prepared::Abort(reason.clone()),
         };
-        self.hold(transaction, touched, Waits::Done { effect, answer, is_stale: false });
+        let is_free = self.hold(transaction, touched, Waits::Done { effect, answer, is_stale: false });
+        // What is prepared can be committed in any order among the others that are (section 4.5).
+        assert!(is_free, "{transaction} has touched a key that is locked, and does not conflict");
         vote
     }
 
@@ -329,6 +333,10 @@ impl<L: Library> Application for ShardWith<L> {
         self.note_order(to, is_open, "is undone, and was settled");
         let undone = self.keys.rewind(to);
         let other_procedures = self.procedures.rewind(to);
+        assert!(
+            !self.keys.has_written(to) && !self.procedures.code.has_written(to),
+            "{to} is undone in part"
+        );
         if undone.is_empty() && !other_procedures {
             return;
         }

@@ -88,12 +88,17 @@ impl Versions {
         self.live.get(key)
     }
 
-    /// True if something was written at this place or above.
+    /// True if something that is not settled was written at this place or above.
+    pub(crate) fn has_written(&self, place: Place) -> bool {
+        self.written.last().is_some_and(|(last, _)| *last >= place)
+    }
+
+    /// The same, for those that read before a place, which is not settled.
     fn has_past(&self, place: Place) -> bool {
         let is_open = self.is_open(place);
         assert!(is_open || self.allows_disorder, "{place} is read, and {} is settled", self.settled);
         self.disorders.set(self.disorders.get() + u64::from(!is_open));
-        self.written.last().is_some_and(|(last, _)| *last >= place)
+        self.has_written(place)
     }
 
     /// The keys of a range as a reader sees them: before a place, if one is given, and with what it has
@@ -154,8 +159,11 @@ impl Versions {
             None => !self.is_removed_above(key, place),
         };
         let is_in_order = is_next && place > self.settled;
-        self.past.insert((key.clone(), place), held);
-        self.written.insert((place, key.clone()));
+        let is_known = self.past.insert((key.clone(), place), held).is_some();
+        let is_new = self.written.insert((place, key.clone()));
+        // A transaction writes a key once, at the one place where it runs.
+        assert!(is_new != is_known, "{key:?} has a past at {place} without having been written there");
+        assert!(is_new || self.allows_disorder, "{key:?} is written twice at {place}");
         is_in_order
     }
 
@@ -181,7 +189,8 @@ impl Versions {
             && let Some((place, key)) = self.written.pop_first()
         {
             self.settled = self.settled.max(place);
-            self.past.remove(&(key, place));
+            let past = self.past.remove(&(key, place));
+            assert!(past.is_some(), "what is written at {place} has a past until it is settled");
         }
     }
 
@@ -231,8 +240,10 @@ impl Versions {
 
     /// Takes over a key from a page, in which everything is settled.
     pub(crate) fn restore(&mut self, key: &Key, version: Version) {
+        // Readers could see none of what was undone, or will be.
+        assert!(self.written.is_empty(), "{key:?} is taken over, and something is not settled");
         self.settled = self.settled.max(version.place);
-        self.live.insert(key, version);
+        assert!(self.live.insert(key, version).is_none(), "{key:?} is taken over twice");
     }
 }
 
