@@ -75,6 +75,11 @@ impl ReplicaConfig {
         }
     }
 
+    /// True if no bug is planted. With one the clients have to notice what an assertion would hide from them.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.rules == Rules::SOUND
+    }
+
     /// True if this is a replica of the group that coordinates.
     pub(crate) fn is_hub(&self) -> bool {
         self.hub == Some(self.replica.shard)

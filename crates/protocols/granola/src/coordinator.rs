@@ -401,6 +401,8 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(open) = self.open.get_mut(&name(id)) else { return };
+        // A name that was refused is never used again: a copy of its request may come at any time.
+        assert!(id.attempt >= open.attempt, "{id} comes after attempt {}", open.attempt);
         open.attempt = id.attempt;
         open.first = first;
         open.high = self.high;
@@ -504,7 +506,10 @@ impl Coordinator {
         outbox: &mut Out,
     ) {
         let Some(open) = self.open.get_mut(&name(id)) else { return outbox.ignored(reasons::NOT_OPEN) };
-        if !open.parts.contains_key(&shard) && self.config.hub != Some(shard) {
+        // The group that coordinates executes nothing itself.
+        let is_of_hub =
+            self.config.hub == Some(shard) && !matches!(reply, Reply::Ended(Outcome::Committed { .. }));
+        if !open.parts.contains_key(&shard) && !is_of_hub {
             return outbox.ignored(reasons::PARTICIPANTS);
         }
         if let Err(reason) = open.awaits(id) {
@@ -572,8 +577,12 @@ impl Coordinator {
         let is_any_taken = self.config.rules.has(Plant::UnequalReadsTaken) && reads_only;
         let timestamp = open.common().or_else(|| open.latest().filter(|_| is_any_taken));
         let do_decide_alike = reads_only || open.are_of_one_mind();
+        assert!(open.answers.keys().eq(open.parts.keys()), "{id} has other answers than its participants'");
         match timestamp {
             Some(timestamp) if do_decide_alike || self.config.rules.has(Plant::DecisionsNotCompared) => {
+                // I1, sessions: what this client does next comes after this.
+                let is_seen = self.high >= timestamp || self.config.rules.has(Plant::SessionForgotten);
+                assert!(is_seen, "{id} has {timestamp:?}, and its client has not seen that");
                 self.finish(id, |open| Ok(open.executed(timestamp)), outbox);
             }
             // A participant has changed its leader in between, and no vote on what only reads outlives that (section 5.2).

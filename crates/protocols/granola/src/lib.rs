@@ -23,6 +23,7 @@
 //! | `replica` | timestamps, votes, execution, what may be forgotten |
 //! | [`config`] | who a machine is and how long it waits |
 //! | [`rules`] | the planted bugs, for tests |
+//! | `reasons` | why a message is dropped |
 //! | `wire` | the field numbers |
 //!
 //! # Why it is serializable
@@ -52,6 +53,9 @@
 //! # Invariants
 //! I1 serializability of what clients saw, with the order of sessions. I3 acknowledged writes survive, once. I4 replicas
 //! agree on every outcome and on the state. I6 every transaction ends. I7 what has ended is forgotten.
+//!
+//! Handlers assert what they rely on; what holds between any two steps is asserted by [`Replica::assert_invariants`]. None of that is about
+//! what a client says, nor about a message that may be late or come twice: those are refused, or dropped with one of the `reasons`.
 
 pub mod application;
 

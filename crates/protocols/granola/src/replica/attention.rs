@@ -88,6 +88,8 @@ impl<A: Application> Replica<A> {
         let singles: Vec<TransactionId> = leader.dated.iter().filter_map(is_late).collect();
         for id in &singles {
             if let Some(open) = leader.open.get_mut(id) {
+                // An earlier leader may have executed it and told its client (I3).
+                assert!(!open.is_inherited, "{id} is given up, and may have been executed");
                 open.is_given_up = true;
             }
             leader.finals.push(Final { transaction: *id, ending: Ending::Conflict });

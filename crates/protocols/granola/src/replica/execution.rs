@@ -7,7 +7,7 @@
 use quorate_core::log::Log;
 use quorate_core::{Address, ClockTime, Context, TransactionId};
 
-use super::leader::{Hold, Reading};
+use super::leader::{Hold, Open, Reading};
 use super::{Out, Replica, ReplicaTimer};
 use crate::application::{Answer, Application, Read};
 use crate::config::Locking;
@@ -42,6 +42,7 @@ impl<A: Application> Replica<A> {
         let Some(place) = next else { return false };
         let id = place.transaction;
         let Some(open) = self.leader.as_mut().and_then(|leader| leader.close(id)) else { return false };
+        self.assert_may_execute(place, &open);
         let answer = match open.hold {
             Hold::Nothing => self.state.application.run(place, &open.operation).expect("nothing is locked"),
             Hold::Prepared | Hold::Blocked => self.state.application.commit(place),
@@ -54,7 +55,8 @@ impl<A: Application> Replica<A> {
             true => place.timestamp,
             false => leader.executed.max(place.timestamp),
         };
-        leader.ahead.insert(id, (place.timestamp, answer.clone()));
+        let before = leader.ahead.insert(id, (place.timestamp, answer.clone()));
+        assert!(before.is_none(), "{id} is executed twice (I3)");
         let is_alone = open.participants.len() == 1;
         if !is_alone {
             leader.finals.push(Final { transaction: id, ending: Ending::Commit(place.timestamp) });
@@ -65,6 +67,28 @@ impl<A: Application> Replica<A> {
         }
         self.look_after_blocked();
         true
+    }
+
+    /// What the serial order, and the next leader, rely on when something is executed ahead of the log.
+    fn assert_may_execute(&self, place: Place, open: &Open) {
+        assert!(open.timestamp == Some(place.timestamp), "{place} is executed before all have voted for it");
+        assert!(open.is_stable(), "{place} is executed, and the vote of this shard may still be lost");
+        assert!(!open.is_given_up, "{place} is executed, and its client may have heard of a conflict");
+        // The next leader begins above the ceiling that is stable (section 5.2).
+        assert!(place.timestamp <= self.state.ceiling, "{place} is executed above {:?}", self.state.ceiling);
+        let has_ended = self.state.ended(place.transaction).is_some() && self.config.is_sound();
+        assert!(!has_ended, "{place} is executed, and has ended otherwise (I4)");
+        assert!(
+            open.hold != Hold::Blocked,
+            "{place} is executed before what it conflicts with (section 5.4)"
+        );
+        let Some(leader) = &self.leader else { return };
+        if !leader.is_locking {
+            // Section 4.4: by timestamps nothing that stands before is passed over. It holds no locks, as that is for locking mode.
+            let is_first = leader.queue.first().is_none_or(|next| *next > place);
+            assert!(is_first || self.config.locking == Locking::NeverNorWait, "{place} passes over another");
+            assert!(open.hold == Hold::Nothing, "{place} holds locks while everything goes by timestamps");
+        }
     }
 
     /// The head of the queue, if it is certain that it is.
@@ -109,6 +133,9 @@ impl<A: Application> Replica<A> {
         log: &mut impl Log<Entry>,
         outbox: &mut Out<A>,
     ) {
+        // Nothing that comes later stands at or beneath what is read here: each leader proposes above what it has read, and the next one
+        // above the ceiling (G1, G10).
+        assert!(timestamp <= self.state.ceiling, "{id} reads above the ceiling {:?}", self.state.ceiling);
         let Some(leader) = &mut self.leader else { return };
         if !self.config.rules.has(Plant::ReadsRaiseNothing) {
             leader.executed = leader.executed.max(timestamp);
@@ -223,7 +250,8 @@ impl<A: Application> Replica<A> {
     /// A client is told of what was executed ahead of the log.
     pub(super) fn reply_ahead(&self, id: TransactionId, outbox: &mut Out<A>) {
         let ahead = self.leader.as_ref().and_then(|leader| leader.ahead.get(&id));
-        let Some((timestamp, answer)) = ahead.cloned() else { return };
+        let (timestamp, answer) =
+            ahead.cloned().expect("what a leader has executed is ahead until the log says so");
         outbox.send(Address::Client(id.client), committed(id, timestamp, answer));
     }
 

@@ -34,6 +34,7 @@ impl<A: Application> Replica<A> {
             outbox.send(ReplicaId { shard, index }, Message::AskFloor);
         }
         let (floor, forgotten) = (self.next_floor(context.clock), self.next_forgotten());
+        assert!(forgotten <= floor, "{forgotten:?} is forgotten, and could begin anew above {floor:?}");
         let is_higher = floor > self.state.floor || forgotten > self.state.forgotten;
         if is_higher
             && self.append(Body::Floor { floor, forgotten }, ClockTime::default(), log)
@@ -83,7 +84,9 @@ impl<A: Application> Replica<A> {
     /// FLOOR is stable, and has been followed.
     pub(super) fn on_floor(&mut self) {
         if let Some(leader) = &mut self.leader {
-            leader.next_floor = None;
+            // A leader applies no other entries than its own, and one floor at a time is on its way.
+            let floor = leader.next_floor.take();
+            assert!(floor.is_some_and(|floor| floor <= self.state.floor), "another floor than {floor:?}");
         }
     }
 }

@@ -208,6 +208,8 @@ impl<A: Application> Replica<A> {
             return;
         }
         let Some(gathering) = leader.gathering.remove(&id) else { return };
+        let have_all_voted = gathering.voted.keys().eq(gathering.parts.keys());
+        assert!(have_all_voted, "{id} is committed by other votes than those of its participants");
         let proposals = gathering.voted.values().map(|(proposed, _)| *proposed);
         let timestamp = gathering.executed.or_else(|| proposals.max()).unwrap_or_default();
         self.resolve(id, &gathering, &Ending::Commit(timestamp), outbox);
@@ -220,6 +222,7 @@ impl<A: Application> Replica<A> {
     fn give_up(&mut self, id: TransactionId, ending: Ending, outbox: &mut Out<A>) {
         let gathering = self.leader.as_mut().and_then(|leader| leader.gathering.remove(&id));
         let Some(gathering) = gathering else { return };
+        assert!(!matches!(ending, Ending::Commit(_)), "{id} is committed, and its client is told otherwise");
         self.resolve(id, &gathering, &ending, outbox);
         let reply = Reply::Ended(not_executed(&ending));
         outbox.send(Address::Client(id.client), Message::Reply { transaction: id, reply });

@@ -258,11 +258,13 @@ impl Leader {
 
     /// A transaction was accepted.
     pub(super) fn begin(&mut self, id: TransactionId, open: Open) {
+        assert!(!self.ahead.contains_key(&id), "{id} is executed, and accepted again (I3)");
+        assert!(!self.dropped.contains_key(&id), "{id} is executed nowhere, and accepted (I4)");
         self.coordinated += usize::from(open.class == Class::Coordinated);
         if open.class != Class::ReadOnly && open.timestamp.is_none() {
             self.undecided.insert(open.place(id));
         }
-        self.open.insert(id, open);
+        assert!(self.open.insert(id, open).is_none(), "{id} is accepted twice");
     }
 
     /// Up to where nothing lacks votes. What is proposed above keeps nothing waiting that could go on without it.
@@ -281,7 +283,9 @@ impl Leader {
     /// Forgets a transaction that was accepted. It may still hold locks.
     pub(super) fn close(&mut self, id: TransactionId) -> Option<Open> {
         let open = self.open.remove(&id)?;
-        self.coordinated -= usize::from(open.class == Class::Coordinated);
+        let coordinated = usize::from(open.class == Class::Coordinated);
+        assert!(self.coordinated >= coordinated, "{id} is coordinated, and was not counted");
+        self.coordinated -= coordinated;
         self.has_moved = true;
         match open.class {
             Class::ReadOnly => {
@@ -298,15 +302,16 @@ impl Leader {
 
     /// Lets what only reads wait for its timestamp.
     pub(super) fn await_read(&mut self, id: TransactionId, timestamp: ClockTime, reading: Reading) {
-        self.reading.insert(id, timestamp);
-        self.reads.insert((timestamp, id), reading);
+        assert!(!self.open.contains_key(&id), "{id} waits for votes and for its turn");
+        assert!(self.reading.insert(id, timestamp).is_none(), "{id} waits to read twice");
+        assert!(self.reads.insert((timestamp, id), reading).is_none(), "{id} waits to read twice");
         self.has_moved = true;
     }
 
     /// It waits no longer.
     pub(super) fn end_read(&mut self, id: TransactionId) {
         if let Some(timestamp) = self.reading.remove(&id) {
-            self.reads.remove(&(timestamp, id));
+            assert!(self.reads.remove(&(timestamp, id)).is_some(), "{id} waits to read without its place");
         }
     }
 

@@ -57,6 +57,9 @@ impl<A: Application> Replica<A> {
         if leader.is_locking {
             return;
         }
+        assert!(leader.dated.is_empty() && !leader.is_forced, "what was locked before is unlocked");
+        let holds_nothing = leader.open.values().all(|open| open.hold == Hold::Nothing);
+        assert!(holds_nothing, "nothing holds locks while everything goes by timestamps");
         (leader.is_locking, leader.has_moved) = (true, true);
         self.mode_changes.0 += 1;
         let place = |id: &TransactionId| {
@@ -76,6 +79,8 @@ impl<A: Application> Replica<A> {
         }
         (leader.is_locking, leader.has_moved) = (false, true);
         self.mode_changes.1 += 1;
+        // Section 4.5: what participants have to agree on needs locks until it has ended.
+        assert!(leader.coordinated == 0, "locks are given back, and something coordinated is pending");
         leader.dated.clear();
         self.unlock_all();
         true
@@ -103,6 +108,18 @@ impl<A: Application> Replica<A> {
             self.unlock_all();
             self.force_all();
         }
+        self.assert_locked();
+    }
+
+    /// Whatever is pending has locked what it touches, and the first of it in the serial order waits for no locks: so something goes on
+    /// as soon as all have voted for it (section 5.4).
+    fn assert_locked(&self) {
+        let Some(leader) = self.leader.as_ref().filter(|_| self.config.is_sound()) else { return };
+        let hold = |place: &Place| leader.open.get(&place.transaction).map(|open| open.hold);
+        let is_locked = |place: &Place| hold(place).is_some_and(|hold| hold != Hold::Nothing);
+        assert!(leader.queue.iter().all(is_locked), "something is pending, and has locked nothing");
+        let first = leader.queue.first().and_then(hold);
+        assert!(first.is_none_or(|hold| hold == Hold::Prepared), "what stands first is blocked");
     }
 
     /// Prepares everything that is pending; false, and some of it is not, if two of them conflict.

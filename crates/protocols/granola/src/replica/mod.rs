@@ -24,6 +24,7 @@
 //! | `lost` | shards that never vote any more |
 //! | `hub` | a group that coordinates for the others, as in Sinfonia |
 //! | `floor` | what may be forgotten |
+//! | `invariants` | what holds between any two steps |
 
 mod attention;
 mod delays;
@@ -31,6 +32,7 @@ mod execution;
 mod floor;
 mod hub;
 mod inquiry;
+mod invariants;
 mod leader;
 mod locking;
 mod lost;
@@ -217,6 +219,9 @@ impl<A: Application> Replica<A> {
     fn append(&mut self, body: Body, below: ClockTime, log: &mut impl Log<Entry>) -> bool {
         let Some(leader) = &mut self.leader else { return false };
         let ceiling = leader.ceiling.max(below.saturating_add(self.config.ceiling_ahead));
+        // Whatever this leader or one before has executed stays beneath the ceiling of each entry to come (section 5.2).
+        let covers_all = ceiling >= leader.executed && ceiling >= self.state.ceiling;
+        assert!(covers_all || !self.config.is_sound(), "the ceiling falls to {ceiling:?}");
         let is_appended = log.append(Entry { ceiling, finals: leader.finals.clone(), body }).is_some();
         if is_appended {
             leader.finals.clear();
@@ -225,18 +230,28 @@ impl<A: Application> Replica<A> {
         is_appended
     }
 
-    /// A vote of this shard is stable.
+    /// A vote of this shard is stable. If it leads, this replica has given it: all that others have appended and that may be stable
+    /// was applied before it began to lead.
     fn on_voted(&mut self, entry: &Entry, now: Instant, outbox: &mut Out<A>) {
         let (Body::Voted(voted), Some(leader)) = (&entry.body, &mut self.leader) else { return };
         let id = voted.transaction;
         match &voted.vote {
             Vote::Commit => {
                 let place = Place { timestamp: voted.proposed, transaction: id };
-                leader.voted.remove(&place);
+                assert!(
+                    leader.voted.remove(&place),
+                    "{place} is stable, and this leader has not voted for it"
+                );
                 if leader.unlogged.remove(&place) {
                     return self.reply_ahead(id, outbox);
                 }
+                // Another participant may have refused it before this was stable.
                 let Some(open) = leader.open.get_mut(&id) else { return };
+                assert!(open.stable_since.is_none(), "the vote on {id} becomes stable twice");
+                assert!(
+                    open.proposed == voted.proposed,
+                    "what is told of {id} is what is stable (section 4.4)"
+                );
                 open.stable_since = Some(now);
                 if self.config.rules.has(Plant::QueuedOnceStable) {
                     leader.queue.insert(open.place(id));
@@ -334,8 +349,12 @@ impl<A: Application> LogMachine for Replica<A> {
             true => ClockTime::default(),
             false => self.state.ceiling,
         };
+        assert!(self.leader.is_none(), "it leads {view}, and has led without being deposed");
         let mut leader = Leader::new(view, ceiling);
         for pending in self.state.pending() {
+            // So nothing that this leader proposes comes before what an earlier one has answered (section 5.2).
+            let is_below = pending.voted.proposed <= ceiling || !self.config.is_sound();
+            assert!(is_below, "{} was proposed above the ceiling {ceiling:?}", pending.place);
             leader.begin(pending.voted.transaction, Open::of(pending, context.now));
             leader.queue.insert(pending.place);
             leader.note_neighbours(&pending.voted.participants);
@@ -343,6 +362,7 @@ impl<A: Application> LogMachine for Replica<A> {
         for (_, ended) in self.state.all_ended() {
             leader.note_neighbours(&ended.participants);
         }
+        assert!(leader.queue.len() == self.state.pending().len(), "each that waits has a place of its own");
         let is_any_coordinated = leader.coordinated > 0;
         self.leader = Some(leader);
         if self.config.locking == Locking::Always
@@ -403,6 +423,7 @@ impl<A: Application> LogMachine for Replica<A> {
     }
 
     fn replace_state(&mut self, _: Position, pages: Vec<Page<A::Page>>) {
+        assert!(self.leader.is_none(), "a leader has applied everything that may be stable");
         self.state = State::from_pages(self.config.replica.shard, pages, self.config.rules);
     }
 }

@@ -163,6 +163,7 @@ impl<A: Application> Replica<A> {
         let timestamp = request.high.max(leader.executed_and_logged());
         let reading = Reading { operation: request.operation, high: Some(request.high), since: context.now };
         if let Some((timestamp, answer)) = self.read(timestamp, &reading) {
+            assert!(timestamp >= request.high, "{id} reads beneath what its client has seen (section 4.2)");
             self.answer_read(id, timestamp, answer, context, log, outbox);
         } else if let Some(leader) = &mut self.leader {
             leader.await_read(id, timestamp, reading);
@@ -250,9 +251,8 @@ impl<A: Application> Replica<A> {
         }
         let Some(leader) = &mut self.leader else { return };
         (leader.proposed, leader.executed) = (proposed, leader.executed.max(proposed));
-        leader.ahead.insert(id, (proposed, answer));
-        leader.voted.insert(place);
-        leader.unlogged.insert(place);
+        assert!(leader.ahead.insert(id, (proposed, answer)).is_none(), "{id} is executed twice (I3)");
+        assert!(leader.voted.insert(place) && leader.unlogged.insert(place), "{place} is voted for twice");
         if self.config.rules.has(Plant::ToldUnlogged) {
             leader.unlogged.remove(&place);
             self.reply_ahead(id, outbox);
@@ -288,14 +288,19 @@ impl<A: Application> Replica<A> {
             }
         }
         let is_alone = participants.len() == 1;
+        let is_sound = self.config.is_sound();
         let Some(leader) = &mut self.leader else { return };
+        // What this shard has executed and read stays as it was answered (section 4.4). Only what was prepared meanwhile may raise it, so
+        // the proposal comes after that (G3).
+        assert!(proposed > leader.executed || !is_sound, "{id} is proposed beneath what was executed");
         leader.proposed = leader.proposed.max(proposed);
         if reads_only {
             leader.undated.insert((proposed, id));
         } else {
             leader.note_neighbours(&participants);
             leader.may_be_passed = is_alone;
-            leader.voted.insert(Place { timestamp: proposed, transaction: id });
+            let is_new = leader.voted.insert(Place { timestamp: proposed, transaction: id });
+            assert!(is_new, "{id} is voted for twice");
             if !self.config.rules.has(Plant::QueuedOnceStable) {
                 leader.queue.insert(Place { timestamp: proposed, transaction: id });
             }
@@ -344,13 +349,21 @@ impl<A: Application> Replica<A> {
         };
         let clock = clock.saturating_add(late.min(delay_max));
         let above = before.max(leader.executed).max(request.high).max(clock);
-        ClockTime::from_micros(above.as_micros().saturating_add(1))
+        let proposed = ClockTime::from_micros(above.as_micros().saturating_add(1));
+        // Sections 4.2 and 4.4. No request is accepted that has seen the last timestamp there is.
+        let is_above = proposed > leader.executed && proposed > request.high;
+        assert!(is_above || !self.config.is_sound(), "no timestamp is left above {above:?}");
+        proposed
     }
 
     /// Votes against a transaction: it is executed nowhere.
     pub(super) fn refuse(&mut self, refused: Refused, log: &mut impl Log<Entry>, outbox: &mut Out<A>) {
         let Refused { id, class, participants, first, vote } = refused;
+        assert!(vote != Vote::Commit, "{id} is voted for, and refused");
         let Some(leader) = &mut self.leader else { return };
+        // Its participants would differ in what has become of it (I4).
+        assert!(!leader.open.contains_key(&id), "{id} is accepted, and refused");
+        assert!(!leader.ahead.contains_key(&id), "{id} is executed, and refused");
         let proposed = leader.proposed;
         if class != Class::ReadOnly {
             leader.note_neighbours(&participants);

@@ -11,6 +11,7 @@ use crate::application::{Answer, Application};
 use crate::entry::{Body, Ended, Ending, Entry, Final, Outcome, Page, Pending, Refusal, Vote, Voted};
 use crate::place::Place;
 use crate::rules::{Plant, Rules};
+use quorate_core::command::Class;
 
 /// The replicated state of a shard.
 #[derive(Debug)]
@@ -18,12 +19,12 @@ pub(super) struct State<A> {
     shard: ShardId,
     rules: Rules,
     pub(super) application: A,
-    pending: BTreeMap<TransactionId, Pending>,
+    pub(super) pending: BTreeMap<TransactionId, Pending>,
     /// What is pending, in the order in which it will be executed if nothing comes in between.
-    queue: BTreeSet<Place>,
-    ended: FixedMap<TransactionId, Ended>,
+    pub(super) queue: BTreeSet<Place>,
+    pub(super) ended: FixedMap<TransactionId, Ended>,
     /// What has ended, by when it was sent first.
-    fading: BTreeSet<(ClockTime, TransactionId)>,
+    pub(super) fading: BTreeSet<(ClockTime, TransactionId)>,
     /// No later leader proposes at or below.
     pub(super) ceiling: ClockTime,
     /// Nothing that was first sent below is accepted.
@@ -32,7 +33,8 @@ pub(super) struct State<A> {
     pub(super) forgotten: ClockTime,
     /// The shards that are lost for good.
     pub(super) lost: BTreeSet<ShardId>,
-    /// How many transactions have ended while this state was followed: not a part of it.
+    /// The last that was executed, and how many have ended, while this state was followed: not a part of it.
+    executed: Place,
     pub(super) committed: u64,
     pub(super) refused: u64,
 }
@@ -54,6 +56,7 @@ impl<A: Application> State<A> {
             floor: ClockTime::default(),
             forgotten: ClockTime::default(),
             lost: BTreeSet::new(),
+            executed: Place::default(),
             committed: 0,
             refused: 0,
         }
@@ -102,6 +105,11 @@ impl<A: Application> State<A> {
 
     fn note_vote(&mut self, voted: &Arc<Voted>) {
         let id = voted.transaction;
+        let takes_part = voted.participants.binary_search(&self.shard).is_ok();
+        assert!(takes_part, "{} votes on {id} and takes no part in it", self.shard);
+        assert!(voted.class != Class::ReadOnly, "no vote on what only reads is durable (section 4.4): {id}");
+        // The next leader proposes above the ceiling, and so above this (section 5.2).
+        assert!(voted.proposed <= self.ceiling, "{id} is proposed above the ceiling {:?}", self.ceiling);
         if self.ended.contains_key(&id) || self.pending.contains_key(&id) {
             return;
         }
@@ -118,31 +126,54 @@ impl<A: Application> State<A> {
     }
 
     fn hold(&mut self, pending: Pending) {
-        self.queue.insert(pending.place);
-        self.pending.insert(pending.voted.transaction, pending);
+        let id = pending.voted.transaction;
+        assert!(pending.voted.vote == Vote::Commit, "{id} is voted against, and waits");
+        assert!(pending.voted.operation.is_some(), "{id} is voted for without what it does here");
+        assert!(pending.place.timestamp >= pending.voted.proposed, "{id} stands beneath its proposal");
+        assert!(self.queue.insert(pending.place), "{} is taken by two", pending.place);
+        assert!(self.pending.insert(id, pending).is_none(), "{id} waits twice");
     }
 
+    /// A leader has noted where a transaction ends that was voted for in an earlier entry. The next leader may do so once more: it
+    /// executes ahead of its log what has a timestamp there and was not executed yet.
     fn finish(&mut self, Final { transaction: id, ending }: &Final) {
         let id = *id;
-        let Some(mut pending) = self.pending.remove(&id) else { return };
-        self.queue.remove(&pending.place);
+        let Some(mut pending) = self.pending.remove(&id) else {
+            let known = self.ended(id).map(|ended| &ended.outcome);
+            let is_same = matches!((known, ending), (Some(Outcome::Committed { timestamp, .. }), Ending::Commit(at)) if timestamp == at);
+            return assert!(is_same || self.rules != Rules::SOUND, "{id} has ended otherwise (I4)");
+        };
+        assert!(self.queue.remove(&pending.place), "{} waits without its place", pending.place);
         match ending {
             Ending::Commit(timestamp) => {
+                // Its leader has executed it, and nothing is executed above a ceiling that is stable (section 5.2).
+                assert!(*timestamp <= self.ceiling, "{id} was executed above the ceiling {:?}", self.ceiling);
+                let is_same = !pending.is_final || pending.place.timestamp == *timestamp;
+                assert!(is_same, "{} gets another timestamp (I4)", pending.place);
                 pending.place.timestamp = *timestamp;
                 pending.is_final = true;
                 self.hold(pending);
             }
             Ending::Abort(refusal) => self.end(&pending.voted, Outcome::Aborted(refusal.clone())),
-            Ending::Conflict => self.end(&pending.voted, Outcome::Conflict),
+            Ending::Conflict => {
+                // What several take part in and has its timestamp has the votes of all, and may have been executed elsewhere.
+                let may_end = !pending.is_final || pending.voted.participants.len() == 1;
+                assert!(may_end, "{} is given up (I4)", pending.place);
+                self.end(&pending.voted, Outcome::Conflict);
+            }
         }
     }
 
     /// Executes what is next as long as it is certain what that is. A leader has executed it before, and gives the answer.
     pub(super) fn execute(&mut self, mut ahead: impl FnMut(TransactionId) -> Option<Answer>) {
         while let Some(place) = self.next() {
-            let Some(pending) = self.pending.remove(&place.transaction) else { return };
-            self.queue.remove(&place);
-            let Some(operation) = &pending.voted.operation else { return };
+            let pending = self.pending.remove(&place.transaction).expect("what has a place waits");
+            assert!(self.queue.remove(&place) && pending.place == place, "{place} is its only place");
+            // I1: every replica executes in the serial order. What is proposed lies above what any leader has executed (section 4.4).
+            let is_next = place > self.executed || self.rules != Rules::SOUND;
+            assert!(is_next, "{place} is executed after {}", self.executed);
+            self.executed = place;
+            let operation = pending.voted.operation.as_ref().expect("what waits was voted for");
             let answer = ahead(place.transaction).unwrap_or_else(|| {
                 self.application.run(place, operation).expect("a replica that follows has locked nothing")
             });
@@ -174,18 +205,21 @@ impl<A: Application> State<A> {
     }
 
     fn remember(&mut self, id: TransactionId, ended: Ended) {
-        self.fading.insert((ended.first, id));
-        self.ended.insert(id, ended);
+        assert!(self.fading.insert((ended.first, id)), "{id} ends twice");
+        // I4: a transaction has one outcome.
+        assert!(self.ended.insert(id, ended).is_none(), "{id} ends twice");
     }
 
     fn raise_floor(&mut self, floor: ClockTime, forgotten: ClockTime) {
         self.floor = self.floor.max(floor);
         self.forgotten = self.forgotten.max(forgotten);
+        // What is forgotten here could begin anew if it could still be accepted.
+        assert!(self.forgotten <= self.floor, "{:?} is forgotten above {:?}", self.forgotten, self.floor);
         while let Some((first, id)) = self.fading.first().copied()
             && first < self.forgotten
         {
             self.fading.pop_first();
-            self.ended.remove(&id);
+            assert!(self.ended.remove(&id).is_some(), "{id} fades, and has not ended");
         }
     }
 
@@ -265,7 +299,6 @@ mod tests {
 
     use super::*;
     use crate::application::{Prepared, Read};
-    use quorate_core::command::Class;
 
     /// An application that counts what runs.
     #[derive(Debug, Default)]

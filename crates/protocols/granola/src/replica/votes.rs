@@ -230,17 +230,22 @@ impl<A: Application> Replica<A> {
         if open.timestamp.is_some() {
             return;
         }
+        // The greatest of all proposals, and this shard's is one of them (section 4.4).
+        assert!(timestamp >= open.proposed, "{id} stands at {timestamp:?}, beneath what was proposed here");
         if open.class == Class::ReadOnly {
             if let Some(Open { operation, asked: since, .. }) = leader.close(id) {
                 leader.await_read(id, timestamp, Reading { operation, high: None, since });
             }
             return;
         }
-        leader.undecided.remove(&open.place(id));
-        leader.queue.remove(&open.place(id));
+        let proposal = open.place(id);
+        assert!(leader.undecided.remove(&proposal), "{proposal} lacked votes, and nobody knew");
+        let was_queued = leader.queue.remove(&proposal);
+        // Since it was proposed nothing was executed that should come after it (G18).
+        assert!(was_queued || !self.config.is_sound(), "{proposal} was in nobody's way");
         open.timestamp = Some(timestamp);
         let place = open.place(id);
-        leader.queue.insert(place);
+        assert!(leader.queue.insert(place), "{place} is taken by two");
         leader.has_moved = true;
         self.note_dated(place);
     }
@@ -254,12 +259,15 @@ impl<A: Application> Replica<A> {
             return outbox.ignored(reasons::DATED);
         }
         let Some(open) = leader.close(id) else { return };
+        // I4: the other participants execute it nowhere, so it was not executed here.
+        assert!(!leader.ahead.contains_key(&id), "{id} is executed, and dropped");
         if open.hold != Hold::Nothing && !self.config.rules.has(Plant::LocksKept) {
             self.state.application.abort(id);
         }
         let reply = Reply::Ended(not_executed(&ending));
         if open.class != Class::ReadOnly {
-            leader.dropped.insert(id, ending.clone());
+            let before = leader.dropped.insert(id, ending.clone());
+            assert!(before.is_none(), "{id} is dropped twice");
             leader.finals.push(Final { transaction: id, ending });
         }
         // Whoever coordinates for the participants has told its client.

@@ -1,0 +1,162 @@
+//! What holds between any two steps of a replica, one function per property. The simulator and golden scripts assert all of it after every
+//! step of every replica. A server does not: it asserts what each handler relies on, and this looks at everything that waits.
+//!
+//! | property | what relies on it |
+//! |---|---|
+//! | what waits has one place, and one fate | I4, section 4.4 |
+//! | bounds are in order | the next leader (section 5.2), and what may be forgotten (I7) |
+//! | a leader knows what waits | I6: nobody else ends it |
+//! | the queue is what writes, and it is known what lacks votes | the serial order (I1) |
+//! | locks are held in locking mode, by everything that waits | section 4.5 |
+//! | nothing ran above the ceiling | what was answered stays so (I1, section 5.2) |
+//! | what only reads waits once | I6 |
+
+use super::Replica;
+use super::leader::{Hold, Leader, Open};
+use super::state::State;
+use crate::application::Application;
+use crate::config::Locking;
+use crate::place::Place;
+use quorate_core::command::Class;
+
+impl<A: Application> Replica<A> {
+    /// Asserts all of them, unless a bug is planted: then clients and those that compare replicas have to notice.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn assert_invariants(&self) {
+        if !self.config.is_sound() {
+            return;
+        }
+        what_waits_has_one_place(&self.state);
+        what_has_ended_waits_no_longer(&self.state);
+        bounds_are_in_order(&self.state);
+        let Some(leader) = &self.leader else { return };
+        what_waits_is_known_to_the_leader(&self.state, leader);
+        each_has_one_fate(&self.state, leader);
+        the_queue_is_what_writes(leader);
+        what_lacks_votes_is_known(leader);
+        locks_are_for_locking_mode(leader);
+        // Where nothing is ever waited for, nothing is promised.
+        if self.config.locking != Locking::NeverNorWait {
+            nothing_ran_above_the_ceiling(&self.state, leader);
+        }
+        what_only_reads_waits_once(leader);
+    }
+}
+
+fn what_waits_has_one_place<A>(state: &State<A>) {
+    assert!(state.queue.len() == state.pending.len(), "there are as many places as wait");
+    for (id, pending) in &state.pending {
+        assert!(
+            pending.place.transaction == *id && state.queue.contains(&pending.place),
+            "{id} has no place"
+        );
+    }
+}
+
+fn what_has_ended_waits_no_longer<A>(state: &State<A>) {
+    assert!(state.fading.len() == state.ended.len(), "what has ended fades");
+    for id in state.pending.keys() {
+        assert!(!state.ended.contains_key(id), "{id} has ended, and waits");
+    }
+}
+
+fn bounds_are_in_order<A>(state: &State<A>) {
+    assert!(state.forgotten <= state.floor, "what could begin anew is forgotten");
+    for (id, pending) in &state.pending {
+        assert!(pending.voted.proposed <= state.ceiling, "{id} was proposed above the ceiling");
+        assert!(!pending.is_final || pending.place.timestamp <= state.ceiling, "{id} ran above the ceiling");
+        // Other shards take the floor as a promise that nothing below waits here.
+        let is_shared = pending.voted.participants.len() > 1;
+        assert!(!is_shared || pending.voted.first >= state.floor, "{id} waits below the floor");
+    }
+}
+
+/// A leader has accepted, executed or dropped all that waits as far as its log says.
+fn what_waits_is_known_to_the_leader<A>(state: &State<A>, leader: &Leader) {
+    for id in state.pending.keys() {
+        let is_known =
+            leader.open.contains_key(id) || leader.ahead.contains_key(id) || leader.dropped.contains_key(id);
+        assert!(is_known, "{id} waits, and its leader does not know");
+    }
+}
+
+fn each_has_one_fate<A>(state: &State<A>, leader: &Leader) {
+    for id in leader.open.keys() {
+        let has_ended = leader.ahead.contains_key(id)
+            || leader.dropped.contains_key(id)
+            || leader.strangers.contains_key(id)
+            || state.ended.contains_key(id);
+        assert!(!has_ended, "{id} is accepted, and is something else as well");
+    }
+    for id in leader.ahead.keys() {
+        let is_dropped = leader.dropped.contains_key(id) || state.ended.contains_key(id);
+        assert!(!is_dropped, "{id} is executed ahead of the log, and has ended");
+    }
+}
+
+/// What is open and writes, with where it stands.
+fn writing(leader: &Leader) -> impl Iterator<Item = (Place, &Open)> {
+    let writes = leader.open.iter().filter(|(_, open)| open.class != Class::ReadOnly);
+    writes.map(|(id, open)| (open.place(*id), open))
+}
+
+fn the_queue_is_what_writes(leader: &Leader) {
+    assert!(writing(leader).count() == leader.queue.len(), "something stands in the way, and is not there");
+    for (place, _) in writing(leader) {
+        assert!(leader.queue.contains(&place), "{place} is in nobody's way");
+    }
+    let coordinated = writing(leader).filter(|(_, open)| open.class == Class::Coordinated).count();
+    assert!(coordinated == leader.coordinated, "what needs locks is counted");
+}
+
+fn what_lacks_votes_is_known(leader: &Leader) {
+    let lacking = || writing(leader).filter(|(_, open)| open.timestamp.is_none());
+    assert!(lacking().count() == leader.undecided.len(), "something lacks votes, and has them");
+    for (place, _) in lacking() {
+        assert!(leader.undecided.contains(&place), "{place} lacks votes, and nobody knows");
+    }
+}
+
+fn locks_are_for_locking_mode(leader: &Leader) {
+    let dated = writing(leader).filter(|(_, open)| open.timestamp.is_some()).count();
+    let expected = if leader.is_locking { dated } else { 0 };
+    assert!(leader.dated.len() == expected, "what can be committed is known while it locks");
+    assert!(leader.is_locking || !leader.is_forced, "nothing is prepared by force while nothing is locked");
+    for (place, open) in writing(leader) {
+        assert!(leader.is_locking == (open.hold != Hold::Nothing), "{place} holds {:?}", open.hold);
+        let is_dated = open.timestamp.is_some() && leader.is_locking;
+        assert!(leader.dated.contains(&place) == is_dated, "{place} has its timestamp, or not");
+    }
+}
+
+fn nothing_ran_above_the_ceiling<A>(state: &State<A>, leader: &Leader) {
+    assert!(state.ceiling <= leader.ceiling, "the ceiling to come is beneath the one that is stable");
+    assert!(leader.executed <= leader.ceiling, "something ran or was read above every ceiling");
+    for place in &leader.unlogged {
+        assert!(leader.ahead.contains_key(&place.transaction), "{place} is not stable, and has not run");
+        assert!(leader.voted.contains(place), "{place} is not stable, and is not on its way");
+    }
+    for (id, (timestamp, _)) in &leader.ahead {
+        let place = Place { timestamp: *timestamp, transaction: *id };
+        // What runs before it is logged is told to nobody before its own entry has raised the ceiling.
+        assert!(
+            *timestamp <= state.ceiling || leader.unlogged.contains(&place),
+            "{place} ran above the ceiling"
+        );
+    }
+}
+
+fn what_only_reads_waits_once(leader: &Leader) {
+    assert!(leader.reads.len() == leader.reading.len(), "each read waits for one timestamp");
+    for (id, timestamp) in &leader.reading {
+        assert!(leader.reads.contains_key(&(*timestamp, *id)), "{id} waits to read without its place");
+    }
+    let undated = leader.open.iter().filter(|(_, open)| open.class == Class::ReadOnly);
+    assert!(undated.clone().count() == leader.undated.len(), "a read lacks votes, and has them");
+    for (id, open) in undated {
+        assert!(leader.undated.contains(&(open.proposed, *id)), "{id} lacks votes, and nobody knows");
+        assert!(!leader.reading.contains_key(id), "{id} waits for votes and to read");
+    }
+}
