@@ -64,6 +64,11 @@ pub trait Play {
     /// An entry in a few words.
     fn entry(&self, entry: &<Self::Replica as LogMachine>::Entry) -> String;
 
+    /// Asserts what holds between any two steps of a replica. Called after each.
+    fn assert_invariants(&self, replica: &Self::Replica) {
+        let _ = replica;
+    }
+
     /// What a replica tells its host, in a few words.
     fn replica_event(&self, event: &<Self::Replica as LogMachine>::Event) -> String;
 
@@ -350,6 +355,7 @@ impl<P: Play> Stage<P> {
             let position = Position(log.applied as u64);
             replica.apply(&mut context, position, &entry, log, &mut outbox);
         }
+        self.play.assert_invariants(replica);
         let from = Address::Replica(id);
         self.ignored.extend(outbox.take_ignored().into_iter().map(|reason| (from, reason)));
         for effect in outbox.drain() {

@@ -264,6 +264,11 @@ pub trait Messages: Sized {
     /// The machine inside a client.
     type Client: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
 
+    /// As [`Protocol::assert_invariants`].
+    fn assert_invariants(server: &Self::Server) {
+        let _ = server;
+    }
+
     /// As [`Protocol::name`].
     fn name(message: &Self::Message) -> String;
 
@@ -286,6 +291,10 @@ impl<M: Messages> Protocol for M {
     type Message = M::Message;
     type Server = M::Server;
     type Client = M::Client;
+
+    fn assert_invariants(server: &M::Server) {
+        <M as Messages>::assert_invariants(server);
+    }
 
     fn name(message: &M::Message) -> String {
         <M as Messages>::name(message)

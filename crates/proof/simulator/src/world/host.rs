@@ -32,6 +32,8 @@ pub(super) trait Surroundings<M: Machine> {
     fn sync_time(&mut self, node: usize, bytes: usize) -> Duration;
     /// The machine has lost its disk, and has ended because of that.
     fn stopped(&mut self, host: usize, why: &str);
+    /// The machine has taken a step, and lives.
+    fn stepped(&self, machine: &M);
     /// The machine has dropped what it was given, for this reason.
     fn ignored(&mut self, host: usize, reason: &'static str);
     /// The machine takes a step, which may be about something; gives the crash that it meets there.
@@ -194,7 +196,7 @@ impl<M: Machine> Host<M> {
         };
         act(driver, time, &mut carrier);
         match carrier.ending {
-            None => {}
+            None => around.stepped(driver.machine()),
             Some(Ending::Crashes(crash)) => self.meet(crash, around),
             Some(Ending::Fails(error)) => self.stop(&error, around),
         }

@@ -63,6 +63,11 @@ pub trait Protocol: Sized {
     /// The machine inside a client.
     type Client: Machine<Message = Self::Message, Timer: Debug, Record: Debug, Event: Debug, Command: Debug>;
 
+    /// Asserts what holds between any two steps of a server's machine. Called after each.
+    fn assert_invariants(server: &Self::Server) {
+        let _ = server;
+    }
+
     /// What kind of message it is, in a word.
     fn name(message: &Self::Message) -> String;
 
@@ -770,7 +775,7 @@ struct ServerSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
 struct ClientSide<'a, P: Protocol, A>(&'a mut Fabric<P, A>);
 
 macro_rules! surroundings {
-    ($side:ident, $machine:ident, $event:ident, $kind:expr) => {
+    ($side:ident, $machine:ident, $event:ident, $kind:expr, $assert_invariants:expr) => {
         impl<P: Protocol, A> Surroundings<P::$machine> for $side<'_, P, A> {
             fn now(&self, node: usize) -> Instant {
                 self.0.paces[node].local(self.0.now)
@@ -812,6 +817,11 @@ macro_rules! surroundings {
                 self.0.happenings.push_back(Happening::Stopped(host));
             }
 
+            fn stepped(&self, machine: &P::$machine) {
+                let assert_invariants: fn(&P::$machine) = $assert_invariants;
+                assert_invariants(machine);
+            }
+
             fn ignored(&mut self, host: usize, reason: &'static str) {
                 self.0
                     .trace
@@ -836,5 +846,5 @@ macro_rules! surroundings {
     };
 }
 
-surroundings!(ServerSide, Server, Server, kind::SERVER_EMITTED);
-surroundings!(ClientSide, Client, Client, kind::CLIENT_EMITTED);
+surroundings!(ServerSide, Server, Server, kind::SERVER_EMITTED, P::assert_invariants);
+surroundings!(ClientSide, Client, Client, kind::CLIENT_EMITTED, |_| {});

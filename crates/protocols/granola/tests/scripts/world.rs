@@ -62,6 +62,10 @@ impl Play for Cluster {
         describe::entry(entry)
     }
 
+    fn assert_invariants(&self, replica: &Self::Replica) {
+        replica.assert_invariants();
+    }
+
     fn replica_event(&self, event: &ReplicaEvent) -> String {
         describe::replica_event(event)
     }

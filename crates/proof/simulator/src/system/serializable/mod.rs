@@ -53,6 +53,10 @@ impl Messages for Serializable {
     type Server = Server;
     type Client = Client;
 
+    fn assert_invariants(server: &Server) {
+        server.machine().assert_invariants();
+    }
+
     fn name(message: &Message) -> String {
         on_log::name(message)
     }
