@@ -1,4 +1,6 @@
-//! The common part of systems on replicated logs: how logs are set up, and how replicas speak of views.
+//! The common part of systems on replicated logs: how logs are set up, how replicas speak of views, and what [hostile clients](hostile) share.
+
+pub(super) mod hostile;
 
 use std::fmt::Debug;
 use std::time::Duration;
