@@ -160,3 +160,45 @@ fn what_only_reads_waits_once(leader: &Leader) {
         assert!(!leader.reading.contains_key(id), "{id} waits for votes and to read");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use quorate_core::{ClockTime, TransactionId, View};
+
+    use super::*;
+
+    const AT: ClockTime = ClockTime::from_micros(7);
+    const PLACE: Place = Place { timestamp: AT, transaction: ID };
+    const ID: TransactionId = TransactionId { client: quorate_core::ClientId(1), sequence: 1, attempt: 0 };
+
+    /// One way to break a property of a leader.
+    type Break = fn(&mut Leader);
+
+    fn check(leader: &Leader) {
+        the_queue_is_what_writes(leader);
+        what_lacks_votes_is_known(leader);
+        locks_are_for_locking_mode(leader);
+        what_only_reads_waits_once(leader);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_noticed() {
+        let broken: [(&str, Break); 7] = [
+            ("a place that nothing has", |leader| assert!(leader.queue.insert(PLACE))),
+            ("something coordinated that is not there", |leader| leader.coordinated = 1),
+            ("votes that nothing lacks", |leader| assert!(leader.undecided.insert(PLACE))),
+            ("locks without locking", |leader| assert!(leader.dated.insert(PLACE))),
+            ("force without locking", |leader| leader.is_forced = true),
+            ("a read without its place", |leader| assert!(leader.reading.insert(ID, AT).is_none())),
+            ("a read that nothing waits for", |leader| assert!(leader.undated.insert((AT, ID)))),
+        ];
+        check(&Leader::new(View(0), AT));
+        for (what, breaks) in broken {
+            let mut leader = Leader::new(View(0), AT);
+            breaks(&mut leader);
+            assert!(catch_unwind(AssertUnwindSafe(|| check(&leader))).is_err(), "{what}");
+        }
+    }
+}

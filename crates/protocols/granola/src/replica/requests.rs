@@ -29,14 +29,8 @@ impl<A: Application> Replica<A> {
         outbox: &mut Out<A>,
     ) {
         let id = request.transaction;
-        if !self.may_ask(from, &request) {
-            return outbox.ignored(reasons::FOREIGN);
-        }
-        if !self.config.are_participants(&request.participants) {
-            return outbox.ignored(reasons::PARTICIPANTS);
-        }
-        if request.operation.len() > TRANSACTION_BYTES_MAX {
-            return outbox.ignored(reasons::TOO_LARGE);
+        if let Err(reason) = self.validate_request(from, &request) {
+            return outbox.ignored(reason);
         }
         if self.leader.is_none() {
             return outbox.send(from, Message::NotLeading { transaction: id, leader: log.leader() });
@@ -71,7 +65,17 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// True if a request comes from whoever may ask for this: its client, or the group that coordinates for it.
+    /// An error, and why, if nobody should send such a request.
+    fn validate_request(&self, from: Address, request: &Request) -> Result<(), &'static str> {
+        match () {
+            () if !self.may_ask(from, request) => Err(reasons::FOREIGN),
+            () if !self.config.are_participants(&request.participants) => Err(reasons::PARTICIPANTS),
+            () if request.operation.len() > TRANSACTION_BYTES_MAX => Err(reasons::TOO_LARGE),
+            () => Ok(()),
+        }
+    }
+
+    /// True if a request comes from its client, or from the group that coordinates for it.
     fn may_ask(&self, from: Address, request: &Request) -> bool {
         match from {
             Address::Client(client) => client == request.transaction.client,
@@ -288,23 +292,6 @@ impl<A: Application> Replica<A> {
             }
         }
         let is_alone = participants.len() == 1;
-        let is_sound = self.config.is_sound();
-        let Some(leader) = &mut self.leader else { return };
-        // What this shard has executed and read stays as it was answered (section 4.4). Only what was prepared meanwhile may raise it, so
-        // the proposal comes after that (G3).
-        assert!(proposed > leader.executed || !is_sound, "{id} is proposed beneath what was executed");
-        leader.proposed = leader.proposed.max(proposed);
-        if reads_only {
-            leader.undated.insert((proposed, id));
-        } else {
-            leader.note_neighbours(&participants);
-            leader.may_be_passed = is_alone;
-            let is_new = leader.voted.insert(Place { timestamp: proposed, transaction: id });
-            assert!(is_new, "{id} is voted for twice");
-            if !self.config.rules.has(Plant::QueuedOnceStable) {
-                leader.queue.insert(Place { timestamp: proposed, transaction: id });
-            }
-        }
         let open = Open {
             participants,
             operation,
@@ -322,11 +309,33 @@ impl<A: Application> Replica<A> {
             answer,
             abandoned: BTreeSet::new(),
         };
-        leader.begin(id, open);
+        self.take_place(id, open);
         if reads_only {
             self.send_votes(id, outbox);
             self.count_votes(id);
         }
+    }
+
+    /// From now on a transaction stands in the way of what comes after it, stable or not (G18).
+    fn take_place(&mut self, id: TransactionId, open: Open) {
+        let is_sound = self.config.is_sound();
+        let Some(leader) = &mut self.leader else { return };
+        // What this shard has executed and read stays as it was answered (section 4.4). To prepare something may let others go, so the
+        // proposal comes after that (G3).
+        let is_above = open.proposed > leader.executed || !is_sound;
+        assert!(is_above, "{id} is proposed beneath what was executed");
+        leader.proposed = leader.proposed.max(open.proposed);
+        if open.class == Class::ReadOnly {
+            assert!(leader.undated.insert((open.proposed, id)), "{id} is accepted twice");
+        } else {
+            leader.note_neighbours(&open.participants);
+            leader.may_be_passed = open.participants.len() == 1;
+            assert!(leader.voted.insert(open.place(id)), "{id} is voted for twice");
+            if !self.config.rules.has(Plant::QueuedOnceStable) {
+                assert!(leader.queue.insert(open.place(id)), "{id} is accepted twice");
+            }
+        }
+        leader.begin(id, open);
     }
 
     /// Above everything that the client has seen, that was executed or read here, and that was proposed here before.
