@@ -8,10 +8,12 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`stage`] | where machines that stand on logs meet |
+//! | [`ignored`] | what machines drop |
 //! | [`log`] | the smallest log that there can be, for them to stand on |
 //!
 //! `QUORATE_BLESS=1 cargo test -p CRATE` writes what happens into the scripts; read the difference before you commit it.
 
+pub mod ignored;
 pub mod log;
 pub mod stage;
 

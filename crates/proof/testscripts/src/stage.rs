@@ -31,6 +31,7 @@ use quorate_core::{
     Random, ReplicaId, ReplicaIndex, ShardId, View,
 };
 
+use crate::ignored::Ignored;
 use crate::log::{LogMessage, ReplicaLog, lease};
 
 /// What a protocol brings to the stage: its machines, and what they are called and say.
@@ -101,8 +102,7 @@ pub struct Stage<P: Play> {
     /// Links, from and to, on which everything is lost.
     cut: BTreeSet<(Address, Address)>,
     history: Vec<Envelope<P>>,
-    /// What machines have dropped and nobody was told yet: which machine, and why.
-    ignored: Vec<(Address, &'static str)>,
+    ignored: Ignored,
 }
 
 struct Envelope<P: Play> {
@@ -152,7 +152,7 @@ impl<P: Play> Stage<P> {
             held: BTreeSet::new(),
             cut: BTreeSet::new(),
             history: Vec::new(),
-            ignored: Vec::new(),
+            ignored: Ignored::default(),
         }
     }
 
@@ -217,15 +217,8 @@ impl<P: Play> Stage<P> {
             ["confirm", who] => self.confirm(self.replica(who), told),
             _ => return false,
         }
-        self.tell_ignored(told);
+        self.ignored.tell(told);
         true
-    }
-
-    /// Tells what machines have dropped that was no message.
-    fn tell_ignored(&mut self, told: &mut Vec<String>) {
-        for (who, reason) in std::mem::take(&mut self.ignored) {
-            told.push(format!("✗ {} ({reason})", self.name(who)));
-        }
     }
 
     /// The participant of this name: `c1` or `1/r0`.
@@ -252,12 +245,7 @@ impl<P: Play> Stage<P> {
 
     /// The name of a participant.
     pub fn name(&self, address: Address) -> String {
-        match address {
-            Address::Client(client) => self.play.client_name(client),
-            Address::Replica(ReplicaId { shard, index }) => {
-                format!("{}/r{}", self.play.shard_name(shard), index.0)
-            }
-        }
+        name(&self.play, address)
     }
 
     fn log(&mut self, id: ReplicaId) -> &mut ReplicaLog<EntryOf<P>> {
@@ -319,7 +307,7 @@ impl<P: Play> Stage<P> {
     /// Gives a replica an input.
     pub fn step_replica(&mut self, id: ReplicaId, input: ReplicaInput<P>, told: &mut Vec<String>) {
         self.give_replica(id, input, told);
-        self.tell_ignored(told);
+        self.ignored.tell(told);
     }
 
     fn give_replica(&mut self, id: ReplicaId, input: ReplicaInput<P>, told: &mut Vec<String>) {
@@ -357,7 +345,8 @@ impl<P: Play> Stage<P> {
         }
         self.play.assert_invariants(replica);
         let from = Address::Replica(id);
-        self.ignored.extend(outbox.take_ignored().into_iter().map(|reason| (from, reason)));
+        let play = &self.play;
+        self.ignored.note(outbox.take_ignored(), || name(play, from));
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
@@ -519,7 +508,7 @@ impl<P: Play> Stage<P> {
     /// Gives a client an input.
     pub fn step_client(&mut self, id: ClientId, input: InputOf<P::Client>, told: &mut Vec<String>) {
         self.give_client(id, input, told);
-        self.tell_ignored(told);
+        self.ignored.tell(told);
     }
 
     fn give_client(&mut self, id: ClientId, input: InputOf<P::Client>, told: &mut Vec<String>) {
@@ -527,7 +516,8 @@ impl<P: Play> Stage<P> {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let mut outbox = OutboxOf::<P::Client>::new();
         client.step(&mut Context { now: self.now, clock, random: &mut self.random }, input, &mut outbox);
-        self.ignored.extend(outbox.take_ignored().into_iter().map(|reason| (id.into(), reason)));
+        let play = &self.play;
+        self.ignored.note(outbox.take_ignored(), || name(play, id.into()));
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
@@ -604,7 +594,7 @@ impl<P: Play> Stage<P> {
         if !is_up || self.cut.contains(&(from, to)) {
             return told.push(format!("✗ {text}"));
         }
-        self.tell_ignored(told);
+        self.ignored.tell(told);
         let line = told.len();
         told.push(text);
         if !is_repeated {
@@ -627,10 +617,7 @@ impl<P: Play> Stage<P> {
             }
             (Address::Client(_), Said::Log(_)) => panic!("clients have no log"),
         }
-        let reasons: Vec<&str> = std::mem::take(&mut self.ignored).into_iter().map(|(_, why)| why).collect();
-        if !reasons.is_empty() {
-            told[line] = format!("✗ {} ({})", told[line], reasons.join(", "));
-        }
+        self.ignored.strike_out(line, told);
     }
 
     fn drop_messages(&mut self, to: Address, told: &mut Vec<String>) {
@@ -705,6 +692,13 @@ impl<P: Play> Stage<P> {
                 states.entry((id.shard, self.logs[id].applied)).or_insert_with(|| (*id, pages.clone()));
             assert_eq!(*theirs, pages, "{other} and {id} have applied the same");
         }
+    }
+}
+
+fn name<P: Play>(play: &P, address: Address) -> String {
+    match address {
+        Address::Client(client) => play.client_name(client),
+        Address::Replica(ReplicaId { shard, index }) => format!("{}/r{}", play.shard_name(shard), index.0),
     }
 }
 

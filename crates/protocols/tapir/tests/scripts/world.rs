@@ -17,6 +17,7 @@ use quorate_tapir::{
     Boot, Coordinator, CoordinatorConfig, CoordinatorTimer, Message, Plant, Record, Replica, ReplicaCommand,
     ReplicaConfig, ReplicaEvent, ReplicaTimer, Rules, Status,
 };
+use quorate_testscripts::ignored::Ignored;
 
 use super::describe;
 
@@ -44,6 +45,7 @@ pub(super) struct World {
     /// Links, from and to, on which everything is lost.
     cut: BTreeSet<(Address, Address)>,
     history: Vec<Envelope>,
+    ignored: Ignored,
 }
 
 #[derive(Default)]
@@ -87,6 +89,7 @@ impl Default for World {
             held: BTreeSet::new(),
             cut: BTreeSet::new(),
             history: Vec::new(),
+            ignored: Ignored::default(),
         }
     }
 }
@@ -192,6 +195,7 @@ impl World {
             [verb, who, ref rest @ ..] => self.client_command(verb, who, rest, &mut log),
             _ => panic!("no such command: {line}"),
         }
+        self.ignored.tell(&mut log);
         log
     }
 
@@ -323,6 +327,7 @@ impl World {
         let mut outbox = Outbox::new();
         replica.step(&mut Context { now: self.now, clock, random: &mut self.random }, input, &mut outbox);
         let from = Address::Replica(id);
+        self.ignored.note(outbox.take_ignored(), || name(from));
         // What had been written down when it last said something that waits for its records.
         let mut written_when_said = None;
         for effect in outbox.drain() {
@@ -386,6 +391,7 @@ impl World {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let mut outbox = Outbox::new();
         client.step(&mut Context { now: self.now, clock, random: &mut self.random }, input, &mut outbox);
+        self.ignored.note(outbox.take_ignored(), || name(id.into()));
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } | Effect::SendUnordered { to, message } => {
@@ -550,6 +556,8 @@ impl World {
     fn deliver_one(&mut self, envelope: Envelope, log: &mut Vec<String>) {
         let Envelope { from, to, epoch, message } = envelope.clone();
         let text = format!("{} → {}: {}", name(from), name(to), describe::message(&message));
+        self.ignored.tell(log);
+        let line = log.len();
         match to {
             _ if self.cut.contains(&(from, to)) => log.push(format!("✗ {text}")),
             Address::Replica(id) if self.replicas.contains_key(&id) => {
@@ -564,6 +572,7 @@ impl World {
             }
             _ => log.push(format!("✗ {text}")),
         }
+        self.ignored.strike_out(line, log);
     }
 
     /// Lets the messages to somebody that are on their way or held back overtake each other.
