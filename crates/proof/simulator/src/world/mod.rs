@@ -825,7 +825,7 @@ macro_rules! surroundings {
             fn ignored(&mut self, host: usize, reason: &'static str) {
                 self.0
                     .trace
-                    .line(self.0.now, || format!("{} {host} ignores it: {reason}", stringify!($event)));
+                    .line(self.0.now, || format!("✗ {} {host} ignores it: {reason}", stringify!($event)));
             }
 
             fn reach(&mut self, host: usize, moment: Moment, about: About<'_, P::$machine>) -> Option<Crash> {
