@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{Ballot, Groups, ReplicaIndex, Timestamp, TransactionId, View};
-use quorate_ir::{OperationId, RecordPage};
+use quorate_ir::{Mark, OperationId, RecordPage};
 
 use crate::message::{Decision, Prepare, Promise, StatePage, Supplement, Tapir, Vote};
 
@@ -147,4 +147,16 @@ pub enum Record {
         /// The timestamp.
         until: Timestamp,
     },
+}
+
+impl Record {
+    /// What the record is to a snapshot; none if it belongs to no snapshot.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        match self {
+            Record::SnapshotBegun { .. } => Some(Mark::Begun),
+            Record::SnapshotBinds { .. } | Record::SnapshotPage { .. } => Some(Mark::Within),
+            Record::SnapshotEnded { .. } => Some(Mark::Ended),
+            _ => None,
+        }
+    }
 }

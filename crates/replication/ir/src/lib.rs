@@ -45,6 +45,7 @@ pub use quorate_core::hosted::Status;
 pub use record::{
     ConsensusEntry, Cursor, InconsistentEntry, OperationEntries, Record, RecordPage, State, Summary,
 };
+pub use replica::shortening::{Mark, since_last_snapshot};
 pub use replica::{Answer, Fact, Host, Replica, Upcalls};
 
 #[cfg(test)]

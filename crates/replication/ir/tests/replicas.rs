@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::{
-    Address, Ballot, ClientId, Epoch, GroupSize, Members, Random, ReplicaId, ReplicaIndex, ShardId,
+    Address, Ballot, ClientId, Epoch, GroupSize, Key, Members, Random, ReplicaId, ReplicaIndex, ShardId,
     Succession, Tenure, Timestamp, TransactionId, View,
 };
 use quorate_ir::{
@@ -114,6 +114,14 @@ impl Upcalls<Numbers> for Set {
         vec![()]
     }
 
+    fn key_count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn next_page(&self, _: Option<&Key>, _: usize) -> ((), Option<Key>) {
+        ((), None)
+    }
+
     fn forget_state_below(&mut self, _: Timestamp) {}
 
     fn install_state(&mut self, (): &()) {}
@@ -152,6 +160,8 @@ impl Host<Numbers> for Desk<'_> {
     fn persist(&mut self, _: Fact<Numbers>) {}
 
     fn anchor(&mut self) {}
+
+    fn truncate(&mut self) {}
 
     fn set_view_change_timer(&mut self, after: Duration) {
         self.timer = Some(Some(after));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{ReplicaIndex, Timestamp, TransactionId, View};
-use quorate_ir::RecordPage;
+use quorate_ir::{Mark, RecordPage};
 
 use crate::message::{Put, QwStore, StatePage, Supplement};
 
@@ -100,4 +100,16 @@ pub enum Record {
         /// The floor.
         floor: Timestamp,
     },
+}
+
+impl Record {
+    /// What the record is to a snapshot; none if it belongs to no snapshot.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        match self {
+            Record::SnapshotBegun { .. } => Some(Mark::Begun),
+            Record::SnapshotPage { .. } => Some(Mark::Within),
+            Record::SnapshotEnded { .. } => Some(Mark::Ended),
+            _ => None,
+        }
+    }
 }

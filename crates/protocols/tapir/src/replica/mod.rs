@@ -18,7 +18,7 @@
 //! | `promises` | what is promised to backup coordinators |
 //! | `currency` | whether commits were missed |
 //! | `checkpoint` | how the group finds a floor, below which everything has ended and is collected |
-//! | `shortening` | how the log is shortened |
+//! | `shortening` | what a snapshot in the log holds beside what inconsistent replication writes |
 //! | `remains` | what it still remembers of what has ended |
 //! | `handover` | what it owes to others, in a view change and after a restart |
 //! | `epochs` | how it goes on with other replicas |
@@ -55,11 +55,11 @@ use quorate_core::{
     Address, Context, Effect, Epoch, Groups, Input, Instant, Machine, Random, ReplicaIndex, Timestamp,
     Transaction, TransactionId, View,
 };
-use quorate_ir::{Fact, OperationId, Upcalls};
+use quorate_ir::{Fact, OperationId};
 use quorate_store::{PreparedSet, Versions, WalkBelow};
 
 use crate::config::ReplicaConfig;
-use crate::message::{Decision, Message, Prepare, Supplement, Tapir};
+use crate::message::{Decision, Message, Prepare, Tapir};
 use crate::record::Record;
 use crate::recovery::Recoveries;
 use crate::rules::Plant;
@@ -70,7 +70,6 @@ use desk::Desk;
 pub use handover::Handover;
 use participant::{Participant, outcome_of};
 pub use remains::Remains;
-use shortening::Snapshots;
 use snapshots::ReadPromise;
 use turns::Turns;
 
@@ -141,7 +140,8 @@ pub struct Replica {
     asked: BTreeMap<TransactionId, u64>,
     currency: Currency,
     checkpoints: Checkpoints,
-    snapshots: Snapshots,
+    /// What readers may have been promised before a restart.
+    promised: Timestamp,
     promise: ReadPromise,
     agenda: Agenda,
     /// When the timer of the agenda fires.
@@ -191,7 +191,7 @@ impl Machine for Replica {
                 config.rules,
             ),
             checkpoints: Checkpoints::default(),
-            snapshots: Snapshots::default(),
+            promised: Timestamp::ZERO,
             asked: BTreeMap::new(),
             currency: Currency::default(),
             promise: ReadPromise::default(),
@@ -210,15 +210,15 @@ impl Machine for Replica {
             verification: Verification::default(),
             config,
         };
-        for record in shortening::since_last(records.collect()) {
-            replica.snapshots.note_written(1);
+        for record in quorate_ir::since_last_snapshot(records.collect(), Record::mark) {
+            replica.ir.note_written(1);
             replica.replay(record);
             // Nobody waits yet, and all that a log tells of would be a lot to remember.
             drop(replica.participant.prepared.take_changes());
         }
         // Only now: it was not in force in the views whose records were just read, and must not speak against what they
         // have let in.
-        replica.participant.take_over_promise(replica.snapshots.promised);
+        replica.participant.take_over_promise(replica.promised);
         if restarted {
             replica.ir.finish_restore();
             while replica.collect(COLLECTED_AT_REST_MAX) {}
@@ -262,7 +262,7 @@ impl Machine for Replica {
         self.attend_turns(context, outbox);
         let emitted = &outbox.effects()[emitted_before..];
         let written = emitted.iter().filter(|effect| matches!(effect, Effect::Persist { .. })).count();
-        self.snapshots.note_written(written);
+        self.ir.note_written(written);
     }
 }
 
@@ -279,7 +279,7 @@ impl Replica {
                 return;
             }
             Record::ReadsPromised { until } => {
-                self.snapshots.promised = self.snapshots.promised.max(until);
+                self.promised = self.promised.max(until);
                 return;
             }
             Record::ViewEntered { view } => Fact::ViewEntered(view),
@@ -312,23 +312,10 @@ impl Replica {
                 Fact::SnapshotBegun { view, lineage, floor, complete, lives }
             }
             Record::SnapshotBinds { read_floor, supplement } => {
-                self.snapshots.promised = self.snapshots.promised.max(supplement.read_floor);
-                self.participant.refuse_below(supplement.refusal);
-                self.participant.adopt_supplement(&Supplement { read_floor: Timestamp::ZERO, ..supplement });
-                self.participant.reads.raise_floor(read_floor);
-                return;
+                return self.restore_binds(read_floor, supplement);
             }
-            Record::SnapshotPage { state } => {
-                self.snapshots.pages.push(state);
-                return;
-            }
-            Record::SnapshotEnded { floor } => {
-                self.participant.forget_state_below(floor);
-                for state in std::mem::take(&mut self.snapshots.pages) {
-                    self.participant.install_state(&state);
-                }
-                return;
-            }
+            Record::SnapshotPage { state } => Fact::SnapshotPage(state),
+            Record::SnapshotEnded { floor } => Fact::SnapshotEnded { floor },
         };
         let installed = matches!(fact, Fact::ViewInstalled { .. });
         self.ir.restore(fact, &mut self.participant);
@@ -351,20 +338,21 @@ impl Replica {
     }
 
     /// Lends inconsistent replication what it needs of this machine.
-    fn with_desk(
+    fn with_desk<T>(
         &mut self,
         random: &mut Random,
         outbox: &mut OutboxOf<Self>,
-        act: impl FnOnce(&mut quorate_ir::Replica<Tapir>, &mut Desk<'_>),
-    ) {
+        act: impl FnOnce(&mut quorate_ir::Replica<Tapir>, &mut Desk<'_>) -> T,
+    ) -> T {
         let before = (self.ir.status(), self.ir.view());
         let mut desk =
             Desk { shard: self.config.replica.shard, participant: &mut self.participant, random, outbox };
-        act(&mut self.ir, &mut desk);
+        let result = act(&mut self.ir, &mut desk);
         let now = (self.ir.status(), self.ir.view());
         if before != now && now.0 == Status::Normal {
             self.forget_settled_promises();
         }
+        result
     }
 
     /// A view has started, with promises that replicas gave before they knew the outcome.
@@ -723,7 +711,7 @@ impl Replica {
             return;
         }
         self.sweep_checkpoint(context, outbox);
-        self.sweep_snapshot(context, outbox);
+        self.shorten_log(context, outbox);
         let (versions, floor) = (&self.participant.versions, self.participant.floor);
         if self.currency.lags(versions, floor, context.now, self.config.recovery_timeout) {
             self.with_desk(context.random, outbox, |ir, desk| ir.become_current(desk));

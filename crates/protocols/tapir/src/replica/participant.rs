@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use quorate_core::command::Outcome;
 use quorate_core::hash::FixedMap;
-use quorate_core::transaction::KeyVersion;
-use quorate_core::{Ballot, Instant, Timestamp, TransactionId};
+use quorate_core::{Ballot, Instant, Key, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::{Prepared, ReadTimestamps, ValidatedVersions, Versions};
 
@@ -395,20 +394,16 @@ impl Upcalls<Tapir> for Participant {
     }
 
     fn state(&self, bytes_max: usize) -> Vec<StatePage> {
-        const OVERHEAD: usize = 48;
-        let mut pages = vec![StatePage::default()];
-        let mut bytes = 0;
-        for (key, version) in self.versions.iter() {
-            let size = key.len() + version.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD;
-            if bytes > 0 && bytes + size > bytes_max {
-                pages.push(StatePage::default());
-                bytes = 0;
-            }
-            bytes += size;
-            let (key, version, value) = (key.clone(), version.timestamp, version.value.clone());
-            pages.last_mut().expect("there is a page").versions.push(KeyVersion { key, version, value });
-        }
-        pages
+        self.versions.pages(bytes_max).into_iter().map(|versions| StatePage { versions }).collect()
+    }
+
+    fn key_count(&self) -> usize {
+        self.versions.len()
+    }
+
+    fn next_page(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
+        let (versions, last) = self.versions.page(after, bytes_max);
+        (StatePage { versions }, last)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {
@@ -416,9 +411,7 @@ impl Upcalls<Tapir> for Participant {
     }
 
     fn install_state(&mut self, state: &StatePage) {
-        for KeyVersion { key, version, value } in &state.versions {
-            self.versions.install(key, *version, value.clone());
-        }
+        self.versions.install_page(&state.versions);
     }
 
     fn entry_bytes(entries: &OperationEntries<Tapir>) -> usize {

@@ -12,7 +12,7 @@ pub mod floor;
 mod operations;
 mod parts;
 mod recovery;
-pub mod snapshot;
+pub mod shortening;
 mod view_change;
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use quorate_core::hosted::Status;
 use quorate_core::{
-    Address, Ballot, Epoch, Members, ReplicaIndex, Succession, Timestamp, TransactionId, View,
+    Address, Ballot, Epoch, Key, Members, ReplicaIndex, Succession, Timestamp, TransactionId, View,
 };
 
 use crate::message::{Message, OperationId};
@@ -28,6 +28,7 @@ use crate::record::{ConsensusEntry, Cursor, InconsistentEntry, OperationEntries,
 use crate::{Mistake, Operations};
 pub use operations::Answer;
 use parts::Received;
+use shortening::Shortening;
 use view_change::ViewChange;
 
 /// Something that a replica must keep across a crash.
@@ -101,6 +102,13 @@ pub enum Fact<O: Operations> {
         complete: Timestamp,
         /// The lives that it knew of.
         lives: BTreeMap<ReplicaIndex, u64>,
+    },
+    /// A page of the state, of the snapshot that was begun last.
+    SnapshotPage(O::State),
+    /// The snapshot that was begun last is complete.
+    SnapshotEnded {
+        /// Its pages hold everything below this floor.
+        floor: Timestamp,
     },
     /// The view's record is complete.
     ViewInstalled {
@@ -185,6 +193,13 @@ pub trait Upcalls<O: Operations> {
     /// Everything that executed operations have left behind, in pages of roughly `bytes_max` bytes, at least one.
     fn state(&self, bytes_max: usize) -> Vec<O::State>;
 
+    /// How many keys the state has: what a snapshot of it costs.
+    fn key_count(&self) -> usize;
+
+    /// The page of the state that begins after a key, or at the first, of roughly `bytes_max` bytes; and the last key that it
+    /// covers, unless it is the last page.
+    fn next_page(&self, after: Option<&Key>, bytes_max: usize) -> (O::State, Option<Key>);
+
     /// Forgets what operations below `floor` have left behind, to make room for the pages of another replica.
     fn forget_state_below(&mut self, floor: Timestamp);
 
@@ -214,6 +229,9 @@ pub trait Host<O: Operations> {
 
     /// Marks the place of the next fact: the log may come to begin there.
     fn anchor(&mut self);
+
+    /// The log before the last anchor is not needed any more.
+    fn truncate(&mut self);
 
     /// Sets the timer that ends in [`Replica::on_view_change_timeout`].
     fn set_view_change_timer(&mut self, after: Duration);
@@ -268,6 +286,7 @@ pub struct Replica<O: Operations> {
     complete: Timestamp,
     /// How far the record has been collected below the present floor; none once all of it has.
     collecting: Option<Option<Cursor>>,
+    shortening: Shortening<O::State>,
     mistake: Option<Mistake>,
 }
 
@@ -300,6 +319,7 @@ impl<O: Operations> Replica<O> {
             floor: Timestamp::ZERO,
             complete: Timestamp::ZERO,
             collecting: None,
+            shortening: Shortening::default(),
             mistake: None,
         }
     }
@@ -411,6 +431,8 @@ impl<O: Operations> Replica<O> {
                 self.complete = self.complete.max(complete);
                 self.set_floor(floor, protocol);
             }
+            Fact::SnapshotPage(state) => self.restore_page(state),
+            Fact::SnapshotEnded { floor } => self.restore_snapshot(floor, protocol),
             Fact::ViewInstalled { view, since, supplement, floor } => {
                 let received = self.change.take_restored(view);
                 protocol.adopt_supplement(&supplement);

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorate_core::{
-    Address, Ballot, ClientId, GroupSize, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId, View,
+    Address, Ballot, ClientId, GroupSize, Key, ReplicaId, ReplicaIndex, ShardId, Timestamp, TransactionId,
+    View,
 };
 use quorate_ir::{
     ConsensusEntry, Fact, Host, InconsistentEntry, Message, Mistake, OperationEntries, OperationId,
@@ -154,6 +155,14 @@ impl Upcalls<Times> for Ledger {
         vec![self.stored.clone()]
     }
 
+    fn key_count(&self) -> usize {
+        self.stored.len()
+    }
+
+    fn next_page(&self, _: Option<&Key>, _: usize) -> (BTreeSet<u64>, Option<Key>) {
+        (self.stored.clone(), None)
+    }
+
     fn forget_state_below(&mut self, floor: Timestamp) {
         self.stored.retain(|stored| at(*stored) >= floor);
     }
@@ -202,6 +211,8 @@ impl Host<Times> for Desk {
     }
 
     fn anchor(&mut self) {}
+
+    fn truncate(&mut self) {}
 
     fn set_view_change_timer(&mut self, _: Duration) {}
 

@@ -62,6 +62,8 @@ impl Host<QwStore> for Desk<'_> {
                 let supplement = quorate_ir::Upcalls::contribution(self.store);
                 Record::SnapshotBegun { view, lineage, floor, complete, supplement, lives }
             }
+            Fact::SnapshotPage(state) => Record::SnapshotPage { state },
+            Fact::SnapshotEnded { floor } => Record::SnapshotEnded { floor },
             Fact::Completed(below) => Record::Completed { below },
             Fact::FloorRaised(floor) => Record::FloorRaised { floor },
         });
@@ -69,6 +71,10 @@ impl Host<QwStore> for Desk<'_> {
 
     fn anchor(&mut self) {
         self.outbox.anchor();
+    }
+
+    fn truncate(&mut self) {
+        self.outbox.truncate();
     }
 
     fn set_view_change_timer(&mut self, after: Duration) {

@@ -11,13 +11,11 @@
 //! | `store` | what is kept, and how puts run: the upcalls of inconsistent replication |
 //! | `reads` | gets and scans |
 //! | `floor` | comparing, and finding a floor, below which records and old versions are collected |
-//! | `shortening` | how the log is shortened |
 //! | `desk` | how inconsistent replication sends and persists through this machine |
 
 mod desk;
 mod floor;
 mod reads;
-mod shortening;
 mod store;
 
 use std::convert::Infallible;
@@ -37,7 +35,6 @@ use crate::record::Record;
 use crate::rules::{Plant, mistake};
 use desk::Desk;
 use floor::{COLLECTED_AT_REST_MAX, COLLECTED_WITH_PUT_MAX, Floors};
-use shortening::Snapshots;
 use store::Store;
 
 type Ir = quorate_ir::Message<QwStore>;
@@ -101,7 +98,6 @@ pub struct Replica {
     ir: quorate_ir::Replica<QwStore>,
     store: Store,
     floors: Floors,
-    snapshots: Snapshots,
     /// True if the replica's creation is not on disk yet.
     newborn: bool,
     /// The greatest membership that it has heard of.
@@ -130,13 +126,12 @@ impl Machine for Replica {
             ir: ir.with_mistake(mistake(config.rules)),
             store: Store::default(),
             floors: Floors::default(),
-            snapshots: Snapshots::default(),
             newborn,
             newest_epoch: config.epoch,
             config,
         };
-        for record in shortening::since_last(records) {
-            replica.snapshots.note_written(1);
+        for record in quorate_ir::since_last_snapshot(records, Record::mark) {
+            replica.ir.note_written(1);
             replica.replay(record);
         }
         if restarted {
@@ -172,7 +167,7 @@ impl Machine for Replica {
         }
         let emitted = &outbox.effects()[emitted_before..];
         let written = emitted.iter().filter(|effect| matches!(effect, Effect::Persist { .. })).count();
-        self.snapshots.note_written(written);
+        self.ir.note_written(written);
     }
 }
 
@@ -200,14 +195,8 @@ impl Replica {
                 self.store.adopt_supplement(&supplement);
                 Fact::SnapshotBegun { view, lineage, floor, complete, lives }
             }
-            Record::SnapshotPage { state } => return self.snapshots.pages.push(state),
-            Record::SnapshotEnded { floor } => {
-                self.store.forget_state_below(floor);
-                for state in std::mem::take(&mut self.snapshots.pages) {
-                    self.store.install_state(&state);
-                }
-                return;
-            }
+            Record::SnapshotPage { state } => Fact::SnapshotPage(state),
+            Record::SnapshotEnded { floor } => Fact::SnapshotEnded { floor },
         };
         self.ir.restore(fact, &mut self.store);
     }
@@ -222,14 +211,14 @@ impl Replica {
     }
 
     /// Lends inconsistent replication what it needs of this machine.
-    fn with_desk(
+    fn with_desk<T>(
         &mut self,
         random: &mut Random,
         outbox: &mut OutboxOf<Self>,
-        act: impl FnOnce(&mut quorate_ir::Replica<QwStore>, &mut Desk<'_>),
-    ) {
+        act: impl FnOnce(&mut quorate_ir::Replica<QwStore>, &mut Desk<'_>) -> T,
+    ) -> T {
         let (shard, rules) = (self.config.replica.shard, self.config.rules);
-        act(&mut self.ir, &mut Desk { shard, rules, store: &mut self.store, random, outbox });
+        act(&mut self.ir, &mut Desk { shard, rules, store: &mut self.store, random, outbox })
     }
 
     /// Something was said under another membership. It counts for nothing here: quorums of two memberships need not share
@@ -402,7 +391,8 @@ impl Replica {
             return;
         }
         self.sweep_floor(context, outbox);
-        self.sweep_snapshot(context, outbox);
+        let (records_min, page_max) = (self.config.snapshot_records_min, self.config.floor_page_max);
+        self.with_desk(context.random, outbox, |ir, desk| ir.shorten(records_min, page_max, desk));
         if self.floors.is_behind(context.now, self.config.view_change_timeout) {
             self.with_desk(context.random, outbox, |ir, desk| ir.become_current(desk));
         }

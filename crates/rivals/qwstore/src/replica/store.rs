@@ -3,8 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use quorate_core::transaction::KeyVersion;
-use quorate_core::{Timestamp, TransactionId};
+use quorate_core::{Key, Timestamp, TransactionId};
 use quorate_ir::{ConsensusEntry, InconsistentEntry, OperationEntries, OperationId, Upcalls};
 use quorate_store::Versions;
 
@@ -115,20 +114,16 @@ impl Upcalls<QwStore> for Store {
     }
 
     fn state(&self, bytes_max: usize) -> Vec<StatePage> {
-        const OVERHEAD: usize = 48;
-        let mut pages = vec![StatePage::default()];
-        let mut bytes = 0;
-        for (key, version) in self.versions.iter() {
-            let size = key.len() + version.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD;
-            if bytes > 0 && bytes + size > bytes_max {
-                pages.push(StatePage::default());
-                bytes = 0;
-            }
-            bytes += size;
-            let (key, version, value) = (key.clone(), version.timestamp, version.value.clone());
-            pages.last_mut().expect("there is a page").versions.push(KeyVersion { key, version, value });
-        }
-        pages
+        self.versions.pages(bytes_max).into_iter().map(|versions| StatePage { versions }).collect()
+    }
+
+    fn key_count(&self) -> usize {
+        self.versions.len()
+    }
+
+    fn next_page(&self, after: Option<&Key>, bytes_max: usize) -> (StatePage, Option<Key>) {
+        let (versions, last) = self.versions.page(after, bytes_max);
+        (StatePage { versions }, last)
     }
 
     fn forget_state_below(&mut self, floor: Timestamp) {
@@ -136,9 +131,7 @@ impl Upcalls<QwStore> for Store {
     }
 
     fn install_state(&mut self, state: &StatePage) {
-        for KeyVersion { key, version, value } in &state.versions {
-            self.versions.install(key, *version, value.clone());
-        }
+        self.versions.install_page(&state.versions);
     }
 
     fn entry_bytes(entries: &OperationEntries<QwStore>) -> usize {
