@@ -1,5 +1,6 @@
 //! Golden scripts: the protocol as stories, message by message, and the claims of the paper one by one.
 
+mod bounds;
 mod epochs;
 mod execution;
 mod floors;

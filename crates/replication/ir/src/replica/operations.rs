@@ -32,9 +32,9 @@ impl<O: Operations> Replica<O> {
         }
         let transaction = id.transaction;
         // Where nothing is held there is nothing to let go of, and an operation that leaves nothing behind either does nothing.
-        let holds = self.record.consensus_of(transaction).any(|known| O::is_favourable(&known.verdict));
+        let holds = || self.record.consensus_of(transaction).any(|known| O::is_favourable(&known.verdict));
         let does_nothing = |operation: &O::Inconsistent| {
-            !O::leaves_state(operation) && (!holds || self.makes(Mistake::LetsGoOnArrival))
+            !O::leaves_state(operation) && (!holds() || self.makes(Mistake::LetsGoOnArrival))
         };
         let runs = |operation: &O::Inconsistent| {
             self.executes_on_arrival() || O::runs_on_arrival(operation) || does_nothing(operation)

@@ -495,6 +495,22 @@ fn only_what_is_recorded_is_run_and_confirmed_and_only_in_a_view() {
     assert_eq!(member.runs(2), 0);
 }
 
+/// T48: a successor could succeed by the votes of two that have let go, which a majority without them outweighs.
+#[test]
+fn with_five_replicas_a_decision_lets_go_of_a_vote_only_once_a_majority_has_recorded_it() {
+    let mut member = Member::of(0, 5);
+    member.proposes(1, 1, NOTHING);
+    member.decides(1, NOTHING);
+    assert_eq!(member.runs(1), 0, "it holds its vote");
+    let id = operation(1, OperationId::INCONSISTENT);
+    member.replica.on_finalize_inconsistent(CLIENT, id, &mut member.desk);
+    assert_eq!(member.runs(1), 1);
+    member.decides(2, NOTHING);
+    assert_eq!(member.runs(2), 1, "without a vote there is nothing to let go of, and nobody may ask again");
+    member.decides(3, 50);
+    assert_eq!(member.runs(3), 0, "a decision that leaves something behind waits in any case");
+}
+
 #[test]
 fn a_decision_from_below_the_floor_is_not_taken_for_a_new_one() {
     let mut member = Member::new(0);
