@@ -195,7 +195,7 @@ impl Versions {
 
     /// All versions, in pages of at most `bytes_max` bytes as far as single versions allow; at least one page.
     pub fn pages(&self, bytes_max: usize) -> Vec<Vec<KeyVersion>> {
-        /// What a version takes beside its key and its value.
+        /// The bytes that a version takes beside its key and its value.
         const OVERHEAD: usize = 48;
         let (mut pages, mut page, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (key, version) in self.iter() {

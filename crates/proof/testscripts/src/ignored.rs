@@ -1,6 +1,6 @@
-//! What machines drop: struck out in a script, with the reason.
+//! Inputs that machines drop: a script strikes them out, with the reason.
 
-/// What machines have dropped and nobody was told yet: which machine, and why.
+/// Inputs that machines have dropped and that no script has struck out yet: the machine, and its reason.
 #[derive(Debug, Default)]
 pub struct Ignored(Vec<(String, &'static str)>);
 

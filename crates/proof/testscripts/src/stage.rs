@@ -17,7 +17,7 @@
 //! | `confirm WHO` | lets a leader know that it leads |
 //!
 //! A message that is lost is struck out: `✗ c1 → 1/r0: …`. One that its receiver drops is so, too, and says why: `✗ c1 → 1/r0: … (reason)`.
-//! What else a machine drops is told like `✗ 1/r0 (reason)`.
+//! Any other input that a machine drops is told like `✗ 1/r0 (reason)`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;

@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// What is removed from an empty set is an anti-element: to add it then leaves the set empty.
+    /// An element that is removed from an empty set is an anti-element: to add it then leaves the set empty.
     #[test]
     fn counts_may_be_negative() {
         let mut counts = set(&[(0, 1, "x", -1)]);

@@ -103,7 +103,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// What the record is to a snapshot; none if it belongs to no snapshot.
+    /// The part that the record plays in a snapshot; none if it belongs to no snapshot.
     pub(crate) fn mark(&self) -> Option<Mark> {
         match self {
             Record::SnapshotBegun { .. } => Some(Mark::Begun),

@@ -69,7 +69,7 @@ impl<A: Application> Replica<A> {
         true
     }
 
-    /// What the serial order, and the next leader, rely on when something is executed ahead of the log.
+    /// The serial order and the next leader rely on this when the leader executes ahead of the log.
     fn assert_may_execute(&self, place: Place, open: &Open) {
         assert!(open.timestamp == Some(place.timestamp), "{place} is executed before all have voted for it");
         assert!(open.is_stable(), "{place} is executed, and the vote of this shard may still be lost");

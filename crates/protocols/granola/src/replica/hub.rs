@@ -185,7 +185,7 @@ impl<A: Application> Replica<A> {
         self.ask_participant(id, shard, outbox);
     }
 
-    /// What is known of a transaction, if this comes from one of its participants, who leads; else why it is dropped.
+    /// The state of a transaction, if the leader of one of its participants says this; else the reason to drop it.
     fn participant(
         &mut self,
         from: Address,

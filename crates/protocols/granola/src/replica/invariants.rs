@@ -1,4 +1,4 @@
-//! What holds between any two steps of a replica, one function per property. The simulator and golden scripts assert all of it after every
+//! Properties that hold between any two steps of a replica, one function each. The simulator and golden scripts assert all of it after every
 //! step of every replica. A server does not: it asserts what each handler relies on, and this looks at everything that waits.
 //!
 //! | property | what relies on it |
@@ -96,7 +96,7 @@ fn each_has_one_fate<A>(state: &State<A>, leader: &Leader) {
     }
 }
 
-/// What is open and writes, with where it stands.
+/// The open transactions that write, each with its place.
 fn writing(leader: &Leader) -> impl Iterator<Item = (Place, &Open)> {
     let writes = leader.open.iter().filter(|(_, open)| open.class != Class::ReadOnly);
     writes.map(|(id, open)| (open.place(*id), open))
@@ -140,7 +140,7 @@ fn nothing_ran_above_the_ceiling<A>(state: &State<A>, leader: &Leader) {
     }
     for (id, (timestamp, _)) in &leader.ahead {
         let place = Place { timestamp: *timestamp, transaction: *id };
-        // What runs before it is logged is told to nobody before its own entry has raised the ceiling.
+        // The leader tells nobody of a transaction that runs before it is logged until its own entry has raised the ceiling.
         assert!(
             *timestamp <= state.ceiling || leader.unlogged.contains(&place),
             "{place} ran above the ceiling"

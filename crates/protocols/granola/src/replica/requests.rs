@@ -320,7 +320,7 @@ impl<A: Application> Replica<A> {
     fn take_place(&mut self, id: TransactionId, open: Open) {
         let is_sound = self.config.is_sound();
         let Some(leader) = &mut self.leader else { return };
-        // What this shard has executed and read stays as it was answered (section 4.4). To prepare something may let others go, so the
+        // Everything that this shard has executed and read stays as it was answered (section 4.4). To prepare something may let others go, so the
         // proposal comes after that (G3).
         let is_above = open.proposed > leader.executed || !is_sound;
         assert!(is_above, "{id} is proposed beneath what was executed");

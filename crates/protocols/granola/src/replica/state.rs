@@ -156,7 +156,7 @@ impl<A: Application> State<A> {
             }
             Ending::Abort(refusal) => self.end(&pending.voted, Outcome::Aborted(refusal.clone())),
             Ending::Conflict => {
-                // What several take part in and has its timestamp has the votes of all, and may have been executed elsewhere.
+                // A transaction of several participants that has its timestamp has the votes of all, and may have been executed elsewhere.
                 let may_end = !pending.is_final || pending.voted.participants.len() == 1;
                 assert!(may_end, "{} is given up (I4)", pending.place);
                 self.end(&pending.voted, Outcome::Conflict);
@@ -213,7 +213,7 @@ impl<A: Application> State<A> {
     fn raise_floor(&mut self, floor: ClockTime, forgotten: ClockTime) {
         self.floor = self.floor.max(floor);
         self.forgotten = self.forgotten.max(forgotten);
-        // What is forgotten here could begin anew if it could still be accepted.
+        // A transaction that is forgotten here could begin anew if it could still be accepted.
         assert!(self.forgotten <= self.floor, "{:?} is forgotten above {:?}", self.forgotten, self.floor);
         while let Some((first, id)) = self.fading.first().copied()
             && first < self.forgotten

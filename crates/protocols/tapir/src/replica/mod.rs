@@ -140,7 +140,7 @@ pub struct Replica {
     asked: BTreeMap<TransactionId, u64>,
     currency: Currency,
     checkpoints: Checkpoints,
-    /// What readers may have been promised before a restart.
+    /// The timestamp up to which readers may have been promised something before a restart.
     promised: Timestamp,
     promise: ReadPromise,
     agenda: Agenda,

@@ -58,13 +58,13 @@ struct Run {
 enum Phase {
     /// Until all that the record held has ended, and nearly all of it is collected.
     Waiting,
-    /// What must still be remembered is written down again.
+    /// Facts that must still be remembered are written down again.
     CarryingOver { after: Option<Cursor>, to: Cursor },
     /// The state is written down.
     Writing { floor: Timestamp, after: Option<Key> },
 }
 
-/// What a record of a log is to the snapshot that it belongs to.
+/// The part that a record of a log plays in its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// It begins the snapshot.

@@ -290,7 +290,7 @@ impl<L: Library> Application for ShardWith<L> {
             Answered::Refused(reason) => Prepared::Abort(reason.clone()),
         };
         let is_free = self.hold(transaction, touched, Waits::Done { effect, answer, is_stale: false });
-        // What is prepared can be committed in any order among the others that are (section 4.5).
+        // Prepared transactions can be committed in any order (section 4.5).
         assert!(is_free, "{transaction} has touched a key that is locked, and does not conflict");
         vote
     }

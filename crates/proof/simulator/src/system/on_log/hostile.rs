@@ -13,7 +13,7 @@ use crate::system::{HOSTILE_KEYS, System};
 pub(crate) struct Liar {
     /// The client.
     pub(crate) id: ClientId,
-    /// What it draws its lies from.
+    /// The generator that its lies are drawn from.
     pub(crate) random: Random,
     sequence: u64,
 }
@@ -49,7 +49,7 @@ impl Liar {
         (!held.is_empty()).then(|| held.swap_remove(self.random.index(held.len())))
     }
 
-    /// What a clock would show that is `ahead` microseconds ahead of a perfect one.
+    /// The reading of a clock that is `ahead` microseconds ahead of a perfect one.
     pub(crate) fn clock<S: System>(&self, cluster: &Cluster<S>, ahead: u64) -> ClockTime {
         let start = crate::world::clock::START_MICROS as u64;
         let now = start + cluster.world.now().as_nanos() / 1_000;
