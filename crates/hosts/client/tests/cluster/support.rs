@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorate::{Database, Durability, Isolation, Keyspace, KeyspaceOptions, Options};
@@ -138,40 +138,55 @@ pub(crate) fn number(value: &[u8]) -> u64 {
 pub(crate) struct Load {
     accounts: Keyspace,
     stop: Arc<AtomicBool>,
-    counting: Vec<JoinHandle<u64>>,
+    /// How many increments of each counter were acknowledged.
+    acknowledged: Arc<[AtomicU64; Load::COUNTERS]>,
+    counting: Vec<JoinHandle<()>>,
 }
 
 impl Load {
+    const COUNTERS: usize = 4;
+
     /// Begins to count.
     pub(crate) fn start(accounts: &Keyspace) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
+        let acknowledged = Arc::new([const { AtomicU64::new(0) }; Load::COUNTERS]);
         let count = |counter: usize| {
-            let (accounts, stop) = (accounts.clone(), Arc::clone(&stop));
+            let (accounts, stop, acknowledged) =
+                (accounts.clone(), Arc::clone(&stop), Arc::clone(&acknowledged));
             tokio::spawn(async move {
-                let mut acknowledged = 0;
                 while !stop.load(Ordering::Relaxed) {
                     if increment(&accounts, &format!("counter{counter}")).await.is_ok() {
-                        acknowledged += 1;
+                        acknowledged[counter].fetch_add(1, Ordering::Relaxed);
                     }
                 }
-                acknowledged
             })
         };
-        Load { accounts: accounts.clone(), counting: (0..4).map(count).collect(), stop: Arc::clone(&stop) }
+        let counting = (0..Load::COUNTERS).map(count).collect();
+        Load { accounts: accounts.clone(), stop, acknowledged, counting }
     }
 
-    /// Ends, and finds everything there that was acknowledged. Gives how often each counter was at least.
-    pub(crate) async fn end(self) -> u64 {
+    fn acknowledged(&self) -> [u64; Load::COUNTERS] {
+        std::array::from_fn(|counter| self.acknowledged[counter].load(Ordering::Relaxed))
+    }
+
+    /// Waits until every counter has gone on from here. `after` says after what.
+    pub(crate) async fn goes_on(&self, after: &str) {
+        let before = self.acknowledged();
+        let is_further = || self.acknowledged().iter().zip(before).all(|(now, before)| *now > before + 2);
+        until(&format!("the load goes on after {after}"), is_further).await;
+    }
+
+    /// Ends, and finds everything there that was acknowledged.
+    pub(crate) async fn end(mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        let mut least = u64::MAX;
-        for (counter, counting) in self.counting.into_iter().enumerate() {
-            let acknowledged = counting.await.unwrap();
+        for counting in std::mem::take(&mut self.counting) {
+            counting.await.unwrap();
+        }
+        for (counter, acknowledged) in self.acknowledged().into_iter().enumerate() {
             let value = self.accounts.get(format!("counter{counter}")).await.unwrap();
             let counted = value.map_or(0, |value| number(&value));
             assert!(counted >= acknowledged, "{acknowledged} were acknowledged, {counted} are there");
-            least = least.min(acknowledged);
         }
-        least
     }
 }
 
